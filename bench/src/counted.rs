@@ -40,7 +40,7 @@ pub(crate) fn all() -> Result<Vec<Verdict>> {
         eprintln!("counted: left out, since valgrind is not there");
         return Ok(Vec::new());
     }
-    // Side by side: counting does not mind.
+    // Concurrently: load does not change the counts.
     let counts = thread::scope(|scope| {
         let of = |what, rounds| scope.spawn(move || instructions(what, rounds));
         let runs = COUNTED.map(|(what, _, more, ..)| (of(what, FEW), of(what, FEW + more)));
@@ -64,7 +64,7 @@ fn joined<T>(run: ScopedJoinHandle<'_, T>) -> T {
     run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// How many instructions a process of its own takes for these rounds.
+/// How many instructions a separate process takes for these rounds.
 fn instructions(what: &str, rounds: u64) -> Result<u64> {
     let counted = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -80,7 +80,7 @@ fn instructions(what: &str, rounds: u64) -> Result<u64> {
     Ok(count.trim().parse()?)
 }
 
-/// Runs what is counted, on one thread.
+/// Runs the counted work, on one thread.
 pub(crate) fn rounds(what: &str, rounds: &str) -> Result<()> {
     let rounds: usize = rounds.parse()?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

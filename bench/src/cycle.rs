@@ -28,7 +28,7 @@ use crate::{Result, Verdict, bare};
 pub(crate) const SYNCS: usize = 3;
 /// As many commits as the message and the decision alone would need.
 const TWO: usize = 2;
-/// Each figure is the median of this many rounds, ours and the floor alternating.
+/// Each figure is the median of this many rounds, the product and the floor alternating.
 const ROUNDS: usize = 5;
 
 #[derive(Deserialize, schemars::JsonSchema)]
@@ -82,7 +82,7 @@ pub(crate) fn executor() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Cycles per second, one after the other, each in a session of its own.
+/// Cycles per second, one after the other, each in a new session.
 pub(crate) async fn stream(runtime: &Runtime, prefix: &str, cycles: usize) -> Result<f64> {
     let text: Arc<str> = Arc::from("Buy 100 VNM");
     let begin = Instant::now();

@@ -160,7 +160,7 @@ async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Re
         many_turns(&mut maker, messages).await?
     }
     maker.flush().await?;
-    // Each message has at least one record of its own.
+    // Each message has at least one record.
     if maker.stored < messages as u64 { Err(format!("{name} is too short").into()) } else { Ok(()) }
 }
 

@@ -28,7 +28,8 @@ const TURNS: usize = 500;
 const QUESTIONS: usize = 250;
 /// How deep agents are nested.
 const DEPTH: usize = 10;
-/// Our own time of a turn with three calls, in microseconds, and how fast a state is saved and loaded, in MB/s: the bounds.
+/// The overhead of a turn with three calls, in microseconds, and how fast a state is saved and loaded, in MB/s: the
+/// bounds.
 const OWN: f64 = 20.0;
 const SAVED: f64 = 500.0;
 const LOADED: f64 = 750.0;
@@ -137,9 +138,9 @@ async fn timed<F: AsyncFn() -> Result<String>>(turns: usize, turn: F) -> Result<
     Ok(begin.elapsed().as_secs_f64() * 1e6 / turns as f64)
 }
 
-/// Building an agent with three tools and running a turn with three calls: our own time.
+/// Building an agent with three tools and running a turn with three calls: the overhead.
 ///
-/// The bound is for one thread, where nothing waits for another processor to wake up: that is our own time. For two
+/// The bound is for one thread, where nothing waits for another processor to wake up: that is the overhead. For two
 /// threads the time of such a turn is reported without a bound.
 async fn turn(name: &'static str, at_once: bool, bound: Option<f64>) -> Result<Verdict> {
     let model = script(at_once)?;

@@ -7,7 +7,7 @@ use crate::{
     cycle::{cycle, runtime, sqlite},
 };
 
-/// So few that their frames fit into the log before it begins anew.
+/// So few that their frames fit into the log before it wraps around.
 const CYCLES: usize = 15;
 /// Bytes before the first frame, and before the page of each.
 const HEADER: usize = 32;
@@ -29,7 +29,7 @@ fn log(path: &Path) -> Result<Log> {
     let salts = bytes.get(16..24).and_then(|salts| salts.try_into().ok()).ok_or("the log has no salts")?;
     let mut log = Log { salts, frames: 0, commits: 0 };
     for at in (HEADER..bytes.len()).step_by(FRAME + page) {
-        // What follows is of a log before this one.
+        // The rest is from an earlier log.
         if bytes.get(at + 8..at + 16) != Some(&salts[..]) {
             break;
         }

@@ -33,7 +33,7 @@ const AT_ONCE: usize = 128;
 const OWN: usize = 10;
 const RESUMED: usize = 200;
 const LISTED: usize = 50;
-/// Deadlines that fall due within a minute, and sessions at work meanwhile.
+/// Deadlines that fall due within a minute, and sessions that run meanwhile.
 const DUE: usize = 10_000;
 const AT_WORK: usize = 100;
 /// Seconds until the first deadline.
@@ -80,7 +80,7 @@ async fn send_all(
     Ok(())
 }
 
-/// Lets so many sessions pause, the first ten of them those of [`me`].
+/// Makes this many paused sessions, the first ten of them those of [`me`].
 async fn fill(place: &str, count: usize) -> Result<f64> {
     let runtime = runtime(open(place).await?, 0..0)?;
     runtime.start().await?;

@@ -114,7 +114,7 @@ impl Served {
     }
 }
 
-/// One request on a connection of its own; the answer's body.
+/// One request on a new connection; the answer's body.
 async fn ask(address: &str, who: &str, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;

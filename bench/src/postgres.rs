@@ -1,7 +1,7 @@
 //! (p) Approval cycles on PostgreSQL, one node and three, against a bare loop of one connection that makes the same commits. As
 //! many connections of that loop as a node has show what the machine and the database gain by doing more at once.
 //!
-//! Without `DATABASE_URL` it starts a server of its own, which syncs as PostgreSQL does by default.
+//! Without `DATABASE_URL` it starts its own server, which syncs as PostgreSQL does by default.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -52,12 +52,12 @@ pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(PostgresStore::open(&url.parse::<PostgresUrl>()?, &PostgresOptions::default()).await?))
 }
 
-/// Tables of their own for [`bare`], made anew.
+/// New tables for [`bare`] alone.
 const BARE: &str = "DROP TABLE IF EXISTS bare_entries, bare_sessions;
  CREATE TABLE bare_entries (session bigint, pos bigint, body text, PRIMARY KEY (session, pos));
  CREATE TABLE bare_sessions (id bigint PRIMARY KEY, pos bigint, head text)";
 
-/// Cycles per second of so many connections, each with rows of its own.
+/// Cycles per second of this many connections, each with its own rows.
 async fn bare_at_once(url: &str, connections: i64, commits: usize, cycles: usize) -> Result<f64> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     let connection = tokio::spawn(connection);
@@ -78,7 +78,7 @@ async fn bare_at_once(url: &str, connections: i64, commits: usize, cycles: usize
     Ok(done as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// Inserts a row and updates another in each of `commits` transactions a cycle, on a connection of its own.
+/// Inserts a row and updates another in each of `commits` transactions a cycle, on its own connection.
 async fn bare(url: &str, session: i64, commits: usize, cycles: usize) -> Result<()> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     let connection = tokio::spawn(connection);

@@ -1,4 +1,4 @@
-//! What a configuration declares, put together: its models, tools and agents as a runtime, and who is notified.
+//! Assembles the parts of a configuration: its models, tools and agents as a runtime, and its webhooks.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) fn runtime(
     let mut builder = Runtime::builder(store)
         .locale(config.locale)
         .policy(config.policy()?)
-        // Standing approvals live no longer than the authority of their makers, which is looked up now.
+        // Standing approvals apply only while their makers have authority, which is checked when they are used.
         .authority(Arc::new(auth.clone()))
         .trace_content(config.tracing.content)
         .session_bytes(config.server.session_bytes)

@@ -10,7 +10,7 @@ use crate::{
 /// How much of a call's arguments or result a conversation shows.
 const CALL_CHARS: usize = 200;
 
-/// A message of the history, without what is empty.
+/// A message of the history, without empty parts.
 pub(crate) fn message(message: &Value) -> Option<String> {
     let lines: Vec<String> = match message["role"].as_str() {
         Some("user") => vec![said(&who(message), &texts(message))],
@@ -71,7 +71,7 @@ fn ended(block: &Value) -> String {
     ending(&of).unwrap_or_else(|| "answered".to_owned())
 }
 
-/// A call, with what it is for or its arguments.
+/// A call, with its purpose or its arguments.
 pub(crate) fn call(tool: &Value, about: &str) -> String {
     format!("[calls {}: {}]", name(tool), cut(&one(about), CALL_CHARS))
 }

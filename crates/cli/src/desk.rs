@@ -1,4 +1,4 @@
-//! Where approvals and sessions are read and decided: at a running server, or in a store that this program opens itself. Both
+//! Reading and deciding approvals and sessions: at a running server, or in a store that this program opens itself. Both
 //! answer the same requests.
 
 use clap::{
@@ -72,7 +72,7 @@ impl Asked {
         self.open(Purpose::Changing)
     }
 
-    /// The desk, to look at it until somebody stops that.
+    /// The desk, to watch it until the command is stopped.
     pub(crate) fn to_watch(&self) -> Result<Desk, Failure> {
         self.open(Purpose::Watching)
     }

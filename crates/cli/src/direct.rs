@@ -1,8 +1,8 @@
 //! A store that this program opens itself, while no server has it or beside the servers that share it.
 //!
 //! The requests are those that a server answers, and so are the answers, the rules and the refusals: a server without a
-//! network, over a runtime without effects. What is decided is stored, and carried out by the server that has the store, or
-//! will have it.
+//! network, over a runtime without effects. Decisions are stored, and carried out by the server that has the store, or
+//! will open it.
 
 use std::{
     path::{Path, PathBuf},
@@ -63,7 +63,7 @@ impl AtStore {
     }
 }
 
-/// What a store is opened for.
+/// The purpose of opening a store.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Purpose {
     Reading,
@@ -73,7 +73,7 @@ pub(crate) enum Purpose {
 
 /// A store, open.
 pub(crate) struct Direct {
-    /// What it is called in messages.
+    /// Its name in messages.
     name: String,
     server: InProcess,
     runtime: Runtime,
@@ -81,7 +81,7 @@ pub(crate) struct Direct {
     executor: tokio::runtime::Runtime,
 }
 
-/// What a store is opened with.
+/// An opened store and its configuration.
 struct Opened {
     name: String,
     by: Principal,
@@ -134,7 +134,7 @@ impl Drop for Direct {
             if let Some(nodes) = self.store.nodes() {
                 nodes.leave().await;
             }
-            // What its tools come from is ended.
+            // Ends the sources of its tools.
             self.runtime.shutdown(Duration::ZERO).await;
         });
     }
@@ -191,7 +191,7 @@ async fn of_config(at: &AtStore, path: &Path, purpose: Purpose, threads: &Handle
     Ok(Opened { name: loaded::store(&config), by, store, runtime })
 }
 
-/// A SQLite store, by its file alone: no more is known than is stored.
+/// A SQLite store, by its file alone, without a configuration.
 async fn of_file(path: &Path, purpose: Purpose) -> Result<Opened, Failure> {
     if purpose == Purpose::Changing {
         let text = "what follows from a change depends on the configuration: name that, with --config";
@@ -203,7 +203,7 @@ async fn of_file(path: &Path, purpose: Purpose) -> Result<Opened, Failure> {
     Ok(Opened { name, by, store: store.clone(), runtime: Runtime::builder(store) })
 }
 
-/// A SQLite store that must be there, and that no other process has.
+/// A SQLite store that must exist, and that no other process has open.
 async fn sqlite(path: &Path, keys: Option<Keys>, purpose: Purpose) -> Result<Result<SqliteStore, StoreError>, Failure> {
     if purpose == Purpose::Watching {
         let text = "nothing new comes to a SQLite store while no server has it: watch a server";
@@ -216,7 +216,8 @@ async fn sqlite(path: &Path, keys: Option<Keys>, purpose: Purpose) -> Result<Res
     }
 }
 
-/// What is said of a person must be what a configuration could say: the journal and the audit log keep it.
+/// The asserted subject, roles and tenant must be valid in a configuration, since the journal and the audit log keep
+/// them.
 fn check_asserted(at: &AtStore, subject: &str) -> Result<(), Failure> {
     let name = |option, text: &str| Some((option, short_error(text, limits::SUBJECT_BYTES)?));
     let role = |text: &String| Some(("--as-role", role_error(text)?));
@@ -229,7 +230,8 @@ fn check_asserted(at: &AtStore, subject: &str) -> Result<(), Failure> {
     }
 }
 
-/// Who acts. Whoever can open a store can do everything with it; where people have names, decisions have one too.
+/// The acting principal. A user who can open a store can do everything with it; where people have names, decisions need
+/// one too.
 pub(crate) fn person(at: &AtStore, config: &Config, purpose: Purpose) -> Result<Principal, Failure> {
     let Some(subject) = &at.subject else {
         if config.is_open() || purpose != Purpose::Changing {

@@ -27,7 +27,7 @@ pub(crate) fn load(path: &Path) -> Result<Config, String> {
 /// The warning about a server that other machines can reach.
 pub(crate) const TLS_EXPECTED: &str = "TLS is expected in front of the server: it speaks plain HTTP, and other machines can reach it, so that tokens could be read on the way";
 
-/// Whether others can listen in on the way to this address.
+/// Whether others can intercept traffic to this address.
 pub(crate) fn expects_tls(address: IpAddr) -> bool {
     !address.is_loopback()
 }
@@ -81,7 +81,7 @@ pub(crate) async fn sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteSt
     opened.await.unwrap_or_else(|error| Err(StoreError::Failed(format!("the store cannot be opened: {error}"))))
 }
 
-/// Why a store cannot be opened that only its file names, which has no keys.
+/// Why a store cannot be opened by its file alone, without keys.
 pub(crate) fn unopened(error: &StoreError) -> String {
     match error {
         StoreError::Sealed(SealError::NoKeys { store, keys }) => {
@@ -91,7 +91,7 @@ pub(crate) fn unopened(error: &StoreError) -> String {
     }
 }
 
-/// Opens a database whose tables are there, so that a name that is mistyped makes none elsewhere.
+/// Opens a database whose tables exist, so that a mistyped name does not make new ones.
 #[cfg(feature = "postgres")]
 pub(crate) async fn existing_database(
     url: PostgresUrl,

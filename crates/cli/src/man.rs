@@ -92,7 +92,7 @@ mod tests {
         format!("{head}{mark}{options}<!-- end -->{rest}")
     }
 
-    /// The page as it ought to be: what is between the marks follows from the program.
+    /// The expected page: the part between the marks is generated from the program.
     fn right() -> String {
         let mut program = Cli::command();
         program.build();

@@ -1,4 +1,4 @@
-//! What `check` prints about MCP servers, connected or not.
+//! The output of `check` about MCP servers, connected or not.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ pub(crate) fn as_json(reached: &[Reached]) -> Value {
     reached.iter().map(one).collect()
 }
 
-/// Describes who decides about a server's tool that has a name of its own.
+/// Describes who decides about a server's tool that has its own name.
 pub(crate) fn tool_in_words(server: &str, tool: &str, approval: Option<&ConfigApproval>) -> String {
     let asks = match approval.map(|approval| &approval.require) {
         Some(ConfigRequire::Always) => "a person decides".to_owned(),

@@ -68,7 +68,7 @@ impl Listed<'_> {
         Err(Failure::new(Exit::Error, text))
     }
 
-    /// One page that has entries, or the end, or a page that only says where to go on.
+    /// One page that has entries, or the end, or a page that has only a cursor.
     fn some(&self, desk: &Desk, paging: &Paging) -> Result<(Entries, Option<String>), Failure> {
         let mut cursor = paging.cursor.clone();
         for _ in 1..EMPTY {
@@ -111,7 +111,7 @@ impl Listed<'_> {
         let rows = read.collect::<Result<Vec<Value>, Failure>>()?;
         lines(&rows).iter().try_for_each(|line| say(line))?;
         if let Some(next) = next {
-            // Whoever sees nothing would take it for the end.
+            // An empty output would look like the end.
             let more = if rows.is_empty() { "no matches so far; continue with" } else { "there are more:" };
             tell(&format!("{more} --cursor {}", visible(&next)));
         }

@@ -99,7 +99,7 @@ enum Said {
 impl Said {
     const ALL: [Said; 3] = [Said::Asked, Said::Allowed, Said::Refused];
 
-    /// `None` for what no policy decides: questions, and invalid calls.
+    /// `None` for calls that no policy decides: questions, and invalid calls.
     fn of(verdict: &Verdict) -> Option<Said> {
         match verdict {
             Verdict::Ask(_) => Some(Said::Asked),

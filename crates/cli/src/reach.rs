@@ -1,4 +1,4 @@
-//! What `check --connect` connects to: the MCP servers, and the addresses of the models.
+//! The connections of `check --connect`: to the MCP servers, and to the addresses of the models.
 
 use std::time::Duration;
 

@@ -167,7 +167,8 @@ pub(crate) fn below(mut server: Url, path: &[&str]) -> Result<Url, Failure> {
     Ok(server)
 }
 
-/// What a problem document says, and who says it; `hint` adds to that, given the code. `None` if the text is no such document.
+/// The text of a problem document, after the name of its sender; `hint` adds to it, given the code. `None` if the text
+/// is no such document.
 pub(crate) fn refusal(who: &str, text: &str, hint: impl FnOnce(&str) -> String) -> Option<Failure> {
     let problem: Value = serde_json::from_str(text).unwrap_or_default();
     let (detail, code) = (problem["detail"].as_str()?, problem["code"].as_str()?);

@@ -8,7 +8,7 @@ use countersign_engine::policy::Judge;
 use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS};
 use serde_json::{Value, json};
 
-/// What the rules may change about a tool: their lines.
+/// The lines of the rules that may apply to a tool.
 pub(crate) fn lines_for(config: &Config, rules: &[usize]) -> String {
     let lines: Vec<String> =
         rules.iter().filter_map(|i| config.rules.get(*i)).map(|rule| rule.line.to_string()).collect();

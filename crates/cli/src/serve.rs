@@ -46,8 +46,8 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     on_threads(traces, |sessions| serve_until_told(config, serve, seen, sessions))
 }
 
-/// Runs a server on threads of its own, and its sessions, whose handle it gets, on others, so that long arguments do not hold
-/// up connections.
+/// Runs a server on its own threads, and its sessions, whose handle it gets, on others, so that long arguments do
+/// not delay connections.
 pub(crate) fn on_threads<S: Future<Output = Outcome>>(traces: Traces, serve: impl FnOnce(Handle) -> S) -> Outcome {
     let threads = || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -88,7 +88,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
     let webhooks = webhooks(&config, store.clone(), address).await?;
     let mut runtime = assembled::runtime(&config, store.clone(), &options.auth, &sessions)?;
     if let Some(days) = config.server.keep_days {
-        // A server's alone: whoever opens the store for a while does not expect to delete from it.
+        // Only a server deletes: a command that opens the store briefly is not expected to.
         runtime = runtime.keep(Duration::from_secs(u64::from(days) * 86_400));
     }
     let runtime = runtime.build().map_err(|error| error.to_string())?;
@@ -104,13 +104,13 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
     let served = Server::new(runtime, options).webhooks(webhooks).serve(listener, signals.first()).await;
     watching.abort();
     if let Some(nodes) = store.nodes() {
-        // Others take its sessions over at once.
+        // Other nodes take over its sessions at once.
         nodes.leave().await;
     }
     served.map_err(|error| format!("the server failed: {error}").into())
 }
 
-/// Who is notified. Messages lead to the console at this address, unless the configuration says where it is.
+/// The webhooks. Messages link to the console at this address, unless the configuration has another.
 async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
     let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
     let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));

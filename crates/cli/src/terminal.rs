@@ -1,4 +1,4 @@
-//! What people read and type: foreign text without anything that a terminal obeys, and questions to the person there.
+//! Terminal output and input: foreign text without control sequences, and questions to the person at the terminal.
 
 use std::{
     fmt::Write as _,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::failure::{Exit, Failure};
 
-/// A foreign text, line ends and tabs kept; what a terminal would obey or hide is `\u{HEX}`.
+/// A foreign text, line ends and tabs kept; characters that a terminal would obey or hide are `\u{HEX}`.
 pub(crate) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -20,7 +20,7 @@ pub(crate) fn visible(text: &str) -> String {
     out
 }
 
-/// A JSON text that reads the same and has nothing a terminal would obey. Raw line ends and tabs can only be white space.
+/// An equivalent JSON text without anything that a terminal would obey. Raw line ends and tabs can only be white space.
 pub(crate) fn visible_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut units = [0; 2];
@@ -77,8 +77,8 @@ pub(crate) fn ask(prompt: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Continues only if the person says yes, or has said so with `--yes`; where nobody can be asked, `instead` says what to
-/// give.
+/// Continues only if the person says yes, or has said so with `--yes`; where nobody can be asked, `instead` names the
+/// option to give.
 pub(crate) fn confirm(question: &str, yes: bool, instead: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());

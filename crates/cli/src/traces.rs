@@ -20,7 +20,7 @@ pub(crate) fn log(config: &Config) -> Result<Traces, String> {
         tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
     let log = match config.tracing.log {
         LogFormat::Text => lines.boxed(),
-        // What a span has is for collectors.
+        // The fields of spans are for collectors.
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),
     };
     begin(config, log.with_filter(filter("info")).boxed())
@@ -43,7 +43,7 @@ fn lines() -> Log {
     lines.with_filter(filter("warn")).boxed()
 }
 
-/// What `RUST_LOG` says, or this.
+/// The filter of `RUST_LOG`, or this one.
 fn filter(default: &str) -> EnvFilter {
     EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
 }

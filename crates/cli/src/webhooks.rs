@@ -1,4 +1,4 @@
-//! `countersign webhooks`: who a running server notifies, and what did not arrive (spec U4).
+//! `countersign webhooks`: the webhooks of a running server, and failed deliveries (spec U4).
 
 use clap::{Args, Subcommand};
 use reqwest::Method;

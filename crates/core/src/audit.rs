@@ -278,7 +278,7 @@ struct Body<'a> {
     forked_from: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<u64>,
-    /// The pending requests of the past, which are asked again.
+    /// The requests that were pending at the checkpoint, which the fork makes again.
     #[serde(skip_serializing_if = "<[u32]>::is_empty")]
     asked_again: &'a [u32],
     /// The calls that were judged again, with their changes.

@@ -1,4 +1,4 @@
-//! The pure core of Countersign: what a session is, and what may happen to it.
+//! The pure core of Countersign: what a session is, and how it may change.
 //!
 //! A session is an append-only [journal](journal) of records. Folding them gives the [state](journal::state) that
 //! resumes a run, the [wire events](wire::expand) with their `seq`, the [history](wire::history) and the

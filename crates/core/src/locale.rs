@@ -95,7 +95,7 @@ texts! {
     ToolUnreached = "tool_unreached",
     /// The tool's schema changed while its call was pending.
     ArgsOutdated = "args_outdated",
-    /// Why a person is asked again: the tool has changed since the call was allowed (spec S13).
+    /// Why a call is requested again: the tool has changed since the call was allowed (spec S13).
     ToolChanged = "tool_changed",
     /// The tool panicked.
     ToolFailed = "tool_failed",
@@ -105,7 +105,7 @@ texts! {
     ConditionFailed = "condition_failed",
     /// The same without a message.
     ConditionBroke = "condition_broke",
-    /// The result of a call that the policy denies without a message of its own (spec P1).
+    /// The result of a call that the policy denies without its own message (spec P1).
     PolicyDenied = "policy_denied",
     /// The turn used up its model calls (spec S24).
     MaxTurns = "max_turns",
@@ -245,7 +245,7 @@ texts! {
     NotifyReassigned = "notify_reassigned",
     /// The same: others are asked now: `what`.
     NotifyEscalated = "notify_escalated",
-    /// The same: it is over: `what`, `how`.
+    /// The same: it has ended: `what`, `how`.
     NotifyResolved = "notify_resolved",
     /// The same: its deadline has passed: `what`.
     NotifyTimedOut = "notify_timed_out",
@@ -263,7 +263,7 @@ texts! {
     NotifyDeadline = "notify_deadline",
     /// The text of the link to it.
     NotifyOpen = "notify_open",
-    /// The end of an e-mail: nobody reads answers to it.
+    /// The end of an e-mail: replies are not read.
     NotifyNoReply = "notify_no_reply",
     /// How a request ended.
     NotifyApprove = "notify_approve",

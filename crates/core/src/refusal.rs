@@ -210,16 +210,16 @@ pub struct Refusal {
     race: Race,
 }
 
-/// Whether another node was faster.
+/// Whether another node was involved.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Race {
     #[default]
     None,
     /// The session has changed since; retry against its current state.
     Overtaken,
-    /// It carries out the session's effects now.
+    /// Another node carries out the session's effects now.
     Fenced,
-    /// It may know what is stored of the session; this one does not.
+    /// The session's stored form is unknown to this build; another may read it.
     Unreadable,
 }
 
@@ -265,7 +265,7 @@ impl Refusal {
         self.is_unreadable() && self.code != Code::Internal
     }
 
-    /// Whether the session does not exist any more, is another node's, or cannot be read: work for it stops here.
+    /// Whether the session no longer exists, is another node's, or cannot be read: work for it stops here.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self.code, Code::SessionNotFound | Code::SessionDeleted)

@@ -78,8 +78,8 @@ impl Session {
         Placed { after: Session { cursor, state }, entries, started }
     }
 
-    /// An append of our own that breaks the rules could be stored, but not be read again: tests and debug builds stop at
-    /// the transition that makes one.
+    /// An append of this program that breaks the rules could be stored, but not be read again: tests and debug builds
+    /// stop at the transition that makes one.
     #[cfg(debug_assertions)]
     fn check(&self, entries: &[Arc<Entry>]) {
         let mut read = self.clone();
@@ -100,7 +100,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// It is stored by a program that has opened the store itself.
+    /// Marks it as stored by a program that has opened the store itself.
     pub fn directly(mut self) -> Placed {
         self.entries.iter_mut().for_each(|entry| Arc::make_mut(entry).direct = true);
         self

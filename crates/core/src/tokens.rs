@@ -4,7 +4,7 @@
 //! letters to a token, and JSON a little fewer), a letter of Latin with marks, of Cyrillic, Greek and the like three, a
 //! character of Chinese, Japanese or Korean four, anything beyond (emoji) eight. Vietnamese, where a quarter of the
 //! letters have marks, comes to about two and a half letters a token. Real tokenizers differ by a third either way, so
-//! a provider's own count is used where there is one; the estimate is for what came after it.
+//! a provider's own count is used where there is one; the estimate is for the messages after it.
 
 use crate::content::{Content, Part};
 

@@ -310,7 +310,7 @@ pub mod model {
         pub use countersign_models::openai::{OpenAi, OpenAiConfig};
     }
 
-    /// OpenAI's chat completions, and whatever else speaks them.
+    /// OpenAI's chat completions, and compatible servers.
     #[cfg(feature = "http")]
     pub mod openai_chat {
         pub use countersign_models::openai_chat::{OpenAiChat, OpenAiChatConfig};
@@ -338,7 +338,7 @@ pub mod policy {
     pub use countersign_engine::policy::{Glob, HintFilter, Policy, PolicyRule, Then};
 }
 
-/// Sessions at work over a store: agents and graphs for several people, and what a server is made of.
+/// Running sessions over a store: agents and graphs for several people, the parts of a server.
 pub mod run {
     pub use countersign_core::{
         refusal::{Code, Refusal},
@@ -361,7 +361,7 @@ pub mod store {
         pub use countersign_store::memory::MemoryStore;
     }
 
-    /// The keys of what a store encrypts.
+    /// The keys of an encrypted store.
     pub mod seal {
         pub use countersign_store::seal::{Key, Keys};
     }
@@ -372,14 +372,14 @@ pub mod store {
         pub use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
     }
 
-    /// In a file of SQLite.
+    /// In a SQLite file.
     #[cfg(feature = "sqlite")]
     pub mod sqlite {
         pub use countersign_store::sqlite::{SqliteOptions, SqliteStore};
     }
 }
 
-/// Tools: what an agent may do, when approval is required first, and how a call runs.
+/// Tools: what an agent can do, which calls need approval, and how a call runs.
 pub mod tool {
     #[doc(hidden)]
     pub use countersign_engine::tool::__private;
@@ -422,7 +422,7 @@ pub mod tool {
         pub use countersign_tools::http::{HttpRequest, HttpToolError};
     }
 
-    /// Tools that come from somewhere else and may change.
+    /// Tools from another source, which may change.
     pub mod source {
         pub use countersign_engine::tool::source::ToolSource;
     }

@@ -1,4 +1,4 @@
-//! One child process in a group of its own: it gets its whole input, its output is read within limits, and it is ended
+//! One child process in its own group: it gets its whole input, its output is read within limits, and it is ended
 //! with everything it started.
 
 use std::{

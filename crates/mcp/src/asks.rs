@@ -1,4 +1,4 @@
-//! Elicitation: what a server asks people in the middle of a call, forms and addresses, in both revisions of the
+//! Elicitation: a server's questions to people in the middle of a call, forms and addresses, in both revisions of the
 //! protocol (spec S13).
 
 use std::sync::Arc;

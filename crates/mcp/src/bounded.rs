@@ -1,4 +1,4 @@
-//! A transport that refuses to buffer unlimited answers, and passes over one that comes too late.
+//! A transport that refuses to buffer unlimited answers, and drops a late answer to an abandoned probe.
 
 use std::sync::{
     Arc,
@@ -24,7 +24,7 @@ pub(super) struct Bounded<T> {
     inner: T,
     untaken: Arc<Untaken>,
     probe: Probe,
-    /// Becomes true if the server, late, knew the probe.
+    /// Becomes true if the server has answered the probe late, but with success.
     knows: Arc<AtomicBool>,
 }
 
@@ -49,7 +49,7 @@ impl Probe {
         }
     }
 
-    /// Whether this answers a probe that was given up. There is one answer.
+    /// Whether this answers a probe that was abandoned. There is one answer.
     fn is_late(&mut self, message: &ServerJsonRpcMessage, knows: &AtomicBool) -> bool {
         let answered = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),

@@ -34,7 +34,7 @@ const STREAMS_AT_ONCE: u32 = 8;
 #[derive(Clone)]
 pub(super) struct Http {
     client: Client,
-    /// What no error may repeat of the server's answers.
+    /// The secrets that no error may repeat from the server's answers.
     secrets: Arc<Secrets>,
     /// When the last stream was, or will be, opened.
     streams: Arc<Mutex<Instant>>,
@@ -174,7 +174,7 @@ impl Http {
         }
     }
 
-    /// One of the library's failures as one of ours. What only the connection's lifecycle reads stays as it is.
+    /// One of the library's failures as one of this crate's. What only the connection's lifecycle reads stays as it is.
     fn ours(&self, error: StreamableHttpError<reqwest::Error>, in_session: bool) -> StreamableHttpError<Failure> {
         let failure = match error {
             StreamableHttpError::Client(error) => Failure::of_reqwest(&error),

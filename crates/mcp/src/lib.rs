@@ -122,7 +122,7 @@ impl Mcp {
         self.link.unknown_names()
     }
 
-    /// One tool of the server, by the server's own name, as a source of its own, with its own name and approval. The
+    /// One tool of the server, by the server's own name, as a separate source, with its own name and approval. The
     /// server's lists do not apply to it, since it is named here.
     #[must_use]
     pub fn tool(&self, name: impl Into<Arc<str>>) -> McpTool {

@@ -1,6 +1,6 @@
 //! The connection to one server: made when it is needed, and again when it was closed, with back-off.
 //!
-//! A task of its own connects. A turn waits for it for a bounded time, a call up to its limit.
+//! A separate task connects. A turn waits for it for a bounded time, a call up to its limit.
 
 mod calling;
 mod handler;
@@ -46,7 +46,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a turn waits for the first connection to a server. It then continues without its tools; calls of those wait
 /// up to the server's limit.
 const FIRST_USE: Duration = Duration::from_secs(10);
-/// How long a call waits for a known server to come back.
+/// How long a call waits for a known server that is restarting.
 const COMES_BACK: Duration = Duration::from_secs(5);
 /// Most pages of a tool list that are read.
 const PAGES: usize = 64;
@@ -209,7 +209,7 @@ impl Link {
             Stage::Up(connection) if !connection.service.peer().is_transport_closed() => {
                 return Reached::Now(Ok(connection.clone()));
             }
-            // One whose task was dropped with its executor is over, too.
+            // One whose task was dropped with its executor has ended, too.
             Stage::Making(attempt) if !attempt.task.is_finished() || attempt.made.borrow().is_some() => {
                 return Reached::Soon(attempt.clone());
             }
@@ -250,7 +250,7 @@ impl Link {
         let knows_probe = Arc::<AtomicBool>::default();
         let mut connected = self.serve_in_time(self.settings.revision.as_ref(), &knows_probe).await;
         if connected.is_err() && knows_probe.load(Ordering::SeqCst) {
-            // It begins anew, and this time its answer is waited for.
+            // A second connection, which this time waits for the probe's answer.
             connected = self.serve_in_time(Some(&ProtocolVersion::V_2026_07_28), &knows_probe).await;
         }
         connected.map_err(|why| self.settings.redact(&why))

@@ -1,4 +1,4 @@
-//! One tool of a server under a name of its own: `[tools.NAME] mcp = "server/tool"` (spec M2).
+//! One tool of a server under a configured name: `[tools.NAME] mcp = "server/tool"` (spec M2).
 
 use std::sync::Arc;
 

@@ -30,13 +30,13 @@ pub(super) const UNREADABLE: &str = "it sent an answer that cannot be read";
 /// the request that it answers, and nothing else: the connection stays up.
 pub(super) struct Pipes<R, W> {
     from: BufReader<R>,
-    /// What is known of the current line, and its text, unless it is too long.
+    /// The state of the current line, and its text, unless it is too long.
     line: Line,
     text: Vec<u8>,
     to: Arc<Mutex<Option<Out<W>>>>,
 }
 
-/// What is to be written: a cancelled write leaves the rest to the next one.
+/// The bytes to write: a cancelled write leaves the rest to the next one.
 struct Out<W> {
     to: W,
     left: Vec<u8>,
@@ -134,7 +134,7 @@ where
     }
 }
 
-/// What is known of a line while it is read: enough to answer in its place.
+/// The state of a line while it is read: enough to answer in its place.
 #[derive(Default)]
 struct Line {
     bytes: usize,

@@ -27,7 +27,7 @@ pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
 }
 
 /// Whether the texts say exactly what the structured content does. Servers should write it into a text, too; those
-/// whose tools do not return an object wrap it as `result`, and write each item of a list into a text of its own.
+/// whose tools do not return an object wrap it as `result`, and write each item of a list into a separate text.
 fn is_said(blocks: &[String], text: &str, structured: &Value) -> bool {
     if is(text, structured) {
         return true;

@@ -34,7 +34,7 @@ pub struct McpServer {
     pub(super) answer_seconds: Timeout,
     /// The revision of the protocol, unless it is negotiated.
     pub(super) revision: Option<ProtocolVersion>,
-    /// What no text may repeat; known once it is built.
+    /// The secrets that no text may repeat; known once it is built.
     pub(super) secrets: Arc<Secrets>,
 }
 
@@ -82,7 +82,7 @@ impl McpServer {
         }
     }
 
-    /// A server that is a program: started without a shell, in a process group of its own that ends with the runtime.
+    /// A server that is a program: started without a shell, in its own process group, which ends with the runtime.
     /// Its environment is that of command tools ([`countersign_engine::process::PASSED_ENV`]) and what is added here.
     pub fn stdio(name: impl Into<Arc<str>>, command: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
         let command = command.into_iter().map(Into::into).collect();
@@ -179,8 +179,8 @@ impl McpServer {
         self
     }
 
-    /// Seconds in which people answer what the server asks in the middle of a call; then the answer is `cancel`. 0: no
-    /// limit.
+    /// Seconds in which people answer the server's questions in the middle of a call; then the answer is `cancel`. 0:
+    /// no limit.
     #[must_use]
     pub fn answer_seconds(mut self, seconds: u32) -> McpServer {
         self.answer_seconds = Timeout::of(seconds);

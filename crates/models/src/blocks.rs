@@ -16,7 +16,7 @@ pub(super) enum Kind {
 }
 
 /// The blocks that are not completely emitted. The first one is emitted as it is written, the later ones once those
-/// before them are over.
+/// before them have ended.
 #[derive(Default)]
 pub(super) struct Blocks {
     queue: VecDeque<Block>,
@@ -80,7 +80,7 @@ impl Blocks {
         self.queue.get_mut(number.checked_sub(self.gone)?)
     }
 
-    /// Emits what can be emitted; `told` gets the number of each block that is over and its bytes.
+    /// Emits what can be emitted; `told` gets the number of each block that has ended and its bytes.
     pub(super) fn give_out(&mut self, ready: &mut VecDeque<ModelEvent>, mut told: impl FnMut(usize, usize)) {
         while let Some(block) = self.queue.front_mut() {
             let text = block.pending.take(block.over);

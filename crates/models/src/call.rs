@@ -41,7 +41,7 @@ use countersign_engine::{
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The prefix of an error reported inside a stream.
 pub(super) const FAILED: &str = "the provider reported an error in its answer";
-/// What a block counts for beside its text, so that empty ones are bounded too.
+/// The size that a block counts beside its text, so that empty ones are bounded too.
 pub(super) const BLOCK_BYTES: usize = 64;
 
 /// How a provider's API encodes a request.
@@ -79,7 +79,7 @@ pub(super) trait Reader: Send + 'static {
 pub(super) enum ReadError {
     /// The provider reports that it failed.
     Said(ErrorObject),
-    /// What it sent cannot be read or used.
+    /// Its data cannot be read or used.
     Other(ModelError),
 }
 
@@ -120,7 +120,7 @@ struct Shared<P> {
     client: Client,
     endpoint: Endpoint,
     key: Option<ApiKey>,
-    /// What no error may repeat: the key, and the values of configured headers.
+    /// The secrets that no error may repeat: the key, and the values of configured headers.
     secrets: Vec<ApiKey>,
     headers: HeaderMap,
     idle_timeout: Duration,
@@ -379,7 +379,7 @@ pub(super) enum Ending {
     Failed,
 }
 
-/// Reads a stop reason. An unknown one counts as the end of a complete answer, since servers have names of their own
+/// Reads a stop reason. An unknown one counts as the end of a complete answer, since servers have their own names
 /// for that.
 pub(super) fn ending(reason: &str) -> Ending {
     Ending::Cut(match &*reason.to_ascii_lowercase() {

@@ -1,4 +1,4 @@
-//! What providers reached over HTTP share: the client, the address and the errors.
+//! Shared by providers reached over HTTP: the client, the address and the errors.
 
 use std::{
     collections::BTreeMap,
@@ -240,7 +240,7 @@ impl ErrorObject {
         ErrorObject { message, kind, code }
     }
 
-    /// Whether a retry may help. An error in a stream has no status of its own, so its code and type are read; if they
+    /// Whether a retry may help. An error in a stream has no HTTP status, so its code and type are read; if they
     /// are inconclusive, it may be temporary.
     pub(super) fn is_transient(&self) -> bool {
         let permanent = |text: &str| {

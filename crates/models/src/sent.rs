@@ -1,4 +1,4 @@
-//! What the requests of all providers share.
+//! Shared by the requests of all providers.
 //!
 //! - Argument text goes back byte for byte if it is a JSON object, else as `{}`: servers parse it, and one
 //!   broken call would make every later request of the session fail. The call's result, which stays, tells

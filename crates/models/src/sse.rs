@@ -13,7 +13,7 @@ pub struct SseEvent {
     pub data: String,
 }
 
-/// A line or an event is larger than the limit. The decoder must not be used any more.
+/// A line or an event is larger than the limit. The decoder must no longer be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is larger than {limit} bytes")]
 pub struct SseTooLarge {

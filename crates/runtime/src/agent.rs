@@ -402,21 +402,21 @@ impl Agents {
         join_all(names.into_iter().filter_map(|name| self.get(name)).map(Ready::prepare)).await;
     }
 
-    /// Forgets what calls of a session's last turn have left pending.
+    /// Drops everything that tools keep for calls of a session's last turn.
     pub(crate) fn forget(&self, session_id: &str) {
         for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
             source.forget(session_id);
         }
     }
 
-    /// Ends what tools keep for a deleted session.
+    /// Drops everything that tools keep for a deleted session.
     pub(crate) fn session_ended(&self, session_id: &str) {
         for tool in self.by_name.values().flat_map(|ready| &ready.agent.tools) {
             tool.tool.session_ended(session_id);
         }
     }
 
-    /// Forgets what a call has left pending.
+    /// Drops everything that tools keep for a call.
     pub(crate) fn forget_call(&self, session_id: &str, call: u32) {
         for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
             source.forget_call(session_id, call);

@@ -10,7 +10,7 @@ fn nothing() -> BoxFuture<'static, ()> {
 
 /// Receives the events of a run. Every method does nothing by default.
 ///
-/// A hook observes, it decides nothing: a run waits for it, but one that panics changes nothing. Rejected calls do not
+/// A hook only observes: a run waits for it, but one that panics changes nothing. Rejected calls do not
 /// run, and have no `tool_start` and no `tool_end`.
 #[expect(unused_variables, reason = "the names say what a hook is given")]
 pub trait RunHooks: Send + Sync {

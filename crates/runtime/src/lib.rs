@@ -1,7 +1,8 @@
-//! Sessions at work: agents, graphs, and what runs them over a [store](countersign_store::Store).
+//! Running sessions: agents, graphs, and the runtime that runs them over a [store](countersign_store::Store).
 //!
-//! [`run`] takes inputs, journals what they do and carries out the effects; the server is built on it. [`runner`] and
-//! [`run_state`] are what a Rust program sees of it. The crate `countersign` joins all of it with models and tools.
+//! [`run`] takes inputs, journals their transitions and carries out the effects; the server is built on it. [`runner`]
+//! and [`run_state`] are its interface for Rust programs. The crate `countersign` joins all of it with models and
+//! tools.
 
 pub mod agent;
 pub mod graph;

@@ -7,8 +7,8 @@
 //! ```
 //! `stored` says how many of the entries are in the store that the state was taken from; absent if all are.
 //!
-//! Everything about the session is a fold of its entries. What follows from earlier entries is left out (`compact`), so
-//! the text is hardly larger than the conversation.
+//! Everything about the session is a fold of its entries. Whatever follows from earlier entries is left out
+//! (`compact`), so the text is hardly larger than the conversation.
 //!
 //! - The text contains everything in the session: messages, arguments, results and the application's own
 //!   data: keep it as confidential as the store.
@@ -23,10 +23,10 @@
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
 //!   process can append. Copies of a text are copies of a run.
 //! - A run whose state a program keeps waits indefinitely unless a timeout was set, since nothing watches deadlines
-//!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, a timeout that was set does. What
-//!   is overdue times out when the run resumes, and a later decision gets `RunErrorKind::TooLate`. The rule is the same
-//!   with a store (`RunConfig::store`) and without; a `Runtime`, such as a server's, watches deadlines and has the
-//!   defaults.
+//!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, a timeout that was set does.
+//!   Overdue interruptions time out when the run resumes, and a later decision gets `RunErrorKind::TooLate`. The rule
+//!   is the same with a store (`RunConfig::store`) and without; a `Runtime`, such as a server's, watches deadlines and
+//!   has the defaults.
 
 mod apart;
 mod compact;
@@ -131,7 +131,7 @@ impl fmt::Debug for RunState {
     }
 }
 
-/// What happens to decisions when a state gets other application data (spec S18).
+/// The treatment of decisions when a state gets other application data (spec S18).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContextStrategy {
     /// They stay.
@@ -145,7 +145,7 @@ pub enum ContextStrategy {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunStateError {
-    /// The text is something else: no JSON, other JSON, or a signed run state. The message says what, and what is
+    /// The text is something else: no JSON, other JSON, or a signed run state. The message says what it is, and what is
     /// expected.
     #[error("this is not a run state: {0}")]
     NotARunState(String),
@@ -168,7 +168,7 @@ pub enum RunStateError {
     /// There is no such session in the store.
     #[error("there is no session {0:?}")]
     NoSession(String),
-    /// Another process has claimed it, and continues with it.
+    /// Another process has claimed and resumed it.
     #[error("the state in {0} was taken already; it is in {0}.claimed")]
     Claimed(String),
     /// It is not signed with this key, or was changed since.
@@ -275,7 +275,7 @@ struct Body<'a, E> {
 enum Cursors {
     /// The entries contain them, and they must be right.
     Told,
-    /// They follow from the earlier entries.
+    /// They are derived from the earlier entries.
     Follow,
 }
 
@@ -283,7 +283,7 @@ impl RunState {
     /// Reads the state of a session from a store. The session stays there.
     ///
     /// # Errors
-    /// [`RunStateError::NoSession`], [`RunStateError::Store`], or [`RunStateError::Damaged`] if what is stored is.
+    /// [`RunStateError::NoSession`], [`RunStateError::Store`], or [`RunStateError::Damaged`] if the stored journal is.
     pub async fn save(store: &dyn Store, session_id: &str) -> Result<RunState, RunStateError> {
         let entries = journal(store, session_id).await?;
         if entries.is_empty() {
@@ -294,8 +294,8 @@ impl RunState {
         RunState::of(session_id.into(), entries, Cursors::Told)
     }
 
-    /// Puts the session into a store, whole, and durably. Pending interruptions stay pending; what was running resumes
-    /// when a runtime over the store is started, and a person is asked about a call whose outcome is unknown.
+    /// Puts the whole session into a store, durably. Pending interruptions stay pending; a running turn resumes when a
+    /// runtime over the store is started, and a person is asked about a call whose outcome is unknown.
     ///
     /// # Errors
     /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
@@ -431,8 +431,9 @@ impl RunState {
         self.stamp = Some(stamp.into());
     }
 
-    /// Adds the user's next input: it reaches the model after the results of what is pending, or begins the next turn
-    /// if the run is over. A failed turn is retried with it, not given up: its model reads it when it is asked again.
+    /// Adds the user's next input: it reaches the model after the results of pending calls, or begins the next turn if
+    /// the run has ended. A failed turn is retried with it, not abandoned: its model reads the input when it is called
+    /// again.
     pub fn add_input(&mut self, content: impl Into<Content>) {
         self.inputs.push(content.into());
     }
@@ -553,7 +554,7 @@ impl RunState {
         }
     }
 
-    /// The same run, with what belongs to it beyond its journal.
+    /// The same run, with its data beyond the journal.
     pub(crate) fn like(self, before: Option<&RunState>) -> RunState {
         let Some(before) = before else { return self };
         RunState { stamp: before.stamp.clone(), max_turns: before.max_turns, ..self }
@@ -618,8 +619,8 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
 }
 
 /// A text as it was written, apart from the order of members, if something has reformatted it: schemas and other JSON
-/// in it are compared with a store's, and digests are made of them. `None`: it is as it was written, or no JSON, which
-/// the caller reports.
+/// in it are compared with a store's, and digests are made of them. `None`: it is unchanged, or not JSON, which the
+/// caller reports.
 fn as_written(text: &str) -> Option<String> {
     /// How much deeper the text nests than any JSON in it.
     const DEPTH: usize = 32;

@@ -1,4 +1,4 @@
-//! What the runtime counts, and what is pending in its store, as metrics.
+//! The runtime's counters, and the pending interruptions of its store, as metrics.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ use prometheus_client::{
 };
 use tokio::{sync::Mutex, time::timeout};
 
-/// How long a count of what is pending is used again: it looks at each.
+/// How long a count of pending interruptions is reused: counting reads each.
 const FRESH: Duration = Duration::from_secs(10);
 /// Time limit of a count.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -45,13 +45,13 @@ impl Watched {
         Watched { runtime, counted: Mutex::default(), pending: Shared::default(), failed: AtomicU64::new(0) }
     }
 
-    /// Counts what is pending, unless that was done a moment ago. Concurrent requests share one count.
+    /// Counts the pending interruptions, unless that was done a moment ago. Concurrent requests share one count.
     pub(crate) async fn count(&self) {
         let mut counted = self.counted.lock().await;
         if counted.is_some_and(|at| at.elapsed() < FRESH) {
             return;
         }
-        // What is not known is not shown: an old number would look like a good one.
+        // An unknown number is not shown: an old one would look current.
         let found = match timeout(PATIENCE, self.runtime.pending()).await {
             Ok(Ok(found)) => found,
             Ok(Err(_)) | Err(_) => {
@@ -64,7 +64,7 @@ impl Watched {
     }
 }
 
-/// How long it is from one time to another, in seconds.
+/// The time from one moment to another, in seconds.
 fn age(then: Millis, now: Millis) -> f64 {
     Duration::from_millis(u64::try_from(now.saturating_sub(then)).unwrap_or_default()).as_secs_f64()
 }

@@ -14,7 +14,7 @@ pub(crate) struct App {
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Arc<Readiness>,
-    /// `None`: nobody is notified.
+    /// `None`: there are no webhooks.
     pub(crate) webhooks: Option<Webhooks>,
     /// True once connections must close.
     pub(crate) closing: watch::Receiver<bool>,

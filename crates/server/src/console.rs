@@ -1,6 +1,7 @@
 //! The console's files, which are part of the binary (spec U1, X).
 //!
-//! They are held compressed, as they were built, and sent so; for a client that takes neither encoding they are unpacked.
+//! They are stored compressed, as they were built, and sent so; for a client that accepts neither encoding they are
+//! unpacked.
 
 use std::{borrow::Cow, collections::BTreeSet, io::Read as _};
 
@@ -18,7 +19,7 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::{app::App, problem::Problem};
 
-// In a package the files are beside the sources, since it is built without npm; `build.rs` says which it is.
+// In a package the files are beside the sources, since it is built without npm; `build.rs` decides which it is.
 #[derive(RustEmbed)]
 #[cfg_attr(packaged_console, folder = "console")]
 #[cfg_attr(not(packaged_console), folder = "../../web/console/dist")]
@@ -53,7 +54,7 @@ pub(crate) fn routes() -> Router<App> {
     router
 }
 
-/// The name of a file that is held compressed or as it is.
+/// The name of a stored file, compressed or not.
 fn name_of(held: &str) -> &str {
     ENCODINGS.iter().find_map(|(_, ending)| held.strip_suffix(ending)).unwrap_or(held)
 }
@@ -82,13 +83,13 @@ async fn file(uri: axum::http::Uri, headers: HeaderMap) -> Response {
 /// A file as it is sent to one client.
 struct Found {
     data: Bytes,
-    /// `Content-Encoding`; `None` for the file as it is.
+    /// `Content-Encoding`; `None` for the uncompressed file.
     encoding: Option<&'static str>,
-    /// Of these bytes: each encoding has its own.
+    /// The tag of these bytes: each encoding has its own.
     tag: String,
 }
 
-/// A file in the encoding that the client likes best.
+/// A file in the encoding that the client prefers.
 fn find(name: &str, headers: &HeaderMap) -> Option<Found> {
     let held = |ending: &str| Files::get(&format!("{name}{ending}"));
     if let Some(plain) = held("") {
@@ -104,7 +105,7 @@ fn find(name: &str, headers: &HeaderMap) -> Option<Found> {
     Some(Found { tag: tag(&file, "-plain"), encoding: None, data: plain.into() })
 }
 
-/// The encoding that `Accept-Encoding` prefers, and of equals the smaller one (RFC 9110, 12.5.3). `None`: none of them.
+/// The encoding that `Accept-Encoding` prefers, and the smaller one of equals (RFC 9110, 12.5.3). `None`: none of them.
 fn best(headers: &HeaderMap) -> Option<(&'static str, &'static str)> {
     let mut accepted: Vec<(&str, f32)> = Vec::new();
     for value in headers.get_all(header::ACCEPT_ENCODING) {

@@ -1,7 +1,7 @@
 //! The Countersign server: a WebSocket protocol, its HTTP twin and the console's files over a [`Runtime`].
 //!
 //! [`Server`] is an axum router that can run on its own ([`Server::serve`]) or inside another application
-//! ([`Server::router`]). It has no state of its own: sessions, decisions and events are the runtime's, and the
+//! ([`Server::router`]). It has no state: sessions, decisions and events are the runtime's, and the
 //! requester's identity comes from the connection, never from a message.
 //!
 //! ```no_run

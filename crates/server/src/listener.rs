@@ -45,7 +45,7 @@ impl Connection {
     }
 
     /// Whether the connection may keep waiting: it has its place, and time left for its first request.
-    fn goes_on(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+    fn may_continue(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(place) = &self.place else { return Ok(()) };
         if place.must_go(context) {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "its place was needed"));
@@ -67,7 +67,7 @@ impl Connection {
             self.stalled = None;
             return polled;
         }
-        self.goes_on(context)?;
+        self.may_continue(context)?;
         let limit = Duration::from_secs(WRITE_STALL_SECONDS);
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
         ready!(stalled.as_mut().poll(context));
@@ -80,7 +80,7 @@ impl AsyncRead for Connection {
         let this = self.get_mut();
         let polled = this.stream()?.poll_read(context, buffer);
         if polled.is_pending() {
-            this.goes_on(context)?;
+            this.may_continue(context)?;
         }
         polled
     }
@@ -118,7 +118,7 @@ impl AsyncWrite for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A connection without a request has no answer to read, and one that must make room is closed at once.
+        // A connection without a request has no answer to read, and one closed to make room is closed at once.
         let place = self.place.take().filter(|place| place.has_begun() && !place.is_gone());
         if let (Some(mut stream), Some(place), Ok(runtime)) =
             (self.stream.take(), place, tokio::runtime::Handle::try_current())

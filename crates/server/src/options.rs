@@ -40,7 +40,7 @@ pub struct Options {
     /// checked.
     pub host: Option<String>,
     /// Refuses requests for unknown host names, so that a page cannot reach a server on this machine by pointing a
-    /// domain of its own at it (DNS rebinding). [`Server::serve`](crate::Server::serve) enables it for loopback
+    /// its own domain at it (DNS rebinding). [`Server::serve`](crate::Server::serve) enables it for loopback
     /// addresses.
     pub check_host: bool,
     /// Host names of the server, with or without a port. If there are any, requests for other hosts are refused on

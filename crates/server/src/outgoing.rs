@@ -8,7 +8,7 @@ use reqwest::{Client, Url};
 /// A client for this address. It follows no redirects: only this address was checked.
 ///
 /// # Errors
-/// Why it cannot be built; hardly ever.
+/// Why it cannot be built, which is rare.
 pub fn client(url: &Url, timeout: Duration) -> Result<Client, String> {
     countersign_engine::outgoing::client(url).timeout(timeout).build().map_err(chain)
 }

@@ -2,7 +2,7 @@
 //!
 //! Nobody waits for a place. Where there is none, the connection without a token that was idle longest is closed:
 //! legitimate clients present one at once, and a client that holds connections open in silence loses them first. Where all
-//! have presented one, the principal with the most gives one up, so that no authenticated client can keep others out.
+//! have presented one, the principal with the most loses one, so that no authenticated client can keep others out.
 
 use std::{
     collections::{BTreeMap, HashMap},

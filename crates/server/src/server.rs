@@ -1,4 +1,4 @@
-//! The server: its routes, and its life until it is told to stop.
+//! The server: its routes, and its life until it shuts down.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,10 +33,10 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(10);
 /// How long connections may take to close after that.
 const CLOSING: Duration = Duration::from_secs(3);
-/// How much a connection in this process holds that its other end has not read yet, in bytes.
+/// The unread bytes that a connection within this process buffers at most.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// A server without a network: its own process asks it. The answers are those of the HTTP interface.
+/// A server without a network, which only its own process asks. The answers are those of the HTTP interface.
 pub struct InProcess {
     router: TowerToHyperService<Router>,
 }
@@ -104,8 +104,8 @@ impl Server {
         InProcess { router: TowerToHyperService::new(self.router()) }
     }
 
-    /// Serves until `shutdown` resolves; then running tools get ten seconds, in which it is not ready and begins nothing new,
-    /// connections are closed, and it returns.
+    /// Serves until `shutdown` resolves; then running tools get ten seconds, in which it is not ready and starts no new
+    /// effects, connections are closed, and it returns.
     ///
     /// # Errors
     /// The listener has no address.
@@ -132,7 +132,7 @@ impl Server {
         self.live(|_, _| std::future::ready(()), used).await
     }
 
-    /// The life of a server: `connections` are served with its routes until they are told to stop, which is some time after
+    /// The life of a server: `connections` are served with its routes until they are signalled to stop, some time after
     /// `until` has resolved.
     async fn live<C, U>(
         self,
@@ -154,12 +154,12 @@ impl Server {
         let fresh = tokio::spawn(auth.keep_fresh());
         let ended = until(router).await;
         fresh.abort();
-        // It can be asked meanwhile, and says that it is not ready.
+        // It still answers meanwhile, and reports that it is not ready.
         runtime.shutdown(GRACE).await;
         let _ = stop.send(());
         silence.send_replace(true);
         if let Some(notifying) = notifying {
-            // What is being sent is given up, and sent again after the next start.
+            // Messages being sent are abandoned, and sent again after the next start.
             let _ = notifying.await;
         }
         closing.send_replace(true);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{audit::AuditRecord, journal::record::Millis};
 
-/// How much of everything a store has.
+/// How many rows of each kind a store has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -74,11 +74,11 @@ pub(crate) struct Told {
     pub(crate) tenant: Option<Arc<str>>,
 }
 
-/// Where an endpoint of webhooks stands.
+/// The progress of a webhook endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) name: Arc<str>,
-    /// The number of the last audit record that it is through with.
+    /// The number of the last audit record that was delivered, given up or recorded as failed.
     pub(crate) cursor: u64,
     pub(crate) gone: bool,
 }

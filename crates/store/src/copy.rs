@@ -1,17 +1,19 @@
 //! Copying a whole SQLite store into an empty PostgreSQL database.
 //!
-//! Journals are read and stored a piece at a time, and what is derived from them is derived again, by the code that every
-//! append uses. Four things are copied as they are, because journals alone do not give them: the ids of deleted sessions, the
-//! audit log with its chain, where deliveries of it stand, and what became of standing rules, which a session that is deleted by now may have ended.
+//! Journals are read and stored a piece at a time, and their indexes are derived again, by the code that every append
+//! uses. Four things are copied unchanged, because they do not follow from the journals: the ids of deleted sessions,
+//! the audit log with its chain, the progress of its deliveries, and the ends of standing rules, which may have been
+//! recorded in a session that is deleted by now.
 //!
-//! Neither store can be served while it is copied, or by mistake afterwards: the SQLite store is locked, and the database is
-//! marked as begun until everything in it is on the disk, and then as full. Only then both are compared, the SQLite store is
-//! marked as moved, and the database may be opened. If the process or the database ends in between, a second copy into a full
-//! database compares them again and finishes; the beginning of a copy is of no use. Each copy has a random id that both keep, so
-//! a second one whose first was finished says so, and no other database is taken for it.
+//! Neither store can be served during the copy, or by mistake afterwards: the SQLite store is locked, and the database
+//! is marked as begun until all its contents are on disk, and then as full. Only then are both compared, the SQLite
+//! store is marked as moved, and the database may be opened. If the process or the database ends in between, a second
+//! copy into a full database compares them again and finishes; a partial copy cannot be continued. Each copy has a
+//! random id that both stores keep, so a second attempt recognises a finished copy, and no other database is mistaken
+//! for it.
 //!
-//! A call that had begun and has no outcome is asked about in the new store as after a crash: its session has the lease of a
-//! node that is not there.
+//! A call that was started and has no outcome has an unknown outcome in the new store, as after a crash: the lease of
+//! its session belongs to a node that does not exist.
 
 use std::{path::Path, sync::Arc};
 
@@ -37,7 +39,7 @@ const IDS: i64 = 1000;
 /// Records of the audit log that are copied at a time: each has the arguments of at most one request.
 const TOLD: usize = 100;
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -47,11 +49,11 @@ pub enum Progress {
     Compared(u64, u64),
 }
 
-/// What was copied, and found to be the same in both stores.
+/// The contents that were copied, and found to be the same in both stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Copied {
-    /// How much of everything.
+    /// The number of rows of each kind.
     pub counts: Counts,
     /// The end of the audit log, whose chain was verified in both.
     pub anchor: Anchor,
@@ -98,7 +100,7 @@ pub async fn copy(
     Ok(copied)
 }
 
-/// The copy that is full and has to be finished; `None`: nothing is there yet.
+/// The full copy that has to be finished; `None`: the database is empty.
 async fn checked(
     (path, moved): (&str, Option<&Moved>),
     place: &str,
@@ -165,7 +167,7 @@ async fn fill(
     deliveries(source, target).await
 }
 
-/// Copies how far webhooks are, and what did not arrive.
+/// Copies the progress of webhooks, and their failed deliveries.
 async fn deliveries(source: &Source, target: &Target) -> Result<(), StoreError> {
     let mut after: Arc<str> = Arc::default();
     loop {
@@ -185,7 +187,7 @@ async fn deliveries(source: &Source, target: &Target) -> Result<(), StoreError> 
     }
 }
 
-/// What differs in how far webhooks are and what did not arrive: the name of the first.
+/// The name of the first webhook whose progress or failed deliveries differ.
 async fn other_deliveries(source: &Source, target: &Target) -> Result<Option<Arc<str>>, StoreError> {
     let mut after: Arc<str> = Arc::default();
     loop {
@@ -223,7 +225,7 @@ async fn session(source: &mut Source, target: &Target, id: &Arc<str>, end: u64) 
         let expected = after.pos;
         let mut entries = source.entries(id, expected, PART)?;
         if expected < forked {
-            // What is the fork's own begins a part, so that a part is one or the other.
+            // The fork's own entries begin a new part, so that each part is either copied past or the fork's own.
             entries.retain(|entry| entry.pos < forked);
             if entries.is_empty() {
                 entries = source.entries(id, expected, PART)?;
@@ -252,7 +254,8 @@ async fn session(source: &mut Source, target: &Target, id: &Arc<str>, end: u64) 
     Ok(())
 }
 
-/// The position of the append that made a session a fork: what is before it is the past of another; 0 if it is none.
+/// The position of the append that made a session a fork: the entries before it are another session's past; 0 if it is
+/// no fork.
 fn forked(source: &mut Source, id: &str) -> Result<u64, StoreError> {
     let (mut at, mut after) = (0, 0);
     loop {
@@ -264,7 +267,8 @@ fn forked(source: &mut Source, id: &str) -> Result<u64, StoreError> {
     }
 }
 
-/// Compares what was copied: how much there is, where each session ends and what is pending in it, and the audit log.
+/// Compares both stores: the numbers of rows, each session's last position and pending interruptions, and the audit
+/// log.
 async fn compare(
     source: &Source,
     target: &Target,

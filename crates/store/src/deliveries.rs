@@ -1,13 +1,15 @@
-//! What is delivered to others, such as webhooks: how far each endpoint is, and what did not arrive (spec U4).
+//! Deliveries to outside endpoints, such as webhooks: the progress of each endpoint, and its failed deliveries (spec
+//! U4).
 //!
-//! The audit log is the outbox: it is written in the transaction of each append, so nothing that happened is missing from it
-//! and nothing else is in it. Of an **endpoint** the store keeps a **cursor**, the number of the last audit record that is
-//! dealt with, and a **failed delivery** for each record before it that did not arrive; one that is not attempted any more is
-//! a **dead letter**. A cursor moves in one transaction with the failed deliveries that it leaves behind.
+//! The audit log is the outbox: it is written in the transaction of each append, so it has every event and nothing
+//! else. For each **endpoint** the store keeps a **cursor**, the number of the last audit record that was handled, and
+//! a **failed delivery** for each record before it that did not arrive; one that is no longer attempted is a **dead
+//! letter**. A cursor moves in one transaction with the failed deliveries that it leaves behind.
 //!
-//! Of several processes that share a store one sends for an endpoint at a time. In PostgreSQL the claim lasts as long as the
-//! node lives, by the database's clock, like the leases of sessions ([`super::nodes`]); a store of one process has none.
-//! A process that lost a claim can still be sending, but moves nothing any more: receivers may see a message twice, never none.
+//! Of several processes that share a store, one at a time sends to an endpoint. In PostgreSQL the claim lasts as long
+//! as the node lives, by the database's clock, like the leases of sessions ([`super::nodes`]); a store of one process
+//! has none. A process that lost a claim may still be sending, but can no longer move the cursor: receivers may see a
+//! message twice, but never miss one.
 
 use countersign_core::journal::record::Millis;
 use futures::future::BoxFuture;
@@ -24,16 +26,16 @@ pub struct FailedDelivery {
     pub n: u64,
     /// How many attempts there were.
     pub attempts: u32,
-    /// When the next one is; `None`: never, unless somebody says so ([`Deliveries::retry`]).
+    /// When the next attempt is due; `None`: never, unless [`Deliveries::retry`] is called.
     pub next_at: Option<Millis>,
-    /// When the last one was.
+    /// When the last attempt was.
     pub tried_at: Millis,
-    /// Why it failed then, without anything that the other side wrote.
+    /// Why that attempt failed, without any text of the receiver.
     pub why: String,
 }
 
 impl FailedDelivery {
-    /// The same with a reason that fits.
+    /// The same with its reason cut to [`WHY_BYTES`].
     #[must_use]
     pub(crate) fn bounded(mut self) -> FailedDelivery {
         self.why.truncate(self.why.floor_char_boundary(WHY_BYTES));
@@ -41,16 +43,16 @@ impl FailedDelivery {
     }
 }
 
-/// How an endpoint is doing.
+/// The progress of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The number of the last audit record that is dealt with.
+    /// The number of the last audit record that was handled.
     pub cursor: u64,
-    /// It said that it is gone, so nobody sends for it ([`Deliveries::set_gone`]).
+    /// It answered that it is gone, so nothing is sent to it ([`Deliveries::set_gone`]).
     pub gone: bool,
     /// Failed deliveries that are attempted again.
     pub waiting: u64,
-    /// Those that are not: dead letters.
+    /// Failed deliveries that are no longer attempted: dead letters.
     pub dead: u64,
     /// The failed delivery whose last attempt was the latest.
     pub last: Option<FailedDelivery>,
@@ -65,14 +67,14 @@ pub struct FailedPage {
     pub limit: usize,
 }
 
-/// Where deliveries stand. Every method is atomic.
+/// The progress of deliveries. Every method is atomic.
 pub trait Deliveries: Send + Sync {
-    /// Makes this process the one that sends for an endpoint, unless another that is alive does, or the endpoint is gone. The
-    /// result is the endpoint's cursor; one that was never seen begins at the end of the log. While another process sends, or
+    /// Makes this process the sender for an endpoint, unless another live process is, or the endpoint is gone. The
+    /// result is the endpoint's cursor; a new endpoint begins at the end of the log. While another process sends, or
     /// this one does already, nothing is written.
     fn claim(&self, endpoint: &str) -> BoxFuture<'_, Result<Option<u64>, StoreError>>;
     /// Moves the cursor, and keeps the failed deliveries of the records that it passes. `false`: the cursor is not at `from`,
-    /// or this process does not send for the endpoint, and nothing changed.
+    /// or this process is not the endpoint's sender, and nothing changed.
     fn advance(
         &self,
         endpoint: &str,
@@ -80,16 +82,17 @@ pub trait Deliveries: Send + Sync {
         to: u64,
         failed: Vec<FailedDelivery>,
     ) -> BoxFuture<'_, Result<bool, StoreError>>;
-    /// At most `limit` failed deliveries that are due at `now`, those that waited longest first. One that was attempted after
-    /// `now` is due too: the clock was set back since, and its time says nothing.
+    /// At most `limit` failed deliveries that are due at `now`, the longest overdue first. One that was attempted after
+    /// `now` is due too: the clock was set back since, so its time means nothing.
     fn due_again(
         &self,
         endpoint: &str,
         now: Millis,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<FailedDelivery>, StoreError>>;
-    /// The outcome of the next attempt of the failed delivery of record `n`, which has had `attempts` before: it failed again,
-    /// or arrived. `false`: it is not that any more, or this process does not send for the endpoint, and nothing changed.
+    /// The outcome of the next attempt of the failed delivery of record `n`, which has had `attempts` before: it failed
+    /// again, or arrived. `false`: the failed delivery has changed, or this process is not the endpoint's sender, and
+    /// nothing changed.
     fn finish(
         &self,
         endpoint: &str,
@@ -97,17 +100,17 @@ pub trait Deliveries: Send + Sync {
         attempts: u32,
         again: Option<FailedDelivery>,
     ) -> BoxFuture<'_, Result<bool, StoreError>>;
-    /// Says whether an endpoint is gone: then no process sends for it. `false`: it was never claimed.
+    /// Sets whether an endpoint is gone: then no process sends to it. `false`: it was never claimed.
     fn set_gone(&self, endpoint: &str, gone: bool) -> BoxFuture<'_, Result<bool, StoreError>>;
-    /// How an endpoint is doing; `None` if it was never claimed.
+    /// The progress of an endpoint; `None` if it was never claimed.
     fn progress(&self, endpoint: &str) -> BoxFuture<'_, Result<Option<Progress>, StoreError>>;
     /// Failed deliveries, in the order of their records.
     fn failed(&self, endpoint: &str, page: FailedPage) -> BoxFuture<'_, Result<Vec<FailedDelivery>, StoreError>>;
-    /// Makes a failed delivery due at `now`, with all its attempts before it; or all dead letters of an endpoint. How many
-    /// there were.
+    /// Makes a failed delivery due at `now`, with all its attempts before it; or all dead letters of an endpoint.
+    /// Returns their number.
     fn retry(&self, endpoint: &str, n: Option<u64>, now: Millis) -> BoxFuture<'_, Result<u64, StoreError>>;
-    /// Forgets an endpoint, with all its failed deliveries: claimed again, it begins at the end of the log. How many they were;
-    /// `None` if it was never claimed.
+    /// Forgets an endpoint, with all its failed deliveries: claimed again, it begins at the end of the log. Returns
+    /// their number; `None` if it was never claimed.
     fn forget(&self, endpoint: &str) -> BoxFuture<'_, Result<Option<u64>, StoreError>>;
     /// The names of at most `limit` endpoints that were claimed and not forgotten, in order.
     fn endpoints(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;

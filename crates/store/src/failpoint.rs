@@ -1,10 +1,10 @@
 //! Named points at which a crash test kills the process for real.
 //!
 //! `COUNTERSIGN_FAILPOINT=NAME` or `NAME:N` sends SIGKILL to this process when the point is reached for
-//! the N-th time. Only with the feature `failpoints`; otherwise no point does anything. They are here since a store has some,
-//! and whatever uses one may have others; `countersign_runtime::run::failpoint` lists them all.
+//! the N-th time. Only with the feature `failpoints`; otherwise no point does anything. They are here because stores
+//! have others; `countersign_runtime::run::failpoint` lists them all.
 
-/// Dies here if the environment asks for it.
+/// Kills the process here if the environment asks for it.
 #[cfg(feature = "failpoints")]
 pub fn hit(name: &str) {
     use std::sync::{

@@ -23,9 +23,9 @@ pub enum Change {
     Resolved {
         /// Its number.
         n: u32,
-        /// How.
+        /// How it was resolved.
         resolution: Resolution,
-        /// When.
+        /// When it was resolved.
         at: Millis,
         /// The position of the entry that resolved it.
         pos: u64,
@@ -50,9 +50,9 @@ pub enum Change {
     RuleRevoked {
         /// The rule.
         id: RuleId,
-        /// When.
+        /// When it was revoked.
         at: Millis,
-        /// Who did it.
+        /// Who revoked it.
         by: Option<Arc<str>>,
     },
 }
@@ -65,8 +65,8 @@ impl Change {
     }
 }
 
-/// The changes of one append, in order. `state` is the state after it. The past that a fork has copied changes nothing:
-/// its interruptions, rules and acknowledgements are the original's.
+/// The changes of one append, in order. `state` is the state after it. The copied past of a fork changes nothing: its
+/// interruptions, rules and acknowledgements are the original's.
 #[must_use]
 pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -134,11 +134,11 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
 pub struct Claim<'a> {
     /// The id.
     pub request_id: &'a str,
-    /// What carries it.
+    /// The kind of record that carries it.
     pub by: Claimant,
 }
 
-/// What carries a `request_id`.
+/// The kind of record that carries a `request_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimant {
     /// A queued message; the message itself carries the id again later.
@@ -166,8 +166,8 @@ pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim<'_>> {
     claims
 }
 
-/// Whether an append may carry these ids: each is new to the session, or that of a queued message which is now taken
-/// up. `known` says what last carried an id of the session.
+/// Whether an append may carry these ids: each is new to the session, or that of a queued message which now reaches the
+/// conversation. `known` returns the kind of record that last carried an id.
 ///
 /// # Errors
 /// [`StoreError::Conflict`] if an id is a duplicate; whatever `known` returns.

@@ -57,8 +57,8 @@ use self::{
     seal::SealError,
 };
 
-/// Applies the next stored append to a session, if it keeps the rules of journals ([`Session::append`]): nothing follows
-/// from a row that was altered in the store. `owner` is the session that has the append.
+/// Applies the next stored append to a session, if it keeps the rules of journals ([`Session::append`]), so that an
+/// altered row has no effect. `owner` is the session that has the append.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] names the owner and the position. The session must be discarded then.
@@ -76,12 +76,13 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is a duplicate. A queued
-    /// message carries its id twice: when it is queued, and when it is taken up. [`StoreError::Deleted`] if a session
-    /// of this id was deleted, [`StoreError::Fenced`] or [`StoreError::Outdated`] if [`Append::guards`] do not hold.
+    /// message carries its id twice: when it is queued, and when it reaches the conversation. [`StoreError::Deleted`]
+    /// if a session of this id was deleted, [`StoreError::Fenced`] or [`StoreError::Outdated`] if [`Append::guards`] do
+    /// not hold.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>>;
-    /// Where deliveries of what happened stand.
+    /// The progress of deliveries of its audit log.
     fn deliveries(&self) -> &dyn Deliveries;
-    /// What the processes that share this store need of each other; `None`: it belongs to one process.
+    /// The coordination of the processes that share this store; `None`: it belongs to one process.
     fn nodes(&self) -> Option<&dyn Nodes> {
         None
     }
@@ -89,15 +90,15 @@ pub trait Store: Send + Sync {
     fn now(&self) -> Millis {
         self.nodes().map_or_else(machine_time, Nodes::now)
     }
-    /// Waits until everything appended before survives power loss. Call it before letting anything out that depends on
-    /// an append (an answer, an event with a `seq`, a saved state).
+    /// Waits until everything appended before survives power loss. Call it before releasing anything that depends on an
+    /// append (an answer, an event with a `seq`, a saved state).
     ///
     /// # Errors
     /// [`StoreError::Closed`]: recent appends may be lost.
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>>;
     /// Makes a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the same
     /// positions, and those of the append follow. Nothing of it is visible before all of it is stored; if that never
-    /// happens, nothing remains and the id is free. A long past is copied in pieces, between which others append.
+    /// completes, nothing remains and the id is free. A long past is copied in pieces, between which others append.
     ///
     /// The default reads the past and appends all at once.
     ///
@@ -140,9 +141,9 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Deleted`] if it was deleted.
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
-    /// The head of a session, and entries after its snapshot (all, if there is none): what it is resumed from, in one read. At most
-    /// as many entries as [`Store::read_within`] gives within these limits; the others, or all, are to be read by it. The default
-    /// gives none.
+    /// The head of a session, and entries after its snapshot (all, if there is none): everything that resumes it, in
+    /// one read. It has at most as many entries as [`Store::read_within`] returns within these limits; read the others
+    /// by that. The default returns none.
     ///
     /// # Errors
     /// [`StoreError::Deleted`] if it was deleted.
@@ -176,8 +177,8 @@ pub trait Store: Send + Sync {
         filter: InterruptionFilter,
         page: Page,
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
-    /// How many interruptions are pending, counted up to [`PENDING`], and since when the oldest of those that were counted is.
-    /// `None`: it is not counted.
+    /// How many interruptions are pending, counted up to [`PENDING`], and when the oldest of those counted was asked.
+    /// `None`: they are not counted.
     fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
@@ -188,7 +189,8 @@ pub trait Store: Send + Sync {
     /// Sessions that were running when their last entry was stored: those that a crash has interrupted.
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written atomically with
-    /// the entries they describe, and stay when their session is deleted (spec R8). All that was stored before is there.
+    /// the entries they describe, and stay when their session is deleted (spec R8). Every record stored before the call
+    /// is included.
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
     /// The same, but only records of a tenant's sessions; `None`: of sessions without a tenant. Each carries the hash
     /// of the record before it in the whole log.
@@ -214,15 +216,15 @@ pub trait Store: Send + Sync {
     /// Deletes a session with everything of it except its audit records. Its id stays taken, so that no approval or
     /// request for the deleted session ever counts for another (spec R11). `false` if there is none.
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
-    /// Ids and last positions of at most `limit` sessions that were last used before `before`, longest ago first, and of which
-    /// nothing can come any more by itself or by a decision: they are not running, nothing is pending in them, and no rule of
-    /// theirs applies to other sessions at `now`. The default finds none.
+    /// Ids and last positions of at most `limit` sessions that were last used before `before`, longest ago first, and
+    /// in which nothing can happen any more by itself or by a decision: they are not running, nothing is pending in
+    /// them, and no rule of theirs applies to other sessions at `now`. The default finds none.
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
         let _ = (before, now, limit);
         Box::pin(async { Ok(Vec::new()) })
     }
-    /// Deletes a session if it ends at `pos`, as [`Store::delete`] does. The default is for a store of one process, which holds
-    /// off others meanwhile.
+    /// Deletes a session if it ends at `pos`, as [`Store::delete`] does. The default is for a store of one process,
+    /// which excludes other appends meanwhile.
     fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
         let session_id: Arc<str> = session_id.into();
         Box::pin(async move {
@@ -255,12 +257,12 @@ const FEW: usize = 8;
 /// How many pending interruptions [`Store::pending`] counts at most.
 pub const PENDING: u32 = 100_000;
 
-/// What [`Store::pending`] gives.
+/// The result of [`Store::pending`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingCount {
     /// How many there are.
     pub count: u64,
-    /// When the oldest of those that were counted was asked.
+    /// When the oldest of those counted was asked.
     pub oldest: Option<Millis>,
 }
 
@@ -270,15 +272,15 @@ pub type Due = (Arc<str>, u32);
 /// How durable an append is when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives power loss: acknowledged inputs, the start of every effect, what a session rests after, sessions that were copied
-    /// or restored.
+    /// Survives power loss: acknowledged inputs, the start of every effect, the last append before a session pauses or
+    /// ends, sessions that were copied or restored.
     Synced,
     /// Survives a crash of the process at once, and power loss once a later append is synced, [`Store::sync`] returns, or 10 ms
     /// have passed.
     Buffered,
 }
 
-/// What [`Store::append`] takes.
+/// The argument of [`Store::append`].
 #[derive(Clone, Debug)]
 pub struct Append {
     /// The session.
@@ -293,15 +295,16 @@ pub struct Append {
     pub snapshot: bool,
     /// How durable it must be.
     pub durability: Durability,
-    /// What else must hold.
+    /// Further conditions.
     pub guards: Guards,
 }
 
-/// What an append depends on beside its session's position, compared in the transaction that stores it. By default nothing.
+/// The conditions of an append beside its session's position, checked in the transaction that stores it. By default
+/// none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guards {
-    /// The lease under which effects were carried out, if it says what came of them or begins one: it is stored only
-    /// while this node holds that lease. `None`: an input, which any node stores.
+    /// The lease under which effects are carried out, if the append records their outcomes or starts one: it is stored
+    /// only while this node holds that lease. `None`: an input, which any node may store.
     pub lease: Option<Epoch>,
     /// Standing rules that decide calls in it: each must be in force.
     pub rules: Vec<RuleName>,
@@ -339,7 +342,7 @@ pub struct Waypoint {
     pub body: Arc<str>,
 }
 
-/// What [`Store::head`] gives.
+/// The result of [`Store::head`].
 #[derive(Clone, Debug)]
 pub struct Head {
     /// The position of the last entry.
@@ -348,7 +351,7 @@ pub struct Head {
     pub snapshot: Option<Session>,
 }
 
-/// What [`Store::tail`] gives.
+/// The result of [`Store::tail`].
 #[derive(Clone, Debug)]
 pub struct Tail {
     /// The head.
@@ -364,13 +367,13 @@ pub struct Summary {
     pub session_id: Arc<str>,
     /// The agent that answers.
     pub agent: Arc<str>,
-    /// Whom it belongs to.
+    /// Its owner.
     pub subject: Option<Arc<str>>,
     /// The tenant it belongs to.
     pub tenant: Option<Arc<str>>,
     /// The title that a person gave it, or the beginning of its first message.
     pub title: Option<Arc<str>>,
-    /// What it is doing.
+    /// Its status.
     pub status: Status,
     /// When it was made.
     pub created_at: Millis,
@@ -405,7 +408,7 @@ pub struct InterruptionRow {
     pub session_id: Arc<str>,
     /// Its number in the session.
     pub n: u32,
-    /// Whom the session belongs to.
+    /// The session's owner.
     pub subject: Option<Arc<str>>,
     /// The tenant the session belongs to.
     pub tenant: Option<Arc<str>>,
@@ -525,7 +528,7 @@ pub struct SessionFilter {
 pub struct Visible {
     /// Their name.
     pub subject: Option<String>,
-    /// Their tenant: nothing of another tenant is listed. `None` is a tenant of its own.
+    /// Their tenant: nothing of another tenant is listed. `None` is a separate tenant.
     pub tenant: Option<String>,
     /// Their roles, without `user`.
     pub roles: Vec<String>,
@@ -543,7 +546,8 @@ pub struct Page {
 /// Rows, and where the next page begins.
 #[derive(Clone, Debug)]
 pub struct Paged<T> {
-    /// The rows: fewer than fit, or none, also where there is a next page, if few of those that were looked at match.
+    /// The rows. There may be fewer than fit, or none, even where there is a next page, if few of the rows examined
+    /// match.
     pub rows: Vec<T>,
     /// The cursor of the next page, if there is one.
     pub next: Option<String>,
@@ -562,11 +566,11 @@ pub enum StoreError {
     /// The page cursor is not one of this store's.
     #[error("the cursor is not one that a page returned")]
     BadCursor,
-    /// The lease under which this was to be stored was given back, or another node has taken it.
+    /// The lease under which this was to be stored was released, or another node has taken it.
     #[error("another node carries out this session's effects now")]
     Fenced,
-    /// What this was judged by does not hold: a standing rule has ended meanwhile, or its time is over or has not come. It may
-    /// be judged again.
+    /// A condition of this append no longer holds: a standing rule has ended meanwhile, or its time has passed or has
+    /// not come. It may be judged again.
     #[error("what it was judged by has changed meanwhile")]
     Outdated,
     /// Another process has the store open.
@@ -575,7 +579,7 @@ pub enum StoreError {
     /// The store was moved elsewhere, or is the beginning of a copy that is not finished.
     #[error("{0}")]
     NotServed(String),
-    /// A newer build has stored something of the session that this one does not know.
+    /// A newer build has stored records of the session that this one does not know.
     #[error(
         "the session {session_id:?} has records of format {needs}, which a newer version of countersign has stored, and this \
          one knows formats up to {knows}"
@@ -588,7 +592,7 @@ pub enum StoreError {
         /// What this build knows.
         knows: u32,
     },
-    /// What is stored cannot be read.
+    /// Stored data cannot be read.
     #[error("stored data cannot be read: {0}")]
     Corrupt(String),
     /// The keys are not those of the store, or a sealed value is not what was sealed there.
@@ -597,11 +601,11 @@ pub enum StoreError {
     /// It could not be written or read (disk full, I/O); nothing changed.
     #[error("the store failed: {0}")]
     Failed(String),
-    /// A write or sync has failed, and what the disk holds is not known: nothing is read or written, and nothing is
-    /// acknowledged, until the store is opened again. What was under way may be stored or not.
+    /// A write or sync has failed, and the contents of the disk are unknown: nothing is read, written or acknowledged
+    /// until the store is opened again. Appends under way may be stored or not.
     #[error("the store was closed after an error of its disk ({0}); nothing is acknowledged until it is opened again")]
     Closed(String),
-    /// It is not known whether it was written: the store closed, or its connection ended, in between.
+    /// Whether it was written is unknown: the store closed, or its connection ended, in between.
     #[error("the store did not answer, so it is not known whether this was written")]
     Unknown,
 }

@@ -216,7 +216,7 @@ impl MemoryStore {
         if shard.deleted.contains(&session_id) {
             return Err(StoreError::Deleted(session_id));
         }
-        // Held until it is stored: a rule that decides a call in it ends before, or after.
+        // Held until the append is stored, so that a rule that decides a call in it ends either before or after.
         let is_of_rules = !guards.rules.is_empty() || changes.iter().any(Change::is_of_rule);
         let mut rules = if is_of_rules { Some(lock(&self.rules)) } else { None };
         guards.check_time(machine_time())?;
@@ -251,7 +251,7 @@ impl MemoryStore {
         for change in changes {
             self.change(session, change, rules.as_deref_mut());
         }
-        // Roles are only ever added, except those of a copied past, which had no entry here.
+        // Roles are only ever added, except those of a copied past, which are not indexed yet.
         if new || session.after.reviewers.len() != after.reviewers.len() {
             let mut people = lock(&self.people);
             for reason in Reason::of(&after) {

@@ -15,8 +15,9 @@ use super::{
     Summary, Visible,
 };
 
-/// How many of the rows that its caller may see for one reason a page looks at for what no index finds, such as an agent. A page
-/// on which that leaves less than fits ends there, and the next one goes on: nobody waits until a million rows are read.
+/// How many rows of one reason for visibility a page examines for a condition that no index finds, such as an agent. A
+/// page that is not full by then ends there, and the next one continues: no request waits until a million rows are
+/// read.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) const LOOKS_AT: usize = 10_000;
 
@@ -27,12 +28,12 @@ pub struct Found<T> {
     pub row: T,
     /// It belongs to the list.
     pub fits: bool,
-    /// It is the last one that was looked at, and there may be more.
+    /// It is the last one that was examined, and there may be more.
     pub is_last: bool,
 }
 
 impl<T> Found<T> {
-    /// One of a query of which all rows belong to the list.
+    /// A row of a query all of whose rows belong to the list.
     #[must_use]
     pub fn fitting(row: T) -> Found<T> {
         Found { row, fits: true, is_last: false }
@@ -183,7 +184,7 @@ pub fn limit(page: &Page) -> usize {
 /// Makes the page from the rows of all queries of a list, each of which may have one more than fits. Some may be the same.
 #[must_use]
 pub fn merged<T: Row>(found: Vec<Found<T>>, page: &Page) -> Paged<T> {
-    // Below it not all queries have looked.
+    // Below it not all queries have read rows.
     let floor = found.iter().filter(|one| one.is_last).map(|one| one.row.key()).max();
     let fitting = found.into_iter().filter(|one| one.fits).map(|one| one.row);
     let mut rows: Vec<T> = fitting.filter(|row| floor.as_ref().is_none_or(|floor| row.key() >= *floor)).collect();

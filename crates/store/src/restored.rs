@@ -1,4 +1,5 @@
-//! A store that was restored from a backup: nothing in it begins by itself, since it may have run after the backup was made.
+//! A store that was restored from a backup: its turns are held, since their effects may have been carried out after the
+//! backup was made.
 
 use std::sync::Arc;
 
@@ -12,15 +13,16 @@ use super::{Append, Durability, Guards, Page, SessionFilter, Store, StoreError};
 /// Sessions that are listed, and bytes of entries that are read, at a time.
 const AT_ONCE: (usize, usize) = (200, 4 * 1024 * 1024);
 
-/// Holds every turn: nothing of it begins by itself, no model call, no call that is permitted or approved, no node of a graph,
-/// nor what would follow from a deadline. Each goes on when a person says so. It gives the ids of their sessions. No server may be using the store.
+/// Holds every turn: it has no effects, neither model calls nor permitted or approved tool calls nor nodes of a graph,
+/// also not after a deadline, until a person resumes it. Returns the ids of their sessions. No server may be using the
+/// store.
 ///
 /// # Errors
-/// Those of the store. What was held before stays held; it can be run again.
+/// Those of the store. Turns held before stay held; it can be run again.
 pub async fn hold(store: &dyn Store, now: Millis) -> Result<Vec<Arc<str>>, StoreError> {
     let mut held = Vec::new();
     for status in [Status::Running, Status::AwaitingInput] {
-        // All ids first: a session that is held moves in the list.
+        // All ids first: holding a session moves it in the list.
         let (mut ids, mut cursor) = (Vec::new(), None);
         loop {
             let filter = SessionFilter { status: Some(status), ..SessionFilter::default() };

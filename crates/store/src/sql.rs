@@ -1,4 +1,4 @@
-//! What the stores that speak SQL have in common: how values are stored, and what is made of what they hold.
+//! What the stores that speak SQL have in common: how values are stored and read.
 
 use countersign_core::{audit::AuditRecord, journal::record::Millis, session::Session, wire::event::Resolution};
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use super::{
     page::{self, LOOKS_AT},
 };
 
-/// A number as SQL has it. Larger ones than it has are the largest: of a limit, and of a position, nothing is beyond it.
+/// A number as SQL has it. Larger ones become the largest: no limit and no position is beyond it.
 pub(super) fn int(n: impl TryInto<i64>) -> i64 {
     n.try_into().unwrap_or(i64::MAX)
 }
@@ -21,7 +21,7 @@ pub(super) struct Query<V> {
     from: String,
     conditions: Vec<&'static str>,
     values: Vec<V>,
-    /// What each of these rows is looked at for, under this name of theirs.
+    /// Conditions that each row is checked for, under this name.
     filters: Vec<&'static str>,
     sought: Vec<V>,
     name: &'static str,
@@ -43,20 +43,20 @@ impl<V: From<i64>> Query<V> {
         self
     }
 
-    /// Adds a condition that no index finds. It is about columns that are read, of a row of this name.
+    /// Adds a condition that no index finds. It is about columns of a row of this name.
     pub(super) fn filter<const N: usize>(&mut self, name: &'static str, condition: &'static str, values: [V; N]) {
         self.name = name;
         self.filters.push(condition);
         self.sought.extend(values);
     }
 
-    /// Whether it has such conditions. Then its rows have two more columns: `nth`, which of those it is that were looked at,
-    /// and `fits`, whether the conditions hold. The last one that was looked at is among them anyway.
+    /// Whether it has such conditions. Then its rows have two more columns: `nth`, its number among those examined, and
+    /// `fits`, whether the conditions hold. The last one examined is always among them.
     pub(super) fn is_filtered(&self) -> bool {
         !self.filters.is_empty()
     }
 
-    /// The statement that reads, up to the number of rows that it reads.
+    /// The statement up to its limit of rows.
     pub(super) fn read(&self, order: &str) -> String {
         let begin = if self.conditions.is_empty() { "" } else { " WHERE " };
         format!("{}{begin}{} ORDER BY {order} LIMIT ", self.from, self.conditions.join(" AND "))
@@ -69,8 +69,8 @@ impl<V: From<i64>> Query<V> {
             return read + "?";
         }
         let (name, fits) = (self.name, self.filters.join(" AND "));
-        // Numbered and given in the order in which they are read: another one to give them in would have all of them read, also
-        // where the first few are enough.
+        // Numbered and given in the order in which they are read: sorting the result would read all of them, even where
+        // the first few are enough.
         format!(
             "SELECT * FROM (SELECT {name}.*, row_number() OVER () AS nth, ({fits}) AS fits FROM ({read}{LOOKS_AT}) AS {name}) AS looked
              WHERE fits OR nth = {LOOKS_AT} LIMIT ?"
@@ -102,7 +102,7 @@ pub(super) fn resolution(name: &str) -> Option<Resolution> {
     [Resolution::Decided, Resolution::Timeout, Resolution::Cancelled].into_iter().find(|r| resolution_name(*r) == name)
 }
 
-/// A record as it is stored.
+/// A record in its stored form.
 pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|e| StoreError::Failed(format!("a record cannot be written as JSON: {e}")))
 }

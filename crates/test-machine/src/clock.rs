@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Variable, library, names, replace};
 
-/// Machines with clocks of their own.
+/// Machines with separate clocks.
 #[derive(Debug)]
 pub struct Clocks {
     folder: PathBuf,
@@ -37,7 +37,7 @@ impl Clocks {
 }
 
 impl Clock {
-    /// What has a server take its time from this clock.
+    /// The environment that makes a server use this clock.
     #[must_use]
     pub fn environment(&self) -> [Variable; 2] {
         [names("LD_PRELOAD", &self.library), names("CLOCK", &self.file)]

@@ -1,4 +1,4 @@
-//! A disk under a SQLite store, `test.db`, that has nothing but what was synced.
+//! A disk under a SQLite store, `test.db`, that keeps only synced data.
 
 use std::{
     fs,
@@ -8,16 +8,16 @@ use std::{
 
 use super::{Variable, library, names, replace};
 
-/// The files of the store that a power cut leaves, and the one that it does not.
+/// The files of the store that survive a power cut, and the one that does not.
 const FILES: [&str; 2] = ["test.db", "test.db-wal"];
 const SHARED: &str = "test.db-shm";
-/// What the operating system brings to the disk as a whole.
+/// The unit in which the operating system writes to the disk.
 const PAGE: usize = 4096;
 
-/// What is wrong with a disk.
+/// A fault of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The next sync of the log fails, and what it was to bring to the disk is lost, though it can be read until the power is cut.
+    /// The next sync of the log fails, and its data is lost, though it can be read until the power is cut.
     SyncLog,
     /// The same for the database.
     SyncBase,
@@ -29,7 +29,7 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct Disk {
     library: PathBuf,
-    /// What it has.
+    /// Its synced content.
     kept: PathBuf,
     fault: PathBuf,
 }
@@ -46,13 +46,13 @@ impl Disk {
         Ok(Disk { library, kept, fault: folder.join("fault") })
     }
 
-    /// What has a server reach its store through this disk.
+    /// The environment that puts a server's store on this disk.
     #[must_use]
     pub fn environment(&self) -> [Variable; 3] {
         [names("LD_PRELOAD", &self.library), names("DISK", &self.kept), names("FAULT", &self.fault)]
     }
 
-    /// From now on this is wrong with it.
+    /// From now on it has this fault.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -65,13 +65,13 @@ impl Disk {
         replace(&self.fault, says)
     }
 
-    /// Whether a sync that was to fail has not yet, or there is no room.
+    /// Whether it still has a fault: a sync that has yet to fail, or no room.
     #[must_use]
     pub fn is_faulty(&self) -> bool {
         self.fault.exists()
     }
 
-    /// Nothing is wrong with it any more. Whether something still was.
+    /// Repairs it. Returns whether it still had a fault.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -83,8 +83,8 @@ impl Disk {
         }
     }
 
-    /// Leaves of the store in this folder what a power cut leaves of it, after its server was killed: what was synced, and those of
-    /// the pages that were not for which `reaches` says that they have reached the disk by chance. Returns how many are lost.
+    /// Reduces the store in this folder to what a power cut leaves of it, after its server was killed: the synced data,
+    /// and those unsynced pages that have reached the disk by chance, by `reaches`. Returns how many are lost.
     ///
     /// # Errors
     /// The files cannot be read or written.
@@ -96,7 +96,7 @@ impl Disk {
                 let (before, disk) = (read(&seen)?, read(&kept)?);
                 let (left, lost) = left(&before, &disk, &mut reaches);
                 if left.is_empty() && !kept.exists() {
-                    // It was never synced, so the disk does not know of it.
+                    // It was never synced, so it is not on the disk.
                     if seen.exists() {
                         fs::remove_file(&seen)?;
                     }
@@ -120,7 +120,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a power cut leaves of a file, and how many pages of it are lost.
+/// The content of a file after a power cut, and how many pages of it are lost.
 fn left(seen: &[u8], disk: &[u8], mut reaches: impl FnMut() -> bool) -> (Vec<u8>, usize) {
     let (mut left, mut lost) = (Vec::new(), 0);
     for at in (0..seen.len().max(disk.len())).step_by(PAGE) {
@@ -133,7 +133,7 @@ fn left(seen: &[u8], disk: &[u8], mut reaches: impl FnMut() -> bool) -> (Vec<u8>
             }
         }
         if !kept.is_empty() {
-            // Where the page before it is lost, the disk has nothing.
+            // If the page before it is lost, the file has a hole.
             left.resize(at, 0);
             left.extend_from_slice(kept);
         }
@@ -141,7 +141,7 @@ fn left(seen: &[u8], disk: &[u8], mut reaches: impl FnMut() -> bool) -> (Vec<u8>
     (left, lost)
 }
 
-/// The page at this place, or what there is of it.
+/// The page at this place, perhaps a part of one.
 fn page(file: &[u8], at: usize) -> &[u8] {
     let from = file.get(at..).unwrap_or_default();
     from.get(..PAGE).unwrap_or(from)
@@ -160,7 +160,7 @@ mod tests {
         let mut pages = [false, false, true].into_iter();
         let cut = left(&seen, &old, || pages.next().expect("three pages differ"));
         assert_eq!(cut, ([old, vec![0; PAGE], vec![4; 100]].concat(), 2));
-        // What was cut off and not synced is there again.
+        // An unsynced truncation is undone.
         assert_eq!(left(&seen[..10], &seen, || false), (seen, 4));
     }
 

@@ -18,7 +18,7 @@ pub use disk::{Disk, Fault};
 /// A variable of a server's environment.
 pub type Variable = (&'static str, String);
 
-/// The variables of a machine of which several things are like this: all of their libraries are loaded.
+/// The variables of a machine with several of these: all of their libraries are loaded.
 pub fn together(variables: impl IntoIterator<Item = Variable>) -> Vec<Variable> {
     let mut all: Vec<Variable> = Vec::new();
     for (name, value) in variables {

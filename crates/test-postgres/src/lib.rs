@@ -1,8 +1,8 @@
 //! A PostgreSQL server for tests, and a database of it for each.
 //!
-//! `DATABASE_URL` names a server to use, by a user who may make databases. Without it each test process starts a server of its
-//! own, from the installed programs, in a temporary folder and reached by a socket in it; it writes nothing to the disk before
-//! it must. When the process ends, however that happens, the server is stopped and the folder removed.
+//! `DATABASE_URL` names a server to use, by a user who may make databases. Without it each test process starts its own
+//! server, from the installed programs, in a temporary folder and with a socket in it; the server does not sync. When
+//! the process ends, however that happens, the server is stopped and the folder removed.
 
 #![allow(clippy::expect_used, reason = "it is for tests: where it fails, they do")]
 
@@ -38,26 +38,26 @@ const START: Duration = Duration::from_secs(60);
 /// How much memory is enough for the servers of all tests, in MiB.
 const PLENTY_MIB: u64 = 4096;
 
-/// A database of its own, which is dropped with it.
+/// A new database, which is dropped with this value.
 #[derive(Debug)]
 pub struct Database {
     name: String,
     url: String,
-    /// Its server, if no others share that.
+    /// Its server, if no other database shares it.
     own: Option<Server>,
 }
 
 /// How a server is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// It ends what it does, and its connections.
+    /// It ends its work and its connections.
     Fast,
     /// As after a crash: it recovers when it starts.
     Crash,
 }
 
 impl Database {
-    /// Makes an empty one.
+    /// Makes an empty database.
     ///
     /// # Panics
     /// There is no server, and none can be started.
@@ -66,7 +66,7 @@ impl Database {
         Database::on(Server::of_process())
     }
 
-    /// Makes an empty one on a server that no other test uses, so that it may be restarted.
+    /// Makes an empty database on a server that no other test uses, so that it may be restarted.
     ///
     /// # Panics
     /// PostgreSQL is not installed, or does not start.
@@ -103,10 +103,10 @@ impl Database {
         Database { name, url, own: None }
     }
 
-    /// Restarts its server, and waits until that answers again.
+    /// Restarts its server, and waits until it answers again.
     ///
     /// # Panics
-    /// The server is not its own, or does not start.
+    /// The server is shared, or does not start.
     pub fn restart(&self, how: Restart) {
         const BEGUN: &str = "SELECT pg_postmaster_start_time()";
         let server = self.own.as_ref().and_then(|server| server.supervisor.as_ref()).expect("a server of its own");
@@ -141,7 +141,7 @@ impl Database {
         format!("postgres://postgres@{host}:{port}/{}", self.name)
     }
 
-    /// Writes all that is in it into a file, as it is in one moment, with PostgreSQL's own program.
+    /// Dumps it into a file, at one moment, with PostgreSQL's own program.
     ///
     /// # Panics
     /// That fails.
@@ -149,7 +149,7 @@ impl Database {
         run("pg_dump", &["--format=custom", "--file"], file, &self.url);
     }
 
-    /// Makes one of such a file.
+    /// Makes a database from such a file.
     ///
     /// # Panics
     /// It cannot be read.
@@ -163,14 +163,14 @@ impl Database {
     /// Its URL through a transaction pooler, whose clients share [`SESSIONS`] sessions of this database.
     ///
     /// # Panics
-    /// PgBouncer is not installed, or does not start; or the server is its own.
+    /// PgBouncer is not installed, or does not start; or the server is not shared.
     #[must_use]
     pub fn pooled_url(&self) -> String {
         assert!(self.own.is_none(), "the pooler is before the server that tests share");
         Pooler::of_process(&Server::of_process().url).url_of(&self.name)
     }
 
-    /// Runs SQL in it, by a connection of its own.
+    /// Runs SQL in it, on a new connection.
     ///
     /// # Panics
     /// It fails.
@@ -178,7 +178,7 @@ impl Database {
         on_server(&self.url, sql).expect("SQL");
     }
 
-    /// The rows of a query as texts, by a connection of its own.
+    /// The rows of a query as texts, on a new connection.
     ///
     /// # Panics
     /// It fails.
@@ -187,7 +187,7 @@ impl Database {
         self.try_query(sql).expect("a query")
     }
 
-    /// The same, where the connection may be ended or the server be away.
+    /// The same, where the connection may be ended or the server be down.
     ///
     /// # Errors
     /// It fails.
@@ -216,33 +216,33 @@ impl Default for Database {
 impl Drop for Database {
     fn drop(&mut self) {
         if self.own.is_some() {
-            // It goes with its server.
+            // Its server is removed with it.
             return;
         }
-        // Only room is lost if it cannot be.
+        // If it cannot be dropped, only room is lost.
         let _ = on_server(&Server::of_process().url, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
     }
 }
 
-/// A server and how it is reached.
+/// A server and its address.
 #[derive(Debug)]
 struct Server {
     url: String,
-    /// Its supervisor restarts it by the signal that it is told, and stops it when its input ends: at the latest when the
-    /// process does.
+    /// Its supervisor restarts it with the signal that it reads, and stops it when its input ends: at the latest with
+    /// the process.
     supervisor: Option<Mutex<Child>>,
-    /// At which it listens, if it does.
+    /// The port on which it listens, if any.
     port: Option<u16>,
 }
 
-/// How a server listens beside its socket.
+/// How a server listens besides its socket.
 struct Listener<'a> {
     port: u16,
     tls: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Listener<'a> {
-    /// At a port that is free now.
+    /// On a port that is free now.
     fn new(tls: Option<(&'a str, &'a str)>) -> Listener<'a> {
         let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
         Listener { port: free.local_addr().expect("its address").port(), tls }
@@ -255,7 +255,7 @@ impl<'a> Listener<'a> {
             for (name, text, setting) in [("tls.crt", certificate, "ssl_cert_file"), ("tls.key", key, "ssl_key_file")] {
                 let path = folder.join(name);
                 fs::write(&path, text).expect("a file of the server");
-                // It refuses a key that others may read.
+                // PostgreSQL refuses a key that others may read.
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a file of its own");
                 if let Some((uid, gid)) = user() {
                     chown(&path, Some(uid), Some(gid)).expect("a file of the server's user");
@@ -293,7 +293,7 @@ impl Server {
         as_user(initdb.stdin(Stdio::null()), &folder);
         let made = initdb.output().expect("initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        // Now: a port that is free may be another's soon.
+        // As late as possible: a free port may soon be taken.
         let listener = listener.map(|listener| listener());
         // It outlives neither a test process that ends nor one that is killed: then its input ends.
         let script = r#"program=$1; folder=$2; shift 2
@@ -306,7 +306,7 @@ impl Server {
         supervisor.args(listener.iter().flat_map(|listener| listener.arguments(&folder)));
         let supervisor = spawn_supervisor(supervisor, &folder);
         let socket = folder.to_str().expect("a folder with a name of characters").replace('/', "%2F");
-        // Its socket is named for its port.
+        // Its socket is named after its port.
         let port = listener.as_ref().map(|listener| listener.port);
         let url = format!("postgres://postgres@{socket}:{}/postgres", port.unwrap_or(5432));
         let since = Instant::now();
@@ -356,7 +356,7 @@ fn run(program: &str, arguments: &[&str], file: &Path, database: &str) {
     assert!(ended.status.success(), "{program}: {}", String::from_utf8_lossy(&ended.stderr));
 }
 
-/// Has a command run in a folder, by a user whom the database's programs accept.
+/// Makes a command run in a folder, as a user that the database's programs accept.
 fn as_user(command: &mut Command, folder: &Path) {
     if let Some((uid, gid)) = user() {
         command.uid(uid).gid(gid);
@@ -364,7 +364,7 @@ fn as_user(command: &mut Command, folder: &Path) {
     command.current_dir(folder).env("LC_ALL", "C").stdout(Stdio::null());
 }
 
-/// Starts a script that ends when its input does: with the process, or when that is killed.
+/// Starts a script that ends with its input: when the process ends or is killed.
 fn spawn_supervisor(mut script: Command, folder: &Path) -> Child {
     as_user(&mut script, folder);
     script.stdin(Stdio::piped()).process_group(0).spawn().expect("sh")
@@ -403,7 +403,7 @@ fn on_server(url: &str, sql: &str) -> Result<(), tokio_postgres::Error> {
     on_a_thread(async move { connect(&url).await?.batch_execute(&sql).await })
 }
 
-/// Tests may be in a runtime, in which nothing may be waited for.
+/// Tests may run in a runtime, in which blocking is not allowed.
 fn on_a_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let thread = thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

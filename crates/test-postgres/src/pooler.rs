@@ -16,7 +16,7 @@ use crate::{START, on_server, spawn_supervisor, user, with_database};
 
 /// How many sessions of one database all of its clients share.
 pub const SESSIONS: u32 = 2;
-/// What its socket is named for; the folder is its own.
+/// Its socket is named after this; the folder is not shared.
 const PORT: u16 = 6432;
 
 /// A pooler, which ends with the process.
@@ -83,7 +83,7 @@ fn settings(server: &str, folder: &Path) -> String {
     )
 }
 
-/// The program, which Debian has where only root looks.
+/// The program, which Debian installs outside of users' `PATH`.
 fn program() -> PathBuf {
     let paths = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&paths).chain([PathBuf::from("/usr/sbin")]);

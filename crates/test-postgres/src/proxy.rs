@@ -1,4 +1,4 @@
-//! A proxy between a node and its database: it cuts connections, loses answers and holds everything back, when it is told to.
+//! A proxy between a node and its database: it cuts connections, loses answers and holds everything back, on demand.
 
 use std::{
     sync::{
@@ -31,22 +31,22 @@ pub enum Fault {
     HalfSaid,
     /// Half of the first answer comes.
     HalfAnswer,
-    /// The answer that the database has done this command (`COMMIT`, `SELECT 1`) does not come.
+    /// The answer to this completed command (`COMMIT`, `SELECT 1`) is lost.
     Lost(&'static str),
-    /// The same of a statement that is a transaction by itself, and so is committed.
+    /// The same for a statement that is a transaction by itself, and so is committed.
     LostAlone(&'static str),
 }
 
-/// What its connections have in common.
+/// The state that its connections share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The next fault, and what is said in the transaction on whose connection it happens.
+    /// The next fault, and the text by which the transaction of its connection is recognised.
     armed: Mutex<Option<(Fault, &'static str)>>,
     /// Whether it has happened.
     struck: AtomicBool,
-    /// Until then nothing passes.
+    /// Until then no byte passes.
     held_until: Mutex<Option<Instant>>,
-    /// Whether something has waited for that.
+    /// Whether some message was held back by that.
     held: AtomicBool,
     notifications: AtomicU64,
 }
@@ -55,7 +55,7 @@ impl Proxy {
     /// In front of the database of this URL, without TLS.
     ///
     /// # Panics
-    /// The URL is none, or there is no port to listen on.
+    /// The URL is invalid, or there is no port to listen on.
     pub async fn before(url: &str) -> Proxy {
         let config: Config = url.parse().expect("a URL");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -86,7 +86,7 @@ impl Proxy {
         *armed = Some((fault, said));
     }
 
-    /// What it was armed with does not happen any more. Whether it has happened.
+    /// Disarms it. Returns whether the fault has happened.
     ///
     /// # Panics
     /// A connection's task has panicked.
@@ -95,13 +95,13 @@ impl Proxy {
         self.has_struck()
     }
 
-    /// Whether what it was armed with last has happened.
+    /// Whether the last armed fault has happened.
     #[must_use]
     pub fn has_struck(&self) -> bool {
         self.shared.struck.load(Ordering::SeqCst)
     }
 
-    /// For so long nothing passes, in either direction; then all of it does, in order.
+    /// For this time no byte passes, in either direction; then all of them do, in order.
     ///
     /// # Panics
     /// A connection's task has panicked.
@@ -110,7 +110,7 @@ impl Proxy {
         *self.shared.held_until.lock().expect("held_until") = Some(Instant::now() + time);
     }
 
-    /// Whether something has waited since [`Proxy::hold`].
+    /// Whether a message was held back since [`Proxy::hold`].
     #[must_use]
     pub fn has_held(&self) -> bool {
         self.shared.held.load(Ordering::SeqCst)
@@ -135,7 +135,7 @@ async fn accept(listener: TcpListener, config: Config, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         let (host, shared) = (host.clone(), shared.clone());
         tokio::spawn(async move {
-            // Where the database is away, so is the proxy: the client's connection ends.
+            // If the database is down, the client's connection ends.
             match host {
                 Host::Tcp(name) => {
                     if let Ok(server) = TcpStream::connect((&*name, port)).await {
@@ -152,19 +152,19 @@ async fn accept(listener: TcpListener, config: Config, shared: Arc<Shared>) {
     }
 }
 
-/// What becomes of a message.
+/// What is done with a message.
 enum Fate {
     Passes,
     Half,
     Lost,
 }
 
-/// What one connection is at.
+/// The state of one connection.
 #[derive(Default)]
 struct Talk {
-    /// What the proxy waits for was said in this transaction.
+    /// The text that the proxy waits for was sent in this transaction.
     said: AtomicBool,
-    /// No transaction has begun, but that of the statement.
+    /// No transaction has begun, except that of a single statement.
     idle: AtomicBool,
 }
 
@@ -215,7 +215,7 @@ impl Talk {
 }
 
 async fn pass(client: TcpStream, server: impl AsyncRead + AsyncWrite, shared: &Shared) {
-    // Small messages do not wait for more.
+    // Small messages are not delayed.
     client.set_nodelay(true).expect("an option of every connection");
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = tokio::io::split(server);
@@ -227,7 +227,7 @@ async fn pass(client: TcpStream, server: impl AsyncRead + AsyncWrite, shared: &S
     }
 }
 
-/// Carries whole messages until one of them ends the connection, or somebody else does. The client's first has no kind.
+/// Forwards whole messages until one of them ends the connection, or either side does. The client's first has no kind.
 async fn carry(
     (mut from, mut to): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     mut has_no_kind: bool,
@@ -260,7 +260,7 @@ async fn carry(
     }
 }
 
-/// How long the first message is, if all of it is there.
+/// The length of the first message, if it is complete.
 fn length(bytes: &[u8], has_no_kind: bool) -> Option<usize> {
     let kind = usize::from(!has_no_kind);
     let said = bytes.get(kind..kind + 4)?.try_into().expect("four bytes");
@@ -274,7 +274,7 @@ impl Shared {
         self.struck.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until something may pass again.
+    /// Waits until bytes may pass again.
     async fn wait(&self) {
         let until = *self.held_until.lock().expect("held_until");
         if let Some(until) = until.filter(|until| *until > Instant::now()) {
@@ -297,7 +297,7 @@ mod tests {
         connect(proxy.url()).await.expect("a connection")
     }
 
-    /// What comes of statements on a connection that suffers a fault, and how many rows there are then.
+    /// The outcome of statements on a connection with a fault, and the number of rows afterwards.
     async fn suffers(fault: Fault, statements: &str) -> (bool, Option<String>) {
         let database = Database::new();
         database.run("CREATE TABLE kept (what text)");

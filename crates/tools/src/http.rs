@@ -40,7 +40,7 @@ pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 /// * **JSON**: a string that is exactly one place becomes the argument itself, with its original digits.
 /// * **Secrets** are `{{ env.NAME }}` places, whose values are given by [`HttpRequest::env`]. They are in no preview,
 ///   error, log or state, and are redacted where the answer repeats one.
-/// * **One attempt is sent once**: on a connection of its own, without retries or redirects, and to this machine without
+/// * **One attempt is sent once**: on a new connection, without retries or redirects, and to this machine without
 ///   a proxy. Every attempt of a call has the same [`IDEMPOTENCY_KEY`], that of [`Permit::idempotency_key`].
 /// * **Result**: the body of an answer with a status of 2xx, which must be UTF-8 text. A body beyond the output limit
 ///   is an error. So is an answer with another status, with the beginning of its body.
@@ -104,8 +104,8 @@ impl HttpTool {
     }
 
     /// The tool. By default it needs no approval and is not idempotent; `GET` and `HEAD` count as read-only (RFC 9110,
-    /// 9.2.1). A reviewer is shown the request. An approved call is asked about again if the template has changed by
-    /// the time it would run; the value of a secret is not part of that.
+    /// 9.2.1). A reviewer is shown the request. If the template has changed by the time an approved call would run, a
+    /// person must decide again; the value of a secret is not part of that.
     #[must_use]
     pub fn entry(self, spec: ToolSpec) -> ToolEntry {
         let request = &self.inner.request;

@@ -19,7 +19,7 @@ use tokio_tungstenite::{
 /// How long a person waits for any frame before the session counts as stuck.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Why a connection is over.
+/// Why a connection has ended.
 #[derive(Debug)]
 pub enum Over {
     /// The connection is gone, as after a kill of the server.
@@ -84,7 +84,7 @@ impl Conn {
     /// The next frame.
     ///
     /// # Errors
-    /// The connection is gone, nothing came for too long, or it is not JSON.
+    /// The connection is gone, there was no frame for too long, or it is not JSON.
     pub async fn recv(&mut self) -> Result<Value, Over> {
         let text = async {
             loop {
@@ -108,7 +108,7 @@ impl Conn {
     }
 }
 
-/// A request over HTTP, by a connection of its own: the status of its answer, and that.
+/// A request over HTTP, on a new connection: the status and body of its answer.
 ///
 /// # Errors
 /// The server is gone before all of the answer has come, or does not answer.
@@ -131,7 +131,7 @@ pub async fn post(address: SocketAddr, path: &str, body: &Value) -> Result<(u16,
     };
     let (head, body) = answer.split_once("\r\n\r\n").ok_or(Over::Gone)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(Over::Gone)?;
-    // A server that is killed leaves a part of it.
+    // A killed server leaves a part of it.
     Ok((status, serde_json::from_str(body).map_err(|_| Over::Gone)?))
 }
 
@@ -164,7 +164,7 @@ pub struct Request {
     pub answer: Option<Result<(), String>>,
 }
 
-/// What a request asks for.
+/// The kinds of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// To accept a message.

@@ -91,7 +91,7 @@ impl Follow {
     /// Takes the next event.
     ///
     /// # Errors
-    /// It violates spec W2 or R7: a gap, a repeat, an event that does not fit what came before.
+    /// It violates spec W2 or R7: a gap, a repeat, an event that does not fit the earlier ones.
     pub fn event(&mut self, event: &Value) -> Result<(), String> {
         self.take(event).map_err(|what| format!("R7 {}: {what}, after seq {}: {event}", self.session_id, self.seq))
     }
@@ -168,7 +168,7 @@ impl Follow {
         open.is_some_and(|(message, index, at)| (message, *index, *at) == (&place.0, place.1, seq))
     }
 
-    /// The open block starts over: on a new connection, or since a model call is retried.
+    /// The open block starts over: on a new connection, or because a model call is retried.
     fn start_again(&mut self, place: (String, u64), seq: u64, start: &Value) -> Result<(), String> {
         self.restarts += 1;
         if self.block(&place)?.start != *start {

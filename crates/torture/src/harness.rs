@@ -102,7 +102,7 @@ impl Server {
         died(world, &mut self.child).await
     }
 
-    /// Has it shut down, and waits until it has. `false`: it died on the way, at its failpoint.
+    /// Has it shut down, and waits until it has. `false`: it died before that, at its failpoint.
     ///
     /// # Errors
     /// It does not end, or neither in order nor by SIGKILL.

@@ -1,4 +1,4 @@
-//! The ledger: a file outside the product in which every tool records that it began and that it ended.
+//! The ledger: a file outside the product in which every tool records its start and its end.
 
 use std::{
     fs::{self, OpenOptions},
@@ -68,7 +68,7 @@ pub fn read(path: &Path) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-/// The lines once no tool is running any more. Tools of a killed server run on for some milliseconds, or were killed in
+/// The lines once no tool is running. Tools of a killed server run on for some milliseconds, or were killed in
 /// the middle; those are waited for only briefly.
 ///
 /// # Errors
@@ -117,7 +117,7 @@ pub fn tool(path: &Path, tool: &str) -> Result<(), String> {
 }
 
 fn append(path: &Path, line: &Line) -> Result<(), String> {
-    // With a leading line break: whatever was left of the line before, this one is whole.
+    // With a leading line break: even if the line before was cut, this one is complete.
     let text = format!("\n{}\n", serde_json::to_string(line).map_err(|error| error.to_string())?);
     let write = || {
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;

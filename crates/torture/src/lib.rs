@@ -1,17 +1,17 @@
-//! Real processes, real kills: a Countersign server is killed at every failpoint and at random moments, and what is
-//! left is checked against the promises of spec R1 to R5 and R7.
+//! Real processes, real kills: a Countersign server is killed at every failpoint and at random moments, and the result
+//! is checked against the promises of spec R1 to R5 and R7.
 //!
 //! * [`world`] makes a folder with a configuration, scripted models and tools that write a [`ledger`];
 //! * [`harness`] starts servers in it and kills them;
-//! * [`client`] and [`player`] are people: they talk, decide, reconnect and resend what was not acknowledged, and
+//! * [`client`] and [`player`] are people: they talk, decide, reconnect and resend unacknowledged requests, and
 //!   remember every answer;
 //! * [`follow`] checks the event stream as it arrives;
 //! * [`checker`] compares journal, ledger and the people's memories at the end;
 //! * [`torture`] combines them for one server after another, [`nodes`] for several at once;
-//! * in [`races`] many [`people`] do something at the same moment;
+//! * in [`races`] many [`people`] act at the same moment;
 //! * [`report`] has the numbers, of which [`reliability`] makes a page.
 //!
-//! Never published. It builds the runtime with its failpoints, as only tests do: the program's own have them too.
+//! Never published. It builds the runtime with its failpoints, as only tests do.
 
 pub mod checker;
 pub mod client;

@@ -124,7 +124,7 @@ fn run(run: &Run) -> Result<(), String> {
 }
 
 impl Run {
-    /// What the report says of the run.
+    /// The report's description of the run.
     fn setting(&self, seeds: (u64, u64), minutes: u64) -> Setting {
         let (title, on, store) = match self.store {
             Store::Sqlite => {

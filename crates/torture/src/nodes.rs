@@ -1,7 +1,7 @@
 //! Several servers on one PostgreSQL database: they are killed at any moment and at every failpoint, shut down, stopped for longer than
 //! their leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5). Each reaches
-//! the database through a proxy of its own, which cuts what is said in two, loses replies to commits, and is slow; and each has a
-//! machine's clock of its own, which is set forward and back by days.
+//! the database through its own proxy, which cuts messages in two, loses replies to commits, and is slow; and each has
+//! its own machine's clock, which is set forward and back by days.
 
 use std::{
     collections::VecDeque,
@@ -51,7 +51,7 @@ pub const HELD: &str = "network to PostgreSQL held for longer than the lease";
 pub const HALF_SAID: &str = "a connection to PostgreSQL cut in the middle of an append";
 /// The label of connections that end in the middle of the answer to that.
 pub const HALF_ANSWER: &str = "a connection to PostgreSQL cut in the middle of its answer";
-/// The label of transactions that are committed, of which the node does not hear.
+/// The label of transactions that are committed without an answer to the node.
 pub const LOST_COMMIT: &str = "the reply to COMMIT was lost";
 /// The same for an append that is one statement.
 pub const LOST_ALONE: &str = "the reply to an append that commits by itself was lost";
@@ -76,7 +76,7 @@ const FAULTS: [&str; 13] = [
     BACK,
 ];
 
-/// What is to happen in a run.
+/// The faults and failpoints that a run must reach.
 #[must_use]
 pub fn faults(base: &Base) -> Vec<&'static str> {
     let outside = FAULTS.into_iter().filter(|fault| !(base.has(Switch::Polling) && *fault == LOST_ALONE));
@@ -88,29 +88,29 @@ fn points() -> impl Iterator<Item = &'static str> {
     POINTS.into_iter().chain(NODE_POINTS)
 }
 
-/// The same in the order in which they are given to nodes: people make forks in the beginning. Few calls of a short run are in doubt:
-/// more of them are to be.
+/// The same in the order in which they are given to nodes: people make forks in the beginning. A short run has few
+/// calls in doubt, so those failpoints come early.
 fn due() -> VecDeque<&'static str> {
     let (first, then): (Vec<_>, Vec<_>) = points().partition(|point| point.starts_with("fork."));
     first.into_iter().chain(then).chain(["call.after_effect"; 2]).collect()
 }
 
-/// Whether a node passes it only while it shuts down.
+/// Whether a node passes it only during its shutdown.
 fn is_of_the_end(point: &str) -> bool {
     point.starts_with("hand_over.")
 }
 
-/// What every append says: the part of an entry's JSON before its records.
+/// A text of every append: the part of an entry's JSON before its records.
 const APPEND: &str = ",\"r\":[";
 
-/// Ends all connections to a database but that of whoever says it.
+/// Ends all connections to a database except its own.
 const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid()";
 /// The node that joined last.
 const NEWEST: &str = "SELECT max(id) FROM nodes";
-/// How long a fault that a proxy was told of may take to happen.
+/// How long an armed fault of a proxy may take to happen.
 const STRIKES: Duration = Duration::from_secs(3);
-/// How long the sessions of a dead node may wait for another one, whatever the machine does besides.
+/// How long the sessions of a dead node may wait for another one, even on a busy machine.
 const TAKEN: Duration = Duration::from_secs(15);
 
 /// A server, the way to its database, its machine's clock, and by how many seconds that is ahead, its number among the nodes of the
@@ -124,24 +124,24 @@ struct Node {
     point: Option<&'static str>,
 }
 
-/// The servers, and who talks to which.
+/// The servers, and the people's connections to them.
 struct Nodes<'a> {
     world: &'a World,
     database: Arc<Database>,
     nodes: Vec<Node>,
-    /// What each person is told when it connects anew.
+    /// The addresses for each person's next connection.
     people: Vec<watch::Sender<Vec<SocketAddr>>>,
     /// The clocks of their machines, and how many there were.
     clocks: Clocks,
     clocks_so_far: usize,
-    /// The failpoints that no node has died at, nor is to.
+    /// The failpoints that are not assigned to a node yet.
     due: VecDeque<&'static str>,
     /// How long each takeover takes.
     takeovers: JoinSet<Result<Option<u64>, String>>,
     rng: Rng,
 }
 
-/// People at work: those who are done are kept.
+/// Active people, and those who have finished.
 #[derive(Default)]
 struct Crowd {
     tasks: JoinSet<Result<Player, String>>,
@@ -155,7 +155,7 @@ impl Crowd {
     }
 }
 
-/// Does something that blocks.
+/// Runs blocking work.
 async fn with<T: Send + 'static>(
     database: &Arc<Database>,
     work: impl FnOnce(&Database) -> T + Send + 'static,
@@ -172,7 +172,7 @@ impl Nodes<'_> {
         self.clocks_so_far += 1;
         let clock = self.clocks.clock(&format!("clock-{}", self.clocks_so_far));
         loop {
-            // Only what each cycle passes is passed often by one node.
+            // One node passes often only the failpoints of each cycle.
             let rare = ["fork.", "resume.", "recover.", "time_out.", "compress."];
             let is_rare = |point: &str| is_of_the_end(point) || rare.iter().any(|start| point.starts_with(start));
             let hits = |point: &str| if is_rare(point) { 1 } else { 3 };
@@ -206,7 +206,7 @@ impl Nodes<'_> {
         from[usize::try_from(self.rng.below(from.len() as u64)).unwrap_or_default()]
     }
 
-    /// Sends everybody to any node but this one.
+    /// Moves everybody to any node except this one.
     fn send_people(&mut self, away_from: Option<usize>) {
         let nodes = self.nodes.len();
         for i in 0..self.people.len() {
@@ -214,7 +214,7 @@ impl Nodes<'_> {
                 node if Some(node) == away_from => (node + 1) % nodes,
                 node => node,
             };
-            // Who hops knows all of them, and comes to this one first.
+            // People who hop know all of them, and begin with this one.
             let others = (1..nodes).map(|more| (node + more) % nodes).filter(|other| Some(*other) != away_from);
             let others = others.filter(|_| self.world.base.has(Switch::Hopping));
             let known = std::iter::once(node).chain(others).map(|at| self.nodes[at].server.address);
@@ -222,7 +222,7 @@ impl Nodes<'_> {
         }
     }
 
-    /// Measures from now on until nobody waits for a node that has died; nothing, if nobody does.
+    /// Measures the time until no session is held by a dead node; none, if it held none.
     fn bury(&mut self, id: String) {
         let (database, since) = (self.database.clone(), Instant::now());
         let mut waited = false;
@@ -233,7 +233,7 @@ impl Nodes<'_> {
                 let took = since.elapsed();
                 match left.ok().into_iter().flatten().flatten().flatten().next().as_deref() {
                     Some("0") => return Ok(waited.then_some(took.as_millis().try_into().unwrap_or(u64::MAX))),
-                    // The database may be away.
+                    // The database may be down.
                     None => {}
                     Some(left) if took > TAKEN => {
                         return Err(format!("R5: after {took:?} {left} sessions of the dead node {id} have no other"));
@@ -245,7 +245,7 @@ impl Nodes<'_> {
         });
     }
 
-    /// Waits for so long. Nodes that die at their failpoints meanwhile are replaced.
+    /// Waits for this time. Nodes that die at their failpoints meanwhile are replaced.
     async fn wait(&mut self, crowd: &mut Crowd, time: Duration, report: &mut Report) -> Result<(), String> {
         let moment = sleep(time);
         tokio::pin!(moment);
@@ -286,7 +286,7 @@ impl Nodes<'_> {
         self.start(next, report).await
     }
 
-    /// Shuts a node down; one that is to die while it does, if there is one.
+    /// Shuts a node down; preferably one whose failpoint is in the shutdown.
     async fn shut_down(&mut self, report: &mut Report) -> Result<(), String> {
         let last = self.nodes.iter().position(|node| node.point.is_some_and(is_of_the_end));
         let at = last.unwrap_or_else(|| self.pick());
@@ -303,7 +303,7 @@ impl Nodes<'_> {
         self.send_people(None);
         if node.server.shuts_down(self.world).await? {
             report.struck(SHUT_DOWN);
-            // It had nothing to hand over, or reaches its point in another way.
+            // It had nothing to hand over, or reaches its failpoint otherwise.
             self.due.extend(node.point);
         } else {
             report.struck(node.point.ok_or("a server without failpoints died")?);
@@ -346,7 +346,7 @@ impl Nodes<'_> {
         }
     }
 
-    /// Sets the clocks of all nodes, each the other way than the last time.
+    /// Sets the clocks of all nodes, each in the other direction than the last time.
     fn step_clocks(&mut self, report: &mut Report) -> Result<(), String> {
         for (i, node) in self.nodes.iter_mut().enumerate() {
             let seconds = 86_400 * (1 + self.rng.below(3).cast_signed());
@@ -376,7 +376,7 @@ impl Nodes<'_> {
         Ok(())
     }
 
-    /// For longer than its lease nothing passes between a node and the database, and then all of it. People may stay.
+    /// For longer than its lease no byte passes between a node and the database, and then all of them. People may stay.
     async fn hold(&mut self, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
         let (node, time) = (self.pick(), self.long());
         self.nodes[node].proxy.hold(time);
@@ -388,19 +388,19 @@ impl Nodes<'_> {
         Ok(())
     }
 
-    /// What stores something next, on any node, suffers this.
+    /// The next transaction that stores something, on any node, gets this fault.
     async fn cut(&mut self, fault: Fault, what: &str, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
         self.nodes.iter().for_each(|node| node.proxy.arm(fault, APPEND));
         let since = Instant::now();
         while since.elapsed() < STRIKES && !self.nodes.iter().any(|node| node.proxy.has_struck()) {
             self.wait(crowd, Duration::from_millis(20), report).await?;
         }
-        // One that was started meanwhile was told of nothing.
+        // A node that was started meanwhile was not armed.
         self.nodes.iter().filter(|node| node.proxy.disarm()).for_each(|_| report.struck(what));
         Ok(())
     }
 
-    /// Whether they hear of each other as they are to.
+    /// Counts the notifications between them, which must come unless they poll.
     fn count_notifications(&self, report: &mut Report) -> Result<(), String> {
         let polls = self.world.base.has(Switch::Polling);
         for node in &self.nodes {
@@ -452,7 +452,7 @@ impl Nodes<'_> {
             if self.nodes.iter().any(|node| node.point.is_some_and(is_of_the_end)) {
                 self.shut_down(report).await?;
             } else if look % 8 == 0 || self.nodes.iter().all(|node| node.point.is_none()) {
-                // Those that die while they go on with what another has left need others that die.
+                // Nodes that die while they resume another's sessions need others to die first.
                 self.kill(report).await?;
             }
             self.send_people(None);
@@ -471,7 +471,7 @@ impl Nodes<'_> {
     }
 }
 
-/// Lets people talk to `nodes` servers at once while those are struck so many times, and checks what is left.
+/// Lets people talk to `nodes` servers at once during so many faults, and checks the result.
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
@@ -483,7 +483,7 @@ pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults:
     let (enough, first) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
     let players = (0..sessions).map(|i| {
         let at = usize::try_from(i).unwrap_or_default() % AGENTS.len();
-        // Every fifth leaves what it is asked to its deadline. Whoever hangs up connects to any node next.
+        // Every fifth person leaves requests to their deadlines. After hanging up a person connects to any node.
         let player = match i % 5 {
             4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
             0 => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX).forks(40),

@@ -1,5 +1,4 @@
-//! People with names who do things at the same time, and where they do it: one server on SQLite, or several nodes on
-//! PostgreSQL (spec R2, R5).
+//! People with names who act at the same time, on one server on SQLite or on several nodes on PostgreSQL (spec R2, R5).
 
 use countersign_test_postgres::Database;
 use serde_json::{Value, json};
@@ -12,12 +11,12 @@ use crate::{
     world::{Base, World, token},
 };
 
-/// The servers that people of a race talk to.
+/// The servers of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ground {
     /// One, on SQLite.
     One,
-    /// So many, on one PostgreSQL database.
+    /// This many, on one PostgreSQL database.
     Nodes(usize),
 }
 
@@ -96,7 +95,7 @@ impl Person {
     /// Sends a frame and waits for its `ack` or `error`.
     ///
     /// # Errors
-    /// The connection has ended, or nothing comes.
+    /// The connection has ended, or there is no answer.
     pub async fn ask(&mut self, mut frame: Value, id: &str) -> Result<Value, String> {
         frame["request_id"] = id.into();
         self.conn.send(&frame).await?;
@@ -139,7 +138,7 @@ impl Person {
         Err(format!("{session} asks nobody"))
     }
 
-    /// Waits until the turn is over, and returns how.
+    /// Waits until the turn has ended, and returns its outcome.
     ///
     /// # Errors
     /// The connection has ended, or the turn does not.
@@ -150,7 +149,7 @@ impl Person {
     }
 }
 
-/// Whether a decision beat the deadline; followers must have been told the same.
+/// Whether a decision beat the deadline; followers must have seen the same.
 ///
 /// # Errors
 /// They were not.

@@ -25,9 +25,9 @@ use crate::{
 /// The addresses of the servers that are running; empty while none is.
 pub type Address = watch::Receiver<Vec<SocketAddr>>;
 
-/// How many forks a person makes at most: each is a copy of all that came before.
+/// How many forks a person makes at most: each is a copy of the whole past.
 const FORKS: usize = 20;
-/// After so many events of a connection those who reconnect do so.
+/// Events of a connection after which reconnecting people reconnect.
 const FEW: u64 = 3;
 
 /// One person and one session.
@@ -49,9 +49,9 @@ pub struct Player {
     forks: u64,
     /// Percentage of frames after which it hangs up.
     hang_ups: u64,
-    /// Whether it waits and asks again when a server cannot reach its store.
+    /// Whether it waits and retries when a server cannot reach its store.
     patient: bool,
-    /// How often people were told that a server could not reach its store.
+    /// How often a server answered that it could not reach its store.
     refused: Arc<AtomicU64>,
     /// Whether it leaves everything to its deadline.
     silent: bool,
@@ -59,7 +59,7 @@ pub struct Player {
     starts_again: Arc<AtomicBool>,
     /// Whether each request goes to another server than the one before, if there is one.
     hops: bool,
-    /// Whether it connects anew after every few events.
+    /// Whether it reconnects after every few events.
     reconnects: bool,
     /// The server that it talks to, and whether that has answered a request over this connection.
     at: Option<SocketAddr>,
@@ -68,7 +68,7 @@ pub struct Player {
     answered_at: Option<SocketAddr>,
     /// Requests that were answered by another server than the one before.
     pub hopped: u64,
-    /// Connections that it ended since a few events had come.
+    /// Connections that it ended after a few events.
     pub connected_anew: u64,
     /// Attempts to connect.
     tries: usize,
@@ -130,7 +130,7 @@ impl Player {
         self
     }
 
-    /// Sets the percentage of turns after which it makes a fork of the session, which it leaves alone then.
+    /// Sets the percentage of turns after which it makes a fork of the session, which it does not use.
     #[must_use]
     pub fn forks(mut self, percent: u64) -> Player {
         self.forks = percent;
@@ -144,27 +144,28 @@ impl Player {
         self
     }
 
-    /// Asks again when a server cannot reach its store for a while.
+    /// Retries while a server cannot reach its store.
     #[must_use]
     pub fn patient(mut self) -> Player {
         self.patient = true;
         self
     }
 
-    /// Like [`Player::patient`], and counts there how often a server could not reach its store.
+    /// Like [`Player::patient`], and counts those refusals there.
     #[must_use]
     pub fn refused(self, refused: Arc<AtomicU64>) -> Player {
         Player { refused, ..self.patient() }
     }
 
-    /// Does what is different in the run.
+    /// Applies the run's switches.
     #[must_use]
     pub fn under(mut self, base: &Base) -> Player {
         (self.hops, self.reconnects) = (base.has(Switch::Hopping), base.has(Switch::Reconnecting));
         self
     }
 
-    /// The first of those who share this that is asked about a call in doubt has it start again: in a short run there are few.
+    /// Of the people who share this, the first one asked about a call in doubt approves another attempt: a short run
+    /// has few such calls.
     #[must_use]
     pub fn starts_again(mut self, first: Arc<AtomicBool>) -> Player {
         self.starts_again = first;
@@ -215,7 +216,7 @@ impl Player {
             let Some(at) = self.choose(&known) else { continue };
             match self.connected(at).await {
                 Ok(()) => return Ok(()),
-                // The same address again until there is a new one: it may be a hiccup.
+                // The same address again until there is a new one: the failure may be transient.
                 Err(Over::Gone) => drop(timeout(Duration::from_millis(10), address.changed()).await),
                 Err(Over::Wrong(what)) => {
                     let last = self.requests.last();
@@ -446,7 +447,7 @@ impl Player {
         }
     }
 
-    /// Makes a fork after some of the turns, and only when nothing runs: then nothing of the original is done again in it.
+    /// Makes a fork after some of the turns, and only when nothing runs: then the fork repeats nothing of the original.
     fn fork_after(&self, sent: usize) -> Option<Next> {
         let into = format!("{}-fork{sent}", self.session_id);
         let forks = self.requests.iter().filter(|request| matches!(request.what, Asked::Fork { .. })).count();
@@ -473,7 +474,7 @@ fn digest_of(asked: &Value) -> &Value {
     if asked["actions"].is_array() { &asked["actions"][0]["digest"] } else { &asked["digest"] }
 }
 
-/// This person's decision on a request: always the same. `again`: what is in doubt is started again.
+/// This person's decision on a request: always the same. `again`: a call in doubt gets another attempt.
 #[must_use]
 pub fn decide(seed: u64, key: &str, asked: &Value, again: bool) -> Vec<Value> {
     let Some(actions) = asked["actions"].as_array() else {

@@ -1,4 +1,4 @@
-//! Many people, one interruption: one of them wins, and all others are told who (spec R2).
+//! Many people, one interruption: one of them wins, and all others learn who (spec R2).
 
 use std::{
     collections::HashSet,
@@ -18,7 +18,7 @@ use crate::{
 
 /// Sessions in which people race at the same time.
 const LANES: usize = 3;
-/// Of a decision and a cancel, the one that comes so much earlier wins for certain.
+/// Of a decision and a cancel, the one that is this much earlier wins for certain.
 const LEAD: Duration = Duration::from_millis(500);
 /// How many people race, one race after another, and which of their [`decision`]s wins for certain: all of them send that kind.
 const CROWDS: [(usize, Option<usize>); 6] =
@@ -39,7 +39,7 @@ fn approval(session: &str, key: &str, decisions: &Value) -> Value {
 /// From 2 to [`DECIDERS`] people decide at once, each by a connection to any of the servers, in so many races a session.
 ///
 /// # Errors
-/// Not exactly one of them won, or another was not told who; or the races were none.
+/// Not exactly one of them won, or another did not learn who; or the attempts did not overlap.
 pub async fn deciders(base: &Base, ground: Ground, races: usize) -> Result<Report, String> {
     let arena = Arena::open(base, ground, None).await?;
     let sessions: Vec<String> = (0..LANES).map(|i| format!("race{i}")).collect();
@@ -213,7 +213,7 @@ pub async fn cancels(base: &Base, ground: Ground, seed: u64, races: usize) -> Re
         let resolved = owner.until(|frame| frame["type"] == "approval_resolved").await?;
         let details = &decision["details"];
         match resolved["resolution"].as_str() {
-            // The turn that the decision resumed may be cancelled, or be over.
+            // The turn that the decision resumed may be cancelled, or have ended.
             Some("decided")
                 if decision["type"] == "ack" && (cancel["type"] == "ack" || cancel["code"] == "nothing_to_cancel") =>
             {
@@ -306,7 +306,7 @@ pub async fn all_at_once(base: &Base, ground: Ground, seed: u64, sessions: usize
     Ok(Report { counts, races: [0, 0, 0, raced], told, ..Report::default() })
 }
 
-/// Somebody in a race, what they sent, and what they were told; who cancels has no name.
+/// A person in a race, what they sent, and the answer; those who cancel have no name.
 struct Racer {
     name: Option<String>,
     frame: Value,
@@ -328,8 +328,8 @@ fn moments(i: usize, rng: &mut Rng) -> (Duration, Duration) {
     }
 }
 
-/// Which of a decision (0), the deadline (1) and a cancel (2) has won, and how many deciders have lost; everybody must have been told
-/// that it was this one.
+/// Which of a decision (0), the deadline (1) and a cancel (2) has won, and how many deciders have lost; everybody must
+/// have learned that it was this one.
 fn one_of_all(key: &str, racers: &[Racer], resolved: &Value) -> Result<(usize, u64), String> {
     let told =
         || racers.iter().map(|racer| format!("{:?}: {}", racer.name, racer.answer)).collect::<Vec<_>>().join("; ");
@@ -354,7 +354,7 @@ fn one_of_all(key: &str, racers: &[Racer], resolved: &Value) -> Result<(usize, u
             return Err(wrong("somebody was not told who has won"));
         }
     }
-    // What the others resumed may be cancelled too, or be over.
+    // The turns that the others resumed may be cancelled too, or have ended.
     let may_lose = |racer: &&Racer| how != "cancelled" && racer.answer["code"] == "nothing_to_cancel";
     if !cancels.iter().all(|racer| racer.answer["type"] == "ack" || may_lose(racer)) {
         return Err(wrong("who cancelled was told something else"));

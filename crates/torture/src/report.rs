@@ -62,7 +62,7 @@ const REQUIRED: [Required; 27] = [
 pub struct Report {
     /// Worlds that were played to their end.
     pub worlds: u64,
-    /// What servers suffered: the failpoint at which one was killed, or what came from outside.
+    /// The faults of servers: the failpoint at which one was killed, or the fault from outside.
     pub faults: BTreeMap<String, u64>,
     /// What was different in the whole run ([`Switch::label`]), and how often it made a difference.
     pub switched: BTreeMap<&'static str, u64>,
@@ -70,7 +70,7 @@ pub struct Report {
     pub connections: u64,
     /// Connections that people ended themselves.
     pub hung_up: u64,
-    /// Notifications that the last nodes heard of others.
+    /// Notifications that the last nodes got from others.
     pub notifications: u64,
     /// Blocks that started over.
     pub restarts: u64,
@@ -82,7 +82,7 @@ pub struct Report {
     pub counts: Counts,
     /// Races of deciders, of a decision with a deadline, of one with a cancel, and of all of these at once.
     pub races: [u64; 4],
-    /// Deciders who lost a race, and were told who had won.
+    /// Deciders who lost a race, and learned who had won.
     pub told: u64,
     /// How many milliseconds after the death of a node all sessions that it had worked on had another one.
     pub takeovers: Vec<u64>,

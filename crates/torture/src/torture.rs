@@ -40,14 +40,14 @@ const SERVERS: usize = 100_000;
 /// More hits than any failpoint has in the scenario.
 const HITS: u64 = 1000;
 
-/// What is to happen in a run.
+/// The faults and failpoints that a run must reach.
 #[must_use]
 pub fn faults(base: &Base) -> Vec<&'static str> {
     let switches = base.switches.iter().map(|switch| switch.label());
     RANDOM.into_iter().chain(POINTS).chain(switches).collect()
 }
 
-/// What is to happen while servers are killed at any moment ([`random`]).
+/// The faults that must happen while servers are killed at any moment ([`random`]).
 pub const RANDOM: [&str; 8] = [OUTSIDE, FULL, FAILED, LOST, LOST_AFTER, FORWARD, BACK, PASSED];
 /// The label of clocks that are set forward.
 const FORWARD: &str = "the clock set forward by days";
@@ -59,7 +59,7 @@ const PASSED: &str = "a deadline passed since the clock was set forward";
 const DAY: i64 = 86_400;
 const HALF_DAY_MS: u64 = 43_200_000;
 
-/// What happens to one server.
+/// The faults of one server.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// The failpoint it is started with.
@@ -74,29 +74,29 @@ pub struct Plan {
     pub ahead: Option<i64>,
 }
 
-/// The label of disks that were full.
+/// The label of full disks.
 pub const FULL: &str = "no room on the disk, and requests refused for it";
 /// The label of syncs that failed.
 pub const FAILED: &str = "a sync that failed";
-/// The label of power cuts in which something was lost. One in which nothing was is a kill.
+/// The label of power cuts in which something was lost. One in which nothing was lost is a kill.
 pub const LOST: &str = "a power cut, and what was not synced lost";
 /// The same after a sync that had failed.
 pub const LOST_AFTER: &str = "a power cut after a sync that failed, and what was not synced lost";
-/// How long a sync that is to fail may take to come: the database is seldom synced.
+/// How long to wait for the sync that is to fail: the database is seldom synced.
 const SYNCED: Duration = Duration::from_millis(500);
 
-/// What is wrong with a disk for a while. The next server has a sound one.
+/// A temporary fault of a disk. The next server has a sound one.
 #[derive(Debug)]
 pub struct Trouble {
     /// It begins after so long.
     after: Duration,
     /// What it is.
     fault: Fault,
-    /// How long it has no room, or how long the server goes on after a sync has failed.
+    /// How long it has no room, or how long the server runs on after a failed sync.
     time: Duration,
     /// Whether there is room again before the server is killed.
     ends: bool,
-    /// How often people were told that a server could not reach its store.
+    /// How often a server answered that it could not reach its store.
     refused: Arc<AtomicU64>,
 }
 
@@ -135,7 +135,7 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Cuts the power of a server that has died. Whether something is lost by that.
+    /// Cuts the power of a server that has died. Returns whether something was lost.
     fn happens(self, world: &World) -> Result<bool, String> {
         let mut rng = Rng::new(self.seed);
         Ok(world.cut_power(|| rng.percent(self.reached))? > 0)
@@ -155,7 +155,7 @@ pub enum Kill {
 }
 
 impl Plan {
-    /// Waits until the server is to be killed. What was wrong with its disk before, if it came to something.
+    /// Waits until the server is to be killed. Returns the fault of its disk before that, if it occurred.
     async fn moment(
         &self,
         world: &World,
@@ -190,8 +190,8 @@ impl Plan {
         Ok(())
     }
 
-    /// What remains to happen when everything else has: a server that leaves deadlines to another has to end, and not before the
-    /// leases of the one before.
+    /// The plan after all others: a server that leaves deadlines to another has to end, and not before the leases of
+    /// the one before.
     fn rest(world: &World) -> Plan {
         let leases = if world.database.is_some() { LEASE_SECONDS } else { 0 };
         let life = Duration::from_millis(1500) + Duration::from_secs(leases.into());
@@ -353,7 +353,7 @@ async fn replay(server: &Server, player: &Player) -> Result<Follow, String> {
     Ok(follow)
 }
 
-/// What a store has at the end.
+/// The content of a store at the end.
 #[derive(Debug)]
 pub struct Left {
     /// The journals of some sessions.
@@ -362,7 +362,7 @@ pub struct Left {
     pub audit: Vec<AuditRecord>,
 }
 
-/// What the last server has left of these sessions, and the audit log.
+/// The journals of these sessions after the last server, and the audit log.
 ///
 /// # Errors
 /// The store cannot be read, or a journal breaks the rules.
@@ -380,7 +380,7 @@ pub async fn journals(world: &World, sessions: &[&str]) -> Result<Left, String> 
     Ok(left)
 }
 
-/// The same, whatever they are.
+/// The same without checks.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -419,8 +419,8 @@ pub async fn stored(world: &World, sessions: &[&str]) -> Result<Left, String> {
     }
 }
 
-/// Somebody who reaches this failpoint, again and again.
-fn who_reaches(point: &str, seed: u64) -> Player {
+/// A person who reaches this failpoint repeatedly.
+fn person_reaching(point: &str, seed: u64) -> Player {
     match point.split('.').next() {
         Some("compress") => Player::new("s", COMPRESSED, seed, 4),
         Some("time_out") => Player::new("s", "brief", seed, 2).silent(),
@@ -429,14 +429,14 @@ fn who_reaches(point: &str, seed: u64) -> Player {
     }
 }
 
-/// What has to happen to a server so that the next one reaches this failpoint.
+/// The fault of a server after which the next one reaches this failpoint.
 fn before(point: &str, world: &World) -> Option<Plan> {
     match point.split('.').next() {
         // It dies in a call, which the next one finds.
         Some("resume" | "recover") => {
             Some(Plan { failpoint: Some("call.before_effect:1".to_owned()), ..Plan::rest(world) })
         }
-        // It leaves what it has asked to the next one.
+        // It leaves its requests to the next one.
         Some("time_out") if world.base.has(Switch::Timerless) => Some(Plan::rest(world)),
         _ => None,
     }
@@ -455,7 +455,7 @@ pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, se
         let name = format!("{point}:{hit}");
         let mut rng = Rng::of(seed, &name);
         let second = rng.percent(50).then(|| any_point(&mut rng, 3));
-        let player = who_reaches(point, seed ^ hit).under(&base);
+        let player = person_reaching(point, seed ^ hit).under(&base);
         let at = |point: &String| Plan { failpoint: Some(point.clone()), ..Plan::rest(&world) };
         let mut plans = before(point, &world).into_iter().chain([at(&name)]).chain(second.as_ref().map(at));
         let plan = |_| plans.next().unwrap_or_else(|| Plan::rest(&world));
@@ -479,7 +479,7 @@ pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, se
     Err(format!("the failpoint {point} has more than {HITS} hits"))
 }
 
-/// Counts the deadlines that clocks have passed by themselves: how late those fired says nothing.
+/// Counts the deadlines that clocks have passed by themselves: their delays are meaningless.
 fn pass(report: &mut Report) {
     let late = std::mem::take(&mut report.counts.late);
     let (late, passed): (Vec<u64>, Vec<u64>) = late.into_iter().partition(|late| *late < HALF_DAY_MS);
@@ -499,7 +499,7 @@ fn any_point(rng: &mut Rng, hits: u64) -> String {
 /// # Errors
 /// A broken promise, with the world's folder.
 pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
-    // Where clocks step over days, questions have no deadline: people would find that they had not been quick enough.
+    // Where clocks step over days, questions have no deadline: people could not answer in time.
     let mut world = World::with(base, false, Some(0), None)?;
     world.may_forget()?;
     world.may_step()?;
@@ -509,7 +509,7 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
     let (tell, acks) = mpsc::unbounded_channel();
     let players = (0..sessions).map(|i| {
         let at = usize::try_from(i).unwrap_or_default() % AGENTS.len();
-        // Every fifth leaves what it is asked to its deadline.
+        // Every fifth person leaves requests to their deadlines.
         let player = match i % 5 {
             4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
             _ => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX),
@@ -529,7 +529,7 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
     let (mut is_forward, mut farthest) = (false, 0);
     let plan = |i| {
         if i >= kills {
-            // Whatever was asked when the clock was ahead is due now.
+            // Requests from when the clock was ahead are due now.
             let last = (i == kills && !at_acks).then_some((farthest + 1) * DAY);
             enough.store(true, Ordering::SeqCst);
             return Plan { ahead: last, ..Plan::rest(&world) };
@@ -540,7 +540,8 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
         }
         let most = if rng.percent(70) { 150 } else { 600 };
         let moment = Duration::from_millis(10 + rng.below(most));
-        // After a sync that failed (5) there may be a kill first, and then a server that goes on with what can be read (6).
+        // After a sync that failed (5) there may be a kill first, and then a server that continues with what can be
+        // read (6).
         let cut = matches!(i % 8, 1 | 2 | 4 | 6).then_some(cut);
         let fault = match i % 8 {
             1 | 5 if rng.percent(30) => Some(Fault::SyncBase),
@@ -555,7 +556,7 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
             ends: rng.percent(50),
             refused: refused.clone(),
         });
-        // At most points something is not synced. It may take a while until one is reached.
+        // At most failpoints something is not synced. It may take a while until one is reached.
         let failpoint = (i % 8 == 4).then(|| any_point(&mut rng, 3));
         let kill = if failpoint.is_some() { Kill::After(Duration::from_secs(1)) } else { Kill::After(moment) };
         // Forward and back in turn, and forward each time farther than ever before: it passes all deadlines.

@@ -15,10 +15,10 @@ use tempfile::TempDir;
 /// The agents of a world; sessions take them in turn.
 pub const AGENTS: [&str; 3] = ["trader", "clerk", "slow"];
 
-/// The one of them whose conversation is compressed in each turn but the first.
+/// The one whose conversation is compressed in each turn but the first.
 pub const COMPRESSED: &str = AGENTS[1];
 
-/// Who may do what in a world with identities: the session's owner, and people with the role `admin`.
+/// The people of a world with identities: the session's owner, and those with the role `admin`.
 pub const DECIDERS: usize = 64;
 
 /// What is different in a whole run.
@@ -37,7 +37,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    /// What it makes happen: a run in which that did not happen does not count.
+    /// The event that it causes: a run without that event does not count.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Switch {
         }
     }
 
-    /// Whether it is about several servers on one database.
+    /// Whether it needs several servers on one database.
     #[must_use]
     pub fn needs_nodes(self) -> bool {
         matches!(self, Switch::Polling | Switch::Hopping)
@@ -61,12 +61,12 @@ impl Switch {
 pub struct Base {
     /// The program whose subcommand `ledger-tool` is every tool.
     pub tool: PathBuf,
-    /// What is different.
+    /// The switches.
     pub switches: Vec<Switch>,
 }
 
 impl Base {
-    /// Whether this is different.
+    /// Whether this switch is set.
     #[must_use]
     pub fn has(&self, switch: Switch) -> bool {
         self.switches.contains(&switch)
@@ -85,9 +85,9 @@ pub struct World {
     question_timeout: Option<u32>,
     /// The PostgreSQL database that its servers share; without one, SQLite.
     pub database: Option<String>,
-    /// What it has in common with others.
+    /// The settings that it shares with others.
     pub base: Base,
-    /// What its servers reach their store through, if faults may happen to it.
+    /// The disk under its servers' store, if it may have faults.
     disk: Option<Disk>,
     /// The clock of the machine that they run on, if it may be set.
     clock: Option<Clock>,
@@ -173,7 +173,7 @@ impl World {
         Clocks::new(self.dir.path())
     }
 
-    /// Has its servers reach their store through a disk that forgets what was not synced.
+    /// Puts its servers' store on a disk that forgets unsynced data.
     ///
     /// # Errors
     /// There is no C compiler, or it fails.
@@ -215,7 +215,7 @@ impl World {
         self.disk()?.cut_power(self.dir.path(), reaches)
     }
 
-    /// Nothing is wrong with its disk any more.
+    /// Repairs its disk.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -229,7 +229,7 @@ impl World {
         self.dir.path()
     }
 
-    /// What else is in the environment of its servers.
+    /// Other variables in the environment of its servers.
     #[must_use]
     pub fn environment(&self) -> Vec<(String, String)> {
         let switches = [(Switch::Evicted, EVICTS), (Switch::Timerless, LEAVES_DEADLINES)];
@@ -241,7 +241,7 @@ impl World {
         self.tokens().into_iter().chain(switches).chain(machine).collect()
     }
 
-    /// Counts the sessions that left memory when they paused, by what the servers' logs say so far.
+    /// Counts the sessions that left memory when they paused, by the servers' logs so far.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -249,7 +249,7 @@ impl World {
         self.logged(EVICTED)
     }
 
-    /// Counts the deadlines that another process fired than the one that asked, likewise.
+    /// Counts the deadlines that another process fired than the one that made the request, likewise.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -257,7 +257,7 @@ impl World {
         self.logged(FIRED)
     }
 
-    /// Counts the stores that were closed since they could not rely on their disk, likewise.
+    /// Counts the stores that were closed because they could not rely on their disk, likewise.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -289,7 +289,7 @@ impl World {
         };
         let store = match &self.database {
             Some(url) => {
-                // As if a pooler were between: then they do without notifications.
+                // As if a pooler were in between: then there are no notifications.
                 let pooled = self.base.has(Switch::Polling);
                 format!("url = {}\nlease_seconds = {LEASE_SECONDS}\npooled = {pooled}", Value::from(url.as_str()))
             }
@@ -361,7 +361,7 @@ fn call(name: &str, args: &Value) -> Value {
     json!({ "name": name, "args": args })
 }
 
-/// The built-in tool that asks.
+/// The built-in tool for questions.
 const ASK: &str = "ask_user_question";
 
 /// Two questions, one with several choices.

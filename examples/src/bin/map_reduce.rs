@@ -126,7 +126,7 @@ async fn main() -> Result<()> {
     runtime.start().await?;
     let (person, runs) = (Principal::trusted(), runtime.runs(&graph)?);
 
-    let mut outcome = begin_or_go_on(&runs, &person, std::mem::take(&mut options.words)).await?;
+    let mut outcome = begin_or_resume(&runs, &person, std::mem::take(&mut options.words)).await?;
     loop {
         match outcome {
             Outcome::Paused { waiting, .. } => {
@@ -156,7 +156,7 @@ async fn main() -> Result<()> {
 }
 
 /// The run in the file, or a new one over these texts.
-async fn begin_or_go_on(runs: &Runs<Reviews>, person: &Principal, texts: Vec<String>) -> Result<Outcome<Reviews>> {
+async fn begin_or_resume(runs: &Runs<Reviews>, person: &Principal, texts: Vec<String>) -> Result<Outcome<Reviews>> {
     match runs.outcome(person, SESSION).await {
         Ok(_) if !texts.is_empty() => Err("there is a run in this file already; it takes no more texts".into()),
         Ok(outcome) => Ok(outcome),

@@ -141,7 +141,7 @@ async fn main() -> Result<()> {
     runtime.start().await?;
     let runs = runtime.runs(&graph)?;
 
-    let mut outcome = begin_or_go_on(&runs, &std::mem::take(&mut options.words)).await?;
+    let mut outcome = begin_or_resume(&runs, &std::mem::take(&mut options.words)).await?;
     loop {
         match outcome {
             Outcome::Paused { waiting, .. } => {
@@ -189,7 +189,7 @@ fn person(role: &str) -> Result<Principal> {
 }
 
 /// The request in the file, or a new one.
-async fn begin_or_go_on(runs: &Runs<Expense>, words: &[String]) -> Result<Outcome<Expense>> {
+async fn begin_or_resume(runs: &Runs<Expense>, words: &[String]) -> Result<Outcome<Expense>> {
     let employee = person("employee")?;
     match runs.outcome(&employee, SESSION).await {
         Ok(_) if !words.is_empty() => Err("there is a request in this file already".into()),

@@ -22,7 +22,7 @@ fn file(folder: &Path, name: &str) -> Option<String> {
     fs::read_to_string(folder.join(name)).ok()
 }
 
-/// What the model was told of a rejected call.
+/// The result of a rejected call.
 fn told(db: &Path, call_id: &str) -> Option<String> {
     let store = SqliteStore::open(db, &SqliteOptions::default()).expect("the store");
     let runtime = tokio::runtime::Runtime::new().expect("tokio");

@@ -1,4 +1,4 @@
-//! A review for each item, in any order, over processes that come and go.
+//! A review for each item, in any order, over several processes.
 
 use crate::support::{killed_when_it_asks, printed, refused};
 

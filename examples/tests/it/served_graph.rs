@@ -16,7 +16,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_served_graph");
 /// The longest any step may take. Test machines are slow at times.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The program, on a store and an outbox of its own.
+/// The program, on a new store and outbox.
 struct Served {
     place: tempfile::TempDir,
     child: Child,
@@ -175,7 +175,7 @@ fn g3_a_served_graph_is_answered_out_of_order_over_a_crash_forked_edited_and_ret
     // In the order of the topics, whichever was answered first.
     assert_eq!((&values["articles"], &values["rejected"]), (&json!(["Green is best.", "Short: White."]), &json!(1)));
 
-    // A fork has questions of its own; answers there do not change this session.
+    // A fork has its own questions; answers there do not change this session.
     let forked = served.post("/v1/sessions/s1/fork", json!({ "session_id": "s2" }));
     assert_eq!(forked["session_id"], "s2");
     let no = served.answer(&served.key("s2", named("publish")), json!(false));

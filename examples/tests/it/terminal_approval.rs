@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// What is printed before an answer is read: what would run, to the letter.
+/// What is printed before an answer is read: exactly what would run.
 const ASKED: &str = r#"Agent Data agent would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve? (y/n)"#;
 
 /// Runs the example in a folder, with this standard input.

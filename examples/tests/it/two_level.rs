@@ -1,4 +1,4 @@
-//! Two levels of approval, by different people, over processes that come and go.
+//! Two levels of approval, by different people, over several processes.
 
 use crate::support::{killed_when_it_asks, printed, refused};
 
@@ -13,7 +13,7 @@ fn g4_above_the_limit_a_second_level_is_asked_and_no_one_else_can_answer() {
     assert!(waits.contains("\"A desk: 1200\"") && waits.ends_with("waiting for the manager\n"), "{waits}");
 
     let answer = |role: &'static str| ["--db", db, "--as", role, "--answer", "yes", "--pause"];
-    // The requester, and the level that is not asked yet, which does not even see it.
+    // The requester, and the level whose request does not exist yet, which does not even see it.
     assert!(refused(PROGRAM, &answer("employee")).contains("manager"));
     assert!(refused(PROGRAM, &answer("director")).contains("expense-1_1"));
     let killed = killed_when_it_asks(PROGRAM, &["--db", db], "Does the manager approve?");
@@ -26,7 +26,7 @@ fn g4_above_the_limit_a_second_level_is_asked_and_no_one_else_can_answer() {
 
     let paid = printed(PROGRAM, &answer("director"), "");
     assert!(paid.ends_with("paying 1200 for A desk\npaid 1200 for A desk\n"), "{paid}");
-    // It is over, and is not paid again.
+    // It has ended, and is not paid again.
     assert_eq!(printed(PROGRAM, &["--db", db], ""), "paid 1200 for A desk\n");
 }
 

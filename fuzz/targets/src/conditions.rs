@@ -1,4 +1,4 @@
-//! What an operator writes about calls, against what a model calls with. The first line is the one, the rest the other.
+//! Operators' rules about calls, with a model's arguments. The first line is the rule, the rest the arguments.
 
 use std::time::{Duration, Instant};
 

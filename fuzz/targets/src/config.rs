@@ -1,11 +1,11 @@
-//! What an operator writes: the configuration and scripts.
+//! Operators' input: the configuration and scripts.
 
 use std::path::Path;
 
 use countersign_models::scripted::Scripted;
 use countersign_server::config::{Config, ERRORS};
 
-/// What the variables of the environment begin with, all but the last two digits of a key; nothing may repeat it.
+/// The prefix of the variables of the environment, all but the last two digits of a key; no output may repeat it.
 const SECRET: &str = "5ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75e";
 
 /// The configuration (spec C): everything wrong has a line of the file, and no secret of the environment is repeated.

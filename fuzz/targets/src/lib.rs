@@ -1,4 +1,4 @@
-//! What must hold for whatever comes from outside, one function for each decoder: each takes any bytes, and panics if
+//! The promises about input from outside, one function for each decoder: each takes any bytes, and panics if
 //! the promise is broken. `fuzz/fuzz_targets` runs them guided by coverage, `tests` over the seeds and mutations of
 //! them.
 
@@ -25,7 +25,7 @@ pub struct Target {
     pub run: fn(&[u8]),
     /// How many mutations an ordinary test runs: what takes some seconds without optimisation.
     pub runs: u32,
-    /// What mutations put in.
+    /// The words that mutations insert.
     pub words: &'static [&'static str],
 }
 

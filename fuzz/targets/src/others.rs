@@ -1,4 +1,4 @@
-//! What other people's servers and models send: answers, MCP messages, tokens, patches, questions.
+//! Input from third-party servers and models: answers, MCP messages, tokens, patches, questions.
 
 use countersign_core::{
     approval::{
@@ -16,8 +16,8 @@ use countersign_server::fuzzing;
 use countersign_tools::builtin::patched;
 use serde_json::Value;
 
-/// A provider's answer (spec M1): cut anywhere it says the same, and no more than was sent; what is wrong is said. The
-/// first byte says of which API it is, the second where it is cut.
+/// A provider's answer (spec M1): cut anywhere it gives the same events, with no more text than was sent; errors are
+/// reported. The first byte says of which API it is, the second where it is cut.
 ///
 /// # Panics
 /// The promise is broken.
@@ -49,24 +49,24 @@ pub fn mcp(bytes: &[u8]) {
     assert!(all.len() <= bytes.split(|byte| *byte == b'\n').count());
     for line in &all {
         match line {
-            // A thing that is only described has a name and a type.
+            // An item that is only described has a name and a type.
             Line::Result(Ok(text) | Err(text)) => assert!(text.len() <= bytes.len() * 8 + 64, "{text}"),
             Line::Error(text) => assert!(text.len() <= bytes.len() * 3 + 64),
             Line::Other => {}
         }
     }
-    // Whatever stands before it, a line that is right is read.
+    // A valid line is read whatever precedes it.
     let right = br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"right"}]}}"#;
     let more = [bytes, b"\n", right, b"\n"].concat();
     assert_eq!(lines(&more).last(), Some(&Line::Result(Ok("right".to_owned()))));
 }
 
-/// The public key of RFC 8037, appendix A, whose private one nobody here uses.
+/// The public key of RFC 8037, appendix A, whose private key is not used here.
 const KEYS: &[u8] =
     br#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
-/// A token and a JWK Set of others (spec P1): nobody without the key can have made the token; the set has a bounded number of
-/// keys, or is none. The first line is the token, the rest the set.
+/// A token and a JWK Set of others (spec P1): only the holder of the key can have made an accepted token; the set has a
+/// bounded number of keys, or is none. The first line is the token, the rest the set.
 ///
 /// # Panics
 /// The promise is broken.
@@ -81,15 +81,15 @@ pub fn jwt(bytes: &[u8]) {
     match fuzzing::keys(set) {
         Ok(keys) => {
             assert!(keys <= set.len());
-            // Keys of the sender's own choice: whatever comes of it, it does not panic.
+            // Keys of the sender's own choice: whatever the result, it does not panic.
             let _ = fuzzing::jwt(set, &token);
         }
         Err(why) => assert!(!why.is_empty() && why.len() < 4096, "{why}"),
     }
 }
 
-/// A patch of a model's, and the file (spec S12): it fits, or it is said why not, and nothing grows beyond both of them. A line
-/// of `====` is between the two.
+/// A patch of a model's, and the file (spec S12): it applies, or the error says why not, and nothing grows beyond both
+/// of them. A line of `====` is between the two.
 ///
 /// # Panics
 /// The promise is broken.
@@ -106,8 +106,8 @@ pub fn patch(bytes: &[u8]) {
     }
 }
 
-/// A model's questions, and the answers (spec Q1): what was taken is recorded, read again and answered; each question has its
-/// answer. The first line is the questions, the rest the answers.
+/// A model's questions, and the answers (spec Q1): accepted questions can be recorded, read again and answered; each
+/// question has its answer. The first line is the questions, the rest the answers.
 ///
 /// # Panics
 /// The promise is broken.
@@ -134,7 +134,7 @@ pub fn questions(bytes: &[u8]) {
     }
 }
 
-/// The key of something that waits (spec W4), as a client names it: what is taken is written the same.
+/// An approval key (spec W4), as a client names it: an accepted key is written the same.
 ///
 /// # Panics
 /// The promise is broken.

@@ -1,11 +1,11 @@
-//! What was written before, and may have been changed since.
+//! Stored data that may have been changed since.
 
 use countersign_core::audit::{Anchor, AuditRecord, Verifier};
 use countersign_runtime::run_state::RunState;
 use countersign_store::seal::{Key, Keys, Place, Sealer, key_of};
 
-/// Lines of an audit log (spec R8): each is a record or none; what verifies ends with an anchor that is read again, and
-/// verifies again when it is written again, but not without its first record.
+/// Lines of an audit log (spec R8): each is a record or invalid; a log that verifies has an anchor that can be read
+/// again, and still verifies when it is written again, but not without its first record.
 ///
 /// # Panics
 /// The promise is broken.
@@ -30,7 +30,7 @@ pub fn audit(bytes: &[u8]) {
     }
 }
 
-/// A saved state (spec S17, S21): taken, it is written and read again to the same.
+/// A saved state (spec S17, S21): if accepted, it is written and read again to the same.
 ///
 /// # Panics
 /// The promise is broken.
@@ -50,8 +50,8 @@ pub fn run_state(bytes: &[u8]) {
     }
 }
 
-/// A sealed value (spec X): no bytes open that were not sealed there with the key, whatever they are; the first byte says
-/// which bit of a right one is changed.
+/// A sealed value (spec X): bytes that were not sealed there with the key never open; the first byte says which bit of
+/// a valid value is changed.
 ///
 /// # Panics
 /// The promise is broken.

@@ -1,4 +1,4 @@
-//! What clients, models and providers send.
+//! Input from clients, models and providers.
 
 use countersign_core::{
     call::{args::Args, json::Json},
@@ -7,7 +7,7 @@ use countersign_core::{
 };
 use countersign_models::sse::SseDecoder;
 
-/// A client's frame (spec W1): accepted, it can be written and read again to the same; refused, it has a code, a text
+/// A client's frame (spec W1): an accepted one can be written and read again to the same; a refusal has a code, a text
 /// and no more of the frame than its ids.
 ///
 /// # Panics
@@ -54,7 +54,7 @@ pub fn json(bytes: &[u8]) {
     }
 }
 
-/// A model's arguments (spec R1): the text that is shown is what is read, stored and digested.
+/// A model's arguments (spec R1): the shown text is the one that is read, stored and digested.
 ///
 /// # Panics
 /// The promise is broken.

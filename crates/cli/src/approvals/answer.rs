@@ -91,7 +91,7 @@ impl Answer {
     }
 }
 
-/// The digest of what is asked: of the questions, or of the one action.
+/// The digest of the request: of its questions, or of its one action.
 pub(crate) fn digest(request: &Value) -> Option<&str> {
     request["digest"].as_str().or_else(|| request["actions"][0]["digest"].as_str())
 }

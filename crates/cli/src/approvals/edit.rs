@@ -47,11 +47,11 @@ struct Call {
     digest: String,
 }
 
-/// What was written in an editor.
+/// The result of an edit.
 pub(crate) struct Edited {
-    /// One for each call: those that were left as they were are approved.
+    /// One for each call: unchanged ones are approved.
     pub(crate) decisions: Vec<Decision>,
-    /// What changes, as a unified diff.
+    /// The changes, as a unified diff.
     pub(crate) diff: String,
 }
 
@@ -64,7 +64,7 @@ struct Body<'a> {
 }
 
 impl Edit {
-    /// Opens the editor, and sends what was written.
+    /// Opens the editor, and sends the result.
     pub(crate) fn run(&self) -> Outcome {
         let desk = self.asked.to_change()?;
         let (text, request) = pending(&desk, &self.key)?;
@@ -112,7 +112,7 @@ impl Calls {
         }
     }
 
-    /// What the editor opens: the arguments, or a list of them where several calls are pending.
+    /// The text that the editor opens: the arguments, or a list of them where several calls are pending.
     fn text(&self) -> String {
         match self.actions.as_slice() {
             [call] => pretty(&call.args),

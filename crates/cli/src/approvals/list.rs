@@ -108,7 +108,7 @@ impl Watch {
                         None => return Ok(()),
                     }
                 }
-                // A server that starts again is waited for; one that was never there is an error.
+                // A restarting server is waited for; one that was never reached is an error.
                 Err(failure) if failure.exit == Exit::Unreachable && !first => {
                     if !std::mem::replace(&mut lost, true) {
                         tell(&failure.text);

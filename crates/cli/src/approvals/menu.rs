@@ -1,10 +1,10 @@
-//! Questions as menus: what is asked for, and what the typed line means.
+//! Questions as menus: the prompt, and the meaning of the typed line.
 
 use serde_json::{Value, json};
 
 use super::show::list;
 
-/// What a line means.
+/// The meaning of a line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Typed {
     /// The answer.
@@ -27,7 +27,7 @@ pub(crate) fn prompt(question: &Value) -> &'static str {
     }
 }
 
-/// What somebody typed: numbers are options, and any other text is an answer of its own.
+/// The meaning of a typed line: numbers are options, and any other text is a free answer.
 pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
     let options = list(&question["options"]);
     let parts: Vec<&str> = line.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! `countersign approvals`: the inbox of a server or a store, and decisions on what is pending there (spec U3).
+//! `countersign approvals`: the inbox of a server or a store, and decisions on its pending requests (spec U3).
 
 pub(crate) mod answer;
 mod decide;
@@ -101,7 +101,7 @@ fn pending(desk: &Desk, key: &str) -> Result<(String, Value), Failure> {
     }
 }
 
-/// Sends a decision, and says what came of it.
+/// Sends a decision, and prints its outcome.
 fn send(desk: &Desk, json: bool, key: &str, body: String) -> Outcome {
     let text = desk.ask(Method::POST, &["approvals", key], &[], Some(body))?;
     if json {

@@ -1,4 +1,4 @@
-//! An approval request as text: what a reviewer has to know, with nothing that a terminal obeys.
+//! An approval request as text: everything a reviewer has to know, without terminal control sequences.
 
 use std::fmt::Write as _;
 
@@ -41,7 +41,7 @@ pub(crate) fn card(request: &Value) -> String {
     out
 }
 
-/// One line for lists: what is asked, cut after `most` characters.
+/// One line for lists: the request, cut after `most` characters.
 pub(crate) fn summary(request: &Value, most: usize) -> String {
     let actions = list(&request["actions"]).iter().enumerate().map(|(i, action)| {
         let text = action["display"]["text"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is pending, decided at the prompt.
+//! Deciding pending requests at the prompt.
 
 use std::time::Duration;
 
@@ -19,15 +19,15 @@ const TOLD: Duration = Duration::from_secs(10);
 /// The decisions and the letters that choose them.
 const CHOICES: [(&str, &str); 5] = [("approve", "a"), ("edit", "e"), ("reject", "r"), ("defer", "d"), ("respond", "s")];
 
-/// What was chosen.
+/// A choice at the prompt.
 enum Chosen {
     /// Members of the frame.
     Send(String),
-    /// Nothing now.
+    /// No decision now.
     Later,
     /// The turn is cancelled.
     Cancel,
-    /// It is resolved already, or asked again.
+    /// It is resolved already, or was requested again.
     Nothing,
 }
 
@@ -46,8 +46,8 @@ impl Talk {
         let request: Value = self.server.read(&text)?;
         if ending(&request).is_some() {
             self.pending.retain(|pending| pending != key);
-            // The events that say so are on their way.
-            return self.until_told(key).await;
+            // The events of that are on their way.
+            return self.until_resolved(key).await;
         }
         self.printer.line(show::card(&request).trim_end());
         if !self.is_mine(&request) {
@@ -65,7 +65,7 @@ impl Talk {
             Chosen::Send(members) => {
                 let members = format!("\"approval_key\":{},{members}", json!(key));
                 if self.request("approval", &members).await?.is_none() {
-                    self.until_told(key).await?;
+                    self.until_resolved(key).await?;
                 }
                 Ok(())
             }
@@ -78,10 +78,10 @@ impl Talk {
         }
     }
 
-    /// Reads the events that follow from a decision, up to what became of the request. A vote leaves it pending, and is
-    /// not asked for again.
-    async fn until_told(&mut self, key: &str) -> Outcome {
-        // Where nothing is told in time, the next frames say it at the prompt.
+    /// Reads the events that follow from a decision, up to the request's resolution. A vote leaves it pending, and is
+    /// not requested again.
+    async fn until_resolved(&mut self, key: &str) -> Outcome {
+        // If no event comes in time, later frames are shown at the prompt.
         tokio::time::timeout(TOLD, self.told(key)).await.unwrap_or(Ok(()))
     }
 
@@ -198,7 +198,7 @@ impl Talk {
         }
     }
 
-    /// The decision itself, with the words that belong to it.
+    /// The decision itself, with its text.
     async fn decision(&mut self, choice: &str, key: &str) -> Result<Result<Value, Chosen>, Failure> {
         let mut decision = json!({ "type": choice });
         let (prompt, member) = match choice {
@@ -276,7 +276,7 @@ impl Talk {
         }
     }
 
-    /// A line, or what its absence means.
+    /// A typed line, or the meaning of its absence.
     async fn typed(&mut self, prompt: &str, about: Option<&str>) -> Result<Result<String, Chosen>, Failure> {
         Ok(match self.line(prompt, about).await? {
             Typed::Line(line) => Ok(line),

@@ -1,8 +1,8 @@
 //! A chat without a running server: this process is a node of the store while the chat lasts.
 //!
 //! It is put together like the one of `serve`, and stops like it. It has no network, so nobody else can reach it, and the
-//! person at the terminal is its only user, without a token: the audit log marks what it stores. It deletes nothing that is
-//! old, and notifies nobody: that is for servers.
+//! person at the terminal is its only user, without a token: the audit log marks what it stores. It deletes no old
+//! sessions and sends no notifications: that is for servers.
 
 use std::{process, sync::Arc, thread, time::Duration};
 
@@ -66,7 +66,7 @@ async fn serve(chat: &Arc<Chat>, again: Option<String>, config: Config, by: Prin
     let store = opened(&config, chat.session.is_some()).await?;
     let ended = serve_store(chat, again, &config, &store, by, &sessions, signalled).await;
     if let Some(nodes) = store.nodes() {
-        // Others take its sessions over at once.
+        // Other nodes take over its sessions at once.
         nodes.leave().await;
     }
     ended
@@ -100,8 +100,8 @@ async fn serve_store(
     Server::new(runtime, options).serve_in_process(used).await
 }
 
-/// Talks until the chat ends, or a signal ends it. A chat can stand still, while nobody reads what it prints or in an editor: so
-/// it has a thread of its own, which is left there then.
+/// Talks until the chat ends, or a signal ends it. A chat can block, when nobody reads its output or in an editor: so
+/// it has its own thread, which is then abandoned.
 async fn talk(chat: Arc<Chat>, place: Place, signalled: watch::Receiver<bool>) -> Outcome {
     let mut told = signalled.clone();
     let talking = spawn_blocking(move || {
@@ -127,7 +127,7 @@ fn stopped() -> Failure {
     "stopped by a signal".into()
 }
 
-/// Waits for SIGTERM and SIGHUP, in a task that nothing else holds up. The first one ends the chat.
+/// Waits for SIGTERM and SIGHUP, in a task that nothing else blocks. The first one ends the chat.
 fn signalled() -> std::io::Result<watch::Receiver<bool>> {
     let (mut term, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let (tell, told) = watch::channel(false);
@@ -163,7 +163,7 @@ fn stop_at_a_signal() {
     }
 }
 
-/// Refuses an agent that is not there, before a store is made.
+/// Refuses an agent that does not exist, before a store is made.
 fn check_agent(chat: &Chat, config: &Config) -> Outcome {
     match &chat.agent {
         Some(agent) if config.agents.iter().all(|known| known.name != *agent) => {
@@ -174,7 +174,7 @@ fn check_agent(chat: &Chat, config: &Config) -> Outcome {
     }
 }
 
-/// Refuses a session that is not there or is somebody else's, before anything of the store is continued.
+/// Refuses a session that does not exist or is somebody else's, before anything in the store is resumed.
 async fn check_session(chat: &Chat, store: &Arc<dyn Store>, name: &str, auth: Auth) -> Outcome {
     let Some(session) = &chat.session else { return Ok(()) };
     check_session_id(session).map_err(|refusal| refusal.message)?;

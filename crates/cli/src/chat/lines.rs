@@ -1,4 +1,4 @@
-//! What is typed, line by line, without waiting for it: events are shown meanwhile.
+//! Typed input, line by line, without blocking: events are shown meanwhile.
 
 use std::{
     io::{BufRead as _, Read as _},
@@ -23,11 +23,11 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Begins with nothing wanted.
+    /// A reader with no line requested yet.
     pub(super) fn new() -> Lines {
         let (wanted, requests) = mpsc::channel::<()>();
         let (lines, read) = unbounded_channel();
-        // A thread that no end of the program waits for.
+        // A thread that does not keep the program from ending.
         thread::spawn(move || {
             while requests.recv().is_ok() {
                 if lines.send(line(&mut std::io::stdin().lock())).is_err() {
@@ -52,7 +52,7 @@ impl Lines {
     }
 }
 
-/// Reads a line. One that no frame has room for is not read to its end.
+/// Reads a line. One that is too long for a frame is not read to its end.
 fn line(input: &mut impl std::io::BufRead) -> Read {
     let mut line = Vec::new();
     let read = input.take(MESSAGE_FRAME_BYTES as u64 + 1).read_until(b'\n', &mut line);

@@ -30,7 +30,7 @@ const PROTOCOL: &str = "countersign.v1";
 /// The close code of a connection whose token is no longer valid.
 const UNAUTHENTICATED: u16 = 4401;
 
-/// What a connection goes over.
+/// The transport of a connection.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -40,7 +40,7 @@ type Socket = WebSocketStream<Box<dyn Stream>>;
 /// A connection.
 pub(super) struct Link {
     socket: Socket,
-    /// Whether each frame is printed as it came, a line each.
+    /// Whether each frame is printed as received, a line each.
     prints: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Link {
 pub(super) enum Lost {
     /// A new connection may help.
     Closed,
-    /// It does not.
+    /// A new connection does not help.
     Refused(Failure),
 }
 
@@ -78,7 +78,7 @@ impl Link {
             match self.socket.next().await {
                 Some(Ok(Message::Text(text))) => {
                     let frame = serde_json::from_str(&text).map_err(|_| Lost::Refused(place.strange()))?;
-                    // Of the text and not of what was read, which may have fewer digits.
+                    // The received text and not the parsed value, which may have fewer digits.
                     if self.prints && !write_line(&visible_json(&text)).map_err(Lost::Refused)? {
                         return Err(Lost::Refused("nobody reads the events any more".into()));
                     }

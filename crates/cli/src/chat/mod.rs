@@ -1,4 +1,4 @@
-//! `countersign chat`: a conversation in the terminal, with everything that it asks (spec U3).
+//! `countersign chat`: a conversation in the terminal, with its approval requests and questions (spec U3).
 
 mod decide;
 mod here;
@@ -33,7 +33,7 @@ use crate::{
 
 /// How long to wait before each try to connect again.
 const AGAIN: [u64; 7] = [0, 1, 2, 4, 8, 15, 30];
-/// How long the server may take to acknowledge something, or to send what is there already.
+/// How long the server may take to acknowledge a frame, or to send the existing events.
 const ANSWERED: Duration = Duration::from_secs(60);
 /// How much of a session is shown when it is resumed, in messages.
 const SHOWN: &str = "20";
@@ -63,7 +63,7 @@ pub(crate) struct Chat {
     asked: Asked,
 }
 
-/// A chat at work.
+/// A running chat.
 struct Talk {
     server: Place,
     link: Link,
@@ -71,30 +71,30 @@ struct Talk {
     json: bool,
     /// Whether a person can be asked.
     asks: bool,
-    /// Who the server says this is, and the roles.
+    /// The subject and roles of this connection, as the server says.
     subject: Option<String>,
     roles: Vec<String>,
     session: String,
     /// The last event that was seen.
     seq: u64,
     status: String,
-    /// Whether a turn stands still until somebody continues it: in a fork, after crashes, or in a restored store.
+    /// Whether a turn is held until it is resumed: in a fork, after crashes, or in a restored store.
     held: bool,
     /// The keys of pending requests.
     pending: Vec<String>,
-    /// Those of them that were left for later, or for others.
+    /// Those of them that were postponed, or left to others.
     later: HashSet<String>,
     printer: Printer,
     lines: Lines,
     interrupts: Signal,
-    /// What keeps the requests of this program apart from others, and their number.
+    /// A prefix that keeps the request ids of this program apart from others, and their count.
     unique: String,
     requests: u64,
     /// The request that is not acknowledged: it is sent again over a new connection.
     unacknowledged: Option<String>,
 }
 
-/// What came of asking for a line.
+/// The outcome of asking for a line.
 enum Typed {
     /// A line.
     Line(String),
@@ -102,7 +102,7 @@ enum Typed {
     End,
     /// Ctrl-C.
     Stop,
-    /// What it was about has been resolved meanwhile.
+    /// The request that it was about was resolved meanwhile.
     Overtaken,
 }
 
@@ -169,7 +169,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Shows the end of a session, or to a program what came after an event.
+    /// Shows the end of a session, or to a program the events after a given one.
     async fn resume(&mut self, session: &str, after: Option<u64>) -> Outcome {
         check_session_id(session).map_err(|refusal| refusal.message)?;
         let state = self.server.answer(Method::GET, &["sessions", session, "state"], &[], None).await?;
@@ -186,7 +186,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Follows from after an event, and reads all that was there at this state.
+    /// Follows the events after a given one, and reads those up to this state.
     async fn catch_up(&mut self, state: &Value, after: Option<u64>) -> Outcome {
         let there = self.seq;
         check_after(after, there)?;
@@ -195,7 +195,7 @@ impl Talk {
         let read = tokio::time::timeout(ANSWERED, self.read_up_to(there)).await;
         read.map_err(|_| self.silent())??;
         if self.seq == there {
-            // What older events said is over.
+            // Older events are outdated.
             self.know(state);
         }
         Ok(())
@@ -215,7 +215,7 @@ impl Talk {
         Failure::new(Exit::Unreachable, format!("{} does not answer", self.server.name()))
     }
 
-    /// Takes over what the server says of the session.
+    /// Takes over the session's state from the server.
     fn know(&mut self, session: &Value) {
         let text = |field: &str| session[field].as_str().unwrap_or_default().to_owned();
         (self.session, self.status) = (text("session_id"), text("status"));
@@ -295,7 +295,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Asks for a line, and shows what happens meanwhile. `about` is the request that the line will be about.
+    /// Asks for a line, and shows events meanwhile. `about` is the request that the line will be about.
     async fn line(&mut self, prompt: &str, about: Option<&str>) -> Result<Typed, Failure> {
         let mut overtaken = false;
         self.prompt(prompt);
@@ -394,12 +394,12 @@ impl Talk {
         Err(Failure::new(Exit::Unreachable, visible(&text)))
     }
 
-    /// Sends a message. While something is pending or running, it is queued.
+    /// Sends a message. While a request is pending or the turn is running, it is queued.
     async fn say(&mut self, text: &str) -> Outcome {
         if !self.json {
             self.printer.typed(text);
         }
-        // A held turn may say that it runs while something is pending in it.
+        // A held turn may have the status `running` while requests are pending in it.
         let waits = self.status == "awaiting_input" || self.is_running() || !self.pending.is_empty();
         let before = self.status.clone();
         let members = format!("\"content\":{},\"on_pending\":\"queue\"", json!(text));
@@ -411,7 +411,7 @@ impl Talk {
         } else if waits {
             tell("queued");
         } else if self.status == before {
-            // The status of its own follows.
+            // Its own status follows.
             "running".clone_into(&mut self.status);
             self.held = false;
         }
@@ -494,7 +494,7 @@ async fn next(server: &Place, link: &mut Link) -> Result<Value, Lost> {
     link.next(server).await
 }
 
-/// The keys of what is pending.
+/// The keys of the pending requests.
 fn keys(of: &Value) -> Vec<String> {
     list(&of["pending"]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! Whom a chat talks with: a running server, or the one in this process.
+//! The server of a chat: a running one, or the one in this process.
 
 use countersign_server::InProcess;
 use reqwest::Method;
@@ -16,14 +16,14 @@ pub(super) enum Place {
 /// The server in this process, which ends with the chat.
 pub(super) struct Here {
     pub(super) server: InProcess,
-    /// What its store is called in messages.
+    /// The store's name in messages.
     pub(super) store: String,
     /// The options that open the store again, for a shell. `None`: it ends with the process.
     pub(super) again: Option<String>,
 }
 
 impl Place {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) fn name(&self) -> &str {
         match self {
             Place::There(server) => &server.url,
@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// What is to be done about a request that is pending when the chat ends; `more` is for the chat after it.
+    /// Advice about a request that is pending when the chat ends; `more` is for the chat after it.
     pub(super) fn after_pending(&self, key: &str, session: &str, more: &str) -> String {
         let Some(options) = self.again() else {
             return format!("{key} is pending, and nobody can decide it: the store in memory ends with this chat");

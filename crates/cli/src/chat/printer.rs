@@ -49,12 +49,12 @@ impl Printer {
         self.own.push_back(text.to_owned());
     }
 
-    /// The newest of them was refused: it does not come back as an event.
+    /// The newest of them was refused: there will be no event for it.
     pub(super) fn refused(&mut self) {
         self.own.pop_back();
     }
 
-    /// Prints a line of its own.
+    /// Prints a separate line.
     pub(super) fn line(&mut self, text: &str) {
         self.fresh();
         self.print(&format!("{}\n", visible(text)));
@@ -74,7 +74,7 @@ impl Printer {
         self.within_line = !text.ends_with('\n') && (self.within_line || !text.is_empty());
     }
 
-    /// Prints what an event says.
+    /// Prints an event.
     pub(super) fn event(&mut self, event: &Value) {
         let key = (event["message_id"].as_str().unwrap_or_default().to_owned(), event["index"].as_u64().unwrap_or(0));
         match event["type"].as_str().unwrap_or_default() {

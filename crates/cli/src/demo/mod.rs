@@ -76,7 +76,7 @@ pub(crate) fn run(demo: &Demo) -> Outcome {
             path.display()
         );
     }
-    // Without `--locale` the demo stays as it was made, and all of it does where somebody has changed a part.
+    // Without `--locale` the demo stays in its language, and an edited one is not changed at all.
     let stays = demo.locale.is_none() || changed.is_some();
     for (path, texts, there) in &found {
         let text = &texts[language as usize];

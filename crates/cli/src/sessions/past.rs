@@ -135,7 +135,7 @@ impl State {
     }
 }
 
-/// What a call would do.
+/// The preview of a call.
 fn preview(out: &mut String, preview: &Value) {
     let Some(told) = preview["text"].as_str() else { return };
     told.split('\n').for_each(|line| *out += &format!("\n    {line}"));

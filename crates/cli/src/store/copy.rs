@@ -19,7 +19,7 @@ use serde_json::json;
 use super::executor;
 use crate::{Outcome, loaded, say};
 
-/// How often progress is told, to a terminal and to a log.
+/// How often progress is shown, to a terminal and to a log.
 const TELL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
 /// Arguments of `store copy`.

@@ -70,7 +70,7 @@ fn hold(asked: &Restored) -> Outcome {
     held.iter().try_for_each(|id| say(id))
 }
 
-/// Holds the turns of a store that must be there.
+/// Holds the turns of a store that must exist.
 async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Vec<Arc<str>>, String> {
     match store {
         ConfigStore::Memory => Err("a store in memory is restored from no backup".to_owned()),
@@ -86,7 +86,7 @@ async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Vec<Arc<str>>
             let store = opened.map_err(|error| error.to_string())?;
             let held = hold_in_database(&store, &url).await;
             if let Some(nodes) = store.nodes() {
-                // Whatever came of it: the next command must not take it for a server.
+                // Whatever the outcome, so that the next command does not take this process for a server.
                 nodes.leave().await;
             }
             held

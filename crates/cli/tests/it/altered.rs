@@ -1,4 +1,4 @@
-//! A row of a store that somebody has altered, so that a person is shown another call than would run.
+//! An altered row of a store, so that a person is shown another call than would run.
 
 use countersign_test_postgres::Database;
 use rusqlite::Connection;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Server, Setup, Store, run};
 
-/// Shows other arguments in the approval request of a session than those of its call. The row stays well formed.
+/// Puts other arguments into the approval request of a session than those of its call. The row stays well formed.
 fn alter(server: &Server, session: &str) {
     let file = Connection::open(server.path("test.db")).unwrap();
     let other = "UPDATE entries SET body = replace(CAST(body AS TEXT), '\"args\":{', '\"args\":{\"more\":1,')
@@ -28,20 +28,20 @@ async fn r9_an_altered_row_is_refused_by_name_wherever_it_is_read_and_harms_no_o
     alter(&server, "past");
     server.start_again().await;
 
-    // Whoever would go on from it.
+    // A decision on it.
     let refused = server.post("/v1/approvals/bad_1", &approve).await.problem(500, "internal");
     let told = refused["detail"].as_str().unwrap();
     assert!(told.contains("session bad, position ") && told.contains("do not lead to it"), "{told}");
     server.post("/v1/sessions/bad/messages", &json!({ "content": "go on" })).await.problem(500, "internal");
-    // Whoever reads its past, also where a later snapshot knows how it went on.
+    // Reads of its past, also where a later snapshot has its continuation.
     assert_eq!(server.get("/v1/sessions/past").await.ok()["status"], "completed");
     let refused = server.get("/v1/sessions/past/checkpoints").await.problem(500, "internal");
     assert!(refused["detail"].as_str().unwrap().contains("session past, position "), "{refused}");
-    // The others neither notice nor wait.
+    // Other sessions are neither affected nor delayed.
     let done = server.post("/v1/approvals/good_1?wait=true", &approve).await.ok();
     assert_eq!((&done["status"], server.calls().len()), (&json!("completed"), 2), "those of `past` and `good`");
 
-    // And who has the file.
+    // And commands on the file.
     server.kill();
     let database = Database::new();
     for command in [&["store", "restored"][..], &["store", "copy", "sqlite:test.db", database.url()]] {

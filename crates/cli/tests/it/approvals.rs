@@ -50,7 +50,7 @@ async fn u3_a_request_is_listed_shown_and_approved_with_its_digest() {
     ] {
         assert!(shown.ok().contains(part), "{part:?} is not in {}", shown.stdout);
     }
-    // Nobody can be asked here, and nobody has said what was shown.
+    // There is no terminal to ask in, and no digest of what was shown.
     let unsure = server.command(&["approvals", "approve", "s_1"]);
     unsure.failed(2, "give --digest");
     assert!(unsure.stderr.contains("\"quantity\": 100"), "what is pending was shown: {}", unsure.stderr);
@@ -61,7 +61,7 @@ async fn u3_a_request_is_listed_shown_and_approved_with_its_digest() {
     server.until_status("s", "completed").await;
     assert_eq!(server.calls().len(), 1);
     assert!(server.get("/v1/sessions/s/history").await.body.contains("cheap"));
-    // Somebody was first.
+    // Somebody else decided first.
     for arguments in
         [&["approve", "s_1", "--digest", &digest][..], &["reject", "s_1", "--yes"], &["edit", "s_1", "--yes"]]
     {
@@ -163,7 +163,7 @@ async fn u3_a_terminal_asks_before_it_approves() {
     assert_eq!(terminal.ended(), Some(0));
 }
 
-/// A session `a` of an agent whose tool leaves much time, and then `b` and `c`.
+/// A session `a` of an agent whose tool has a long deadline, and then `b` and `c`.
 async fn inbox() -> Server {
     let slow = "[models.other]\nprovider = \"scripted\"\nscript = \"other.json\"\n\
         [agents.slow]\nmodel = \"other\"\ntools = [\"late\"]\n\
@@ -222,7 +222,7 @@ async fn u3_watch_prints_what_is_pending_and_what_comes() {
     child.wait().unwrap();
 }
 
-/// What a model writes never reaches a terminal as a command to it.
+/// Text of a model never reaches a terminal as a control sequence.
 #[tokio::test]
 async fn u3_x_nothing_that_a_model_writes_is_obeyed_by_the_terminal() {
     let bad = "\u{1b}[2J\u{9b}31m\u{202e}\u{7}";
@@ -252,7 +252,7 @@ async fn u3_x_nothing_that_a_model_writes_is_obeyed_by_the_terminal() {
     }
     let said = server.command(&["sessions", "history", "s"]);
     assert!(said.ok().contains("agent:\n    \\u{1B}[2J\\u{9B}31m\\u{202E}\\u{7}"), "{}", said.stdout);
-    // As JSON it is still what it was.
+    // As JSON it is unchanged.
     let exact = server.command(&["approvals", "show", "s_1", "--json"]).json();
     assert_eq!(exact["actions"][0]["args"]["symbol"], bad);
 }
@@ -398,7 +398,7 @@ async fn u3_a_quorum_counts_votes_and_shows_who_has_approved() {
     assert!(last.ok().contains("decided (approve) by olga"), "{}", last.stdout);
 }
 
-/// A request of a session that is broken waits all the same.
+/// A request of a damaged session is still pending.
 #[tokio::test]
 async fn r9_a_damaged_request_is_left_out_of_the_inbox_counted_and_named_once_in_the_log() {
     let mut server = Setup::one_trade(Store::Sqlite).log("").start().await;
@@ -420,7 +420,7 @@ async fn r9_a_damaged_request_is_left_out_of_the_inbox_counted_and_named_once_in
     assert!(told[0].contains("ERROR") && told[0].contains("session=\"broken\""), "{log}");
     let metrics = server.get("/metrics").await.body;
     assert!(metrics.contains("\ncountersign_approvals_pending 2.0\n"), "{metrics}");
-    // As docs/operations.md says that it is found.
+    // As docs/operations.md says.
     let waiting = server.get("/v1/sessions?status=awaiting_input").await.ok();
     assert_eq!(waiting["sessions"].as_array().unwrap().len(), 2, "{waiting}");
     server.get("/v1/sessions/broken").await.problem(500, "internal");

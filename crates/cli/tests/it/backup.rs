@@ -1,5 +1,5 @@
-//! A real backup of a server at work, which is restored after the server has gone on: what happened meanwhile is done, and nothing of
-//! it happens again before a person says so (spec R4, R8).
+//! A real backup of a running server, which is restored after the server has continued: effects after the backup have
+//! happened, and none is repeated without a person (spec R4, R8).
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -12,8 +12,8 @@ use crate::{
     support::{Provider, Server, Setup, Store, run, trade},
 };
 
-/// Of three sessions one asks about a trade, one has a model that waits for a file and then a call that nobody is asked about, and one
-/// a call that waits for a file.
+/// Of three sessions one requests approval of a trade, one has a model that waits for a file and then a call that needs
+/// no approval, and one a call that waits for a file.
 fn setup(store: Store, thinker: &Provider) -> Setup {
     let script = json!({ "rules": [
         { "when": { "after": "user", "user": "^trade" }, "tool_calls": [trade(1)] },
@@ -27,7 +27,7 @@ fn setup(store: Store, thinker: &Provider) -> Setup {
     ))
 }
 
-/// A copy of a store as it was in one moment.
+/// A copy of a store at one moment.
 enum Backup {
     Sqlite(PathBuf),
     Postgres(PathBuf),
@@ -100,7 +100,7 @@ async fn goes_on_and_comes_back(store: Store) {
     says(&server, "thinks", "think").await;
     eventually("the model is asked", async || thinker.requests() == 1).await;
     let backup = Backup::of(&server);
-    // What the backup knows nothing of.
+    // Changes after the backup.
     let yes = json!({ "decisions": [{ "type": "approve" }] });
     assert_eq!(server.post("/v1/approvals/asked_1?wait=true", &yes).await.ok()["status"], "completed");
     fs::write(server.path("go"), "").unwrap();
@@ -140,14 +140,14 @@ async fn goes_on_and_comes_back(store: Store) {
     for session in ["asked", "slow", "thinks"] {
         assert_eq!(server.get(&format!("/v1/sessions/{session}")).await.ok()["held"], "restored", "{session}");
     }
-    // A person goes on with each. Nobody knows what came of the call that had begun.
+    // A person continues each. The outcome of the call that had begun is unknown.
     says(&server, "slow", "slow").await;
     server.until_status("slow", "awaiting_input").await;
     assert_eq!(server.get("/v1/approvals/slow_1").await.ok()["kind"], "in_doubt");
     server.post("/v1/sessions/thinks/cancel", &json!({})).await.ok();
     server.until_status("thinks", "cancelled").await;
     assert_eq!(server.calls(), done);
-    // This one was approved after the backup: whoever approves it again has it run again.
+    // This one was approved after the backup: another approval runs it again.
     assert_eq!(server.post("/v1/approvals/asked_1?wait=true", &yes).await.ok()["status"], "completed");
     assert_eq!(server.calls().len(), done.len() + 1);
 }

@@ -170,7 +170,7 @@ on_both_stores! {
         let more = ws.until_status("completed").await;
         let results = results(&more);
         assert_eq!(results.len(), 200);
-        // On the wire they come as they finish; the model gets them in its own order.
+        // On the wire they come as they finish; the model gets them in the order of its calls.
         for i in 1..=200 {
             let wanted = format!("\"quantity\":{i},");
             assert!(results.iter().any(|(status, text)| status == "success" && text.contains(&wanted)), "{wanted}");

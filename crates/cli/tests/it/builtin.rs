@@ -74,7 +74,7 @@ on_both_stores! {
         let mut ws = server.ws().await;
         server.post("/v1/sessions", &json!({ "session_id": "s" })).await.ok();
         assert_eq!(server.get("/v1/sessions/s/state").await.ok()["todos"], json!([]));
-        // What is kept after each turn, and what the model is told.
+        // The kept list after each turn, and the result for the model.
         for (kept, told) in [
             (&first, "The list now: "), (&second, "The list now: "), (&second, "/todos/0/status"),
             (&second, "/todos/0/content"), (&second, "/todos"), (&json!([]), "The list now: []"),

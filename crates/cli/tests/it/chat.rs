@@ -21,7 +21,7 @@ async fn u3_chat_streams_and_asks_in_the_terminal() {
     let session = session.strip_prefix("session ").unwrap().lines().next().unwrap().to_owned();
     chat.type_line("buy");
     chat.see("[thinks]");
-    // In parts, and with nothing that the terminal obeys.
+    // In parts, and without control sequences.
     chat.see("I will trade: \\u{1B}[2Jmuch.");
     chat.see("[calls execute_trade: ");
     chat.see("\"quantity\": 100");
@@ -149,7 +149,7 @@ async fn u3_chat_says_that_somebody_else_was_first_and_drops_what_was_typed_for_
     chat.see("later (l)> ");
     server.command(&["approvals", "reject", &format!("{session}_1"), "--yes", "--reason", "no"]).ok();
     chat.see("was first: press Enter");
-    // What is typed stands between the parts of an answer that comes meanwhile.
+    // Typed text is between the parts of an answer that comes meanwhile.
     chat.see("Result: no");
     chat.type_line("a");
     chat.see("> ");

@@ -1,4 +1,4 @@
-//! Spec U3: `chat` with no server running, which is the server itself.
+//! Spec U3: `chat` without a server, in whose place it runs the sessions itself.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ fn alone<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&ALONE, more].concat()
 }
 
-/// The folder of a server that does not run, with no store in it.
+/// The folder of a server that is not running, without a store.
 async fn folder(setup: Setup) -> Server {
     let mut server = setup.start().await;
     server.kill();
@@ -109,7 +109,7 @@ async fn u3_chat_without_a_server_says_what_to_do_where_it_cannot_be_one() {
     server.command(&alone(&["--session", "s", "--after", "1"])).failed(2, "--json");
     let none = run(&server.path(""), &["chat", "--config", "none.toml"], "", &[]);
     none.failed(1, "none.toml");
-    // The server is not disturbed.
+    // The server is not affected.
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     server.until_status("s", "awaiting_input").await;
 }
@@ -164,7 +164,7 @@ async fn u3_chat_without_a_server_lets_nobody_approve_what_they_asked_for_where_
     chat.see("(pending, /pending to decide) > ");
     chat.type_line("/quit");
     assert_eq!(chat.ended(), Some(0));
-    // What it says can be typed as it stands.
+    // The printed command can be typed unchanged.
     let pending = server.command(&alone(&["--as", "ann", "--session", &session]));
     assert_eq!(pending.code, Some(7), "{}", pending.stderr);
     let (config, key) = ("--config countersign.toml --as ann", format!("{session}_1"));
@@ -175,7 +175,7 @@ async fn u3_chat_without_a_server_lets_nobody_approve_what_they_asked_for_where_
     server.command(&["approvals", "approve", &key, "--yes", "--config", "countersign.toml", "--as", "root"]).ok();
 }
 
-/// What would end it at once is said first.
+/// Errors that would end it at once come first.
 #[tokio::test]
 async fn u3_chat_without_a_server_that_cannot_begin_changes_nothing() {
     let slow = "description = \"Takes long.\"\ncommand = [\"sh\", \"-c\", \"echo begun > begun.log; sleep 30\"]\nparameters = { type = \"object\" }";
@@ -268,7 +268,7 @@ async fn u3_chat_without_a_server_is_a_node_of_a_database_while_it_lasts() {
     assert!(database.query(tables).is_empty(), "none was made");
 }
 
-/// Warnings are for the person at the terminal, beside what is printed for programs.
+/// Warnings go to standard error, apart from the output for programs.
 #[tokio::test]
 async fn u3_chat_without_a_server_warns_on_standard_error_only() {
     let script = json!({ "turns": [{ "text": "Hello." }], "at_end": "repeat" });

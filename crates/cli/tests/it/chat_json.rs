@@ -31,7 +31,7 @@ fn last_seq(frames: &[Value]) -> u64 {
     frames.iter().filter_map(|frame| frame["seq"].as_u64()).max().unwrap()
 }
 
-/// What the server sends of a session from its first event on.
+/// The server's replay of a session from its first event on.
 async fn replayed(server: &Server, session: &str, last: u64) -> Vec<Value> {
     let mut ws = server.ws().await;
     ws.subscribe(session, 0).await;
@@ -65,7 +65,7 @@ async fn u3_chat_for_programs_prints_the_frames_of_the_server_and_continues_afte
     let digest = request["actions"][0]["digest"].as_str().unwrap();
     server.command(&["approvals", "approve", &key, "--digest", digest]).ok();
     server.until_status(&session, "completed").await;
-    // It is over already: nothing of it is missed.
+    // It has ended already: nothing of it is missed.
     let after = last_seq(&before).to_string();
     let rest = server.command(&["chat", "--json", "--session", &session, "--after", &after]);
     assert_eq!(rest.code, Some(0), "{}", rest.stderr);
@@ -95,7 +95,7 @@ async fn u3_chat_for_programs_takes_each_line_as_a_message_and_no_line_as_a_comm
     assert_eq!(refused.code, Some(5), "{}", refused.stderr);
     let refusal = frames(&refused).pop().unwrap();
     assert_eq!((&refusal["type"], &refusal["code"]), (&json!("error"), &json!("invalid_message")));
-    // What no frame has room for is not sent.
+    // Input that is too large for a frame is not sent.
     for (huge, why) in
         [("x".repeat(10 << 20), "a line of the input has more than"), ("\"".repeat(6 << 20), "that is too long")]
     {
@@ -145,7 +145,7 @@ async fn u3_chat_for_programs_needs_no_server() {
     assert_eq!([events(&before), events(&rest)].concat(), replayed(&server, &session, last_seq(&rest)).await);
 }
 
-/// As when a server stops: a running tool gets its time, and nothing is unknown afterwards.
+/// As when a server stops: a running tool gets its time, and no outcome is unknown afterwards.
 #[tokio::test]
 async fn u3_chat_without_a_server_that_is_told_to_stop_lets_a_running_tool_finish() {
     let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "Done." }] });
@@ -180,7 +180,7 @@ async fn u3_chat_without_a_server_that_is_told_to_stop_lets_a_running_tool_finis
     server.until_status(&session, "completed").await;
 }
 
-/// Whoever reads no further holds up what is printed, and nothing else.
+/// A reader that stops reading blocks the output, and nothing else.
 #[tokio::test]
 async fn u3_chat_without_a_server_that_nobody_reads_stops_at_a_signal() {
     let script = json!({ "turns": [{ "text": "long ".repeat(40_000) }] });

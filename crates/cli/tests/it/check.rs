@@ -1,4 +1,4 @@
-//! `check --connect`: what only the servers know (spec C, S13).
+//! `check --connect`: what only the MCP servers know (spec C, S13).
 
 use std::{fs, net::TcpListener, time::Instant};
 
@@ -93,7 +93,7 @@ fn c_check_says_where_it_cannot_know_who_holds_a_role() {
         approval = { levels = [\"admin\"], not_self = true }\n";
     let digest = "0123456789abcdef".repeat(4);
     let ann = format!("[[auth.tokens]]\nsubject = \"ann\"\nroles = [\"admin\"]\ntoken_sha256 = \"{digest}\"\n");
-    // Also where her edit at the second step would go back to the owner first.
+    // Also where her edit at the second level would return to the owner first.
     for levels in ["[\"admin\"]", "[\"user\", \"admin\"]"] {
         let text = text.replace("[\"admin\"], not_self", &format!("{levels}, not_self"));
         fs::write(dir.path().join("c.toml"), format!("{text}{ann}")).unwrap();

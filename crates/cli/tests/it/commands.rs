@@ -111,7 +111,7 @@ async fn u3_the_archive_of_a_release_has_the_program_with_its_console_the_manual
     let sum = run_program("sha256sum", dir.path(), &["--check", "countersign-here.tar.gz.sha256"], "", &[]);
     assert_eq!(sum.code, Some(0), "{}", sum.stderr);
 
-    // Whoever gets it has nothing else.
+    // Its recipient has nothing else.
     let there = tempfile::tempdir().unwrap();
     fs::copy(dir.path().join("countersign-here.tar.gz"), there.path().join("it.tar.gz")).unwrap();
     assert_eq!(run_program("tar", there.path(), &["-xzf", "it.tar.gz"], "", &[]).code, Some(0));
@@ -199,7 +199,7 @@ async fn x_a_server_that_others_can_reach_says_once_that_tls_is_expected() {
     open.until_logged("without [auth] only this machine can reach the server").await;
 }
 
-/// Also with what only whoever looks for a mistake asks for.
+/// Also with debugging output enabled.
 #[tokio::test]
 async fn s22_the_log_is_an_object_a_line_where_programs_read_it() {
     let setup = Setup::one_trade(Store::Sqlite).more("\n[tracing]\nlog = \"json\"\ncontent = true\n").log("trace");

@@ -28,13 +28,13 @@ fetch('http://localhost:' + location.port + '/away', { mode: 'no-cors' }).catch(
 async fn site() -> (String, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
-    let (tell, hears) = mpsc::unbounded_channel();
+    let (tell, requests) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(answer(stream, tell.clone()));
         }
     });
-    (base, hears)
+    (base, requests)
 }
 
 async fn answer(stream: TcpStream, tell: mpsc::UnboundedSender<String>) {
@@ -58,7 +58,7 @@ async fn answer(stream: TcpStream, tell: mpsc::UnboundedSender<String>) {
     let _ = stream.write_all(format!("{head}content-length: {}\r\n\r\n{page}", page.len()).as_bytes()).await;
 }
 
-async fn hears(said: &mut mpsc::UnboundedReceiver<String>) -> String {
+async fn next_request(said: &mut mpsc::UnboundedReceiver<String>) -> String {
     tokio::time::timeout(DEADLINE, said.recv()).await.expect("in time").expect("said")
 }
 
@@ -113,7 +113,10 @@ async fn s14_a_pending_batch_survives_a_restart_and_is_done_once_approved() {
     assert!(said.try_recv().is_err(), "nothing is opened before a decision");
     approve(&server, "s_1").await;
     server.until_status("s", "completed").await;
-    assert_eq!([hears(&mut said).await, hears(&mut said).await], ["/".to_owned(), "/said?agent".to_owned()]);
+    assert_eq!(
+        [next_request(&mut said).await, next_request(&mut said).await],
+        ["/".to_owned(), "/said?agent".to_owned()]
+    );
     let history = server.get("/v1/sessions/s/history").await.body;
     assert!(history.contains("data:image/png;base64,") && history.contains("a browser was started for this"));
     assert!(said.try_recv().is_err(), "it was done once");
@@ -127,7 +130,7 @@ async fn s14_a_batch_approved_for_one_page_is_not_done_on_another_after_a_restar
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     preview(&server, "s_1").await;
     approve(&server, "s_1").await;
-    assert_eq!([hears(&mut said).await, hears(&mut said).await], ["/".to_owned(), "/next".to_owned()]);
+    assert_eq!([next_request(&mut said).await, next_request(&mut said).await], ["/".to_owned(), "/next".to_owned()]);
     let shown = loop {
         let asked = server.get("/v1/approvals/s_2").await;
         if asked.status == 200 {
@@ -145,7 +148,7 @@ async fn s14_a_batch_approved_for_one_page_is_not_done_on_another_after_a_restar
         "nothing was done: it was approved for {base}/next, and the browser was started anew, and is on {base}/"
     );
     assert!(history.contains(&told), "{history}");
-    assert_eq!(hears(&mut said).await, "/");
+    assert_eq!(next_request(&mut said).await, "/");
     assert!(said.try_recv().is_err(), "nothing was said");
 }
 
@@ -160,7 +163,7 @@ async fn s14_a_rule_looks_at_each_action_and_both_names_are_known() {
     // A screenshot needs no approval; typing does.
     let shown = preview(&server, "s_1").await;
     assert!(shown.starts_with(&format!("On {base}/\n1. click")), "{shown}");
-    assert_eq!(hears(&mut said).await, "/");
+    assert_eq!(next_request(&mut said).await, "/");
     assert!(said.try_recv().is_err());
     server.post("/v1/approvals/s_1", &json!({ "decisions": [{ "type": "reject" }] })).await.ok();
     server.until_status("s", "completed").await;
@@ -191,7 +194,7 @@ async fn s14_no_browser_outlives_its_server_and_two_sessions_have_two() {
         server.post(&path, &json!({ "content": "go" })).await.ok();
         server.until_status(session, "completed").await;
     }
-    assert_eq!([hears(&mut said).await, hears(&mut said).await], ["/", "/"]);
+    assert_eq!([next_request(&mut said).await, next_request(&mut said).await], ["/", "/"]);
     assert!(said.try_recv().is_err(), "the second turn of a session has its browser");
     let uses = || {
         let folder = temporary.path().to_str().unwrap().as_bytes().to_vec();
@@ -230,7 +233,7 @@ async fn s14_a_browser_of_a_server_reaches_the_hosts_it_was_given_and_no_others(
         server.until_logged("an agent could approve its own calls there").await;
         server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
         for path in heard {
-            assert_eq!(hears(&mut said).await, *path);
+            assert_eq!(next_request(&mut said).await, *path);
         }
         server.until_status("s", "completed").await;
         assert!(said.try_recv().is_err(), "{hosts}");

@@ -1,4 +1,4 @@
-//! Spec H5: the one line that says what a call is for.
+//! Spec H5: the line that says what a call is for.
 
 use serde_json::{Value, json};
 
@@ -126,7 +126,7 @@ on_both_stores! {
         let request = server.get("/v1/approvals/s_1").await.ok();
         assert!(request["actions"][0].get("agent_says").is_none(), "{request}");
         assert_eq!(request["review_configs"][0]["title"], r"Reading p\u{430}y\u{202E}");
-        // It is of these arguments: an edited call that is asked about again has none.
+        // It is about these arguments: an edited call that is requested again has none.
         let (server, ..) = turn(tool(store, &calls(std::slice::from_ref(&args)),
             "content_message = \"Reading {{ args.path }}\"\napproval = { quorum = 2, levels = [\"reader\"] }")).await;
         let request = server.get("/v1/approvals/s_1").await.ok();

@@ -78,7 +78,7 @@ async fn u3_the_demo_trades_once_it_was_approved() {
     assert_eq!(quantities, [100, 50]);
 }
 
-/// What the agent has said in these frames, and the arguments of the order that it asks for.
+/// The agent's text in these frames, and the arguments of the order that it requests.
 fn said(frames: &[Value]) -> (String, Value) {
     let mut user = None;
     let text = frames.iter().filter_map(|frame| {
@@ -274,7 +274,7 @@ fn u3_a_demo_that_is_there_already_takes_the_language_it_is_told() {
     let (said, config, en) = made(&["--locale", "en"]);
     assert!(config.contains("locale = \"en\"") && en != vi && !said.contains("warning"), "{said}");
     made(&["--locale", "vi"]);
-    // Nobody has asked for another language now.
+    // Without an option for another language.
     let (_, config, script) = made(&[]);
     assert!(config.contains("locale = \"vi\"") && script == vi, "{config}");
     let own = format!("{config}# Mine.\n");

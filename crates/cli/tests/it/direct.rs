@@ -115,7 +115,7 @@ async fn u3_in_a_store_the_rules_of_the_server_hold() {
     as_somebody("bot", &[]).failed(5, "a service may not decide");
     let file = server.command(&[&approve[..], &FILE].concat());
     file.failed(2, "--config");
-    // Reading shows everything, or what somebody sees.
+    // Reading shows everything, or what one person may see.
     let listed = |more: &[&str]| direct(&server, &["approvals", "list"], &[more]);
     assert!(listed(&[]).ok().contains("s_1") && listed(&["--as", "bob"]).ok().contains("s_1"));
     assert_eq!(listed(&["--as", "eve"]).ok(), "");
@@ -131,7 +131,7 @@ async fn u3_in_a_store_the_rules_of_the_server_hold() {
     assert_eq!(server.calls().len(), 1);
 }
 
-/// No token says which roles such a person has.
+/// There is no token with the roles of such a person.
 #[tokio::test]
 async fn u3_in_a_store_a_person_who_signs_in_with_a_jwt_has_the_roles_that_are_named() {
     let jwt = "\n[auth.jwt]\nissuer = \"https://id.test\"\naudience = \"countersign\"\njwks_url = \"http://127.0.0.1:9/keys\"\n";
@@ -142,7 +142,7 @@ async fn u3_in_a_store_a_person_who_signs_in_with_a_jwt_has_the_roles_that_are_n
     let as_zoe = |more: &[&str]| direct(&server, &["approvals", "approve", "s_1", "--yes"], &[&["--as", "zoe"], more]);
     as_zoe(&[]).failed(3, "approval_not_found");
     as_zoe(&["--as-role", "admin", "--as-tenant", "north"]).failed(3, "approval_not_found");
-    // What the configuration would not take either is kept nowhere.
+    // Names that the configuration refuses are refused here too, and not stored.
     as_zoe(&["--as-role", "admin", "--as-role", "a b"]).failed(2, "--as-role has \"a b\", which is no role");
     as_zoe(&["--as-tenant", ""]).failed(2, "--as-tenant must have 1 to 128 bytes");
     for subject in ["", "zo\u{1b}[1me", &"z".repeat(129)] {
@@ -238,7 +238,7 @@ async fn u3_in_a_database_a_decision_is_carried_out_by_the_server_that_runs() {
     assert!(direct(&server, &["approvals", "approve", "s_1", "--yes"], &[]).ok().contains("decided (approve)"));
     server.until_status("s", "completed").await;
     assert_eq!(server.calls().len(), 1);
-    // Nobody runs it meanwhile.
+    // No server runs it meanwhile.
     server.post("/v1/sessions/t/messages", &json!({ "content": "go" })).await.ok();
     server.kill();
     direct(&server, &["approvals", "approve", "t_1", "--yes"], &[]).ok();

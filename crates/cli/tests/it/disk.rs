@@ -83,7 +83,7 @@ async fn r3_after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opene
     server.get("/readyz").await.ok();
 }
 
-/// What a failed sync has lost can still be read after reopening, and must not be built upon.
+/// Data that a failed sync has lost can still be read after reopening, and must not be relied on.
 #[tokio::test]
 async fn r3_appends_acknowledged_after_a_failed_sync_and_a_restart_survive_a_power_cut() {
     let (_dir, disk, mut server) = server().await;
@@ -124,7 +124,7 @@ async fn r3_a_sync_that_fails_in_a_checkpoint_closes_the_store() {
     }
 }
 
-/// A full disk refuses what does not fit and keeps what it has: nothing was written that could be lost.
+/// A full disk refuses what does not fit and keeps what it has: it has written nothing that could be lost.
 #[tokio::test]
 async fn r3_r9_a_full_disk_refuses_loses_nothing_and_recovers_when_there_is_room() {
     let (_dir, disk, mut server) = server().await;

@@ -1,4 +1,4 @@
-//! What the documents show works as it stands there: configurations are checked, recipes talk with the real demo.
+//! The examples in the documents work unchanged: configurations are checked, recipes talk with the real demo.
 
 use std::{
     fs,
@@ -86,7 +86,7 @@ fn u3_the_configuration_of_every_guide_is_right() {
     }
 }
 
-/// The commands of a page, as somebody types them in a folder of their own, with the program in their `PATH`.
+/// The commands of a page, as somebody types them in a new folder, with the program in their `PATH`.
 struct Typed {
     folder: tempfile::TempDir,
     path: String,
@@ -169,7 +169,7 @@ async fn u3_the_commands_of_the_quickstart_do_what_it_says() {
         let (typed, script, url) = (typed.clone(), script.to_owned(), url.clone());
         tokio::task::spawn_blocking(move || typed.run(&script, input, &url)).await.unwrap()
     };
-    // Without a terminal nobody is asked, and the program says so.
+    // Without a terminal it cannot ask, and says so.
     let asked = run(chat, "Pay invoice 7\n").await;
     assert_eq!(asked.code, Some(7), "{}{}", asked.stdout, asked.stderr);
     let paid = typed.folder.path().join("paid.jsonl");

@@ -7,7 +7,7 @@ use crate::{
     support::{Server, Setup, Store, fold::without_gaps, run, trade, ws::Ws},
 };
 
-/// Two calls that two people decide. When `leak` has run, its guardrail fails the turn, as often as it is asked.
+/// Two calls that two people decide. When `leak` has run, its guardrail fails the turn, as often as it is called.
 fn leaks(store: Store) -> Setup {
     let leak = json!({ "name": "leak", "args": {} });
     let script = json!({ "turns": [{ "tool_calls": [leak, trade(7)] }, { "text": "Result: {{ last_tool_result }}" }] });
@@ -128,7 +128,7 @@ on_both_stores! {
         assert_eq!(retried.code, Some(0), "{}", retried.stderr);
         ws.until_status("completed").await;
         assert_eq!(server.calls().len(), 2, "what was done is not done again");
-        // The next turn has what its agent allows.
+        // The next turn has its agent's limit again.
         ws.message("s", "go on").await;
         ws.until_status("completed").await;
         server.checked("s").await;

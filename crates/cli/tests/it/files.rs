@@ -78,10 +78,10 @@ on_both_stores! {
         let config = &found["review_config"];
         assert_eq!((&found["outcome"], &config["role"], &config["level"]), (&json!("asks"), &json!("legal"), &json!(2)));
         assert_eq!(found["preview"]["text"], "--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+person");
-        // Who may not decide it may not ask either.
+        // Somebody who may not decide it may not preview it either.
         server.ask_as("alice", "POST", path, Some(&edit)).await.problem(403, "forbidden");
         server.ask_as("dan", "POST", path, Some(&edit)).await.problem(404, "approval_not_found");
-        // What is wrong with the edit is the answer; what is wrong with the question is a refusal.
+        // An error of the edit is the answer; an error of the request is a refusal.
         let wrong = server.preview_as("bob", "s_1", &call("write_file", &json!({ "path": 1, "content": "" }))).await.ok();
         assert_eq!((&wrong["outcome"], &wrong["problem"]["code"]), (&json!("refused"), &json!("invalid_edit")));
         assert_eq!(wrong["problem"]["details"]["errors"][0]["pointer"], "/path");

@@ -192,7 +192,7 @@ async fn g6_people_see_who_did_what_and_fork_their_own_sessions_only() {
     by_bob.problem(403, "forbidden");
     let seen = server.ask_as("bob", "GET", "/v1/sessions/s/checkpoints", None).await.ok();
     assert_eq!(seen["checkpoints"][0]["pending"], json!(["s_1"]), "he is asked, so he may look");
-    // Each point says who led there.
+    // Each checkpoint names the person who caused it.
     let decide = json!({ "decisions": [{ "type": "approve" }] });
     server.ask_as("bob", "POST", "/v1/approvals/s_1?wait=true", Some(&decide)).await.ok();
     let seen = server.ask_as("bob", "GET", "/v1/sessions/s/checkpoints?limit=200", None).await.ok();

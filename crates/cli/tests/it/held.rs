@@ -1,4 +1,4 @@
-//! Spec R9: a session that crashes the process does so a few times, and no more.
+//! Spec R9: a session that crashes the process is held after a few times.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn dies(server: &Server) {
     assert_eq!(ended.code, None, "killed: {}", ended.stderr);
 }
 
-/// Starts it for good. The output of the previous one is not mistaken for its address.
+/// Starts it permanently. The output of the previous one is not mistaken for its address.
 async fn starts(server: &mut Server) {
     fs::remove_file(server.path("stdout.log")).unwrap();
     server.start_again().await;

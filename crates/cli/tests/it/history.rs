@@ -28,7 +28,7 @@ fn script() -> Value {
     ], "at_end": "repeat" })
 }
 
-/// The agent of the script, with a first turn that is over, including its requests; the second one is pending.
+/// The agent of the script, with a first turn that has ended, including its requests; the second one is pending.
 async fn session(store: Store) -> (Server, Ws) {
     let setup = Setup::new(store, &script()).built_in(&["ask_user_question", "write_todos", "share_thought"]);
     let server = setup.start().await;
@@ -57,7 +57,7 @@ async fn two_turns(ws: &mut Ws, before: usize) {
     assert_eq!(frames.last().unwrap()["pending"], json!([key(4), key(5)]));
 }
 
-/// The messages of two turns that are over.
+/// The messages of two ended turns.
 const SIZE: usize = 34;
 
 struct Page {
@@ -103,7 +103,7 @@ on_both_stores! {
         assert_eq!(server.history("s").await.as_array().unwrap().len(), SIZE - 4);
         server.checked("s").await;
         check_pages(&server, 1..=SIZE + 1).await;
-        // The same once it is over.
+        // The same once it has ended.
         ws.answer("s_5", json!({ "Q2": "D" })).await;
         ws.until_status("awaiting_input").await;
         check_pages(&server, 1..=SIZE + 1).await;

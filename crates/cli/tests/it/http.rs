@@ -98,7 +98,7 @@ on_both_stores! {
         let keys = |list: &Value| list["approvals"].as_array().unwrap().iter()
             .map(|a| a["approval_key"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
         let waiting = server.get("/v1/approvals?status=waiting").await.ok();
-        // The soonest deadline first, which is that of what was asked first.
+        // The soonest deadline first, which is that of the oldest request.
         assert_eq!(keys(&waiting), ["s1_1", "s2_1", "s3_1", "s4_1"]);
         assert_eq!(waiting["next_cursor"], Value::Null);
         let first = &waiting["approvals"][0];

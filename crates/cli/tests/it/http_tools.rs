@@ -33,7 +33,7 @@ impl Taken {
     }
 }
 
-/// A broker that answers each order with an echo, once it is told to.
+/// A broker that answers each order with an echo, once the test says so.
 struct Broker {
     base: String,
     taken: Arc<Mutex<Vec<Taken>>>,
@@ -110,11 +110,11 @@ async fn take(stream: &mut BufReader<TcpStream>) -> Taken {
     Taken { body: String::from_utf8(body).unwrap(), ..taken }
 }
 
-/// One order, for an account that would lead elsewhere, and then what the model was told.
+/// One order, for an account that would lead elsewhere, and then the result of the call.
 const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"a/../b?x#y","symbol":"VNM","quantity":1}}]},{"text":"Told: {{ last_tool_result }}"}]}"#;
 const SMALL: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"a","symbol":"VNM","quantity":1.10}}]},{"text":"Told: {{ last_tool_result }}"}]}"#;
 
-/// The call of a key; the time when its session was made follows.
+/// The call of a key; the creation time of its session follows.
 fn key_of(taken: &Taken) -> &str {
     let (call, birth) = taken.header("idempotency-key").unwrap().rsplit_once('/').unwrap();
     assert!(birth.len() == 32 && birth.bytes().all(|byte| byte.is_ascii_hexdigit()), "{birth}");

@@ -57,7 +57,7 @@ on_both_stores! {
                 let body = (!body.is_null()).then_some(body);
                 server.ask_as("alice", method, path, body).await.problem(410, "session_deleted");
             }
-            // The admin's view of it decides nothing, by any of its names.
+            // The admin's view of the deleted request decides nothing, with or without its digest.
             for decision in [
                 json!({ "type": "approve" }),
                 json!({ "type": "approve", "digest": shown }),

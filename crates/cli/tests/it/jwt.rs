@@ -43,7 +43,7 @@ async fn with(server: &Server, token: &str, method: &str, path: &str, body: Opti
     request(server.address, method, path, &[("authorization", &value)], body.as_deref()).await
 }
 
-/// What a person with this token is told.
+/// The refusal of this token.
 async fn refused(server: &Server, token: &str) -> String {
     let problem = with(server, token, "GET", "/v1/sessions", None).await.problem(401, "unauthenticated");
     let detail = problem["detail"].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Spec W2: a session is followed from near its end, and what came before that is read in pages.
+//! Spec W2: a session is followed from near its end, and the earlier events are read in pages.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn turns(events: &[Value]) -> Vec<usize> {
     (0..events.len()).filter(begins).collect()
 }
 
-/// What came before a `seq`.
+/// The events before a `seq`.
 async fn before(server: &Server, query: &str) -> Vec<Value> {
     let page = server.get(&format!("/v1/sessions/s/events?{query}")).await;
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/event-stream")));
@@ -154,8 +154,8 @@ on_both_stores! {
         let whole = all(&server, "s").await;
         let second = whole[turns(&whole)[1]]["seq"].as_u64().unwrap();
         assert_eq!(begins().await, second);
-        // It goes on in another message, which belongs to the same turn; with what is pending, if the turn failed before that was
-        // decided.
+        // It continues in another message, which belongs to the same turn; with what is pending, if the turn failed
+        // before that was decided.
         server.post("/v1/sessions/s/retry", &json!({})).await;
         ws.until(|frame| frame["type"] == "run_status" && frame["status"] != "running").await;
         assert_eq!(begins().await, second);

@@ -1,5 +1,5 @@
-//! Spec M1: a real LiteLLM proxy between us and a provider of the test's own. `cargo xtask test --all` installs it, which takes
-//! minutes.
+//! Spec M1: a real LiteLLM proxy between the server and the test's own provider. `cargo xtask test --all` installs it,
+//! which takes minutes.
 
 use std::{
     fs,
@@ -80,7 +80,7 @@ async fn alive(address: std::net::SocketAddr) -> bool {
     request(address, "GET", "/health/liveliness", &close, None).await.status == 200
 }
 
-/// What signatures are for: a provider refuses thinking that is not unchanged, to the last byte.
+/// The purpose of signatures: a provider refuses thinking that was changed in any byte.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the package of tests/third-party/litellm/requirements.txt; cargo xtask test --all has it"]
 async fn m1_thinking_of_a_provider_behind_litellm_comes_back_to_it_byte_for_byte() {

@@ -1,5 +1,5 @@
-//! Notifications by e-mail, of the real program to a mail server of others, read by a parser of others (spec U4). `cargo
-//! xtask test` installs the mail server.
+//! Notifications by e-mail, from the real program to a third-party mail server, read by a third-party parser (spec U4).
+//! `cargo xtask test` installs the mail server.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ impl Drop for MailServer {
 }
 
 impl MailServer {
-    /// `login` is the name and the password that it wants, if any.
+    /// `login` is the required name and password, if any.
     async fn start(mode: &str, login: &[&str]) -> MailServer {
         let folder = tempfile::tempdir().unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/third-party/mail/server.py");
@@ -74,7 +74,7 @@ impl MailServer {
         self.mails()
     }
 
-    /// A server of ours that trusts its certificate.
+    /// A Countersign server that trusts its certificate.
     fn notifying(&self, scheme: &str, lines: &str) -> Setup {
         let trusted = self.path("ca.pem");
         self.told_to(scheme, lines).env("SSL_CERT_FILE", trusted.to_str().unwrap())
@@ -103,7 +103,7 @@ async fn approved(server: &Server, mail: &MailServer) {
     let mut ws = server.ws().await;
     ws.message("s", "go").await;
     ws.until_status("awaiting_input").await;
-    // Nobody is told that what is over waits.
+    // No message says that a resolved request is pending.
     mail.until(1).await;
     ws.decide("s_1", json!([{ "type": "approve" }])).await;
     ws.until_status("completed").await;
@@ -156,7 +156,7 @@ async fn not_delivered(setup: Setup, mail: &MailServer) -> String {
 #[tokio::test]
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
 async fn u4_x_nothing_is_mailed_without_tls_or_by_a_server_that_nobody_trusts() {
-    // It offers no TLS, and would take the password.
+    // It offers no TLS, and would accept the password.
     let plain = MailServer::start("plain", &["desk", "sesame"]).await;
     let why = not_delivered(plain.notifying("smtp", LOGIN), &plain).await;
     assert!(why.contains("STARTTLS is not supported"), "{why}");

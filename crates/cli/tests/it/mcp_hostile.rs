@@ -34,14 +34,14 @@ const BOTH: &[Way] = &[Stdio, Http];
 const PIPE: &[Way] = &[Stdio];
 const WEB: &[Way] = &[Http];
 
-/// What a model is told if there is no tool.
+/// The result for the model if there is no tool.
 const NO_TOOL: &str = "there is no tool \"pay\"";
 const LATE: &str = "did not answer within 2 seconds and the call was cancelled; whether it took effect is not known";
 const UNREADABLE: &str = "sent an answer that cannot be read; whether the call took effect is not known";
 const LOST: &str = "ended while the call was running; whether it took effect is not known";
 const LONG: &str = "a message of more than 8 MiB";
 
-/// Each mode: how often its tool runs, and what the model is told of the call.
+/// Each mode: how often its tool runs, and the call's result for the model.
 const MODES: &[(&str, &[Way], usize, &str)] = &[
     ("good", BOTH, 1, "paid"),
     ("never_answers_initialize", BOTH, 0, NO_TOOL),
@@ -187,10 +187,10 @@ fn hostile(mode: &str, way: Way, canary: u16) -> Hostile {
 
 /// A server with an agent that calls the hostile server's tool, and another agent, which has a good server.
 async fn start(hostile: &Hostile, told: &str) -> Server {
-    // Where the end is not expected, a slow machine must not reach it.
+    // Where no timeout is expected, a slow machine must not reach it.
     let timeout = if told == LATE { 2 } else { 20 };
     let connect = if told == NO_TOOL { 3 } else { 20 };
-    // It matches no pattern of repeated letters, and looks as if it did.
+    // It matches no pattern of repeated letters, although it looks like one.
     let args = json!({ "n": format!("{}!", "a".repeat(40)) });
     let said = json!({ "text": "{{ last_tool_result }}" });
     let turns =
@@ -210,13 +210,13 @@ async fn start(hostile: &Hostile, told: &str) -> Server {
         .await
 }
 
-/// What a person has seen and done until the call was over.
+/// What a person has seen and done until the call had ended.
 struct Seen {
-    /// What the model was told.
+    /// The result for the model.
     told: String,
     /// The requests to approve.
     requests: Vec<Value>,
-    /// What the server asked in the middle of its call.
+    /// The server's questions in the middle of its call.
     questions: Vec<Value>,
 }
 
@@ -240,7 +240,7 @@ async fn converse(server: &Server) -> Seen {
     Seen { told: outcome["text"].as_str().unwrap().to_owned(), requests, questions }
 }
 
-/// Calls of another server in other sessions, while the hostile one is at work.
+/// Calls of another server in other sessions, while the hostile one is running.
 async fn others(server: &Server) {
     for n in 0..3 {
         let began = Instant::now();
@@ -252,7 +252,7 @@ async fn others(server: &Server) {
     }
 }
 
-/// What does not hold, described.
+/// Descriptions of failed expectations.
 #[derive(Default)]
 struct Broken(Vec<String>);
 
@@ -264,7 +264,7 @@ impl Broken {
     }
 }
 
-/// What must hold of this mode alone.
+/// The expectations of this mode alone.
 fn also(mode: &str, tools: &[String], seen: &Seen, folder: &Path, broken: &mut Broken) {
     let questions = seen.questions.len();
     let asked = |most: usize| (1..=most).contains(&questions);
@@ -308,7 +308,7 @@ async fn holds(mode: &'static str, way: Way, ran: usize, told: &'static str) -> 
     };
     let took = began.elapsed();
     if mode.starts_with("asks_and_never_") {
-        // It goes away when the call is over.
+        // It disappears when the call has ended.
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
     broken.must(seen.told.contains(told), || format!("the model is told: {}", seen.told));
@@ -354,7 +354,7 @@ async fn holds(mode: &'static str, way: Way, ran: usize, told: &'static str) -> 
     broken
 }
 
-/// Runs them, some at a time, and reports everything that does not hold.
+/// Runs them, some at a time, and reports every failed expectation.
 async fn all(way: Way) {
     let only = std::env::var("HOSTILE").unwrap_or_default();
     let places = Arc::new(Semaphore::new(AT_ONCE));

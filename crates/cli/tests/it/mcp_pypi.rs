@@ -30,7 +30,8 @@ fn agent(calls: &[(&str, Value)], mcp: &str) -> Setup {
         .more(&format!("\n[mcp.bank]\n{mcp}\n"))
 }
 
-/// Once its tools are known: where the processors are busy, Python takes longer to begin than a turn waits for a server.
+/// Once its tools are known: where the processors are busy, Python takes longer to start than a turn waits for a
+/// server.
 async fn say(server: &Server) -> Value {
     let since = Instant::now();
     let is_known = |policy: Value| {

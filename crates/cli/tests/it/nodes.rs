@@ -1,4 +1,4 @@
-//! Several servers on one PostgreSQL database, behind which nobody knows which of them he talks to (spec R2, R5, R7).
+//! Several servers on one PostgreSQL database, which clients use interchangeably (spec R2, R5, R7).
 
 use std::time::{Duration, Instant};
 
@@ -28,11 +28,11 @@ fn one_trade() -> Setup {
     ], "at_end": "repeat" }))
 }
 
-/// A call that says that it has begun, waits for a file, and then says that it has ended.
+/// A call that records its start, waits for a file, and then records its end.
 pub(crate) const SLOW: &str = "description = \"Slow.\"\nparameters = { type = \"object\" }\n\
     command = [\"sh\", \"-c\", \"echo begun >> calls.log; for i in $(seq 1200); do test -e go && break; sleep 0.05; done; echo ended >> calls.log; echo done\"]";
 
-/// So many calls, each in an answer of its own, and then a final text.
+/// So many calls, each in a separate answer, and then a final text.
 fn slow(calls: usize) -> Setup {
     let mut turns = vec![json!({ "tool_calls": [{ "name": "slow", "args": {} }] }); calls];
     turns.push(json!({ "text": "{{ last_tool_result }}" }));
@@ -62,7 +62,7 @@ async fn r5_a_message_a_decision_and_its_events_go_through_three_different_nodes
     goes_through_three_nodes(one_trade()).await;
 }
 
-/// The nodes share two sessions of the database, and hear nothing of each other.
+/// The nodes share two sessions of the database, and get no notifications.
 #[tokio::test]
 async fn r5_a_message_a_decision_and_its_events_go_through_three_nodes_behind_a_transaction_pooler() {
     goes_through_three_nodes(one_trade().on(Store::Pooled)).await;
@@ -81,7 +81,7 @@ async fn goes_through_three_nodes(setup: Setup) {
     assert_eq!(waiting["approvals"][0]["approval_key"], "s_1");
     let decided = two.post("/v1/approvals/s_1?wait=true", &json!({ "decisions": [{ "type": "approve" }] })).await.ok();
     assert_eq!(decided["status"], "completed", "{decided}");
-    // Whoever follows anywhere sees all of it, once, in order.
+    // A follower on any node sees all of it, once, in order.
     let followed = follower.until_status("completed").await;
     without_gaps(&events(followed.clone()), last);
     let own = ws.until_status("completed").await;
@@ -129,7 +129,7 @@ async fn r5_a_cancel_on_one_node_stops_the_tool_that_another_runs() {
     std::fs::write(one.path("go"), "").unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(one.calls(), ["begun"], "it was stopped");
-    // The next turn begins on the node that takes the message, and not before the other one has let go.
+    // The next turn begins on the node that takes the message, and not before the other one has given back its lease.
     let mut ws = two.ws().await;
     ws.message("s", "again").await;
     ws.until_status("completed").await;
@@ -178,7 +178,7 @@ async fn r4_r5_a_node_that_is_killed_is_taken_over_within_its_lease_and_its_call
     assert_eq!(one.calls(), ["begun"], "it is not run again");
 }
 
-/// With the lease that nodes have unless their file says otherwise.
+/// With the default lease.
 #[tokio::test]
 async fn r5_by_default_a_node_that_is_killed_is_taken_over_within_fifteen_seconds() {
     let (mut one, [two]) = with_others(slow(1).store("")).await;
@@ -201,14 +201,14 @@ async fn r5_a_node_that_was_stopped_for_longer_than_its_lease_stores_nothing_of_
     one.signal(Signal::STOP);
     two.until_status("s", "awaiting_input").await;
     assert_eq!(two.get("/v1/approvals/s_1").await.ok()["kind"], "in_doubt");
-    // Its call ends while nobody waits for it; then it goes on.
+    // Its call ends while nobody waits for it; then it continues.
     std::fs::write(one.path("go"), "").unwrap();
     eventually("the old attempt ends", async || one.calls() == ["begun", "ended"]).await;
     one.signal(Signal::CONT);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(two.get("/v1/sessions/s").await.ok()["status"], "awaiting_input", "nothing of it was stored");
     assert_eq!(one.get("/v1/sessions/s").await.ok()["status"], "awaiting_input", "it knows what is stored");
-    // It is a node like any other again.
+    // It is an ordinary node again.
     let answer = json!({ "decisions": [{ "type": "respond", "output": "it ran" }] });
     let decided = one.post("/v1/approvals/s_1?wait=true", &answer).await.ok();
     assert_eq!(decided["status"], "completed", "{decided}");
@@ -302,7 +302,8 @@ async fn r6_nodes_whose_machines_have_wrong_clocks_keep_the_deadlines_of_the_sto
     let mut ws = slow.ws().await;
     ws.message("s", "go").await;
     ws.until_status("awaiting_input").await;
-    // Some looks for deadlines later nobody has let it time out, on whichever side of it their machines are.
+    // After several checks of deadlines no node has timed it out, whether its machine's clock is before or after the
+    // deadline.
     slow_clock.set(3 * DAY).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let decided = fast.post("/v1/approvals/s_1?wait=true", &json!({ "decisions": [{ "type": "approve" }] })).await.ok();
@@ -339,7 +340,7 @@ async fn r11_a_session_deleted_on_one_node_is_gone_on_all() {
 const LONG: &str =
     "a b c d e f g h i j k l m n o p q r s t u v w x y z A B C D E F G H I J K L M N O P Q R S T U V W X Y Z";
 
-/// One answer, which takes so long to be written.
+/// One answer that takes so long to write.
 fn slowly(millis: u32) -> Setup {
     let turn = json!({ "thinking": "let me think about it for a while", "text": LONG, "delay_ms": millis });
     setup(&json!({ "turns": [turn], "chunk_chars": 2 }))
@@ -369,13 +370,14 @@ async fn r5_r7_a_viewer_on_another_node_sees_a_text_grow_before_it_is_finished()
         let frames = events(frames);
         without_gaps(&frames, frames[0]["seq"].as_u64().expect("a seq") - 1);
         assert_eq!(said(&frames), LONG, "nothing is shown twice");
-        // On a slow machine a block of two seconds is still told several times; that of thinking may be over before it is followed.
+        // On a slow machine a block of two seconds is still sent in several deltas; that of thinking may have ended
+        // before it is followed.
         assert!(deltas(&frames, "text").len() >= 3, "{:?}", deltas(&frames, "text"));
         assert_eq!(Fold::of(&frames).blocks().last(), fold.blocks().last());
     }
 }
 
-/// What a viewer on another node than the one that asks the model sees of one text.
+/// What a viewer sees of one text on another node than the one that calls the model.
 async fn seen_of_a_text_behind_a_pooler(store: Store) -> Vec<String> {
     let (one, [two]) = with_others(slowly(3000).on(store)).await;
     let (mut ws, mut viewer) = (one.ws().await, two.ws().await);

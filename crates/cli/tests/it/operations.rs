@@ -117,7 +117,7 @@ async fn c_calls_in_doubt_and_sessions_taken_over_are_counted() {
     assert_eq!(value(&metrics, "countersign_approvals_pending"), 1.0);
 }
 
-/// A model call is under way when the backup is made; after it calls would begin by themselves.
+/// A model call is running when the backup is made; after it, calls would begin by themselves.
 async fn restored(store: Store) {
     let script = json!({ "turns": [
         { "text": "soon", "delay_ms": 20_000, "tool_calls": [{ "name": "note", "args": {} }] },
@@ -230,7 +230,7 @@ fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
     }
 }
 
-/// What systemd has to say of a unit.
+/// The complaints of systemd about a unit.
 fn verified(unit: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("countersign.service");
@@ -281,7 +281,8 @@ async fn c_a_node_of_the_compose_file_is_healthy_while_its_store_takes_something
     assert!(!is_healthy(), "{check}");
 }
 
-/// What has been at rest for long is deleted, whatever is pending is not, and neither is what others still rest on.
+/// Sessions that have been idle for long are deleted, pending ones are not, and neither are those that others depend
+/// on.
 #[tokio::test]
 async fn c_retention_keeps_whatever_is_pending_however_old_it_is() {
     for store in [Store::Sqlite, Store::Postgres] {
@@ -291,7 +292,7 @@ async fn c_retention_keeps_whatever_is_pending_however_old_it_is() {
         let rules = "\n[[policy.rules]]\nrequire = true\ntimeout = 86400\n";
         let mut server = people(Setup::new(store, &script), rules).start().await;
         let approve = json!({ "type": "approve" });
-        // Over; pending after a turn that was over; pending; over, with a rule that stands for others.
+        // Ended; pending after an ended turn; pending; ended, with a rule that applies to others.
         for session in ["over", "again", "ruled", "recent"] {
             server.say_as("alice", session).await;
             let mut decision = approve.clone();

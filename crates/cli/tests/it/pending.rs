@@ -95,7 +95,7 @@ on_both_stores! {
         ws.until(|f| f["type"] == "error" && f["code"] == "session_busy").await;
         ws.send(&json!({ "type": "message", "session_id": "s", "content": "next", "on_pending": "queue" })).await;
         ws.until_type("ack").await;
-        // It starts a turn of its own, since the running one ends first.
+        // It starts another turn, since the running one ends first.
         ws.until_status("completed").await;
         ws.until_status("completed").await;
         assert!(server.get("/v1/sessions/s/history").await.body.contains("[next]"));

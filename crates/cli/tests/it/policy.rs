@@ -1,4 +1,5 @@
-//! Spec P1, P2: whom the policy asks, on a real server: levels, quorums, edits, comments, and the log's record of it.
+//! Spec P1, P2: the reviewers that the policy requires, on a real server: levels, quorums, edits, comments, and the
+//! log's record of it.
 
 use serde_json::{Value, json};
 
@@ -140,7 +141,7 @@ on_both_stores! {
         let rules = "\n[[policy.rules]]\nrequire = true\nlevels = [\"user\", \"admin\"]\nnot_self = true\n";
         let server = ruled(store, rules).start().await;
         let yes = json!({ "type": "approve" });
-        // Bob and Carol are the admins, and Carol has asked for it.
+        // Bob and Carol are the admins, and Carol is the requester.
         server.say_as("carol", "s").await;
         server.decide_as("carol", "s_1", yes.clone()).await.ok();
         let foreseen = server.preview_as("bob", "s_2", &edit(7)["edited_action"]).await.ok();
@@ -149,7 +150,7 @@ on_both_stores! {
         assert!(refused["detail"].as_str().unwrap().contains("nobody could approve it then"), "{refused}");
         server.decide_as("bob", "s_2", yes.clone()).await.ok();
         assert_eq!(server.calls().len(), 1);
-        // What Alice has asked for can be approved by Carol.
+        // A request of Alice's can be approved by Carol.
         server.say_as("alice", "t").await;
         server.decide_as("alice", "t_1", yes.clone()).await.ok();
         server.decide_as("bob", "t_2", edit(7)).await.ok();
@@ -295,7 +296,7 @@ require = true
         bob.until(|frame| frame["update"] == "reassigned").await;
         bob.decide("s_1", json!([{ "type": "approve" }])).await;
         bob.error("forbidden").await;
-        // Now it is dan's; he gives it to lea, and then it is hers only.
+        // Now it is dan's; he reassigns it to lea, and then it is hers only.
         let view = server.ask_as("dan", "GET", "/v1/approvals/s_1", None).await.ok();
         assert_eq!(view["review_configs"][0]["role"], "legal");
         let inbox = async |by: &str, role: &str| {
@@ -331,7 +332,7 @@ fn say_late() -> Value {
     json!({ "text": "too late" })
 }
 
-/// Spec P1: a call that a rule allows is still asked about if the tool requires it, and the stricter of both counts.
+/// Spec P1: a call that a rule allows still needs approval if the tool requires it, and the stricter of both counts.
 #[tokio::test]
 async fn p1_a_rule_and_a_tool_together_ask_for_what_satisfies_both() {
     let rules = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nquorum = 2\ntimeout = 900\n";
@@ -352,7 +353,7 @@ async fn p1_a_rule_and_a_tool_together_ask_for_what_satisfies_both() {
     assert_eq!(asked["approval_key"], "s_1");
 }
 
-/// Spec R8: the log records what asked and what was shown, and still verifies.
+/// Spec R8: the log records which rule asked and what was shown, and still verifies.
 #[tokio::test]
 async fn r8_the_log_says_under_which_policy_and_what_was_shown() {
     let mut server = ruled(Store::Sqlite, LEVELS).start().await;

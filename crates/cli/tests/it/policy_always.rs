@@ -100,7 +100,7 @@ on_both_stores! {
         }
         let listed = rules(&server, "alice", "?session_id=t").await;
         assert_eq!((listed.len(), &listed[0]["scope"]), (1, &json!("session")));
-        // After its end people are asked again in that session, and the other one is not affected.
+        // After its end a person must decide again in that session, and the other one is not affected.
         server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok();
         assert_eq!(status(&server, "s").await, "awaiting_input");
         assert_eq!(status(&server, "t").await, "completed");
@@ -127,7 +127,7 @@ on_both_stores! {
         assert_eq!((&listed[0]["scope"], &listed[0]["until"]), (&json!("tool"), &json!(LATER)));
         assert_eq!(server.calls().len(), 4);
         server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok();
-        // Never, everywhere: no one is asked and nothing runs.
+        // Never, everywhere: nobody is asked and nothing runs.
         status(&server, "u").await;
         always(&server, "alice", "u_1", "reject", json!({ "scope": "tool", "until": LATER })).await.ok();
         assert_eq!(status(&server, "v").await, "completed");

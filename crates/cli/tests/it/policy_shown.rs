@@ -49,7 +49,7 @@ async fn p1_an_auditor_reads_the_policy_in_force_and_nobody_else_does() {
     );
     let trade = policy["tools"].as_array().unwrap().iter().find(|tool| tool["tool"] == "execute_trade").unwrap();
     assert_eq!(trade, &json!({ "agent": "trader", "tool": "execute_trade", "effect": "allow" }));
-    // A request is asked by this version, and by what it says.
+    // A request names this version, and its rule.
     assert_eq!(server.say_as("alice", "s").await["status"], "awaiting_input");
     let told = server.told().await;
     assert_eq!((&told[0]["event"], &told[0]["policy"]), (&json!("requested"), &policy["version"]));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ended, Server, Setup, Store, policy::people, run, trade};
 
-/// Three trades of 10, 100 and 1000 in three sessions. Only those above 50 were asked about; the last was rejected.
+/// Three trades of 10, 100 and 1000 in three sessions. Only those above 50 needed approval; the last was rejected.
 async fn traded() -> Server {
     let turn = |quantity| [json!({ "tool_calls": [trade(quantity)] }), json!({ "text": "done" })];
     let turns: Vec<Value> = [10, 100, 1000].into_iter().flat_map(turn).collect();

@@ -35,7 +35,7 @@ on_both_stores! {
             assert_eq!((&resolved["approval_key"], &resolved["resolution"]), (&json!(key), &json!("timeout")));
             let asked = request(&frames);
             assert_eq!((&asked["approval_key"], &asked["review_configs"][0]["role"]), (&json!(next), &json!(role)));
-            // The previous reviewer may no longer decide. On a slow machine it may be over by then, for everybody.
+            // The previous reviewer may no longer decide. On a slow machine it may have ended by then, for everybody.
             let refused = server.decide_as("bob", next, json!({ "type": "approve" })).await;
             match refused.status {
                 409 => refused.problem(409, "approval_already_resolved"),
@@ -108,7 +108,7 @@ on_both_stores! {
     }
 }
 
-/// Spec R6: what became due while no server ran is done once at the start, and its consequences are new.
+/// Spec R6: deadlines that passed while no server ran fire once at the start, and their consequences are new.
 #[tokio::test]
 async fn r6_what_expired_while_no_server_ran_is_escalated_at_the_start() {
     let chain = CHAIN.replace("timeout = 2", "timeout = 1").replace("[\"legal\", \"board\"]", "\"legal\"");

@@ -1,5 +1,5 @@
-//! TLS to PostgreSQL: of the real program to a real server, with certificates of an authority that others have written. `cargo xtask
-//! test` installs it.
+//! TLS to PostgreSQL: of the real program to a real server, with certificates from a third-party authority. `cargo
+//! xtask test` installs it.
 
 use std::{fs, path::Path, process::Command};
 
@@ -41,7 +41,7 @@ async fn serving(authority: &Authority, url: &str) -> Server {
     server
 }
 
-/// What comes of serving a store at this URL, which ends by itself.
+/// The outcome of serving a store at this URL; the server ends by itself.
 fn refused(trusts: &Authority, url: &str) -> Ended {
     let folder = tempfile::tempdir().unwrap();
     let config = format!(
@@ -77,7 +77,7 @@ async fn x_postgresql_is_reached_by_tls_with_a_certificate_that_is_trusted() {
     }
 }
 
-/// The server would take plain text too: that nothing is there afterwards says that it was not tried.
+/// The server would accept plain text too: an empty database afterwards shows that it was not tried.
 #[test]
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
 fn x_a_certificate_that_is_not_trusted_or_of_another_host_is_refused_and_nothing_goes_in_plain_text() {

@@ -1,4 +1,4 @@
-//! Spec Q2, Q4, W9, R3: what happens to a pending question, and to one that is not pending alone.
+//! Spec Q2, Q4, W9, R3: what happens to a pending question, and to several that are pending together.
 
 use std::time::Duration;
 

@@ -93,7 +93,7 @@ async fn r4_a_crash_in_the_middle_of_a_call_asks_a_person() {
     assert!(server.get("/v1/sessions/s/history").await.body.contains("it had worked"));
 }
 
-/// What a client saw before a crash and what it gets after it, from its `seq` on, are one session.
+/// The events before a crash and those after it, from the client's `seq` on, are one session.
 async fn crash_while(script: &serde_json::Value, seen: impl Fn(&serde_json::Value) -> bool) {
     let mut server = Setup::new(Store::Sqlite, script).start().await;
     let mut ws = server.ws().await;

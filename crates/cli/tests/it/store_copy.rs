@@ -68,7 +68,7 @@ fn is_empty(database: &Database) -> bool {
         == [[Some("0".to_owned())]]
 }
 
-/// What is there when a copy ended after everything was copied, before it was finished.
+/// The state of a copy that ended after everything was copied, before it was finished.
 const FULL: &str = "UPDATE countersign SET version = 1179995212";
 
 /// The old store as it was before it was marked as moved.
@@ -96,7 +96,7 @@ async fn seen(server: &Server) -> Vec<Value> {
 #[tokio::test]
 async fn c_a_store_moved_to_postgresql_has_everything_and_is_served_nowhere_else() {
     let mut server = trades().keys(&['1']).start().await;
-    // A rule of one that stands, one that was revoked, one that a session has ended which is deleted by now.
+    // A rule that is in force, one that was revoked, one that a session ended which is deleted by now.
     let always = json!({ "type": "approve", "always": { "scope": "arguments" } });
     server.say_as("alice", "s").await;
     server.decide_as("alice", "s_1", always.clone()).await.ok();
@@ -139,7 +139,7 @@ async fn c_a_store_moved_to_postgresql_has_everything_and_is_served_nowhere_else
     );
     assert!(anchor.contains(counts["anchor"].as_str().unwrap()), "{counts}");
 
-    // The old store is nobody's any more, and says so; its log can still be read.
+    // The old store is refused as moved; its log can still be read.
     refused(&command(&server, &["serve"]), "was moved to postgres://");
     refused(&command(&server, &["rekey"]), "was moved to postgres://");
     assert_eq!(command(&server, &["audit", "verify"]).stdout, anchor);
@@ -155,7 +155,7 @@ async fn c_a_store_moved_to_postgresql_has_everything_and_is_served_nowhere_else
         assert_eq!(now, before);
     }
     assert_eq!(command(&server, &["audit", "verify"]).stdout, anchor);
-    // What was deleted stays deleted, and a repeated request is the same one.
+    // Deleted sessions stay deleted, and a repeated request is recognised.
     server.ask_as("mia", "GET", "/v1/sessions/gone", None).await.problem(410, "session_deleted");
     server.ask_as("alice", "POST", "/v1/sessions/named/messages", Some(&named)).await.ok();
     assert_eq!(server.calls().len(), calls, "nothing has run");
@@ -193,7 +193,7 @@ async fn r4_a_call_that_ran_when_its_store_was_moved_is_asked_about_and_not_run_
     assert_eq!(server.calls().len(), 1);
 }
 
-/// A way to a database that passes so many bytes to it, and then says so and passes nothing any more.
+/// A proxy to a database that passes so many bytes, and then signals that and passes nothing more.
 fn stalling(database: &Database, most: usize) -> (String, mpsc::Receiver<()>) {
     let (head, name) = database.url().rsplit_once('/').unwrap();
     let (user, host) = head.strip_prefix("postgres://").unwrap().rsplit_once('@').unwrap();
@@ -233,7 +233,7 @@ fn pass<S: std::io::Read + std::io::Write + Send + 'static>(
             passed += read;
             if passed > most {
                 let _ = stalls.send(());
-                // Kept open, until whoever writes has ended.
+                // Kept open until the writer has ended.
                 while let Ok(1..) = from_client.read(&mut bytes) {}
                 return;
             }
@@ -307,7 +307,7 @@ async fn c_a_copy_that_ended_between_its_two_marks_is_served_by_nobody_until_it_
     refused(&command(&server, &["serve"]), "was moved to postgres://");
     std::fs::write(server.path("new.toml"), on_postgres(&server, &database)).unwrap();
     refused(&command(&server, &["serve", "--config", "new.toml"]), "Run the same `countersign store copy` again");
-    // What is not the same is found.
+    // Differences are found.
     database.run("UPDATE interruptions SET expires_at = expires_at + 1");
     refused(&copy(&server, &arguments), "the copy is not the same as the store: what is pending in session s");
     database.run("UPDATE interruptions SET expires_at = expires_at - 1");
@@ -344,7 +344,7 @@ async fn c_no_other_database_is_taken_for_the_copy_of_a_store() {
     database.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
     refused(&copy(&server, &arguments), "which is empty now");
     assert!(is_empty(&database), "nothing was made");
-    // What a server has done with the old store since is not in the copy.
+    // Later changes by a server to the old store are not in the copy.
     unmark(&server);
     assert_eq!(copy(&server, &arguments).code, Some(0));
     database.run(FULL);

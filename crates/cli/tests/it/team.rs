@@ -7,7 +7,7 @@ use crate::{
     support::{Server, Setup, Store, run, trade},
 };
 
-/// Another agent `helper` with a model of its own.
+/// Another agent `helper` with its own model.
 fn helper(script: &Value, lines: &str) -> (String, String) {
     let section = format!(
         "\n[models.second]\nprovider = \"scripted\"\nscript = \"second.json\"\n[agents.helper]\nmodel = \"second\"\n{lines}\n"
@@ -55,7 +55,7 @@ on_both_stores! {
         assert_eq!(server.calls().len(), 1);
         let history = server.history("s").await.to_string();
         assert!(history.contains("It says: buy some done: "), "{history}");
-        // What the agents said to each other is not part of the conversation.
+        // Messages between the agents are not part of the conversation.
         assert_eq!(history.matches("buy some done").count(), 2, "the call's result, and what was made of it: {history}");
     }
 

@@ -1,4 +1,4 @@
-//! Spec U1: the title of a session, given by who may send to it.
+//! Spec U1: the title of a session, set by people who may send to it.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ on_both_stores! {
         assert_eq!(checkpoints(&server).await, 2);
         server.ask_as("alice", "PATCH", "/v1/sessions/s", Some(&named("Ho\u{e1} \u{111}\u{1a1}n"))).await.ok();
         assert_eq!(checkpoints(&server).await, 2);
-        // A fork begins with the title of its checkpoint, and each goes its own way.
+        // A fork begins with the title of its checkpoint, and both can be renamed independently.
         server.ask_as("alice", "POST", "/v1/sessions/s/fork", Some(&json!({ "session_id": "f" }))).await.ok();
         if matches!(store, Store::Sqlite) {
             server.kill();

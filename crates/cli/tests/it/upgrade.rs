@@ -1,5 +1,6 @@
-//! A rolling upgrade: servers of an older build on one database are replaced one by one by a newer one, and back, while people work
-//! (spec R5, R9). The older build is this one, told to know none of the records that this one stores; a real one would know most.
+//! A rolling upgrade: servers of an older build on one database are replaced one by one by a newer one, and back, while
+//! people work (spec R5, R9). The older build is this one, configured to know none of the records that this one stores;
+//! a real one would know most.
 
 use std::{
     net::SocketAddr,
@@ -19,14 +20,14 @@ use crate::{
     support::{DEADLINE, Response, Server, Setup, Store, ask::events, fold::without_gaps, http, run},
 };
 
-/// How many people work at once, each in a session of their own.
+/// How many people work at once, each in a separate session.
 const PEOPLE: usize = 6;
-/// What a build says of a session that it cannot read.
+/// A build's error about a session that it cannot read.
 const NEWER: &str =
     "has records of format 1, which a newer version of countersign has stored, and this one knows formats up to 0";
 
-/// A line for each order, with what its message said. The leases would last for ten minutes: whoever waited for the end of one would
-/// wait in vain.
+/// A line for each order, with what its message said. The leases would last for ten minutes, so that waiting for the
+/// end of one would fail the test.
 fn setup() -> Setup {
     let script = json!({ "turns": [
         { "tool_calls": [{ "name": "order", "args": { "what": "{{ last_user }}" } }] },
@@ -37,7 +38,7 @@ fn setup() -> Setup {
     Setup::new(Store::Postgres, &script).store("lease_seconds = 600").tool("order", order)
 }
 
-/// What the servers log in the folder of the test, one line for each order.
+/// The line that the tool logs for one order.
 fn line(what: &str) -> String {
     json!({ "what": what }).to_string()
 }
@@ -45,7 +46,7 @@ fn line(what: &str) -> String {
 /// The addresses that a load balancer would know.
 type Addresses = Arc<Mutex<Vec<SocketAddr>>>;
 
-/// Somebody who talks to whichever node is there, each time to another one, and goes on to the next where one is away or refuses.
+/// A person who talks to any node, each time to another one, and tries the next where one is down or refuses.
 struct Person {
     session: String,
     nodes: Addresses,
@@ -87,7 +88,7 @@ impl Person {
         }
     }
 
-    /// An order after the other, each approved by the one who gave it.
+    /// One order after the other, each approved by its requester.
     async fn work(mut self, enough: Arc<AtomicBool>) -> Person {
         while !enough.load(Ordering::SeqCst) {
             let (session, round) = (self.session.clone(), self.rounds.load(Ordering::SeqCst) + 1);
@@ -137,7 +138,7 @@ impl Cluster {
     }
 
     /// Waits until everybody has done two more rounds.
-    async fn goes_on(&mut self) {
+    async fn makes_progress(&mut self) {
         let before: Vec<usize> = self.rounds.iter().map(|rounds| rounds.load(Ordering::SeqCst)).collect();
         let further = |rounds: &[Arc<AtomicUsize>]| {
             rounds.iter().zip(&before).all(|(now, before)| now.load(Ordering::SeqCst) >= before + 2)
@@ -145,7 +146,7 @@ impl Cluster {
         let people = &mut self.people;
         let rounds = &self.rounds;
         eventually("everybody goes on", async || {
-            // Whoever fails says why.
+            // A failed person reports why.
             if let Some(ended) = people.try_join_next() {
                 ended.expect("a person");
             }
@@ -186,7 +187,8 @@ async fn inbox(server: &Server, of: &[&str]) -> Vec<String> {
     all
 }
 
-/// What happens where a newer node and older ones share a database: its sessions are its own, and theirs go on.
+/// What happens where a newer node and older ones share a database: its sessions are its own, and the older nodes'
+/// continue.
 async fn side_by_side(newer: &Server, older: &Server, another: &Server) {
     let mut follower = another.ws().await;
     older.post("/v1/sessions/taken/messages", &json!({ "content": "taken" })).await.ok();
@@ -220,12 +222,12 @@ async fn side_by_side(newer: &Server, older: &Server, another: &Server) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r5_r9_nodes_are_replaced_one_by_one_by_newer_ones_and_back_and_nothing_is_lost_or_done_twice() {
     let mut cluster = Cluster::start().await;
-    cluster.goes_on().await;
+    cluster.makes_progress().await;
     cluster.replace(0, "1").await;
-    cluster.goes_on().await;
+    cluster.makes_progress().await;
     let [newer, older, another] = &cluster.servers[..] else { unreachable!("there are three") };
     side_by_side(newer, older, another).await;
-    // Back: what the newer one has stored something in waits for a newer one, and everything else goes on.
+    // Rollback: sessions in which the newer node has stored something wait for a newer one, and all others continue.
     cluster.replace(0, "0").await;
     for older in &cluster.servers {
         is_refused("newer", older).await;
@@ -234,7 +236,7 @@ async fn r5_r9_nodes_are_replaced_one_by_one_by_newer_ones_and_back_and_nothing_
     assert_eq!(cluster.servers[0].post("/v1/approvals/older_1?wait=true", &yes).await.ok()["status"], "completed");
     for at in 0..3 {
         cluster.replace(at, "1").await;
-        cluster.goes_on().await;
+        cluster.makes_progress().await;
     }
     assert_eq!(cluster.servers[1].post("/v1/approvals/newer_1?wait=true", &yes).await.ok()["status"], "completed");
     cluster.enough.store(true, Ordering::SeqCst);

@@ -24,7 +24,7 @@ pub(crate) fn notifying(setup: Setup, sections: &str) -> Setup {
     setup.more(sections).env("HOOK_SECRET", SECRET)
 }
 
-/// A session that asks.
+/// A session with a pending request.
 async fn asked(server: &Server, session: &str) -> Ws {
     let mut ws = server.ws().await;
     ws.message(session, "go").await;
@@ -32,11 +32,12 @@ async fn asked(server: &Server, session: &str) -> Ws {
     ws
 }
 
-/// A session that asks and is approved, once these receivers have heard of it: nobody is told of what is over.
+/// A session with an approved request, once these receivers have got its message: there is no message about a resolved
+/// request.
 pub(crate) async fn approved(server: &Server, session: &str, receivers: &[&Receiver]) {
     let mut ws = asked(server, session).await;
     for receiver in receivers {
-        receiver.until_told(|one| one.is_of(session)).await;
+        receiver.until_received(|one| one.is_of(session)).await;
     }
     ws.decide(&format!("{session}_1"), json!([{ "type": "approve" }])).await;
     ws.until_status("completed").await;
@@ -48,7 +49,7 @@ fn kinds(received: &[Received]) -> Vec<String> {
     kinds
 }
 
-/// What a webhook's deliveries are at, once that holds.
+/// The progress of a webhook's deliveries, once this holds.
 pub(crate) async fn until_webhook(server: &Server, holds: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -180,7 +181,7 @@ async fn u4_nobody_is_told_that_a_request_waits_which_is_over() {
     let receiver = Receiver::start(Answer::Status(500)).await;
     let server = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "")).start().await;
     approved(&server, "s", &[&receiver]).await;
-    receiver.until_told(|one| one.kind() == "approval.resolved").await;
+    receiver.until_received(|one| one.kind() == "approval.resolved").await;
     let before = receiver.all().len();
     receiver.answers(Answer::Status(200));
     until_webhook(&server, |webhook| webhook["waiting"] == 0).await;
@@ -189,7 +190,7 @@ async fn u4_nobody_is_told_that_a_request_waits_which_is_over() {
     assert!(after.iter().all(|one| one.kind() != "approval.requested"), "{after:?}");
 }
 
-/// A store that answers every question, and takes nothing that is told of webhooks.
+/// A store that can be read, and refuses writes about webhooks.
 #[tokio::test]
 async fn u4_a_store_that_cannot_be_written_repeats_no_message() {
     let receiver = Receiver::start(Answer::Status(200)).await;
@@ -208,7 +209,7 @@ async fn u4_a_store_that_cannot_be_written_repeats_no_message() {
     database.run("DROP TRIGGER refuse ON endpoints");
     until_webhook(&server, |webhook| webhook["cursor"] == 1).await;
     assert_eq!(receiver.all().len(), 1, "it is dealt with");
-    // The same for what is attempted again.
+    // The same for repeated attempts.
     receiver.answers(Answer::Status(500));
     let other = asked(&server, "t").await;
     until_webhook(&server, |webhook| webhook["waiting"] == 1).await;
@@ -227,11 +228,11 @@ async fn u4_a_store_that_cannot_be_written_repeats_no_message() {
 async fn u4_one_request_that_hangs_holds_up_no_other_of_its_batch() {
     let receiver = Receiver::start(Answer::HangsFirst).await;
     let mut server = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "")).start().await;
-    // All new at once, as after a time without a receiver.
+    // All new at once, as after an outage of the receiver.
     receiver.answers(Answer::Status(410));
     let mut ws = asked(&server, "s0").await;
     until_webhook(&server, |webhook| webhook["status"] == "gone").await;
-    // Over, so it is not attempted again.
+    // Resolved, so it is not attempted again.
     ws.decide("s0_1", json!([{ "type": "approve" }])).await;
     ws.until_status("completed").await;
     for n in 1..14 {
@@ -246,7 +247,7 @@ async fn u4_one_request_that_hangs_holds_up_no_other_of_its_batch() {
     assert!(began.elapsed() < Duration::from_secs(14), "one time limit has not passed: {:?}", began.elapsed());
 }
 
-/// What a proxy is asked for first.
+/// The first request to a proxy.
 #[tokio::test]
 async fn u4_a_proxy_inside_is_used_for_addresses_outside() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -318,7 +319,7 @@ async fn u4_of_several_servers_one_tells_and_another_after_it_has_died() {
     assert_eq!((all.len(), ids.len()), (4, 4));
 }
 
-// Commands wait for the receiver, which is of this process.
+// Commands wait for the receiver, which is in this process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u4_dead_letters_are_listed_and_sent_again() {
     let receiver = Receiver::start(Answer::Status(503)).await;

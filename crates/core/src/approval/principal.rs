@@ -52,7 +52,7 @@ impl PrincipalKind {
 pub struct Principal {
     /// The name; `None` where the server does not authenticate.
     pub subject: Option<Arc<str>>,
-    /// The tenant; a principal sees and decides nothing of another tenant. `None` is a tenant of its own.
+    /// The tenant; a principal sees and decides nothing of another tenant. `None` is a separate tenant.
     pub tenant: Option<Arc<str>>,
     /// Its kind.
     pub kind: PrincipalKind,

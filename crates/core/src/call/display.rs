@@ -90,7 +90,7 @@ impl Display {
         self.message.as_ref().filter(|_| !self.said)
     }
 
-    /// Drops what a template said of arguments that have been replaced.
+    /// Drops a template's message about arguments that have been replaced.
     pub(crate) fn edited(&mut self) {
         self.message = self.message.take().filter(|_| self.said);
     }

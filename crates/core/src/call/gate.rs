@@ -210,8 +210,8 @@ impl Ask {
         };
         let quorum = self.quorum.max(other.quorum);
         let not_self = self.not_self || other.not_self;
-        // Substitute reviewers must be named by both. One side's list is enough if it asks for everything that the
-        // other asks for.
+        // Escalation roles must be named by both. One side's list is enough if it requires everything that the other
+        // requires.
         let instead = |of: fn(&Ask) -> &Vec<Reviewer>| {
             let (mine, theirs) = (of(self), of(other));
             let mut roles: Vec<Reviewer> = match (mine.is_empty(), theirs.is_empty()) {

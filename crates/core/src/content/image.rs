@@ -168,7 +168,7 @@ impl Image {
         }
     }
 
-    /// One in place of another whose bytes nobody reads.
+    /// A placeholder for an image whose bytes are not needed.
     pub(super) fn empty() -> Image {
         Image(ImageSource::Url { url: "".into() })
     }

@@ -204,7 +204,7 @@ impl Conversation {
     }
 
     /// Recounts after a change other than an addition.
-    fn count_anew(&mut self) {
+    fn recount(&mut self) {
         self.bytes = self.messages.iter().map(Message::bytes).sum();
     }
 
@@ -247,7 +247,7 @@ impl Conversation {
         }
         self.latest.0 = (self.latest.0 + usize::from(summary.is_some())).saturating_sub(covered);
         Arc::make_mut(&mut self.messages).splice(..covered, summary);
-        self.count_anew();
+        self.recount();
     }
 
     /// Drops the images that a model does not take, and all but the newest of the others, up to the limits
@@ -282,7 +282,7 @@ impl Conversation {
             }
         }
         if forgotten {
-            self.count_anew();
+            self.recount();
         }
     }
 
@@ -311,7 +311,8 @@ impl Conversation {
         Arc::unwrap_or_clone(self.messages)
     }
 
-    /// The approved calls of the latest answer that the model's provider executes, except those it was told of before.
+    /// The approved calls of the latest answer that the model's provider executes, except those whose approval it was
+    /// sent before.
     #[must_use]
     pub fn approved(mut self, is_hosted: impl Fn(&str) -> bool) -> Vec<u32> {
         self.settle();
@@ -321,8 +322,8 @@ impl Conversation {
     }
 
     /// The messages for a model that takes these images ([`Conversation::keep_images_for`]), and whose provider
-    /// executes the calls that it reads as approved. Only these calls read so, and only as long as it was not told
-    /// before: whether it has executed others is unknown.
+    /// executes the calls that it reads as approved. Only these calls read as approved, and only until their approval
+    /// was sent: whether the provider has executed others is unknown.
     ///
     /// They are the conversation's own where nothing is to be dropped.
     #[must_use]
@@ -480,7 +481,7 @@ impl Conversation {
         }
     }
 
-    /// The turn is over, perhaps in the middle of this block.
+    /// The turn has ended, perhaps in the middle of this block.
     fn breaks_off(&mut self, partial: Option<&Block>) {
         self.active = false;
         // A later answer must not take blocks of an answer that never came.
@@ -491,7 +492,7 @@ impl Conversation {
     fn finish(&mut self, finished: &CallFinished) {
         let started = self.started.contains(&finished.call);
         let text = match self.changed.get(&finished.call) {
-            // A call that was given up before it began did not run at all.
+            // A call that was abandoned before it started did not run at all.
             Some(Change::Edited(action)) if started => {
                 let note = self.locale.text(Text::Edited);
                 format!("[{note} {} {}]\n{}", action.name, action.args.text(), finished.output)
@@ -520,7 +521,7 @@ impl Conversation {
         })
     }
 
-    /// Keeps the model's output from when its turn was stopped: people have read it.
+    /// Keeps the output of a stopped turn: people have read it.
     fn keep_broken_off(&mut self) {
         if let Some(text) = self.broken_off.take() {
             self.push(Answer { model: Arc::from(""), blocks: vec![Block::Text(text)], opaque: None }.into());
@@ -539,7 +540,7 @@ impl Conversation {
     }
 }
 
-/// The visible text of a block, if any.
+/// The visible text of a block.
 fn said(block: &Block) -> Option<String> {
     match block {
         Block::Text(text) if !text.is_empty() => Some(text.clone()),

@@ -111,7 +111,7 @@ impl<'a> Edit<'a> {
             Some(Verdict::Deny(why)) => Err(self.invalid(&format!("the policy refuses the edited call: {why}"))),
             Some(Verdict::Refuse(why)) => Err(self.invalid(why)),
             Some(Verdict::Question(_)) => Err(self.speaks_to_the_user()),
-            // It is gone, or not there yet.
+            // The tool was removed, or its source is not connected yet.
             None => {
                 let what = format!(
                     "{}: it cannot be edited now, since what the tool {:?} comes from cannot be reached",
@@ -122,7 +122,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The refusal of an edit into a call that the one who edits may not decide.
+    /// The refusal of an edit into a call that this reviewer may not decide.
     pub(crate) fn needs_another_reviewer(&self) -> Refusal {
         self.invalid(&format!("tool {:?} needs a different reviewer", self.edited.name))
     }

@@ -1,4 +1,4 @@
-//! Deciding interruptions, and what is said about them while they are pending.
+//! Decisions on interruptions, and comments on them while they are pending.
 
 pub mod edited;
 pub mod note;

@@ -1,4 +1,4 @@
-//! Comments on pending interruptions, and handing them over to other reviewers (spec P1).
+//! Comments on pending interruptions, and reassigning them (spec P1).
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub struct NoteInput {
 pub enum NewNote {
     /// A comment for the other people.
     Comment(Arc<str>),
-    /// It is handed over to another reviewer.
+    /// It is reassigned to another reviewer.
     Reassign {
         /// The new reviewer, who must be in the policy's `reassign`, or be asked already.
         role: Option<Reviewer>,
@@ -44,7 +44,7 @@ pub enum NewNote {
     },
 }
 
-/// Comments on a pending interruption, or hands it over.
+/// Comments on a pending interruption, or reassigns it.
 ///
 /// # Errors
 /// `approval_not_found`, `approval_already_resolved` (the deadline has passed), `forbidden`, `invalid_message`.

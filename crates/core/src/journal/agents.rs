@@ -1,6 +1,6 @@
 //! Agents that work for other agents: handoffs, and agents as tools (spec S4, S5, S25).
 //!
-//! All of a session's agents share its one journal. An agent that was called as a tool has a run of its own, identified
+//! All of a session's agents share its one journal. An agent that was called as a tool has its own run, identified
 //! by the number of the call it works for; the session's own conversation is run 0. Calls, interruptions and decisions
 //! are numbered across the whole session, so a person answers the session at whatever depth a request came up, and a
 //! resume covers no more than what was pending.
@@ -133,7 +133,7 @@ impl State {
             && self.loop_node().is_none_or(|node| node == graph::AGENT)
     }
 
-    /// Whether a handoff is to be carried out, or asked about again, before anything else.
+    /// Whether a handoff is to be carried out, or requested again, before anything else.
     pub(super) fn hands_off(&self) -> bool {
         let due = |call: &Call| hands_off(call) && self.calls_of(call.run).all(is_settled);
         self.status.is_active() && !self.held && self.calls.iter().any(due)
@@ -224,7 +224,7 @@ pub fn input(args: &Args) -> String {
 }
 
 impl Draft {
-    /// The model of a nested agent failed for good: its caller gets the error.
+    /// The model of a nested agent failed, and is not retried: its caller gets the error.
     pub fn agent_failed(mut self, run: u32, message: &str, catalog: &dyn Catalog) -> Transition {
         if !self.state.wants_answer(run) {
             return self.finish();
@@ -297,7 +297,7 @@ impl Draft {
         self.end_agent(run, CallStatus::Success, text);
     }
 
-    /// The agent that works for call `run` gives up: its caller gets the error.
+    /// The agent that works for call `run` fails: its caller gets the error.
     pub(super) fn end_agent(&mut self, run: u32, status: CallStatus, text: &str) {
         let inner: Vec<u32> =
             self.state.calls_of(run).filter(|call| call.phase != Phase::Finished).map(|call| call.call).collect();

@@ -31,8 +31,8 @@ impl State {
         let (pos, at) = (self.pos, self.updated_at);
         self.bytes = self.bytes.saturating_add(size::of(record));
         self.window.take(record, pos, self.status.is_active(), &self.shown);
-        self.hears(record);
-        self.came_of_it(record);
+        self.note_speakers(record);
+        self.note_progress(record);
         self.keep_unshown(record);
         match record {
             Record::SessionCreated(created) => self.created(created, at),
@@ -247,7 +247,7 @@ impl State {
             self.reviewers.extend(action.reviewer().role().map(str::to_owned));
         }
         if self.open.is_empty() {
-            // Hardly ever are there more at once.
+            // More than one at a time is rare.
             self.open.reserve_exact(1);
         }
         self.open.push(Open {

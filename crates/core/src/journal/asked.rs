@@ -141,7 +141,7 @@ pub struct Action {
     /// 0 is the first of `ask.levels`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub level: u32,
-    /// Who decides in place of the level's reviewer, after an escalation or a handover.
+    /// Who decides in place of the level's reviewer, after an escalation or a reassignment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<Reviewer>,
     /// The tool's own description.

@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Draft {
-    /// Asks about what must be asked now: lost calls one by one, gated calls by role once nothing else of the answer
+    /// Makes the requests that are due: lost calls one by one, gated calls by role once nothing else of the answer
     /// can run without them (spec G2, W4).
     pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
         if !self.state.status.is_active() {
@@ -59,7 +59,7 @@ impl Draft {
                 c.phase == Phase::Gated
                     && c.run == run
                     && asked_of(c) == same
-                    // Each question has a request of its own.
+                    // Each question has its own request.
                     && if first.question { c.call == first.call } else { !c.question }
             };
             let group: Vec<&Call> = self.state.calls.iter().filter(together).collect();

@@ -29,7 +29,7 @@ pub struct Cursor {
     /// The number of the open assistant message; 0 if none is open.
     pub open: u32,
     /// The number of the assistant message that the turn's failure has ended, until it is retried; 0 if there is none. What
-    /// people say in a turn has messages of its own, which may be newer.
+    /// people say in a turn is in separate messages, which may be newer.
     pub failed: u32,
     /// The index of the next block in the open assistant message, or in the one that failed.
     pub index: u32,

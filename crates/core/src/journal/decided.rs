@@ -1,4 +1,4 @@
-//! What people reply to what is pending: decisions, answers, notes, and the end of a standing rule.
+//! Replies to pending interruptions (decisions, answers, notes), and the end of a standing rule.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub enum Note {
         /// The comment.
         text: Arc<str>,
     },
-    /// It was handed over to another reviewer.
+    /// It was reassigned to another reviewer.
     Reassigned {
         /// The new reviewer, in place of the previous one.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,8 +4,8 @@
 //! are asked, and recorded with the action, so that every client and every replay shows the same.
 //!
 //! Records expand without the state they were made in, and the session's birth is in the first record only; therefore
-//! the digest is recorded and not computed when it is shown. It covers the interruption's number: the same call, asked
-//! about again, is another request.
+//! the digest is recorded and not computed when it is shown. It covers the interruption's number: a second request
+//! about the same call is another one.
 //!
 //! The birth is a random number in a session's first record, and in a fork's, that is unique whatever the session's id
 //! and store. Idempotency keys and digests derive from it, so each identifies one thing permanently without a store

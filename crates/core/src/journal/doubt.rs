@@ -20,8 +20,8 @@ impl Call {
         self.asks_from_the_last();
     }
 
-    /// The last level is asked first. It is never the owner's own level if there is another: what needed somebody
-    /// else's approval is not theirs to report.
+    /// The last level is asked first. It is never the owner's own level if there is another: an outcome that needed
+    /// somebody else's approval is not theirs to report.
     fn asks_from_the_last(&mut self) {
         let Some(ask) = self.asks() else { return };
         let last = ask.last_level();

@@ -1,5 +1,5 @@
 //! Transitions: the effect of an input on a session, as an append that is stored whole or not at all. The beginning of
-//! a turn has an append of its own, and so has the creation of a session.
+//! a turn has its own append, and so has the creation of a session.
 //!
 //! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by itself
 //! (results of refused calls, interruptions, the end of the turn). Nothing has happened until the transition is stored
@@ -108,7 +108,7 @@ impl Draft {
         self.records.push(record);
     }
 
-    /// Creates the session, in an append of its own, so that there is a checkpoint before its first message where a
+    /// Creates the session, in a separate append, so that there is a checkpoint before its first message where a
     /// fork may say something else.
     pub fn create(&mut self, created: SessionCreated) {
         self.push(Record::SessionCreated(created));
@@ -215,7 +215,7 @@ impl Draft {
         self.finish()
     }
 
-    /// People see the model write this block from now on. A block already begun in the same way stays begun.
+    /// Followers see the model write this block from now on. A block already begun in the same way stays open.
     pub fn block_began(mut self, block: &Block) -> Draft {
         if self.state.begun.is_none() {
             self.push(Record::BlockBegan(block.begun()));
@@ -242,7 +242,7 @@ impl Draft {
         self
     }
 
-    /// The model has answered; `gates` are the verdicts on its calls, in order. An answer that is no longer wanted
+    /// The model has answered; `gates` are the verdicts on its calls, in order. An answer that nothing waits for
     /// changes nothing: calls of an earlier one may be pending.
     pub fn model_responded(mut self, answer: ModelResponded, gates: Vec<Gate>, catalog: &dyn Catalog) -> Transition {
         let run = answer.run;
@@ -284,8 +284,8 @@ impl Draft {
         self.finish()
     }
 
-    /// An attempt has its outcome. `None` if that attempt is not the running one: the outcome is no longer wanted (the
-    /// turn was cancelled).
+    /// An attempt has its outcome. `None` if that attempt is not the running one: its outcome is discarded (the turn
+    /// was cancelled).
     #[must_use]
     pub fn call_finished(
         mut self,
@@ -306,8 +306,8 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// After a crash: no process runs anything of this session but the calls `at_work`, so other started calls have an
-    /// unknown outcome. They begin again where that is harmless, else a person is asked (spec R4). `None` if there is
+    /// After a crash: no process runs any call of this session but those in `at_work`, so other started calls have an
+    /// unknown outcome. Idempotent ones start again, about the others a person is asked (spec R4). `None` if there is
     /// nothing to recover.
     #[must_use]
     pub fn recover(mut self, at_work: &BTreeSet<u32>, catalog: &dyn Catalog) -> Option<Transition> {
@@ -344,7 +344,7 @@ impl Draft {
         Transition { state: self.state, entries: self.entries, started: self.started }
     }
 
-    /// What follows belongs to another append.
+    /// Later records belong to another append.
     pub(super) fn end_append(&mut self) {
         if !self.records.is_empty() {
             let mut records = std::mem::take(&mut self.records);

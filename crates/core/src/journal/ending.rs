@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Draft {
-    /// Cancels the turn (spec W1), or gives up one that has failed. `partial` is what is known of the block that the
+    /// Cancels the turn (spec W1), also one that has failed. `partial` is what is known of the block that the
     /// model has begun.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Draft {
         Some(known.filter(|known| known.begins_as(&begun)).unwrap_or(begun))
     }
 
-    /// Gives each of `calls` that has no result the one it has come to.
+    /// Gives each of `calls` that has no result the one that follows from its phase.
     pub(super) fn give_up(&mut self, mut calls: Vec<Call>) {
         // Nested calls have their results before the calls that they worked for.
         calls.sort_by_key(|call| std::cmp::Reverse(self.state.depth(call)));

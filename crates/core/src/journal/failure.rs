@@ -1,17 +1,17 @@
 //! Turns that have failed: a failure is a pause (spec W2, S22).
 //!
 //! A failed turn keeps its calls and its requests, and begins nothing: no model call, no tool call, no new request.
-//! What has begun ends and is stored; decisions, answers and deadlines count, but take effect only when [`Retried`]
-//! continues the turn. Nothing is done twice.
+//! Running calls end and their results are stored; decisions, answers and deadlines count, but take effect only when
+//! [`Retried`] continues the turn. No effect is repeated.
 //!
 //! A failure ends the message of the stream, and a block needs an open one. So events that have a block are kept
 //! ([`Unshown`]) and shown in the message that the retry begins.
 //!
 //! The answer that the model was giving stays readable as far as people have seen it. A retry asks for a new one, so it
-//! marks those blocks as no part of the conversation ([`Retried::replaced`]); giving the turn up leaves them, since no
+//! marks those blocks as no part of the conversation ([`Retried::replaced`]); abandoning the turn leaves them, since no
 //! answer follows in their place.
 //!
-//! Only a new message, a new run of a graph or a cancel gives up a failed turn. It is retried and cancelled in one
+//! Only a new message, a new run of a graph or a cancel abandons a failed turn. It is then retried and cancelled in one
 //! append, so that its pending requests end as `cancelled` and every call has its result.
 
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub struct Retried {
     /// How many more model calls the turn may make from here on.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub more_calls: u32,
-    /// How many of the last blocks of the failed message belong to an answer that broke off: the model is asked again.
+    /// How many of the last blocks of the failed message belong to an answer that broke off: the model is called again.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub replaced: u32,
     /// Events since the turn failed that have a block.
@@ -128,7 +128,7 @@ pub enum Unshown {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         escalated: Vec<Reviewer>,
     },
-    /// A reviewer's message with a decision. It follows the retry as a message of its own.
+    /// A reviewer's message with a decision. It follows the retry as a separate message.
     Said(UserMessage),
     /// A call has its result.
     Finished(CallFinished),
@@ -151,8 +151,8 @@ impl Unshown {
 }
 
 impl State {
-    /// Whether the turn has failed and left something: a call without its result, a pending request, or a block to
-    /// show.
+    /// Whether the turn has failed and left something unfinished: a call without its result, a pending request, or a
+    /// block to show.
     #[must_use]
     pub fn is_stopped_short(&self) -> bool {
         self.status == Status::Failed
@@ -184,7 +184,7 @@ impl State {
         }
     }
 
-    /// Whether there is something to retry: the turn, including one that is held because its processes ended in it, or
+    /// Whether there is something to retry: the turn, including one that is held because processes ended in it, or
     /// a task of a graph's run that otherwise continues.
     #[must_use]
     pub fn is_to_be_retried(&self) -> bool {
@@ -226,7 +226,7 @@ impl State {
 }
 
 impl Draft {
-    /// Fails the turn. Does nothing if it is over, or has failed already.
+    /// Fails the turn. Does nothing if it has ended, or has failed already.
     pub fn fail(mut self, code: &str, message: String, partial: Option<Block>, catalog: &dyn Catalog) -> Transition {
         if self.state.status.is_active() {
             self.push_failure(Why::Error(code.to_owned()), message, partial);
@@ -264,7 +264,7 @@ impl Draft {
         self.push(Record::TurnFailed(Box::new(TurnFailed { failure, pending, partial })));
     }
 
-    /// Continues what has failed: the turn, or tasks of a graph's run while others run or are pending. Also continues a
+    /// Continues after a failure: the turn, or tasks of a graph's run while others run or are pending. Also continues a
     /// turn that is held because its processes ended in it.
     ///
     /// # Errors
@@ -295,7 +295,7 @@ impl Draft {
         Ok(settled)
     }
 
-    /// Gives up a failed turn. What follows begins an append.
+    /// Abandons a failed turn. The records that follow are another append.
     pub(super) fn give_up_failed(&mut self, by: Option<&Arc<str>>, request_id: Option<Arc<str>>) {
         self.push_retried(Retried { by: by.cloned(), ..Retried::default() });
         self.end(EndReason::Cancelled, by, None, request_id);

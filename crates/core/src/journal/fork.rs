@@ -2,7 +2,8 @@
 //!
 //! The past is copied append by append, at the same positions, and followed by an append that begins with [`Forked`].
 //! Earlier decisions count as history, never as a permission: reviewers are asked again under the new session's keys,
-//! what was approved but not begun is asked about again, and what only the original can know has an unknown outcome.
+//! calls that were approved but not begun are requested again, and what only the original can know has an unknown
+//! outcome.
 //!
 //! Positions and cursors stay the same, so events and history of the past stay the same under the new session's keys.
 //! Stores need no marker: the entries of an append before its last [`Forked`] are not the session's own ([`own`]), and
@@ -11,7 +12,7 @@
 //!
 //! How the record changes the state:
 //! - Pending calls, and approved calls that have not begun, are gated again from the first level, with fresh votes and
-//!   deadlines; a handover to another role is undone too.
+//!   deadlines; a reassignment to another role is undone too.
 //! - Every call that has not begun is judged by today's policy ([`must_be_judged`]) and by standing rules that reject.
 //!   The stricter of today's verdict and the earlier one counts. So a call that needed no approval runs only if it
 //!   needs none today, what is denied today is denied, and what a standing rule allowed is asked about whatever the
@@ -74,7 +75,7 @@ pub struct Forked {
     /// Whether it is held until a person resumes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// Calls that were judged anew.
+    /// Calls that were judged again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<Judged>,
     /// Distinguishes the fork from every other session, see [`super::record::SessionCreated::birth`].
@@ -90,7 +91,7 @@ pub struct ForkedFrom {
     pub checkpoint: u64,
 }
 
-/// A call that had not begun where its session was forked, and was judged anew.
+/// A call that had not begun where its session was forked, and was judged again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
     /// The call's number.
@@ -139,8 +140,8 @@ pub fn own(entries: &[Arc<Entry>]) -> &[Arc<Entry>] {
     forked.map_or(entries, |at| &entries[at..])
 }
 
-/// Whether a fork asks the policy about a call again: it may begin there, or begin once more. What allowed it in the
-/// original, even if no approval was needed, counts there alone (spec P4).
+/// Whether a fork asks the policy about a call again: it may start there, or start once more. What allowed it in the
+/// original, even if no approval was needed, counts in the original alone (spec P4).
 #[must_use]
 pub fn must_be_judged(call: &Call) -> bool {
     let over = matches!(call.phase, Phase::Delegated | Phase::Settled(..) | Phase::Finished);

@@ -47,7 +47,7 @@ pub enum Node {
     Approval,
     /// Runs what is permitted.
     Tools,
-    /// The turn is over.
+    /// The turn has ended.
     End,
 }
 
@@ -122,7 +122,7 @@ pub fn nodes(state: &State) -> String {
     nodes.join(", ")
 }
 
-/// What the runtime should do now. Nothing means paused, or ended.
+/// The effects to carry out now. None: the session is paused, or has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Ask the model for the next answer.

@@ -137,7 +137,7 @@ impl CallInput {
         latest.or_else(|| self.replay.iter().rev().find(|(of, _)| *of == digest).map(|(_, answer)| answer))
     }
 
-    /// Closes the questions of the latest attempt; their answers are kept.
+    /// Ends the questions of the latest attempt, and keeps their answers.
     fn over(&mut self) {
         for asked in std::mem::take(&mut self.questions) {
             if let Some(answer) = asked.answer {

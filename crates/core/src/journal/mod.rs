@@ -1,4 +1,4 @@
-//! The journal of a session: its appends, the state they fold to, and what follows from it.
+//! The journal of a session: its appends, the state they fold to, and the effects that follow from it.
 
 pub mod agents;
 pub mod answers;

@@ -1,7 +1,7 @@
 //! Tools that change while a call of them is pending: what was approved is not what would run (spec S13, R1).
 //!
 //! What people have seen of a tool is folded from their requests; an approval of something else starts nothing, and the
-//! call is asked about again. A verdict in a person's place (a standing rule, a program) keeps whom it replaced and
+//! call is requested again. A verdict in a person's place (a standing rule, a program) keeps whom it replaced and
 //! which tool it was about (`Gate::stood_in`), so such a call is asked about, too, if its tool changes before it
 //! begins.
 //!
@@ -89,9 +89,9 @@ impl Call {
         self.shown = Some(shown);
     }
 
-    /// Whether its tool differs today from the one that was allowed, by its reviewers or by what stood in for them, or
-    /// it targets another agent. A call whose tool is gone, or no longer takes the arguments, is not asked about again:
-    /// it fails when it begins.
+    /// Whether its tool differs today from the one that was allowed, by its reviewers or by a rule or program in their
+    /// place, or it targets another agent. A call whose tool is gone, or no longer takes the arguments, is not
+    /// requested again: it fails when it begins.
     pub(super) fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
         let shown = match (&self.shown, &self.stood_in) {
             (Some(shown), _) if shown.tool == self.name => &shown.digest,
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// The call is asked about again, with its current tool.
+    /// The call is requested again, with its current tool.
     pub(super) fn call_outdated(&mut self, call: u32, target: Option<&Target>) {
         let text = self.locale.text(Text::ToolChanged);
         let Some(call) = self.calls.iter_mut().find(|c| c.call == call && c.phase == Phase::Permitted) else { return };
@@ -181,7 +181,7 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// An allowed call is asked about again.
+    /// An allowed call is requested again.
     pub(super) fn outdate(&mut self, call: u32, catalog: &dyn Catalog) {
         let found = self.state.calls.iter().find(|found| found.call == call);
         let today = found.and_then(|call| catalog.tool(&call.agent, &call.name));

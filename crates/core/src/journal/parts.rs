@@ -161,7 +161,7 @@ impl Call {
         }
     }
 
-    /// Whether it runs, or will without a decision. A handoff waits for the other calls of its answer.
+    /// Whether it runs, or will run without a decision. A handoff waits for the other calls of its answer.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         match self.phase {
@@ -177,7 +177,7 @@ impl Call {
         self.ask.as_deref().or_else(|| self.stood_in.as_deref().map(|stood_in| &stood_in.ask))
     }
 
-    /// Drops the decision that stood in a person's place.
+    /// Drops the decision that replaced a person's.
     pub(super) fn asks_after_all(&mut self) {
         if let Some(stood_in) = self.stood_in.take() {
             self.ask.get_or_insert_with(|| Arc::new(stood_in.ask.clone()));
@@ -294,7 +294,7 @@ impl Open {
 }
 
 impl Interrupted {
-    /// Hands it over to this reviewer.
+    /// Reassigns it to this reviewer.
     pub fn hand_to(&mut self, reviewer: &Reviewer) {
         for action in &mut self.actions {
             action.instead = Some(reviewer.clone());

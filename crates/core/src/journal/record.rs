@@ -106,7 +106,7 @@ pub enum Record {
     /// that closes it: the next [`Record::BlockShown`], the first block of [`Record::ModelResponded`],
     /// [`TurnEnded::partial`], or [`TurnFailed::partial`].
     BlockBegan(Block),
-    /// A block of the model's answer, whole or partial, that people see before the answer is complete.
+    /// A block of the model's answer, complete or partial, that followers see before the answer is complete.
     BlockShown(Block),
     /// Blocks shown of an interrupted answer are not part of the conversation: the model has answered differently
     /// since.
@@ -120,7 +120,7 @@ pub enum Record {
     CallsGated(Vec<Gate>),
     /// A person is asked.
     Interrupted(Arc<Interrupted>),
-    /// A person decided (one vote of a quorum, or the whole).
+    /// A person decided: with one vote of a quorum, or finally.
     Decided(Box<Decided>),
     /// The user answered the questions.
     Answered(Answered),
@@ -162,7 +162,7 @@ pub enum Record {
     /// A call has its result.
     CallFinished(CallFinished),
     /// An allowed call does not begin: the description or schema of its tool differs from what its reviewers saw, or it
-    /// now targets another agent. It is asked about again (spec S13).
+    /// now targets another agent. It is requested again (spec S13).
     CallOutdated {
         /// The call's number.
         call: u32,
@@ -197,9 +197,9 @@ pub enum Record {
     FrameBegan(Box<FrameBegan>),
     /// Tasks of a round have their results, and the next round may begin.
     TasksDone(TasksDone),
-    /// A task failed for good.
+    /// A task failed, until a retry.
     TaskFailed(TaskFailed),
-    /// A resumed task waits again, for what it asked before.
+    /// A resumed task waits again, for its earlier questions.
     TaskWaits {
         /// The task.
         task: u32,
@@ -236,9 +236,9 @@ pub enum Record {
         /// Their numbers.
         calls: Vec<u32>,
     },
-    /// The turn is over.
+    /// The turn has ended.
     TurnEnded(Box<TurnEnded>),
-    /// The turn has failed. What was pending stays pending, and nothing is executed before a retry.
+    /// The turn has failed. Requests stay pending, and nothing is executed before a retry.
     TurnFailed(Box<TurnFailed>),
     /// The failed turn, or the failed run of a graph, continues.
     Retried(Arc<Retried>),

@@ -3,11 +3,11 @@
 //! A turn may itself be what ends the process. So resuming it is recorded first, and every record that shows progress
 //! resets the count, as does a process that ends cleanly. A turn without progress is resumed once more, one session at
 //! a time, so that the cause is told from sessions that merely ran beside it; after that it is held: without effects
-//! until a message, a decision or a cancel comes. A deadline does not release it.
+//! until a message, a decision or a cancel arrives. A deadline does not release it.
 //!
-//! A turn of a store that was restored from a backup is held in the same way: what it would begin may have run after the
-//! backup was made. Its calls that may begin by themselves are therefore asked about, as calls whose outcome is unknown are:
-//! to continue the turn does not allow them again.
+//! A turn of a store that was restored from a backup is held in the same way: its next effects may have been carried
+//! out after the backup was made. Calls that could start without a decision therefore become calls whose outcome is
+//! unknown: continuing the turn does not permit them again.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct Restarted {
     /// How many processes in a row, this one included, have resumed the turn without progress. 0: the process that had
     /// resumed it ended cleanly.
     pub times: u32,
-    /// It is not resumed: each of those processes has ended. The turn continues when a person says so.
+    /// It is not resumed: each of those processes has ended. The turn continues when a person resumes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
     /// It is held because the store was restored from a backup: what followed is not known here, and may have run. Calls
@@ -110,7 +110,7 @@ impl State {
 
     /// How a record affects the hold and the count of processes. A record that only begins something, or follows by
     /// itself, is not progress.
-    pub(super) fn came_of_it(&mut self, record: &Record) {
+    pub(super) fn note_progress(&mut self, record: &Record) {
         match record {
             Record::BlockBegan(_)
             | Record::BlockShown(_)
@@ -147,12 +147,12 @@ impl State {
         }
     }
 
-    /// Calls that would begin without a further decision may have begun after the backup was made.
+    /// Calls that would start without a further decision may have started after the backup was made.
     fn lose_permitted(&mut self) {
         let loops = self.loop_node().is_some();
         for call in self.calls.iter_mut().filter(|call| would_begin(call)) {
             if loops && call.run == 0 && !call.cleared {
-                // Custom nodes have not looked at it yet, and may refuse it: it is asked about after them.
+                // Custom nodes have not seen it yet, and may refuse it: people are asked after them.
                 call.ask_anew();
             } else {
                 call.lose();
@@ -161,8 +161,8 @@ impl State {
     }
 }
 
-/// Whether it is permitted and has an effect of its own. Agents that are called have none: their calls are judged for
-/// themselves.
+/// Whether it is permitted and has its own effect. Agents that are called have none: each of their calls has its
+/// own verdict.
 fn would_begin(call: &Call) -> bool {
     call.phase == Phase::Permitted && call.target.is_none()
 }
@@ -179,9 +179,9 @@ impl Draft {
         self.finish()
     }
 
-    /// Holds a turn whose store was restored from a backup: nothing of it begins by itself, also not after a deadline. `None` if
-    /// there is no turn, or it is held like that already. One that is held for another reason is held anew: a deadline would
-    /// release a fork, and somebody may have continued it, or a turn that ended processes, after the backup.
+    /// Holds a turn whose store was restored from a backup: it has no effects, also not after a deadline. `None` if
+    /// there is no turn, or it is held for this reason already. A hold for another reason is replaced: a deadline would
+    /// release a fork, and somebody may have resumed it, or a turn that ended processes, after the backup.
     pub fn restored(mut self) -> Option<Transition> {
         let is_held = self.state.why_held() == Some(Held::Restored) && !self.state.calls.iter().any(would_begin);
         if !self.state.status.is_active() || is_held {

@@ -1,9 +1,9 @@
 //! Runs of graphs: their records, and the progress of a run (spec G1, G3).
 //!
-//! A run proceeds in rounds. All tasks of a round run at the same time; when each has its result the round is over,
+//! A run proceeds in rounds. All tasks of a round run at the same time; when each has its result the round ends,
 //! their updates are merged in the order of the tasks, and the next round begins. The record that ends a round names
 //! the tasks of the next one, so routes are never evaluated twice. A task that is itself a graph has a frame with
-//! rounds of its own. The typed state of a graph is not here: it is the fold of the updates in [`TasksDone`], made by
+//! its own rounds. The typed state of a graph is not here: it is the fold of the updates in [`TasksDone`], made by
 //! the code that knows its type. Only what continues is kept here.
 //!
 //! So a result does not depend on which task was fastest. A nested graph shares the journal: its requests are pending
@@ -11,12 +11,12 @@
 //! (`Record::States`) once the updates since have as many bytes: a fold reads at most about twice the size of the
 //! state, and the journal grows linearly.
 //!
-//! A failed task fails its own round and nothing else: what is done stays done, what is pending stays pending. When
-//! nothing else can continue the run has failed, and `retry` tries only what failed.
+//! A failed task fails its own round and nothing else: results are kept, and requests stay pending. When nothing else
+//! can continue the run has failed, and `retry` repeats only the failed tasks.
 //!
 //! A step is recorded before it begins, unless it is idempotent. A step without an end after a crash, or after its
-//! node's time limit, has an unknown outcome as a tool call would, and a person decides what became of it. Nodes
-//! themselves may run again; what must not happen twice belongs in a step.
+//! node's time limit, has an unknown outcome as a tool call would, and a person reports it. Nodes themselves may run
+//! again; an effect that must not be repeated belongs in a step.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -110,7 +110,7 @@ pub struct RunStarted {
     pub request_id: Option<Arc<str>>,
 }
 
-/// A task that is a graph begins: a frame of its own. Also the beginning of an agent's loop that has custom nodes,
+/// A task that is a graph begins: a new frame. Also the beginning of an agent's loop that has custom nodes,
 /// which is frame 0 and has no task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FrameBegan {
@@ -155,15 +155,15 @@ pub struct DoneTask {
     pub update: Option<Raw>,
 }
 
-/// What follows when tasks are done.
+/// How the run continues when tasks are done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Then {
     /// The round continues.
     Wait,
-    /// The round is over and the next begins.
+    /// The round has ended and the next begins.
     Round(Round),
-    /// The frame is over.
+    /// The frame has ended.
     End,
 }
 
@@ -329,11 +329,11 @@ pub struct Task {
 pub enum TaskPhase {
     /// It runs, or is to be run.
     Ready,
-    /// It waits for people.
+    /// It has pending interruptions.
     Waiting,
     /// It is the graph in this frame.
     Graph(u32),
-    /// It failed for good: the code, and what failed.
+    /// It failed, until a retry: the code, and what failed.
     Failed(String, String),
     /// It has its result.
     Done,
@@ -349,7 +349,7 @@ pub enum Step {
     Done(Raw),
     /// A crash left its outcome unknown: a person is asked.
     Lost,
-    /// A person gave it up, for this reason.
+    /// A person rejected it, for this reason.
     GivenUp(String),
 }
 

@@ -202,7 +202,7 @@ impl State {
         }
     }
 
-    /// Whether calls or steps were begun that have no result: after a crash their outcome is unknown.
+    /// Whether calls or steps were started that have no result: after a crash their outcome is unknown.
     #[must_use]
     pub fn has_begun_work(&self) -> bool {
         let steps =
@@ -210,8 +210,8 @@ impl State {
         self.calls.iter().any(|call| matches!(call.phase, Phase::Started(_))) || self.run.as_ref().is_some_and(steps)
     }
 
-    /// Whether nothing follows by itself, whatever is still under way: somebody has to decide, or the turn has ended, or its
-    /// operator holds it.
+    /// Whether no effect follows, apart from those under way: a person has to decide, the turn has ended, or it is
+    /// held.
     #[must_use]
     pub fn rests(&self) -> bool {
         self.status != Status::Running || self.held
@@ -347,7 +347,7 @@ impl Draft {
         self.push(Record::FrameBegan(Box::new(began)));
     }
 
-    /// Tasks have their results. Their open questions are withdrawn; if the root is over, the run is.
+    /// Tasks have their results. Their open questions are withdrawn; if the root has ended, the run has.
     pub fn tasks_done(&mut self, done: TasksDone) {
         let asked: Vec<u32> = self
             .state
@@ -370,7 +370,7 @@ impl Draft {
         }
     }
 
-    /// A task failed for good.
+    /// A task failed, until a retry.
     pub fn task_failed(&mut self, failed: TaskFailed) {
         let open =
             self.state.open.iter().filter(|open| open.asked.at.as_ref().is_some_and(|at| at.task == failed.task));
@@ -380,8 +380,8 @@ impl Draft {
         self.push(Record::TaskFailed(failed));
     }
 
-    /// A task waits for people: it asks these questions, or waits again for what it asked before. `goes_on`: something
-    /// that it waited for has arrived meanwhile.
+    /// A task pauses: it asks these questions, or waits again for earlier ones. `goes_on`: one of their
+    /// answers has arrived meanwhile, so it resumes at once.
     pub fn task_asks(&mut self, task: u32, questions: Vec<NewQuestion>, goes_on: bool) {
         let Some((run, found)) = self.state.run.as_ref().and_then(|run| run.tasks.get(&task).map(|found| (run, found)))
         else {
@@ -479,7 +479,7 @@ impl Draft {
         self.push(Record::States(states));
     }
 
-    /// After a crash: started steps have an unknown outcome, and a person decides what became of them.
+    /// After a crash: started steps have an unknown outcome, and a person reports it.
     pub(super) fn recover_steps(&mut self) -> bool {
         let Some(run) = self.state.run.clone().filter(|_| self.state.status.is_active()) else { return false };
         let mut found = false;

@@ -1,4 +1,4 @@
-//! Transitions that messages lead to: a turn begins, what is pending is rejected, or the message is queued (spec W1, W9).
+//! Transitions of messages: a turn begins, pending requests are rejected, or the message is queued (spec W1, W9).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     refusal::{Code, Refusal},
 };
 
-/// Whether a new message cannot end it: it needs a value, or those who had to allow a call must say what became of it.
+/// Whether a new message cannot resolve it: it needs a value, or the reviewers of a call must report its outcome.
 fn needs_an_answer(asked: &Interrupted) -> bool {
     let others = |action: &Action| !action.reviewer().is_owner();
     asked.at.is_some() || (asked.kind == Kind::InDoubt && asked.actions.iter().any(others))
@@ -47,7 +47,7 @@ impl Draft {
         let has_calls = self.state.calls.iter().any(|call| call.phase != Phase::Finished);
         match (self.state.status.is_active() || self.state.is_stopped_short(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
-            // Nothing is under way: the model reads it next.
+            // No effect is under way: the model reads it next.
             (true, _) if self.state.held && !waits && (!has_calls || self.has_room_for(&message).is_ok()) => {
                 if has_calls {
                     self.queue(message);
@@ -94,7 +94,7 @@ impl Draft {
         check_message(&input.content, "content")?;
         check_images(&input.content, &self.state.agent, catalog)?;
         let MessageInput { content, by, roles, request_id, .. } = input;
-        // What was shown of an answer that broke off did not have this message before it.
+        // The interrupted answer, as far as it was shown, was made without this message.
         let mut draft = self.replaced(None);
         draft.push(Record::UserMessage(UserMessage { content, by, roles, agent: None, request_id, queued: 0 }));
         Ok(draft.settle(catalog))

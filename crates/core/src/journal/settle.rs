@@ -32,15 +32,15 @@ impl Draft {
         self.turn_may_end(catalog);
         self.next_turn(catalog);
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
-            // With its last result a nested agent continues, while others wait for people.
+            // With its last result a nested agent continues, while others are pending.
             self.push_status(Vec::new(), false);
         }
         self.ask_for_room(catalog);
-        self.tell_what_is_pending();
+        self.push_awaiting();
         self.finish()
     }
 
-    /// Once all calls have their results the turn ends, fails, or continues with the model's next answer.
+    /// Once all calls have their results the turn ends, fails, or continues with the next model call.
     fn turn_may_end(&mut self, catalog: &dyn Catalog) {
         if self.state.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty()) {
             // A graph's run ends by its own records.
@@ -50,22 +50,23 @@ impl Draft {
             } else if self.state.answered {
                 self.end_turn(None);
             } else if self.state.held {
-                // Neither the model nor the end of its budget follows before somebody continues the turn: the queue would reach the
-                // model with either.
+                // In a held turn neither a model call nor a spent budget may follow: either would hand the queued
+                // messages to the model.
             } else if self.state.calls_left(0, catalog) == 0 {
                 let message = self.state.locale.text(Text::MaxTurns).to_owned();
                 self.push_failure(Why::MaxTurns, message, None);
             } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {
-                // The last results have just arrived, or the model is asked again: the queue reaches it with that. At
-                // any other time it may already be answering.
+                // The last results have just arrived, or the model is called again, and it reads the queue with them.
+                // At any other time it may already be answering.
                 self.queue_reaches_the_model();
             }
         }
     }
 
-    /// Once the turn is over the first queued message begins the next one.
+    /// Once the turn has ended the first queued message begins the next one.
     fn next_turn(&mut self, catalog: &dyn Catalog) {
-        // A failure that leaves nothing behind begins the next turn at once; any other waits for its retry.
+        // After a failure that leaves nothing unfinished the next turn begins at once; any other failure waits for its
+        // retry.
         let is_over =
             self.state.status != Status::Failed || self.records.iter().any(|r| matches!(r, Record::TurnFailed(_)));
         if !self.state.status.is_active()
@@ -80,8 +81,8 @@ impl Draft {
         }
     }
 
-    /// Says that the session waits for people, and for which decisions, when that is new.
-    fn tell_what_is_pending(&mut self) {
+    /// Records that the session is pending, and its requests, when that is new.
+    fn push_awaiting(&mut self) {
         if !self.must_wait() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Whose words the models of a turn have read: these people are requesters of every later call (spec P4).
+//! Whose text the models of a turn have read: these people are requesters of every later call (spec P4).
 //!
 //! Under `not_self` they may not approve calls that were made later, by any agent of the session.
 
@@ -46,9 +46,9 @@ impl Speakers {
 }
 
 impl State {
-    /// Notes whose words the models read. Comments on a request are for people, and a plain approval or rejection has
-    /// no words of its own.
-    pub(super) fn hears(&mut self, record: &Record) {
+    /// Notes whose text the models read. Comments on a request are for people, and a plain approval or rejection has no
+    /// text of its own.
+    pub(super) fn note_speakers(&mut self, record: &Record) {
         let calls = self.call_count;
         match record {
             Record::UserMessage(message) => {
@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-/// Whether a decision has words of its own: a reason, other arguments, a result.
+/// Whether a decision has its own text: a reason, other arguments, a result.
 fn speaks(decided: &Decided) -> bool {
     let words = |decision: &Decision| match &decision.choice {
         Choice::Edit(_) | Choice::Respond { .. } => true,

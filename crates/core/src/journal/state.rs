@@ -83,7 +83,7 @@ pub struct State {
     /// Whether the latest answer has no calls, so that the turn can end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answered: bool,
-    /// Why the latest answer is incomplete, if it is; once the turn is over, for the answer that ended it.
+    /// Why the latest answer is incomplete, if it is; once the turn has ended, for the answer that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// The position of the latest answer; 0 before the first.
@@ -152,13 +152,13 @@ pub struct State {
     /// The last hold is that of a store that was restored from a backup ([`Record::Restarted`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
-    /// The application is known to have given no data of its own, so nobody needs to look for it.
+    /// The application is known to have given no data, so no lookup is needed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_context: bool,
     /// The final output of the last turn, where that was a tool's result (spec S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<str>>,
-    /// The nested agents at work, in the order in which they began.
+    /// The running nested agents, in the order in which they began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nested: Vec<Nested>,
 }

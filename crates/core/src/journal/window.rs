@@ -71,7 +71,8 @@ pub struct Compressed {
 pub struct Window {
     /// It begins after the append at this position.
     pub from: u64,
-    /// The position of the compression's append, with the summary of what came before; 0 if nothing was cut yet.
+    /// The position of the compression's append, with the summary of the earlier conversation; 0 if nothing was cut
+    /// yet.
     pub at: u64,
     /// How many turns have begun in it.
     pub turns: u32,
@@ -153,8 +154,8 @@ impl State {
 }
 
 impl Draft {
-    /// Records that room must be made before the next model call, if the session's agent is over its budget and
-    /// something may be cut.
+    /// Records that the conversation must be compressed before the next model call, if the session's agent exceeds its
+    /// budget and something may be cut.
     pub(super) fn ask_for_room(&mut self, catalog: &dyn Catalog) {
         if let Some(room) = self.state.wants_room(catalog) {
             self.push(Record::MakeRoom(room));
@@ -168,7 +169,7 @@ impl Draft {
         self.state.window.due.is_some().then(|| self.finish()).filter(|made| !made.is_empty())
     }
 
-    /// Room was made. `None` if none is wanted any more.
+    /// The conversation was compressed. `None` if that is no longer required.
     #[must_use]
     pub fn compressed(mut self, compressed: Compressed) -> Option<Transition> {
         self.state.window.due?;

@@ -314,7 +314,7 @@ impl Out<'_> {
             Unshown::Resumed { n, value } => self.resumed(*n, value),
             Unshown::TimedOut { n, escalated } => self.timed_out(*n, escalated),
             Unshown::Finished(call) => self.finished(call),
-            // It follows as a record of its own.
+            // It follows as a separate record.
             Unshown::Said(_) => {}
         }
     }
@@ -431,7 +431,7 @@ impl Out<'_> {
         );
     }
 
-    /// A person replied. What is shown of the reply depends on whether the message that asked is still open.
+    /// A person replied. Which events show the reply depends on whether the message with the request is still open.
     fn replied(&mut self, record: &Record) {
         let is_over = self.cursor.open == 0;
         match record {

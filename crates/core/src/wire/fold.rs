@@ -223,7 +223,7 @@ impl Fold {
         }
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -258,8 +258,7 @@ impl Fold {
             // The first message carries the newest summary, and the last may turn out not to be the last.
             range.contains(&rows.start) || range.contains(&rows.end.saturating_sub(1))
         });
-        // A pending request may be handed over to another role until it ends: soon after, for its turn does not
-        // continue before.
+        // A pending request may be reassigned to another role until it ends.
         let may_be_handed_on = self.waiting.values().any(|at| range.contains(at) && self.is_approval(*at));
         !(may_be_final || may_be_replaced || may_be_joined || may_be_last || may_be_handed_on)
     }
@@ -318,7 +317,7 @@ impl Fold {
             Event::MessageStart { role: Role::Assistant, .. } => {
                 self.writing = Writing::Nothing;
                 self.last_text = None;
-                // A failed turn is retried by now, which names what it replaces, or given up.
+                // By now a failed turn was retried, and the retry named what it replaces, or it was abandoned.
                 self.answering.clear();
                 self.calls_open = false;
             }
@@ -404,7 +403,7 @@ impl Fold {
                 ))
             }
             ContentBlock::ApprovalRequest(request) => self.request(at, request),
-            // Decisions are taken from their record: for a failed turn the block comes with its retry. Only people's
+            // Decisions are read from their record: for a failed turn the block comes with its retry. Only people's
             // messages have images.
             ContentBlock::ApprovalResult { .. } | ContentBlock::ApprovalTimeout { .. } | ContentBlock::Image { .. } => {
                 Writing::Nothing

@@ -1,4 +1,4 @@
-//! Spec R8: what is recorded, and that any change of it shows.
+//! Spec R8: what is recorded, and that any change is detected.
 
 use countersign_core::{
     approval::decision::Decision,

@@ -53,7 +53,7 @@ fn r6_deadlines_and_reminders_of_a_stepped_clock_are_the_clocks() {
         times.iter().all(|at| *at >= world.state.updated_at),
         "and no record is older than one before it: {times:?}"
     );
-    // What was asked before the step does not expire a day too early either.
+    // Nor does a request from before the step expire a day too early.
     let mut world = waiting(&[("pay", plain())]);
     from_the_future(&mut world);
     assert!(Draft::new(&world.state, world.now + 299_000).time_out(1, &Tools::FIRST).is_none());
@@ -63,8 +63,7 @@ fn r6_deadlines_and_reminders_of_a_stepped_clock_are_the_clocks() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever happens in a session that has a record from the future, nobody gets more time than they have by the
-    /// clock.
+    /// Whatever happens in a session that has a record from the future, nobody gets more time than the clock allows.
     #[test]
     fn r6_one_record_from_the_future_delays_no_deadline(before in ops(), after in ops()) {
         let mut world = World::new();

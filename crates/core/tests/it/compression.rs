@@ -167,7 +167,7 @@ fn words(messages: &[Message]) -> Vec<String> {
     messages.iter().map(word).collect()
 }
 
-/// Spec G5: the summary replaces whole turns, once; what comes after the cut is unchanged; the summary goes into the
+/// Spec G5: the summary replaces whole turns, once; the messages after the cut are unchanged; the summary goes into the
 /// next one.
 #[test]
 fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
@@ -257,7 +257,7 @@ fn g5_where_nothing_may_be_cut_nothing_is_recorded_and_never_twice_for_one_call(
     assert!(session.draft().make_room(&session.catalog).is_none());
 }
 
-/// Spec G5: while anything is open, nothing is compressed; nor is it asked for while a request is pending.
+/// Spec G5: while anything is open, nothing is compressed; nor is a summary requested while a request is pending.
 #[test]
 fn g5_while_something_waits_nothing_is_compressed() {
     let mut session = Talk::new(Locale::En, budget(1000, 1));
@@ -303,8 +303,8 @@ fn g5_the_first_call_under_a_new_budget_is_compressed_too() {
     assert_eq!(session.words(), [&format!("u [{note}]\nĐã tìm."), "u câu hỏi 6"]);
 }
 
-/// Spec G5: a cancel ends the turn in the middle of it; the next turn asks for room again. Messages queued meanwhile
-/// are kept.
+/// Spec G5: a cancel ends the turn in the middle of it; the next turn requests compression again. Messages queued
+/// meanwhile are kept.
 #[test]
 fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
     let mut session = Talk::new(Locale::En, budget(10, 1));
@@ -319,7 +319,7 @@ fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
     assert_eq!(session.count(|record| matches!(record, Record::MakeRoom(_))), 1, "it was asked for already");
     let transition = session.draft().cancel(None, None, None, &session.catalog).expect("cancel");
     session.commit(transition);
-    // The queued message has begun a turn of its own, which is too large as well.
+    // The queued message has begun the next turn, which is too large as well.
     assert_eq!((session.state.turns, session.state.status), (3, Status::Running));
     assert_eq!(graph::position(&session.state), Node::Compression);
     session.compress(None);

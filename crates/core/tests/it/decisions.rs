@@ -328,7 +328,7 @@ fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
     digest_of(&asked, &expected);
 }
 
-/// What is asked about again is another request, although the call has not changed.
+/// A call that is requested again is another request, although the call has not changed.
 #[test]
 fn r11_each_request_has_a_digest_of_its_own() {
     let levels = Ask { levels: vec!["user".into(), "admin".into()], ..plain() };
@@ -442,7 +442,7 @@ fn w5_a_deferred_action_comes_back_under_the_next_key_and_keeps_its_deadline() {
     assert_eq!(again.asked.actions.len(), 1);
 }
 
-/// A journal that has this is read again.
+/// A journal with this record can be read again.
 #[test]
 fn w5_a_deferred_action_whose_deadline_passes_while_others_run_is_asked_again_and_times_out() {
     let mut world = waiting(&[("pay", plain()), ("pay", Ask { timeout: 100.into(), ..plain() })]);
@@ -603,7 +603,7 @@ fn w9_a_message_queued_while_the_model_answers_waits_for_the_next_results_or_the
     decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("approved");
     world.apply(&crate::world::Op::Start(1)).expect("start");
     world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
-    // The model is being asked for its second answer now.
+    // The model is being called for its second answer now.
     let before = world.cursor.clone();
     world.apply(&crate::world::Op::Message(Some(OnPending::Queue))).expect("queued");
     assert_eq!(
@@ -667,7 +667,7 @@ fn r10_the_state_that_a_cycle_loads_and_saves_does_not_grow_with_the_session() {
         let goes_on = [Op::Start(1), Op::Finish(0, true), Op::Answer(Vec::new())];
         for op in asks {
             world.apply(&op).expect("asked");
-            // The world's agent has a budget, and room is made first.
+            // The world's agent has a budget, and is compressed first.
             while graph::next(&world.state).compress {
                 world.apply(&Op::Answer(Vec::new())).expect("compressed");
             }
@@ -680,7 +680,7 @@ fn r10_the_state_that_a_cycle_loads_and_saves_does_not_grow_with_the_session() {
     assert!(late <= early + 40, "only the numbers in it get longer: {early} bytes, then {late}");
 }
 
-/// Spec S10: the model reads what really ran, and nothing of the kind about a call that never began.
+/// Spec S10: the model reads what really ran, and nothing like that about a call that never began.
 #[test]
 fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     let edit = || vec![Decision::edit("pay", args(r#"{"n":77}"#))];

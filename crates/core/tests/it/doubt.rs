@@ -34,7 +34,8 @@ impl Catalog for All {
     }
 }
 
-/// A call that a person has approved, and that a crash interrupts. Its tool was idempotent when it was asked about, or not.
+/// A call that a person has approved, and that a crash interrupts. Its tool was idempotent when the call was requested,
+/// or not.
 fn interrupted(idempotent: bool) -> World {
     let mut world = asked();
     let gate = Gate { idempotent, ..Gate::of(Verdict::Ask(plain())) };

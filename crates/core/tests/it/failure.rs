@@ -86,7 +86,7 @@ proptest! {
             let failed = failed.state().clone();
             prop_assert_eq!((&failed.calls, &failed.open, &failed.nested), (&before.calls, &before.open, &before.nested));
             prop_assert_eq!(graph::next(&failed), graph::Effects::default());
-            // Room is asked for anew with the retry.
+            // Compression is requested again with the retry.
             if before.window.due.is_none() {
                 prop_assert_eq!(graph::position(&failed), graph::position(&before), "G7: it is drawn there");
                 prop_assert_eq!(graph::nodes(&failed), graph::nodes(&before));
@@ -199,7 +199,7 @@ fn w2_h_a_turn_that_is_given_up_keeps_what_it_has_shown() {
     }
 }
 
-/// A person has spoken in the turn, in a message of their own, after the answer's had begun.
+/// A person has sent a message in the turn, after the answer's message had begun.
 #[test]
 fn w2_h_a_retry_marks_the_failed_message_and_not_what_a_person_said_after_it() {
     let mut world = waiting(&[("pay", plain())]);
@@ -296,7 +296,7 @@ fn w9_a_new_message_or_a_cancel_gives_a_failed_turn_up() {
     assert_eq!(told(&world, from), ["running ", "message_start", "message_stop cancelled", "cancelled "]);
     assert_eq!(world.apply(&Op::Cancel).expect_err("over").code, Code::NothingToCancel);
     assert_eq!(world.apply(&Op::Retry(0)).expect_err("given up").code, Code::NothingToRetry);
-    // There a message just begins the next turn.
+    // In that state a message just begins the next turn.
     let mut world = failed();
     let from = world.journal.len();
     world.apply(&Op::Message(None)).expect("the next turn");

@@ -1,4 +1,4 @@
-//! What people say to a turn that has failed, and how its model calls are counted (spec W2, W9, S24).
+//! Messages to a turn that has failed, and how its model calls are counted (spec W2, W9, S24).
 
 use countersign_core::{
     approval::{decision::Decision, principal::Principal},
@@ -169,7 +169,7 @@ fn w9_a_message_that_gives_a_failed_turn_up_comes_after_those_that_were_queued()
     assert_eq!((world.state.turns, world.state.queued.len()), (2, 0));
 }
 
-/// A message that asks to be queued does not give up what is pending.
+/// A message that asks to be queued does not cancel what is pending.
 #[test]
 fn w9_a_message_to_be_queued_gives_no_failed_turn_up() {
     let mut world = calls(&NINE, true, Display::default());

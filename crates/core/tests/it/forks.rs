@@ -76,7 +76,7 @@ proptest! {
         prop_assert_eq!(written, whole);
     }
 
-    /// A fork of any checkpoint of any session asks again about everything pending or approved, and begins nothing by
+    /// A fork of any checkpoint of any session requests everything pending or approved again, and begins nothing by
     /// itself that a person had to allow. It never changes the original.
     #[test]
     fn g6_answers_given_before_a_fork_are_never_reused_after_it(ops in ops(), edit in 0..10_u8, run in any::<bool>()) {
@@ -88,7 +88,7 @@ proptest! {
             prop_assert!(state.open.iter().all(|open| open.asked.n > past.interruptions && open.votes.is_empty()));
             for call in &state.calls {
                 prop_assert!(!matches!(call.phase, Phase::Started(_)));
-                // An agent that has begun continues; its calls are asked about again.
+                // An agent that has begun continues; its calls are requested again.
                 let begun = call.attempts > 0 || call.phase == Phase::Delegated;
                 prop_assert!(call.approved_by.is_empty() || call.phase == Phase::Finished || begun);
                 let today = records(&entries).find_map(|record| match record {

@@ -1,4 +1,4 @@
-//! Requests in the history that were handed over.
+//! Reassigned requests in the history.
 
 use std::sync::Arc;
 

@@ -49,7 +49,7 @@ fn s13_null_is_an_answer_like_any_other() {
 #[test]
 fn w7_a_session_whose_nested_agent_goes_on_does_not_say_that_it_waits() {
     let mut world = World::new();
-    // A nested agent at work, beside a call that escalates after 100 s without a decision.
+    // A running nested agent, beside a call that escalates after 100 s without a decision.
     for op in [Op::Message(None), Op::Answer(vec![(0, 8), (9, 0)]), Op::Start(1), Op::Answer(vec![(2, 0)])] {
         world.apply(&op).expect("fits");
         check(&world);

@@ -181,8 +181,8 @@ fn of_two_answers_one_is_marked_as_replaced(world: &World) {
     assert_eq!(said.iter().collect::<Vec<_>>(), expected);
 }
 
-/// Spec W2: a client that reconnects after any `seq` gets what followed; within a block, its start again with its old
-/// `seq`.
+/// Spec W2: a client that reconnects after any `seq` gets the later events; within a block, its start again with its
+/// old `seq`.
 fn from_every_seq_the_rest_is_the_same(world: &World) {
     let session = Arc::from("s");
     let json = |event: &SessionEvent| serde_json::to_value(event).expect("event");
@@ -200,7 +200,7 @@ fn from_every_seq_the_rest_is_the_same(world: &World) {
     }
 }
 
-/// Spec H6: a page is a piece of the whole history, wherever its fold began and however far it has come.
+/// Spec H6: a page is a piece of the whole history, wherever its fold began and ended.
 fn a_piece_of_the_history_is_a_piece_of_the_whole(world: &World) {
     let json = |messages: &[HistoryMessage]| serde_json::to_value(messages).expect("history");
     let session = Arc::from("s");
@@ -373,7 +373,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     }
 }
 
-/// Spec S13, S25: a call that begins after a person was asked is what that person has seen: its tool has the same
+/// Spec S13, S25: a call that begins after a request is the one that the person has seen: its tool has the same
 /// description, schema and target.
 fn what_began_was_what_was_shown(world: &World) {
     let mut shown: HashMap<u32, (Arc<str>, Option<Arc<str>>)> = HashMap::new();
@@ -451,7 +451,7 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
     }
 }
 
-/// A session that waits has nothing to do, and one that has nothing to do waits or is over.
+/// A pending session has nothing to do, and one that has nothing to do is pending or has ended.
 fn pausing_is_the_absence_of_effects(world: &World) {
     let effects = graph::next(&world.state);
     let idle = effects == graph::Effects::default() && world.running.is_empty();
@@ -473,7 +473,7 @@ fn pausing_is_the_absence_of_effects(world: &World) {
     }
 }
 
-/// When the model is asked, each call of each answer has its result, in the model's order.
+/// When the model is called, each call of each answer has its result, in the model's order.
 fn the_conversation_is_valid_for_a_provider(world: &World) {
     let next = graph::next(&world.state);
     if next.call_model {

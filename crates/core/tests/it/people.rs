@@ -34,7 +34,7 @@ pub fn levels(roles: &[&str]) -> Ask {
 fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
     let edit = || vec![Decision::edit("pay", args(r#"{"n":9}"#))];
     let ask = |ask: &Ask| vec![Some(Verdict::Ask(ask.clone()))];
-    // More people: the new level is asked after the first, whose reviewer has just written it.
+    // More people: the new level follows the first, whose reviewer has just edited the call.
     let mut world = waiting(&[("pay", levels(&["user"]))]);
     let raised = levels(&["user", "admin"]);
     decide_under(&mut world, 1, edit(), person("ann", &[]), ask(&raised)).expect("edited");
@@ -367,7 +367,8 @@ fn r4_a_fork_that_was_held_is_released_by_no_deadline_of_a_restored_store() {
     }
 }
 
-/// A turn that ends processes may have been continued after the backup, and one of a restored store may end them later.
+/// A turn that ends processes may have been continued after the backup, and a turn of a restored store may end them
+/// later.
 #[test]
 fn r4_r9_a_turn_says_why_it_was_held_last() {
     let mut world = waiting(&[("pay", plain())]);
@@ -397,7 +398,7 @@ fn r4_a_decision_about_one_call_of_a_restored_store_begins_no_other() {
     for crashes in [false, true] {
         let mut world = half_approved();
         if crashes {
-            // It was held already when the backup was made, and whoever released it then let the call begin.
+            // It was held already when the backup was made, and the person who released it then let the call begin.
             let held = Draft::new(&world.state, world.now).restarted(2, true, None);
             world.commit(held);
         }
@@ -446,7 +447,7 @@ fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
     }
 }
 
-/// Spec P4: running again needs the approval of everybody who had to allow the first run.
+/// Spec P4: another attempt needs the approval of everybody who had to allow the first one.
 #[test]
 fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
     let (ann, bob, eve) = (|| person("ann", &[]), || person("bob", &["admin"]), || person("eve", &["admin"]));

@@ -1,4 +1,4 @@
-//! Spec P4: everybody who has spoken in a turn is a requester of every later call of it.
+//! Spec P4: everybody who has sent a message in a turn is a requester of each later call of it.
 
 use countersign_core::{
     approval::decision::Decision,
@@ -140,7 +140,7 @@ fn p4_a_plain_no_a_yes_and_words_that_came_later_ask_for_nothing() {
         answer(&mut world, &[("pay", four_eyes())]);
         decide(&mut world, 2, vec![Decision::approve()], bob()).expect("he has asked for nothing");
     }
-    // Two calls of one answer: the other one was made before he spoke.
+    // Two calls of one answer: the other one was made before his message.
     let mut world = waiting(&[("pay", four_eyes()), ("wire", Ask { quorum: 2, ..four_eyes() })]);
     decide(&mut world, 1, vec![Decision::reject(Some("no".into()))], bob()).expect("rejected");
     decide(&mut world, 2, vec![Decision::approve()], bob()).expect("one of two");

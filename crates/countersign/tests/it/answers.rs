@@ -1,4 +1,4 @@
-//! Random answers of a model: what it says, where its streams break off, and what it says when asked again.
+//! Random answers of a model: their content, where the streams break off, and the next answer after that.
 
 use proptest::prelude::*;
 
@@ -12,10 +12,10 @@ pub enum Said {
     Call(u8, u8),
 }
 
-/// How one stream goes.
+/// The content of one stream.
 #[derive(Clone, Debug)]
 pub enum Stream {
-    /// An answer of its own.
+    /// Another answer.
     New(Vec<Said>),
     /// The one before once more.
     Same,
@@ -47,7 +47,7 @@ pub fn streams() -> impl Strategy<Value = Vec<(Stream, Option<u8>)>> {
 
 /// A few letters by number, not all of them ASCII.
 fn words(n: u8) -> String {
-    // Sometimes so many parts that a reader who does not read falls behind.
+    // Sometimes so many parts that a slow reader falls behind.
     let length = if n > 250 { 300 } else { usize::from(n % 7) };
     ["a", "ă", "b ", "共", "\n"].into_iter().cycle().skip(usize::from(n) % 5).take(length).collect()
 }

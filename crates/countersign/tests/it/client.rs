@@ -51,7 +51,7 @@ fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Whether a block stands outside groups; `None` if it neither begins nor ends one.
+/// Whether a block is outside groups; `None` if it neither begins nor ends one.
 fn stands_alone(block: &Value) -> Option<bool> {
     let loud = |name: &Value| matches!(name.as_str(), Some("loud" | "shout"));
     match block["type"].as_str().expect("a type") {
@@ -100,7 +100,7 @@ impl Client {
         self.blocks().filter(gone).map(|block| block.text.as_str()).collect()
     }
 
-    /// A client that begins here, between two turns, and knows nothing of before.
+    /// A client that begins here, between two turns, without the earlier events.
     pub fn begins_here(&self) -> Client {
         let nothing = self.messages.is_empty() && self.open.is_none() && self.group.is_none();
         assert!(nothing, "something is open after seq {}: {self:?}", self.seq);
@@ -146,7 +146,7 @@ impl Client {
         }
         let seq = event["seq"].as_u64().unwrap_or_else(|| wrong("no seq"));
         if kind == "content_block_start" && seq == self.seq {
-            // Only the block that is open begins over.
+            // Only the open block starts over.
             let Some(Item::Block(block)) = self.open.and_then(|open| self.items.get_mut(open)) else {
                 wrong("a repeat of what is no open block")
             };
@@ -288,7 +288,7 @@ impl Client {
         }
     }
 
-    /// What the history should say of all that is complete.
+    /// What the history should have of everything that is complete.
     pub fn history(&self) -> Vec<Value> {
         let mut fold = Fold::default();
         for item in &self.items {

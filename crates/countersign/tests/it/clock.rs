@@ -36,7 +36,8 @@ fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
     Runtime::builder(store).agent(agent).build().expect("runtime")
 }
 
-/// The process is paused between the judgement of a decision and its append, and nobody watches deadlines meanwhile.
+/// The process is paused between the judgement of a decision and its append, and no process watches deadlines
+/// meanwhile.
 #[tokio::test]
 async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
     for (name, store, _dir) in stores() {
@@ -51,7 +52,7 @@ async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
         let late = runtime.decide(&Principal::trusted(), yes.clone(), false).await.expect_err("it is too late");
         assert_eq!(late.code, Code::ApprovalAlreadyResolved, "{name}: {late:?}");
         assert_eq!(late.details.expect("details")["resolution"], "timeout", "{name}");
-        // What it says is so.
+        // The answer is true.
         let row = store.interruption("s", 1).await.expect("row").expect("asked");
         assert_eq!(row.resolution, Some(Resolution::Timeout), "{name}");
         let over = runtime.wait(&Principal::trusted(), "s").await.expect("goes on");
@@ -62,7 +63,7 @@ async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
     }
 }
 
-/// The same with a message that rejects what is pending: it is no way around a deadline.
+/// The same with a message that rejects what is pending: it does not bypass a deadline.
 #[tokio::test]
 async fn r6_w9_a_message_that_would_reject_what_has_timed_out_is_too_late() {
     for (name, store, _dir) in stores() {

@@ -1,4 +1,4 @@
-//! Compression (spec G5): what models read of a long session, and what happens while it is made shorter.
+//! Compression (spec G5): what models read of a long session, and what happens while it is compressed.
 
 use std::{
     sync::{Arc, Mutex},
@@ -33,7 +33,7 @@ use crate::{
     support::{Ledger, decide, entry, send, stores},
 };
 
-/// What a model was asked: the instructions, and the messages in words.
+/// The requests to a model: the instructions, and the messages as text.
 type Seen = Arc<Mutex<Vec<(String, Vec<String>)>>>;
 
 enum Reply {
@@ -43,7 +43,7 @@ enum Reply {
     Panic,
 }
 
-/// A model that writes down what it is asked.
+/// A model that records its requests.
 #[derive(Clone)]
 struct Witness {
     seen: Seen,
@@ -127,7 +127,7 @@ async fn compressions(store: &Arc<dyn Store>) -> usize {
 }
 
 /// Spec G5, M4: a summary is an answer of its model, also of a scripted one; history has every message; a new process
-/// goes on from the summary.
+/// continues from the summary.
 #[tokio::test]
 async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
     for (name, store, _dir) in stores() {
@@ -167,8 +167,8 @@ async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
     }
 }
 
-/// Spec G5: the summary is asked for with the cut part alone, without tools, in the session's language; then the agent's
-/// own call reads it in the place of all that.
+/// Spec G5: the request for the summary has the cut part alone, without tools, in the session's language; then the
+/// agent's own call reads the summary in place of that part.
 #[tokio::test]
 async fn g5_what_is_cut_is_summarised_and_what_is_kept_is_read_as_it_is() {
     for (name, store, _dir) in stores() {
@@ -188,13 +188,13 @@ async fn g5_what_is_cut_is_summarised_and_what_is_kept_is_read_as_it_is() {
         assert_eq!(seen[2].1, [format!("u <user>\n{first}\n</user>\n<assistant>\nWell.\n</assistant>\n")], "{name}");
         assert_eq!(seen[3].0, "Be kind.", "{name}");
         assert_eq!(seen[3].1, [&noted("They greeted."), "u two", "a", "u three"], "{name}");
-        // Spec S22: what it took is in the session's usage.
+        // Spec S22: its tokens are in the session's usage.
         let state = runtime.state(&Principal::trusted(), "s").await.expect("state");
         assert_eq!(state.usage.output_tokens, 12, "{name}");
     }
 }
 
-/// Spec G5: a summary that cannot be had, or is of no use, never fails the turn: the oldest turns are dropped.
+/// Spec G5: a missing or unusable summary never fails the turn: the oldest turns are dropped.
 #[tokio::test]
 async fn g5_without_a_summary_the_oldest_turns_are_dropped_and_the_turn_goes_on() {
     let replies: [fn(usize) -> Reply; 5] = [
@@ -213,7 +213,7 @@ async fn g5_without_a_summary_the_oldest_turns_are_dropped_and_the_turn_goes_on(
         let outcome = send(&runtime, "s", "two").await.expect("two");
         assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "Well."), "{i}");
         assert_eq!(witness.last(), ["u two"], "{i}");
-        // Only what may pass is tried again.
+        // Only transient errors are retried.
         assert_eq!(summariser.seen().len(), if i == 1 { 4 } else { 1 }, "{i}");
         let state = RunState::save(&*store, "s").await.expect("saved");
         let answers = state.state().answers.of("small");
@@ -222,7 +222,7 @@ async fn g5_without_a_summary_the_oldest_turns_are_dropped_and_the_turn_goes_on(
     }
 }
 
-/// Spec G5, S23: a failure that passes is tried again.
+/// Spec G5, S23: a transient failure is retried.
 #[tokio::test]
 async fn g5_a_summary_is_tried_again_as_any_model_call() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -256,7 +256,7 @@ async fn g5_trimming_asks_no_model() {
     }
 }
 
-/// Spec G5, R4: a crash in the middle of it loses nothing; it is begun again.
+/// Spec G5, R4: a crash in the middle of it loses nothing; it starts over.
 #[tokio::test]
 async fn g5_a_crash_in_the_middle_repeats_it() {
     for (name, store, _dir) in stores() {
@@ -284,7 +284,7 @@ async fn g5_a_crash_in_the_middle_repeats_it() {
     }
 }
 
-/// Spec G5, W1, W9: a cancel ends the turn in the middle of it, and what was queued meanwhile has its turn.
+/// Spec G5, W1, W9: a cancel ends the turn in the middle of it, and messages queued meanwhile get their turn.
 #[tokio::test]
 async fn g5_a_cancel_in_the_middle_ends_the_turn_and_a_queued_message_is_kept() {
     for (name, store, _dir) in stores() {
@@ -309,7 +309,7 @@ async fn g5_a_cancel_in_the_middle_ends_the_turn_and_a_queued_message_is_kept() 
     }
 }
 
-/// Spec G5: what waits for a person is never compressed; the next call after the decision is.
+/// Spec G5: a turn with a pending request is never compressed; the next model call after the decision compresses.
 #[tokio::test]
 async fn g5_what_waits_is_never_compressed() {
     for (name, store, _dir) in stores() {
@@ -340,8 +340,8 @@ async fn g5_what_waits_is_never_compressed() {
     }
 }
 
-/// Spec G5, S17: a compressed session is carried elsewhere and goes on there; one whose compression was tampered with,
-/// so that it would part a call from its result, is refused.
+/// Spec G5, S17: a compressed session can be saved, restored elsewhere and resumed; one whose compression was tampered
+/// with, so that it would separate a call from its result, is refused.
 #[tokio::test]
 async fn g5_a_compressed_session_is_saved_loaded_and_checked() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -371,7 +371,7 @@ async fn g5_a_compressed_session_is_saved_loaded_and_checked() {
     }
 }
 
-/// Spec G5, M: the requests that a provider gets of it, exactly.
+/// Spec G5, M: the exact requests that a provider gets.
 #[tokio::test]
 async fn g5_a_provider_gets_the_summary_as_a_user_message() {
     let answer = deltas(&[r#"{"role":"assistant","content":"Fine."}"#]) + &end("stop");

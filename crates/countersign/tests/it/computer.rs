@@ -1,5 +1,4 @@
-//! Spec S14: a computer that is used by its screen. Over the whole runtime, with a computer that writes down what is
-//! done to it.
+//! Spec S14: a computer that is used by its screen. Over the whole runtime, with a computer that records its actions.
 
 use std::{
     sync::{Arc, Mutex},
@@ -23,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ledger, Stored, decide, entry, results, send};
 
-/// What was done, in words.
+/// The actions, as text.
 type Done = Arc<Mutex<Vec<String>>>;
 
 struct Paper {
@@ -144,9 +143,9 @@ async fn s14_the_older_single_action_is_taken_and_what_is_neither_is_not() {
         (json!({ "action": { "type": "click", "x": 3, "y": 4 } }), vec!["click 3 4 Left", "screenshot"]),
         (json!({}), vec![]),
         (json!({ "action": { "type": "click", "x": 3, "y": 4 }, "actions": [{ "type": "screenshot" }] }), vec![]),
-        // Nothing is done of a batch of which a part cannot be.
+        // A batch with an invalid action is not run at all.
         (json!({ "actions": [{ "type": "click", "x": 3, "y": 4 }, { "type": "click", "x": 100, "y": 4 }] }), vec![]),
-        // What comes after an action that fails is not done.
+        // Actions after a failed one are not run.
         (
             json!({ "actions": [{ "type": "type", "text": "broken" }, { "type": "click", "x": 3, "y": 4 }] }),
             vec!["type broken"],
@@ -219,7 +218,7 @@ async fn m144_a_rejected_batch_does_nothing_and_the_model_is_told() {
     assert_eq!(results(&world, "s1").await, [(false, "not that window".to_owned())]);
 }
 
-/// A session that was saved under one name of the tool goes on under the other, in both directions.
+/// A session that was saved under one name of the tool continues under the other, in both directions.
 #[tokio::test]
 async fn m145_a_saved_batch_is_found_under_both_names_of_the_tool() {
     type Make = fn(Arc<dyn Computer>) -> ToolEntry;

@@ -35,7 +35,8 @@ addEventListener('scroll', () => fetch('/said?scrolled'), { once: true });
 document.getElementById('field').addEventListener('keydown', e => { if (e.key === 'Enter') fetch('/said?enter'); });
 </script>"#;
 
-/// A page of another host, in it and next to it, and whom it talks to without any name: `peer` over UDP, `relay` over TCP.
+/// Requests to another host, from the page and from a frame, and to addresses without a name: `peer` over UDP, `relay`
+/// over TCP.
 fn reaching_out(address: SocketAddr, peer: SocketAddr, relay: SocketAddr) -> String {
     format!(
         r#"<!doctype html><body><script>
@@ -69,7 +70,7 @@ async fn page() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
 }
 
 async fn serve(page: String, listener: tokio::net::TcpListener) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
-    let (said, hears) = mpsc::unbounded_channel();
+    let (said, requests) = mpsc::unbounded_channel();
     let said = move |RawQuery(query): RawQuery| {
         let said = said.clone();
         async move {
@@ -84,7 +85,7 @@ async fn serve(page: String, listener: tokio::net::TcpListener) -> (SocketAddr, 
         .route("/redirect", get(redirect));
     let address = listener.local_addr().expect("address");
     tokio::spawn(async move { axum::serve(listener, app).await.expect("serve") });
-    (address, hears)
+    (address, requests)
 }
 
 fn chromium() -> Chromium {
@@ -97,7 +98,7 @@ async fn browser(address: SocketAddr) -> ChromiumComputer {
     chromium().start_page(format!("http://{address}/")).start().await.expect("a browser")
 }
 
-async fn hears(said: &mut mpsc::UnboundedReceiver<String>) -> String {
+async fn next_request(said: &mut mpsc::UnboundedReceiver<String>) -> String {
     tokio::time::timeout(Duration::from_secs(60), said.recv()).await.expect("in time").expect("said")
 }
 
@@ -119,28 +120,28 @@ async fn s14_a_chromium_types_clicks_scrolls_and_is_seen() {
     computer.click(field, Button::Left).await.expect("click");
     computer.type_text("héllo").await.expect("type");
     computer.click(say, Button::Left).await.expect("click");
-    assert_eq!(hears(&mut said).await, "h%C3%A9llo");
+    assert_eq!(next_request(&mut said).await, "h%C3%A9llo");
     let after = computer.screenshot(1 << 20).await.expect("picture");
     assert_ne!(before.png, after.png);
 
-    // Everything is chosen and written over.
+    // The whole text is selected and overwritten.
     computer.double_click(field).await.expect("double click");
     computer.keypress(&["CTRL".to_owned(), "A".to_owned()]).await.expect("keys");
     computer.type_text("two\n").await.expect("type");
-    assert_eq!(hears(&mut said).await, "enter");
+    assert_eq!(next_request(&mut said).await, "enter");
     computer.click(say, Button::Left).await.expect("click");
-    assert_eq!(hears(&mut said).await, "two");
+    assert_eq!(next_request(&mut said).await, "two");
     computer.keypress(&["NOSUCH".to_owned()]).await.expect_err("no key");
 
-    // A dialog stops nothing.
+    // A dialog does not block.
     computer.click(alert, Button::Left).await.expect("click");
     computer.screenshot(1 << 20).await.expect("picture");
-    assert_eq!(hears(&mut said).await, "after");
+    assert_eq!(next_request(&mut said).await, "after");
 
     computer.move_to(Point { x: 300, y: 300 }).await.expect("move");
     computer.drag(&[Point { x: 300, y: 300 }, Point { x: 310, y: 320 }]).await.expect("drag");
     computer.scroll(Point { x: 300, y: 300 }, 0, 200).await.expect("scroll");
-    assert_eq!(hears(&mut said).await, "scrolled");
+    assert_eq!(next_request(&mut said).await, "scrolled");
 
     // A picture that has too many bytes is drawn smaller.
     let whole = computer.screenshot(1 << 20).await.expect("picture").png.len();
@@ -169,7 +170,7 @@ async fn s14_an_agent_uses_a_chromium_once_a_person_has_approved() {
     assert!(said.try_recv().is_err());
     let outcome = decide(&world, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
     assert_eq!(outcome.status, Status::Completed);
-    assert_eq!(hears(&mut said).await, "agent");
+    assert_eq!(next_request(&mut said).await, "agent");
     let (success, picture) = results(&world, "s1").await.remove(0);
     let picture = picture.strip_prefix("data:image/png;base64,").expect("a picture");
     assert!(success);
@@ -194,12 +195,12 @@ async fn s14_a_browser_reaches_the_hosts_it_was_given_and_no_others() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let (address, mut said) = serve(html, listener).await;
     let port = address.port();
-    // The same machine has two names here, of which the browser may use one.
+    // The same machine has two names here, of which one is allowed.
     let begin = format!("http://localhost:{port}/");
     let only = Hosts::new(["localhost"]).expect("hosts");
     let computer = chromium().start_page(&begin).hosts(only.clone()).start().await.expect("a browser");
     for told in ["fetch-refused", "redirect-refused", "image-refused", "socket-refused", "gathered"] {
-        assert_eq!(hears(&mut said).await, told);
+        assert_eq!(next_request(&mut said).await, told);
     }
     let error = computer.go_to(&format!("http://{address}/")).await.expect_err("another host").message;
     assert!(error.contains("ERR_NAME_NOT_RESOLVED"), "{error}");
@@ -207,13 +208,13 @@ async fn s14_a_browser_reaches_the_hosts_it_was_given_and_no_others() {
     assert_eq!(peer.try_recv(&mut [0; 100]).expect_err("nothing").kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(relay.accept().expect_err("nobody").kind(), std::io::ErrorKind::WouldBlock);
 
-    // Without hosts the same page reaches all of that.
+    // Without `hosts` the same page reaches all of them.
     let computer = chromium().start_page(&begin).start().await.expect("a browser");
     for told in ["fetch-reached", "redirect-reached"] {
-        assert_eq!(hears(&mut said).await, told);
+        assert_eq!(next_request(&mut said).await, told);
     }
     for told in ["fetched", "redirected", "image", "socket"] {
-        assert_eq!(hears(&mut elsewhere).await, told);
+        assert_eq!(next_request(&mut elsewhere).await, told);
     }
     tokio::time::timeout(Duration::from_secs(60), peer.recv(&mut [0; 100])).await.expect("in time").expect("asked");
     let relay = tokio::net::TcpListener::from_std(relay).expect("relay");
@@ -235,7 +236,7 @@ async fn s14_a_start_page_that_may_not_be_reached_is_told_with_the_hosts_that_ma
     assert!(error.starts_with(&begin) && error.ends_with(reaches), "{error}");
 }
 
-/// Else any program of this machine could tell it what to do (spec X).
+/// Otherwise any program on this machine could control it (spec X).
 #[tokio::test]
 async fn s14_no_port_leads_into_a_browser() {
     let (address, _said) = page().await;

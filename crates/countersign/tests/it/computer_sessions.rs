@@ -1,4 +1,4 @@
-//! Spec S14: what a person has approved is done on the page, and in the browser, that the person was shown. With a real
+//! Spec S14: approved actions run on the page, and in the browser, that the person was shown. With a real
 //! headless Chromium, as in `computer_chromium`.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -22,7 +22,7 @@ const PAGE: &str =
     r#"<!doctype html><body style="margin:0;height:400px" onclick="fetch('/said?' + location.pathname)">"#;
 
 async fn site() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
-    let (said, hears) = mpsc::unbounded_channel();
+    let (said, requests) = mpsc::unbounded_channel();
     let said = move |RawQuery(query): RawQuery| {
         let said = said.clone();
         async move {
@@ -37,14 +37,14 @@ async fn site() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let address = listener.local_addr().expect("address");
     tokio::spawn(async move { axum::serve(listener, app).await.expect("serve") });
-    (address, hears)
+    (address, requests)
 }
 
 fn click() -> Value {
     json!({ "tool_calls": [{ "name": "computer", "args": { "action": { "type": "click", "x": 50, "y": 50 } } }] })
 }
 
-/// A runtime over the store, with browsers of its own: what a restart makes.
+/// A runtime over the store with new browsers, as after a restart.
 fn started(store: &Arc<dyn Store>, start_page: &str, turns: &[Value]) -> Stored {
     let program = std::env::var_os("CHROMIUM").expect("CHROMIUM must name a Chromium; `cargo xtask test` sets it");
     let chromium = Chromium::new(program).screen(640, 480).without_sandbox().start_page(start_page);
@@ -58,7 +58,7 @@ fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// What a person is shown of what waits.
+/// What a person is shown of the pending request.
 fn shown(outcome: &Outcome) -> String {
     assert_eq!(outcome.status, Status::AwaitingInput);
     outcome.interruptions[0].actions()[0].preview.clone().expect("preview").text
@@ -69,7 +69,7 @@ fn edited() -> Decision {
     Decision::edit(COMPUTER, Args::parse(&args).expect("args"))
 }
 
-async fn hears(said: &mut mpsc::UnboundedReceiver<String>) -> String {
+async fn next_request(said: &mut mpsc::UnboundedReceiver<String>) -> String {
     tokio::time::timeout(Duration::from_secs(60), said.recv()).await.expect("in time").expect("said")
 }
 
@@ -82,9 +82,9 @@ async fn s14_what_is_approved_or_changed_is_not_done_in_another_browser_than_was
         let before = started(&store, &page, &turns);
         let outcome = send(&before, "s", "go").await.expect("run");
         assert!(shown(&outcome).starts_with(&format!("On {page}, in a browser that is started for it\n1. click")));
-        // The same browser: what a person changes is done.
+        // The same browser: the edited action runs.
         let outcome = decide(&before, &outcome.pending[0], vec![edited()]).await.expect("decide");
-        assert_eq!(hears(&mut said).await, "/");
+        assert_eq!(next_request(&mut said).await, "/");
         assert!(shown(&outcome).starts_with(&format!("On {page}\n1. click")), "{}", shown(&outcome));
         before.runtime.shutdown(Duration::ZERO).await;
         let after = started(&store, &page, &turns);
@@ -103,7 +103,7 @@ async fn s14_what_is_approved_or_changed_is_not_done_in_another_browser_than_was
 async fn s14_a_start_page_that_leads_elsewhere_is_looked_at_before_anything_is_done() {
     let (address, mut said) = site().await;
     let (store, turns) = (store(), [click(), click(), json!({ "text": "done" })]);
-    // It is compared as a browser writes it.
+    // It is compared in the browser's spelling.
     let runtime = started(&store, &format!("HTTP://{address}/a/../elsewhere"), &turns);
     let outcome = send(&runtime, "s", "go").await.expect("run");
     assert!(shown(&outcome).starts_with(&format!("On http://{address}/elsewhere, in a browser")));
@@ -113,7 +113,7 @@ async fn s14_a_start_page_that_leads_elsewhere_is_looked_at_before_anything_is_d
     assert!(shown(&outcome).starts_with(&format!("On http://{address}/\n1. click")), "{}", shown(&outcome));
     assert!(said.try_recv().is_err(), "nothing was clicked");
     decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
-    assert_eq!(hears(&mut said).await, "/");
+    assert_eq!(next_request(&mut said).await, "/");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn s14_a_session_never_gets_the_browser_of_a_deleted_one_with_its_id() {
     let runtime = started(&store, &format!("http://{address}/"), &turns);
     let outcome = send(&runtime, "s", "go").await.expect("run");
     decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
-    assert_eq!(hears(&mut said).await, "/");
+    assert_eq!(next_request(&mut said).await, "/");
     runtime.delete_session(&Principal::trusted(), "s").await.expect("deleted");
     assert_eq!(send(&runtime, "s", "go").await.expect_err("its id is gone too").code, Code::SessionDeleted);
     let outcome = send(&runtime, "t", "go").await.expect("run");

@@ -1,5 +1,5 @@
-//! Random conversations: whatever happens, everybody who follows has the same in the end, and the history says
-//! the same again (spec W2, R7, H).
+//! Random conversations: whatever happens, all followers have the same in the end, and the history too (spec W2, R7,
+//! H).
 
 use std::sync::Arc;
 
@@ -44,11 +44,11 @@ enum Op {
     Abandon(u8, u8),
     Join(u8),
     Leave(u8),
-    /// A reader forgets all and begins anew.
+    /// A reader drops everything and subscribes again.
     Anew(u8),
     Read(u8, u8),
     Crash(u8, u8),
-    /// A crash, and deadlines that come while nobody runs.
+    /// A crash, and deadlines that pass while no process runs.
     Expire,
     Check,
 }
@@ -75,7 +75,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..50)
 }
 
-/// What the core asks of tools when a deadline comes while no runtime is there.
+/// The tools as core sees them, when a deadline passes while no runtime is there.
 struct Tools;
 
 impl Catalog for Tools {
@@ -102,7 +102,7 @@ struct World {
     store: Arc<dyn Store>,
     model: Arc<Paced>,
     readers: [Reader; READERS],
-    /// The process: dropping the executor ends every task where it stands.
+    /// The process: dropping the executor ends every task where it is.
     process: Option<(tokio::runtime::Runtime, Runtime)>,
     slow: bool,
 }
@@ -124,7 +124,7 @@ impl World {
         World { store, model, readers: Default::default(), process, slow }
     }
 
-    /// Runs something in the process, with the people at hand.
+    /// Runs something in the process.
     fn within<T>(&mut self, run: impl AsyncFnOnce(&Runtime, &Paced, &mut [Reader; READERS], bool) -> T) -> T {
         let (executor, runtime) = self.process.as_ref().expect("a process");
         executor.block_on(run(runtime, &self.model, &mut self.readers, self.slow))
@@ -138,7 +138,7 @@ impl World {
                 model.hold();
             }),
             Op::Message(on_pending) => self.within(async |runtime, model, readers, _| {
-                // Whoever sends the first message has seen everything.
+                // The sender of the first message has seen everything.
                 let first = runtime.state(&me(), SESSION).await.is_err();
                 let message = NewMessage { on_pending, ..NewMessage::text(SESSION, "hello") };
                 if let Ok(stored) = runtime.message(&me(), message, first).await {
@@ -176,7 +176,7 @@ impl World {
                     }
                 };
                 tokio::select! { biased; () = gone => {}, () = request => {} }
-                // What was stored goes on with the next request, once the store has caught up.
+                // The stored session continues with the next request, once the store has caught up.
                 let nudge = || NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text(SESSION, "and?") };
                 while let Err(refused) = runtime.message(&me(), nudge(), false).await {
                     if refused.code.name() != "store_unavailable" {
@@ -214,7 +214,7 @@ impl World {
         self.process = Some(process(&self.store, &self.model));
         let store = self.store.clone();
         self.within(async |runtime, model, _, _| {
-            // What was on its way to the disk is there now.
+            // Earlier writes are on the disk now.
             store.check().await.expect("check");
             if expire {
                 time_out(&store).await;
@@ -224,13 +224,13 @@ impl World {
         });
     }
 
-    /// Everybody who is there has seen the same, and so has the history.
+    /// All followers have seen the same as the history.
     fn check(&mut self) {
         self.within(async |runtime, _, readers, slow| {
             let mut fresh = Reader::default();
             join(runtime, &mut fresh).await;
             read(runtime, &mut fresh, usize::MAX, slow).await;
-            // Whoever begins to look has what is shown put on record: that an attempt before it was replaced, too.
+            // A new follower makes the runtime record what it shows, including that an earlier attempt was replaced.
             let Ok(history) = runtime.whole_history(&me(), SESSION).await else { return };
             let history: Vec<Value> = history.iter().map(json).collect();
             assert_eq!(Value::from(fresh.client.history()), Value::from(history), "the history");
@@ -253,7 +253,7 @@ impl World {
                     break;
                 }
                 if state.session.held.is_some() {
-                    // It was being worked on each time that the process ended, so it goes on only when somebody says so.
+                    // It was running each time that the process ended, so it is held until somebody continues it.
                     let on_pending = Some(OnPending::Queue);
                     let go_on = NewMessage { on_pending, ..NewMessage::text(SESSION, "go on") };
                     runtime.message(&me(), go_on, false).await.expect("queued");
@@ -307,7 +307,7 @@ async fn pages(runtime: &Runtime, direction: Direction, limit: usize) -> Vec<Val
     }
 }
 
-/// Whoever reads the end first, and then what came before it, has read the same.
+/// A client that reads the end first, and then the earlier events, has the same.
 async fn from_the_end(runtime: &Runtime, least: u32, slow: bool, history: &[Value]) {
     let mut before = None;
     loop {
@@ -396,11 +396,11 @@ async fn decide(runtime: &Runtime, which: u8, how: u8) {
     if how > 200 {
         decision.user_edit_content = Some("careful".to_owned());
     }
-    // What is refused changes nothing.
+    // A refusal changes nothing.
     let _ = runtime.decide(&me(), decision, false).await;
 }
 
-/// The deadline of all that waits comes: recorded as another process would, whose clock is far ahead.
+/// Records the time-out of everything pending, as another process would whose clock is far ahead.
 pub async fn time_out(store: &Arc<dyn Store>) {
     let Some(head) = store.head(SESSION).await.expect("head") else { return };
     let mut state = head.snapshot.unwrap_or_else(|| Session::new(SESSION.into()));
@@ -425,7 +425,7 @@ pub async fn time_out(store: &Arc<dyn Store>) {
     }
 }
 
-/// So many, unless `PROPTEST_CASES` says otherwise.
+/// The number of cases, unless `PROPTEST_CASES` says otherwise.
 fn cases(cases: u32) -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),

@@ -1,4 +1,4 @@
-//! What a crash leaves: calls with an unknown outcome, turns to go on with, acknowledged inputs.
+//! What a crash leaves: calls with an unknown outcome, turns to resume, acknowledged inputs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::support::{Ledger, Recorder, entry, send, stores};
 const SCRIPT: &str =
     r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"{{ last_tool_result }}"}]}"#;
 
-/// Takes effect and then never comes back, as if the process died right after the effect.
+/// Takes effect and then never returns, as if the process died right after the effect.
 struct Hangs(Ledger);
 
 impl Tool for Hangs {

@@ -1,4 +1,4 @@
-//! Answers that are not whole: what the stream, the history and the library say of them, and what follows (spec W2, S23).
+//! Truncated answers: what the stream, the history and the library say of them, and what follows (spec W2, S23).
 
 use std::sync::{
     Arc, Mutex,
@@ -75,7 +75,7 @@ async fn w2_an_answer_that_is_not_whole_does_not_look_finished() {
         let history = runtime.whole_history(&Principal::trusted(), "s").await.expect("history");
         let last = serde_json::to_value(history.last()).expect("json");
         assert_eq!(last["content"][0], json!({"type": "text", "text": "As far as", "stop_reason": name}));
-        // The next turn is none of it.
+        // The next turn is not affected.
         let next = send(&runtime, "s", "go on").await.expect("outcome");
         assert_eq!((next.stop_reason, &*next.text), (Some(StopReason::EndTurn), "Whole."));
         let result = run(&agent(&script, &Ledger::default()), "go").await.expect("result");
@@ -135,7 +135,7 @@ async fn m3_a_call_that_was_cut_never_reaches_a_person_or_a_tool() {
             assert!(ledger.lock().expect("ledger").is_empty());
         }
     }
-    // Calls that were whole by then are calls like any other.
+    // Calls that were complete by then are ordinary calls.
     let calls = json!([{"name": "trade", "args": {"n": 1}}, {"name": "trade", "args": "{\"n\": 2"}]);
     let script = json!({"turns": [{"tool_calls": calls, "stop_reason": "max_tokens"}]});
     let outcome = send(&one(&script, &Ledger::default()), "s", "go").await.expect("outcome");
@@ -143,7 +143,7 @@ async fn m3_a_call_that_was_cut_never_reaches_a_person_or_a_tool() {
     assert_eq!(outcome.interruptions[0].actions().len(), 1);
 }
 
-/// Gives these parts of one answer, one for each call, and keeps what it was asked.
+/// Gives these parts of one answer, one for each call, and records its requests.
 #[derive(Default)]
 struct Piecemeal {
     parts: Vec<(&'static str, Option<Cut>)>,
@@ -187,14 +187,14 @@ async fn s23_a_model_may_go_on_where_its_answer_was_cut() {
     assert_eq!((&*outcome.text, outcome.stop_reason), ("One, two, three.", Some(StopReason::EndTurn)));
     let state = runtime.state(&Principal::trusted(), "s").await.expect("state");
     assert_eq!((state.usage.input_tokens, state.usage.output_tokens, state.turn_calls), (30, 3, 3));
-    // It is one text of one answer, for whoever looks and for the model later.
+    // It is one text of one answer, for followers and for the model later.
     let texts: Vec<Value> =
         events(&runtime).await.into_iter().filter(|event| event["content_block"]["type"] == "text").collect();
     assert_eq!(texts.len(), 2, "the user's and the answer's: {texts:?}");
     let answers = store.read("s", 0, 100).await.expect("entries");
     let answers: Vec<_> = records(&answers).filter(|record| matches!(record, Record::ModelResponded(_))).collect();
     assert_eq!(answers.len(), 1);
-    // What it was asked: the conversation, then its own beginning, then to go on.
+    // Its requests: the conversation, then its own beginning, then the request to continue.
     let asked = asked.lock().expect("asked");
     let [Message::User(go), Message::Assistant(so_far), Message::User(on)] = &asked[2][..] else {
         panic!("{:?}", asked[2])
@@ -213,7 +213,7 @@ async fn s23_going_on_has_its_bounds() {
     let (agent, _) = piecemeal(&[("x", more)]);
     let result = run(&agent.max_turns(3), "go").await.expect("result");
     assert_eq!((&*result.final_output, result.cut, result.model_calls), ("xxx", more, 3), "within the turn's calls");
-    // A refusal is not to be argued with.
+    // A refusal is not continued.
     let (agent, asked) = piecemeal(&[("I won't", Some(Cut::Refusal))]);
     assert_eq!(run(&agent, "go").await.expect("result").cut, Some(Cut::Refusal));
     assert_eq!(asked.lock().expect("asked").len(), 1);

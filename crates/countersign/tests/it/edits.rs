@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::support::{Ledger, entry, send};
 
-/// Takes a while, and counts how many of it do so at the same time. It never ends for the number 0.
+/// Takes a while, and counts how many run at the same time. It never ends for the number 0.
 #[derive(Default)]
 struct Slow {
     now: AtomicUsize,
@@ -89,7 +89,7 @@ async fn r9_a_preview_that_nobody_waits_for_any_more_holds_nobody_up() {
     preview(&runtime, &by, 1).await.expect("a turn");
 }
 
-/// Writes down the arguments that it previews.
+/// Records the arguments that it previews.
 #[derive(Default)]
 struct Asked(Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! A store that fails when a test says so, and knows how much was read from it at once.
+//! A store that fails on demand, and counts how much is read from it at once.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,36 +33,36 @@ pub(crate) struct Failing {
     /// The bytes of the largest page of entries that was read, and of all of them.
     pub(crate) largest: AtomicUsize,
     pub(crate) read: AtomicUsize,
-    /// Whether it keeps and finds no waypoints, as one that has lost them.
+    /// Whether it keeps and finds no waypoints, as if they were lost.
     pub(crate) forgets: AtomicBool,
     /// Lookups of waypoints that are still to fail, and whether keeping one never ends.
     pub(crate) waypoints: AtomicU32,
     pub(crate) hangs: AtomicBool,
     /// Pages of entries that are still to fail.
     pub(crate) pages: AtomicU32,
-    /// Whether pages of entries have nothing in them.
+    /// Whether pages of entries are empty.
     pub(crate) gap: AtomicBool,
     /// Sessions whose ids begin so cannot be read, nor deleted.
     pub(crate) broken: Mutex<Option<&'static str>>,
     /// The last position of each session: as it is written, and as it would be after a power cut.
     written: Mutex<HashMap<Arc<str>, u64>>,
     on_disk: Mutex<HashMap<Arc<str>, u64>>,
-    /// How often somebody has waited for the disk.
+    /// How often a caller has waited for the disk.
     pub(crate) syncs: AtomicU32,
-    /// Whether the first answer to each append is lost: every second one is stored all the same. And what was so.
+    /// Whether the first answer to each append is lost: every second one is stored all the same. And the lost ones.
     pub(crate) loses_answers: AtomicBool,
     lost: Mutex<HashSet<(Arc<str>, u64)>>,
-    /// How many appends fail after each answer that is lost. Then only answers to outcomes are lost: of an input its sender would
-    /// have to look, and of an effect that began a person would be asked.
+    /// How many appends fail after each answer that is lost. Then only answers to outcomes are lost: the sender of an
+    /// input would have to look it up, and a person would be asked about an effect that began.
     pub(crate) away: AtomicU32,
-    /// What it says of other nodes in place of the store within, and what is told of each append.
+    /// The nodes that it reports in place of the inner store's, and the callback of each append.
     nodes: Option<Arc<dyn Nodes>>,
     stored: Option<Stored>,
-    /// What happens before an append with such a record reaches the store, once.
+    /// What happens once, before an append with such a record reaches the store.
     meanwhile: Mutex<Option<Meanwhile>>,
 }
 
-/// What a connection that ended has not carried.
+/// What a broken connection has not transmitted.
 #[derive(PartialEq, Eq)]
 enum Lost {
     Request,
@@ -71,7 +71,7 @@ enum Lost {
 
 type Meanwhile = (fn(&Record) -> bool, BoxFuture<'static, ()>);
 
-/// Is told the entries of each append.
+/// Gets the entries of each append.
 type Stored = Box<dyn Fn(&[Arc<Entry>]) + Send + Sync>;
 
 impl Failing {
@@ -79,7 +79,7 @@ impl Failing {
         Failing::among(inner, None, None)
     }
 
-    /// One of several nodes, as `nodes` has them.
+    /// One of several nodes, whose others are in `nodes`.
     pub(crate) fn among(inner: Arc<dyn Store>, nodes: Option<Arc<dyn Nodes>>, stored: Option<Stored>) -> Arc<Failing> {
         let (appends, heads, firsts, failed) = Default::default();
         let (largest, read, forgets, waypoints, hangs, pages, gap, broken) = Default::default();
@@ -110,7 +110,7 @@ impl Failing {
         })
     }
 
-    /// Something happens once between the judgement of the next such record and its append, as if the process was paused.
+    /// Does something once between the judgement of the next such record and its append, as if the process was paused.
     pub(crate) fn meanwhile(&self, before: fn(&Record) -> bool, happens: impl Future<Output = ()> + Send + 'static) {
         *self.meanwhile.lock().expect("meanwhile") = Some((before, happens.boxed()));
     }
@@ -148,7 +148,7 @@ impl Failing {
         self.on_disk.lock().expect("disk").get(session_id).copied().unwrap_or_default()
     }
 
-    /// The disk has all that is written.
+    /// The disk has everything that was written.
     fn reaches_the_disk(&self) {
         let written = self.written.lock().expect("written").clone();
         let mut on_disk = self.on_disk.lock().expect("disk");
@@ -239,7 +239,7 @@ impl Store for Failing {
         if self.forgets.load(Ordering::SeqCst) {
             return async { Ok(None) }.boxed();
         }
-        // Not at once, as from a disk: others come in meanwhile.
+        // Not at once, as from a disk: other requests come meanwhile.
         let found = self.inner.waypoint(session_id, until, version);
         tokio::task::yield_now().then(|()| found).boxed()
     }

@@ -1,4 +1,4 @@
-//! The built-in tools on a folder, and what a reviewer is shown of what they would do. Over the whole runtime.
+//! The built-in tools on a folder, and the previews that a reviewer is shown. Over the whole runtime.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -32,7 +32,7 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// What is shown of the first action that waits: the kind of its preview, and its text.
+/// What is shown of the first pending action: the kind of its preview, and its text.
 fn shown(outcome: &Outcome) -> (PreviewKind, String) {
     let preview = outcome.interruptions[0].actions()[0].preview.as_ref().expect("a preview");
     (preview.kind, preview.text.clone())
@@ -107,7 +107,7 @@ async fn s12_a_call_that_waits_or_is_rejected_has_no_effect() {
         names == ["a"]
     };
     assert!(only_a());
-    // Nor after a restart: what waits, waits.
+    // Nor after a restart: what is pending stays pending.
     first.shutdown(std::time::Duration::from_secs(5)).await;
     drop(first);
     let second = runtime(store, folder.path(), &calls);
@@ -204,7 +204,7 @@ async fn s12_edits_that_are_not_exact_are_refused() {
     assert_eq!(fs::read_to_string(folder.path().join("a")).expect("a"), "x = 1\nx = 1\n");
 }
 
-/// Two people: the second sees what the first has written, not what the model has.
+/// Two people: the second sees the first one's edit, not the model's arguments.
 #[tokio::test]
 async fn s12_who_is_asked_after_an_edit_is_shown_what_the_edited_call_would_do() {
     use countersign::tool::Approval;
@@ -246,13 +246,13 @@ async fn s12_calls_of_one_answer_about_the_same_file_all_count() {
     let after = fs::read_to_string(folder.path().join("a")).expect("a");
     let told = results(&runtime, "s1").await;
     for (i, (success, why)) in told.iter().enumerate() {
-        // Each is there, or the model was told that it is not.
+        // Each was changed, or the model was told that it was not.
         assert_eq!(*success, after.contains(&format!("new {i};\n")), "{i}: {why}");
     }
     assert!(told.iter().all(|(success, _)| *success), "{told:?}");
 }
 
-/// What is approved is a change of the file that was shown, not of whatever is there later.
+/// An approval is for a change of the file that was shown, not of a later version.
 #[tokio::test]
 async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
     for (before, meanwhile, written) in [
@@ -272,7 +272,7 @@ async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
         }
         let first = runtime(store.clone(), folder.path(), &calls);
         let outcome = send(&first, "s1", "go").await.expect("run");
-        // What was shown is in the journal: a restart forgets none of it.
+        // What was shown is in the journal: a restart loses none of it.
         first.shutdown(std::time::Duration::from_secs(5)).await;
         match meanwhile {
             Some(text) => fs::write(&file, text).expect("meanwhile"),
@@ -293,7 +293,7 @@ async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
     }
 }
 
-/// What one call would do, or why that is not known; the call itself, approved, says the same.
+/// The preview of one call, or why there is none; the approved call says the same.
 async fn refused(folder: &Path, tool: &str, args: Value) -> String {
     let runtime = runtime(memory(), folder, &[(tool, args)]);
     let outcome = send(&runtime, "s1", "go").await.expect("run");

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::support::{Ledger, decide, entry, runtime, send, stores};
 
-/// The first call runs by itself, the second waits; then a word; then it waits once more.
+/// The first call runs by itself, the second needs approval; then a text; then another call that needs approval.
 const SCRIPT: &str = r#"{"turns":[
     {"delay_ms":20,"text":"Let me look.","tool_calls":[{"name":"look","args":{"n":1}},{"name":"trade","args":{"n":2}}]},
     {"text":"Done: {{ last_tool_result }}"},
@@ -40,7 +40,7 @@ async fn checkpoints(runtime: &Runtime, session: &str) -> Vec<CheckpointView> {
     rows
 }
 
-/// The first checkpoint that something brought about.
+/// The first checkpoint with this cause.
 async fn after(runtime: &Runtime, session: &str, what: &str) -> CheckpointView {
     let all = checkpoints(runtime, session).await;
     all.iter().find(|one| one.after == what).cloned().unwrap_or_else(|| panic!("no {what} in {all:?}"))
@@ -63,7 +63,7 @@ async fn text(store: &Arc<dyn Store>, session: &str) -> String {
     RunState::save(&**store, session).await.expect("saved").to_json()
 }
 
-/// Approved once, done.
+/// Approves once, and completes.
 async fn done(runtime: &Runtime) {
     send(runtime, "s", "buy").await.expect("paused");
     assert_eq!(decide(runtime, "s_1", vec![Decision::approve()]).await.expect("done").status, Status::Completed);
@@ -113,7 +113,7 @@ async fn g6_checkpoints_say_where_a_session_stood_in_pages_newest_first() {
             assert_eq!((&then["node"], &then["updated_at"]), (&one.node.clone().into(), &one.at.clone().into()));
             assert_eq!(then["interruptions"].as_array().expect("list").len(), one.pending.len());
         }
-        // Its first block was shown before the rest of it was there.
+        // Its first block was shown before the rest existed.
         let refused = runtime.state_at(&me(), "s", all[2].checkpoint - 1).await.expect_err("in the middle");
         assert_eq!(refused.code, Code::InvalidMessage);
         assert!(refused.message.contains("in the middle of an answer"), "{refused}");
@@ -135,13 +135,13 @@ async fn g6_a_fork_asks_again_under_its_own_keys_and_the_original_stays_as_it_is
         assert_eq!(made["pending"], serde_json::json!(["f_2"]));
         assert_eq!(made["forked_from"]["session_id"], "s");
         assert_eq!(made["forked_from"]["checkpoint"], waited.checkpoint);
-        // The fork is told, and what it asks; nothing of the past again.
+        // The log has the fork and its requests, and nothing of the past again.
         let log = store.audit(told as u64, 100).await.expect("audit");
         let events: Vec<Value> = log.iter().map(|r| serde_json::from_str(r.body.get()).expect("JSON")).collect();
         let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().expect("event")).collect();
         assert_eq!(names, ["forked", "requested"], "{name}");
         assert_eq!((&events[0]["forked_from"], &events[1]["request"]), (&"s".into(), &2.into()));
-        // Nothing of the past waits, or is known by a key of the fork.
+        // Nothing of the past is pending, or has a key of the fork.
         let query = ApprovalQuery { session_id: Some("f".to_owned()), limit: 10, ..ApprovalQuery::default() };
         let inbox = runtime.approvals(&me(), query).await.expect("inbox").rows;
         assert_eq!(inbox.len(), 1, "{name}");
@@ -192,14 +192,14 @@ async fn g6_what_was_approved_before_a_fork_does_not_run_after_it() {
         assert_eq!((&made["status"], &made["pending"][0]), (&"awaiting_input".into(), &"f_2".into()), "{name}");
         runtime.wait(&me(), "f").await.expect("wait");
         assert_eq!(ran(&ledger).await.len(), 2, "{name}: nothing ran");
-        // What had begun by then, only the original knows.
+        // Only the original knows the outcome of calls that had begun by then.
         let starts = checkpoints(&runtime, "s").await;
         let begun = starts.iter().filter(|one| one.after == "start").nth(1).expect("the trade begins");
         fork(&runtime, "s", NewFork { run: true, ..at(begun.checkpoint, "g") }).await.expect("fork");
         let state = serde_json::to_value(runtime.state(&me(), "g").await.expect("state")).expect("JSON");
         assert_eq!(state["interruptions"][0]["kind"], "in_doubt", "{name}");
         assert_eq!(ran(&ledger).await.len(), 2);
-        // Nobody has to allow `look`: it runs again, if it is let.
+        // `look` needs no approval: it runs again, with `run`.
         let answered = after(&runtime, "s", "answer").await;
         fork(&runtime, "s", at(answered.checkpoint, "h")).await.expect("fork");
         runtime.wait(&me(), "h").await.expect("wait");
@@ -228,7 +228,7 @@ async fn g6_permissions_given_before_a_fork_are_the_originals() {
         let rules = runtime.rules(&me(), RuleQuery { limit: 10, ..RuleQuery::default() }).await.expect("rules").rows;
         let of: Vec<&str> = rules.iter().map(|rule| &*rule.session_id).collect();
         assert_eq!(of, ["s"], "{name}");
-        // Where the rule had let the call through, and it had not begun, a person is asked.
+        // Where the rule had approved the call, and it had not begun, a person is asked.
         let answers = checkpoints(&runtime, "s").await;
         let ruled = answers.iter().filter(|one| one.after == "answer").nth(1).expect("the second answer");
         fork(&runtime, "s", NewFork { run: true, ..at(ruled.checkpoint, "g") }).await.expect("fork");
@@ -249,7 +249,7 @@ async fn g6_replay_runs_what_comes_after_and_nothing_of_what_came_before() {
         assert_eq!(made["status"], "completed", "{name}");
         runtime.wait(&me(), "end").await.expect("wait");
         assert_eq!(ran(&ledger).await.len(), 2, "{name}: a finished session has nothing to run");
-        // After the trade's result only the model is asked.
+        // After the trade's result only the model is called.
         let result = all.iter().filter(|one| one.after == "result").nth(1).expect("the trade's result").checkpoint;
         fork(&runtime, "s", NewFork { run: true, ..at(result, "tail") }).await.expect("fork");
         let outcome = runtime.wait(&me(), "tail").await.expect("wait");
@@ -314,7 +314,7 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
         let refused = fork(&runtime, "s", new).await.expect_err("begun");
         assert!(refused.message.contains("has begun"), "{refused}");
 
-        // Nothing is asked for less: the trade asks, and so does what `look` makes of it.
+        // No edit needs less: the trade needs approval, and so does a `look` edited into it.
         for (tool, id_of) in [(None, "trade"), (Some("look"), "look")] {
             let new = NewFork { edit: call(&id, tool, r#"{"n":9}"#), ..at(waited, id_of) };
             let made = fork(&runtime, "s", new).await.expect("fork");
@@ -322,7 +322,7 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
             let outcome = decide(&runtime, &format!("{id_of}_2"), vec![Decision::approve()]).await.expect("done");
             assert_eq!(outcome.status, Status::Completed);
             assert_eq!(ran(&ledger).await.last().expect("ran"), &format!(r#"{} {{"n":9}}"#, tool.unwrap_or("trade")));
-            // The model's own call stays in the history, and it is told what ran instead.
+            // The model's own call stays in the history, and the result says what ran instead.
             let history = runtime.whole_history(&me(), id_of).await.expect("history");
             assert!(serde_json::to_string(&history).expect("JSON").contains(r#""n":2"#), "{name}");
         }
@@ -392,7 +392,7 @@ async fn g6_one_request_makes_one_fork_and_requests_of_the_past_are_new_in_it() 
         // The same id as before the fork is another message.
         let outcome = runtime.run(&me(), message("f")).await.expect("paused");
         assert_eq!(outcome.pending, ["f_2"], "{name}");
-        // The same request with `run` lets what was left standing go on.
+        // The same request with `run` continues the held session.
         let said = after(&runtime, "s", "message").await.checkpoint;
         let standing = |run| NewFork { run, request_id: Some("fork-3".into()), ..at(said, "g") };
         fork(&runtime, "s", standing(false)).await.expect("fork");
@@ -405,7 +405,7 @@ async fn g6_one_request_makes_one_fork_and_requests_of_the_past_are_new_in_it() 
     }
 }
 
-/// A runtime in which the policy says this of every call, or nothing.
+/// A runtime in which the policy has this verdict on every call, or none.
 fn today(store: &Arc<dyn Store>, ledger: &Ledger, then: Option<Then>) -> Runtime {
     let model = Scripted::from_json(SCRIPT).expect("script");
     let agent = Agent::new("trader", ("demo", Arc::new(model)))
@@ -440,10 +440,10 @@ async fn p4_what_nobody_was_asked_about_is_judged_anew_in_a_fork_and_the_stricte
             runtime.fork(&ann(), "s", new).await.expect("fork");
             runtime.wait(&ann(), id).await.expect("wait")
         };
-        // Nobody is asked today either.
+        // No approval is needed today either.
         fork(&then, answered, "free").await;
         assert_eq!(ran(&ledger).await.len(), 4, "{name}");
-        // Today an admin is.
+        // Today an admin's is.
         let admin = today(&store, &ledger, Some(Then::Ask(Ask { levels: vec!["admin".into()], ..Ask::default() })));
         for id in ["a", "b"] {
             let waits = fork(&admin, answered, id).await;
@@ -451,7 +451,7 @@ async fn p4_what_nobody_was_asked_about_is_judged_anew_in_a_fork_and_the_stricte
             let refused = yes(&admin, &ann(), &waits.pending[0]).await.expect_err("not hers");
             assert_eq!(refused.code, Code::Forbidden, "{name}");
         }
-        // What had begun is the admin's to explain, though nobody was asked about it then.
+        // The outcome of the call that had begun is the admin's to say, though it needed no approval then.
         let waits = fork(&admin, begun, "c").await;
         assert_eq!(waits.status, Status::AwaitingInput, "{name}");
         for key in &waits.pending {

@@ -1,4 +1,4 @@
-//! Graphs where it is easy to go wrong: what is begun twice, what is passed by, what panics (spec G1, G2, G3, G6).
+//! Edge cases of graphs: nodes begun twice, nodes bypassed, panics (spec G1, G2, G3, G6).
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ enum More {
     Enough,
 }
 
-/// After a change of the state, and states on record, another process begins each node once.
+/// After an edit of the state, and with recorded states, another process begins each node once.
 async fn g6_an_edit_and_a_long_run_begin_nothing_twice(store: Arc<dyn Store>) {
     let (grown, ended) = (Count::default(), Count::default());
     let graph = || {
@@ -86,7 +86,7 @@ async fn g6_an_edit_and_a_long_run_begin_nothing_twice(store: Arc<dyn Store>) {
     assert_eq!((grown.get(), ended.get()), (8, 2), "the last node is begun once in each process");
 }
 
-/// What is read of the past is the past, also while the run is in memory as it is now.
+/// A read at a checkpoint gives the past state, also while the current run is in memory.
 async fn g6_the_state_at_a_checkpoint_is_what_it_was_then(store: Arc<dyn Store>) {
     let graph = in_line("count", |graph| {
         let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
@@ -120,8 +120,8 @@ async fn g6_the_state_at_a_checkpoint_is_what_it_was_then(store: Arc<dyn Store>)
     assert_eq!(seen, [0, 1, 11, 12, 22, 23]);
 }
 
-/// A branch that fails by the graph's rules leaves a branch at work alone: it is not begun a second time, and nobody is
-/// asked about its step.
+/// A branch that fails by the graph's rules leaves a running branch alone: that is not begun a second time, and nobody
+/// is asked about its step.
 async fn g1_a_branch_that_fails_leaves_what_runs_alone(store: Arc<dyn Store>) {
     let (begun, paid) = (Count::default(), Count::default());
     let inner = in_line("inner", |graph| {
@@ -156,7 +156,7 @@ async fn g1_a_branch_that_fails_leaves_what_runs_alone(store: Arc<dyn Store>) {
     assert_eq!((begun.get(), paid.get()), (1, 1));
 }
 
-/// Code of the user's that panics outside of a node's future fails the run by name; it can be taken up again.
+/// Code of the user's that panics outside of a node's future fails the run by name; it can be retried.
 async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
     for what in ["route", "items", "node", "enter", "leave"] {
         let fixed = Count::default();
@@ -219,7 +219,7 @@ async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
     }
 }
 
-/// Two branches wait; one cannot go on for a while. When the run is taken up again, both do.
+/// Two branches are pending; one cannot continue for a while. When the run is retried, both continue.
 async fn g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole(store: Arc<dyn Store>) {
     let graph = |node: &'static str| {
         in_line("two", |graph| {
@@ -293,7 +293,7 @@ async fn say(runtime: &Runtime, key: &str, yes: bool) -> countersign::run::Outco
     runtime.decide_and_run(&me(), new).await.expect("decided")
 }
 
-/// What is approved while the loop stands at a node of the user's, or runs what came before, goes by that node too.
+/// A call that is approved while the loop is at the user's own node, or runs earlier calls, passes that node too.
 async fn g2_no_approved_call_passes_by_a_node_of_the_users(store: Arc<dyn Store>) {
     let ledger = Ledger::default();
     let runtime = agent(&store, &ledger);
@@ -314,7 +314,8 @@ async fn g2_no_approved_call_passes_by_a_node_of_the_users(store: Arc<dyn Store>
     assert_eq!((done.status, ran(&ledger)), (Status::Completed, vec!["trade".to_owned()]));
 }
 
-/// When the gate refuses all it was asked about and others still wait, the model is not asked before they are decided.
+/// When the gate refuses all of its calls and others are still pending, the model is not called before they are
+/// decided.
 async fn g2_the_model_is_not_asked_while_calls_are_open(store: Arc<dyn Store>) {
     let ledger = Ledger::default();
     let runtime = agent(&store, &ledger);
@@ -326,7 +327,7 @@ async fn g2_the_model_is_not_asked_while_calls_are_open(store: Arc<dyn Store>) {
     assert_eq!((done.status, done.text.as_str(), ran(&ledger)), (Status::Completed, "done", Vec::new()));
 }
 
-/// A fork behind a gate stands before it again: the gate's yes was for the original.
+/// A fork behind a gate is before it again: the gate's approval was for the original.
 async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>) {
     let ledger = Ledger::default();
     let runtime = agent(&store, &ledger);
@@ -350,8 +351,8 @@ async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>
     }
 }
 
-/// What an admin was asked about the state as it was, nobody takes from them but an admin; and who may change it at all can
-/// be said.
+/// An edit of the state may withdraw an admin's request only if an admin makes it; and who may edit at all is
+/// configurable.
 async fn p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws(store: Arc<dyn Store>) {
     let graph = in_line("guarded", |graph| {
         let ask = graph.node("ask", |ctx: Context<Work>| async move {
@@ -396,8 +397,8 @@ async fn p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraw
     assert_eq!(runs.state(&ann, "s").await.expect("state").sum, 2);
 }
 
-/// An admin said that it may happen, so an admin says what became of it; if a clerk was asked as well, neither lets it be done
-/// again without the other.
+/// An admin approved the step, so an admin reports its outcome; if a clerk approved it as well, another attempt needs
+/// both.
 async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: Arc<dyn Store>) {
     for (session, clerks) in [("one", false), ("both", true)] {
         let begun = Count::default();
@@ -429,7 +430,7 @@ async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: A
     }
 }
 
-/// Asks an admin, then a clerk or the session's own user, and does a step that never comes to an end.
+/// Asks an admin, then a clerk or the session's own user, and does a step that never ends.
 fn deletes(name: &str, clerks: bool, begun: &Count) -> Graph<Work> {
     let begun = begun.clone();
     in_line(name, |graph| {
@@ -479,7 +480,7 @@ async fn g1_an_edit_goes_to_sessions_of_its_graph_only(store: Arc<dyn Store>) {
     assert!(one.edit(&me(), "s", &WorkUpdate::new().sum(1)).await.is_ok());
 }
 
-/// Where there are graphs alone, nobody can send a message, and no session is made of it.
+/// Without agents, a message is refused, and makes no session.
 async fn g1_a_program_without_agents_takes_no_messages(store: Arc<dyn Store>) {
     let graph = in_line("alone", |graph| {
         let one = graph.node("one", |_| async { Ok(said("one")) });

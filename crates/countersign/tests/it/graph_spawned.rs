@@ -1,4 +1,5 @@
-//! Nodes at work side by side: questions and steps in tasks that a node spawns, and questions of several nodes at once (spec G3).
+//! Nodes running side by side: questions and steps in tasks that a node spawns, and questions of several nodes at once
+//! (spec G3).
 
 use std::{future::IntoFuture as _, sync::Arc, time::Duration};
 
@@ -77,6 +78,6 @@ async fn g3_nodes_that_ask_at_once_share_the_limit() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (_, runs) = process(&store, &graph);
     let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    // The third one fails; the others wait as they are.
+    // The third one fails; the others stay pending.
     assert_eq!(outcome.waiting().len(), 2 * EACH);
 }

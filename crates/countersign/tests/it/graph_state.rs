@@ -1,4 +1,4 @@
-//! States of graphs: what each reducer does, how updates are written, and what is wrong with them.
+//! States of graphs: what each reducer does, how updates are written, and the errors of updates.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -67,7 +67,7 @@ fn merged<S: GraphState>(mut state: S, updates: impl IntoIterator<Item = S::Upda
     state.merge(updates.into_iter().collect()).map(|()| state)
 }
 
-/// What is wrong with these updates, and where.
+/// The error of these updates, with its place.
 fn problem(updates: impl IntoIterator<Item = EssayUpdate>) -> (&'static str, String) {
     let error = after(updates).expect_err("an error");
     (error.field, error.problem)
@@ -132,7 +132,7 @@ fn g1_two_tasks_that_set_one_field_are_an_error_that_names_it() {
     assert_eq!(problem(updates), ("topic", expected.to_owned()));
     let error = after([update().editor(None), update().editor(None)]).expect_err("an error");
     assert_eq!(error.to_string(), format!("the field \"editor\" of the state: {expected}"));
-    // Within one update the last word counts.
+    // Within one update the last value counts.
     assert_eq!(after([update().topic("a").topic("b")]).expect("merged").topic, "b");
 }
 
@@ -346,7 +346,7 @@ fn g1_ways_have_labels() {
     assert_eq!(Verdict::ALL.iter().map(|way| way.label()).collect::<Vec<_>>(), ["good enough", "needs review"]);
 }
 
-/// One thing that is said in an update.
+/// One operation of an update.
 #[derive(Clone, Debug)]
 enum Say {
     Topic(String),

@@ -65,11 +65,11 @@ impl Count {
     }
 }
 
-/// Nodes run in order, in parallel, join, and go round; what they change is merged in the order of the tasks.
+/// Nodes run in order, in parallel, join, and loop; their updates are merged in the order of the tasks.
 async fn g1_rounds_branches_joins_and_cycles(store: Arc<dyn Store>) {
     let mut graph = StateGraph::<Work>::new("work");
     let plan = graph.node("plan", |_| async { Ok(said("plan")) });
-    // The slower one is first: what follows does not depend on who is faster.
+    // The slower one is first: the outcome does not depend on which is faster.
     let slow = graph.node("slow", |_| async {
         tokio::time::sleep(Duration::from_millis(30)).await;
         Ok(said("slow"))
@@ -97,7 +97,7 @@ async fn g1_rounds_branches_joins_and_cycles(store: Arc<dyn Store>) {
     assert_eq!(work.log, [round, round].concat());
 }
 
-/// One node asks, the run pauses as a value, and goes on in another process with the answer.
+/// One node asks, the run pauses as a value, and resumes in another process with the answer.
 async fn g3_an_interrupt_pauses_and_goes_on_in_another_process(store: Arc<dyn Store>) {
     let (before, after) = (Count::default(), Count::default());
     let graph = || {
@@ -197,7 +197,7 @@ async fn g3_answers_go_to_their_questions_in_any_order(store: Arc<dyn Store>) {
     }
 }
 
-/// Nothing is stored of an answer that does not fit; several answers at once count all or not at all.
+/// An invalid answer stores nothing; several answers at once count all or not at all.
 async fn g3_an_answer_that_does_not_fit_changes_nothing(store: Arc<dyn Store>) {
     let mut graph = StateGraph::<Work>::new("work");
     let ask = |name: &'static str| {
@@ -227,7 +227,7 @@ async fn g3_an_answer_that_does_not_fit_changes_nothing(store: Arc<dyn Store>) {
     assert_eq!(done.done().expect("done").log, ["a1", "b2"]);
 }
 
-/// A graph in a graph: its questions are asked outside, and answering one begins nothing again but its node.
+/// A graph in a graph: its questions are pending outside, and an answer starts only its own node again.
 async fn g1_a_graph_in_a_graph_has_its_own_state(store: Arc<dyn Store>) {
     let starts = Arc::new(Mutex::new(Vec::new()));
     let note = |name: &'static str| {
@@ -297,7 +297,7 @@ async fn g1_a_graph_in_a_graph_has_its_own_state(store: Arc<dyn Store>) {
     }
 }
 
-/// A node is tried again, and its answers and steps stay; what fails for good is named, and can be taken up again.
+/// A node is retried, and its answers and steps stay; a permanent failure is named, and can be retried by a person.
 async fn g1_failures_are_retried_named_and_taken_up_again(store: Arc<dyn Store>) {
     let (tries, steps, fine) = (Count::default(), Count::default(), Count::default());
     let mut graph = StateGraph::<Work>::new("work");
@@ -335,7 +335,8 @@ async fn g1_failures_are_retried_named_and_taken_up_again(store: Arc<dyn Store>)
     assert_eq!(runs.retry(&me(), "s").await.expect_err("nothing").code.name(), "nothing_to_retry");
 }
 
-/// A step limit, a time limit and a panic end a run with their names; a time limit does not count the time of a person.
+/// A step limit, a time limit and a panic end a run with their names; a time limit excludes the time that a person
+/// takes.
 async fn g1_limits_and_panics_fail_by_name(store: Arc<dyn Store>) {
     let mut graph = StateGraph::<Work>::new("round");
     let round = graph.node("round", |_| async { Ok(WorkUpdate::new().sum(1)) });

@@ -1,5 +1,5 @@
-//! Groups while they are written: what a crash or a broken stream takes back is never more than the start of
-//! one block, whatever the model says next (spec W2, R7, Q5).
+//! Groups while they are written: a crash or a broken stream never retracts more than the start of one block, whatever
+//! the model says next (spec W2, R7, Q5).
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ fn me() -> Principal {
     Principal::trusted()
 }
 
-/// One process after the other over the same store. Dropping the executor ends every task where it stands.
+/// One process after the other over the same store. Dropping the executor ends every task where it is.
 struct Life {
     executor: tokio::runtime::Runtime,
     runtime: Runtime,
@@ -49,7 +49,7 @@ impl Life {
         self.executor.block_on(run)
     }
 
-    /// Takes the first message; with a client, that follows it.
+    /// Takes the first message; with a client that follows, if asked.
     fn message(&self, follow: bool) -> Option<Subscription> {
         let stored = self.run(self.runtime.message(&me(), NewMessage::text("s", "go"), follow));
         stored.expect("stored").follow
@@ -61,7 +61,7 @@ impl Life {
         self.model.hold();
     }
 
-    /// Dies, and another takes its place.
+    /// Dies, and another process takes its place.
     fn crash(self) -> Life {
         let Life { executor, runtime, model, store, quick } = self;
         drop((executor, runtime));
@@ -79,7 +79,7 @@ impl Life {
         self.run(self.runtime.subscribe(&me(), "s", Some(after))).expect("follow")
     }
 
-    /// Takes all that is there.
+    /// Takes all frames that are there.
     fn read(&self, following: &mut Subscription, client: &mut Client) {
         self.run(async {
             let last = self.runtime.state(&me(), "s").await.expect("state").seq;
@@ -102,8 +102,7 @@ impl Life {
         });
     }
 
-    /// Goes on to the end; then a client that was there, one that begins anew, and the history are the same.
-    /// Gives what was shown.
+    /// Runs to the end; then a client that was there, a new one, and the history are the same. Returns what was shown.
     fn agrees(&self, client: &mut Client, following: Option<Subscription>) -> Vec<String> {
         self.model.release(1000);
         self.run(self.model.settle(&self.runtime, "s"));
@@ -157,7 +156,7 @@ fn r7_whatever_the_model_says_after_a_crash_a_client_that_saw_a_block_begin_ends
                 life.read(&mut following, &mut client);
                 drop(following);
                 let life = life.crash();
-                // Back at once, or only when all is over.
+                // Back at once, or only after the end.
                 let following = followed.then(|| life.follow(client.seq));
                 let shape = life.agrees(&mut client, following);
                 assert!(shape.len() < 12, "{said}, then {says}: {shape:?}");
@@ -181,7 +180,7 @@ fn r7_two_crashes_in_a_row_take_back_no_more_than_one() {
                     life.read(&mut following, &mut client);
                     drop(following);
                     let life = life.crash();
-                    // In the second life somebody may be there or not.
+                    // In the second process somebody may follow or not.
                     let mut following = seen.then(|| life.follow(client.seq));
                     life.step(2);
                     if let Some(following) = &mut following {
@@ -224,13 +223,13 @@ fn s23_a_broken_stream_may_be_followed_by_any_first_block() {
 
 #[test]
 fn s23_what_a_broken_attempt_has_shown_is_marked_as_replaced_once_the_model_says_something_else() {
-    // What the attempt that breaks off shows, what the next one says, and what of the former is replaced.
+    // What the broken attempt shows, what the next one says, and which blocks of the former are replaced.
     let hm = || thinking("Hm");
     let cases: Vec<(Vec<Part>, Vec<Part>, &[&str])> = vec![
         (vec![hm(), text("Wo")], vec![thinking("Well"), text("Words")], &["Hm", "Wo"]),
         // It says the same: nothing is replaced.
         (vec![hm(), text("Wo")], vec![hm(), text("Words")], &[]),
-        // What is open begins over in its place.
+        // The open block starts over in its place.
         (vec![text("Wo")], vec![text("Other words")], &[]),
         (vec![text("Wo")], vec![hm(), text("Words")], &["Wo"]),
         (vec![hm(), call("x", "look"), input("{}"), text("Wo")], vec![text("Words")], &["Hm", "{}", "Wo"]),
@@ -315,8 +314,8 @@ fn q5_an_answer_of_hidden_calls_alone_shows_nothing_of_itself() {
     }
 }
 
-/// A caller who is gone when the store has stored what it asked for: followers must hear of it all the same,
-/// also where the state was stored with it.
+/// A caller that is gone when its request is stored: followers must see it all the same, also where the state was
+/// stored with it.
 #[test]
 fn r7_followers_miss_nothing_of_a_request_whose_caller_is_gone() {
     for yields in 0..8 {
@@ -348,13 +347,13 @@ fn r7_followers_miss_nothing_of_a_request_whose_caller_is_gone() {
             });
             life.read(&mut following, &mut client);
             life.agrees(&mut client, Some(following));
-            // Another's request is no reason to ask the model again.
+            // Another's request is no reason to call the model again.
             assert!(cancels || client.said().contains(&"more"), "{client:?}");
         }
     }
 }
 
-/// As above, by whoever runs the turn itself and gives up in the middle, while nobody follows.
+/// The same for the caller that runs the turn itself and is dropped in the middle, while nobody follows.
 #[test]
 fn r7_who_joins_after_a_run_was_given_up_sees_nothing_twice() {
     for yields in 0..60 {
@@ -370,7 +369,7 @@ fn r7_who_joins_after_a_run_was_given_up_sees_nothing_twice() {
                 }
             };
             let run = life.runtime.run(&me, NewMessage::text("s", "go"));
-            // Somebody has the session in hand all the while.
+            // Somebody holds the session all the while.
             let waits = life.runtime.wait(&me, "s");
             tokio::select! { biased; () = gone => {}, _ = run => {}, _ = waits.then(|_| std::future::pending::<()>()) => {} }
         });
@@ -387,7 +386,7 @@ fn r7_who_joins_after_a_run_was_given_up_sees_nothing_twice() {
     }
 }
 
-/// A reader who falls behind in the middle of a block is brought up to date.
+/// A slow reader that falls behind in the middle of a block catches up.
 #[test]
 fn r7_a_reader_who_falls_behind_within_a_group_misses_nothing() {
     for (name, store, _dir) in stores() {

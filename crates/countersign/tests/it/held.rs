@@ -12,7 +12,7 @@ use countersign_core::journal::{
     restart::Restarted,
 };
 
-/// A process: what it does ends with it.
+/// A process: its tasks end with it.
 fn process<T>(store: &Arc<MemoryStore>, what: impl AsyncFnOnce(&Runtime) -> T) -> T {
     let executor =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("tokio");
@@ -22,13 +22,13 @@ fn process<T>(store: &Arc<MemoryStore>, what: impl AsyncFnOnce(&Runtime) -> T) -
         let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
         runtime.start().await.expect("start");
         let result = what(&runtime).await;
-        // It dies: nothing is ended in order.
+        // It dies, without an orderly shutdown.
         std::mem::forget(runtime);
         result
     })
 }
 
-/// How often each was taken up, and whether it is held, as the journal says last.
+/// How often each was resumed, and whether it is held, by the end of the journal.
 async fn taken_up(store: &MemoryStore, sessions: &[&str]) -> Vec<(u32, bool)> {
     let mut said = Vec::new();
     for session in sessions {
@@ -51,10 +51,10 @@ fn r9_a_turn_that_only_takes_long_is_not_blamed_for_the_end_of_the_process() {
             runtime.message(&Principal::trusted(), NewMessage::text(session, "go"), false).await.expect("message");
         }
     });
-    // Each is taken up once, all side by side.
+    // Each is resumed once, all concurrently.
     let said = process(&store, async |_| taken_up(&store, &sessions).await);
     assert_eq!(said, [(1, false); 3]);
-    // Then one by one: of those that lasted while they were alone none is blamed, only the one that is alone now.
+    // Then one by one: those that survived alone are not blamed, only the one that is running alone now.
     let said = process(&store, async |_| {
         tokio::time::sleep(Duration::from_secs(25)).await;
         taken_up(&store, &sessions).await

@@ -20,7 +20,7 @@ use crate::support::{decide, send};
 
 type Seen = Arc<Mutex<Vec<(String, HeaderMap, String)>>>;
 
-/// A broker that keeps what it is sent, and answers with its address.
+/// A broker that records its requests, and answers with its address.
 async fn broker() -> (String, Seen) {
     let seen = Seen::default();
     let take = |State(seen): State<Seen>, uri: axum::http::Uri, headers: HeaderMap, body: Bytes| async move {

@@ -1,4 +1,4 @@
-//! Spec R11: what names one thing names it for ever: ids of sessions, idempotency keys, standing rules.
+//! Spec R11: a name is permanent: ids of sessions, idempotency keys, standing rules.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -60,7 +60,7 @@ async fn r11_a_deleted_sessions_id_is_never_used_again() {
             assert_eq!((refusal.code, refusal.code.http_status()), (Code::SessionDeleted, 410), "{name}, {i}");
             assert!(refusal.message.contains("\"s\""), "{}", refusal.message);
         }
-        // A saved state of it does not bring it back either, but goes on elsewhere.
+        // A saved state of it does not restore it here either, but can be resumed elsewhere.
         let restored = saved.restore(&*store).await;
         assert!(matches!(restored, Err(RunStateError::Store(StoreError::Deleted(id))) if *id == *"s"), "{name}");
         saved.restore(&MemoryStore::new()).await.expect("another store has had no such session");
@@ -78,7 +78,7 @@ async fn r11_idempotency_keys_are_unique_over_sessions_stores_and_forks() {
         approved(&runtime, "t").await;
         sessions += 2;
     }
-    // The same name in a store that was made anew, at once.
+    // The same name in a new store, at the same time.
     for _ in 0..2 {
         let store = Arc::new(MemoryStore::new());
         let runtime = runtime(store, SCRIPT, &ledger);

@@ -1,4 +1,4 @@
-//! Images in what people say: what each provider is sent, who is asked at all, and what goes with a saved run.
+//! Images in messages: what each provider is sent, which models are called at all, and what a saved run contains.
 
 use std::sync::{Arc, Mutex};
 
@@ -143,10 +143,10 @@ fn script_without() -> Scripted {
         .with_images(TakesImages::None)
 }
 
-/// What models were asked, each time.
+/// The requests to models.
 type Heard = Arc<Mutex<Vec<Vec<Message>>>>;
 
-/// A model that writes down what it reads, and answers with this.
+/// A model that records its input, and answers with this.
 fn looks(name: &str, heard: &Heard, answer: impl Fn(&[Message]) -> Answer + Clone + Send + Sync + 'static) -> Agent {
     let heard = heard.clone();
     Agent::new(name, move |messages: Vec<Message>| {
@@ -208,7 +208,7 @@ async fn x_a_run_refuses_an_image_that_its_model_does_not_take() {
     is(&refused(Runner::default().run(&agent, state).await.map(drop)));
 }
 
-/// The next agent was not there when the image was accepted, and a provider's error would end every turn from here on.
+/// The next agent was not there when the image was accepted, and a provider's error would fail every turn from then on.
 #[tokio::test]
 async fn s25_an_agent_whose_model_takes_no_images_reads_that_there_was_one() {
     let heard = Heard::default();
@@ -222,11 +222,11 @@ async fn s25_an_agent_whose_model_takes_no_images_reads_that_there_was_one() {
     let note = "[An image was left out here]";
     let read = format!("What is this?\n\n{note}\n\nAnd this?\n\n{note}");
     assert_eq!(said(&reader_heard.lock().unwrap()[0]), [Content::from(read)]);
-    // Nothing is lost: the conversation has it still.
+    // Nothing is lost: the conversation still has it.
     assert_eq!(said(&result.history()), [both()]);
 }
 
-/// A model of a program's own that does not say that it takes images.
+/// A program's own model that does not declare that it takes images.
 struct Blind(Heard);
 
 impl Model for Blind {
@@ -241,7 +241,8 @@ impl Model for Blind {
     }
 }
 
-/// A model whose provider refuses every request with an image at one of these addresses, and which calls a tool if it is told to.
+/// A model whose provider refuses every request with an image at one of these addresses, and which calls a tool on
+/// demand.
 struct Refuses {
     addresses: &'static [&'static str],
     with: ModelError,
@@ -312,7 +313,7 @@ async fn s23_an_image_that_a_provider_refuses_ends_no_turn() {
     let whole = asked(&[EXPIRED], [expired()]).await;
     assert_eq!(whole, [vec![expired()], vec![left_out()]]);
 
-    // A later image is seen although an earlier one cannot be had any more; and a message of words alone is answered.
+    // A later image is seen although an earlier one is no longer available; and a message without images is answered.
     let seen = asked(&[EXPIRED], [expired(), here().into(), "And now?".into()]).await;
     let all = |last: Content| vec![expired(), last];
     assert_eq!(seen[2..4], [all(here().into()), vec![left_out(), here().into()]]);
@@ -333,7 +334,7 @@ async fn s23_fewer_images_are_shown_for_the_rest_of_a_turn() {
     assert_eq!(seen[1..], [vec![left_out.clone()], vec![left_out]], "the second call of the turn does not try again");
 }
 
-/// Where there is no image, and where what failed was no refusal: an outage must not seem to be an answer to what was shown.
+/// Without images, and for failures other than refusals: an outage must not look like a refusal of an image.
 #[tokio::test]
 async fn s23_an_image_is_left_out_for_a_refusal_only() {
     let broken = || ModelError::permanent("the answer cannot be read");

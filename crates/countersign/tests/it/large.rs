@@ -48,7 +48,7 @@ async fn r9_a_full_session_ends_its_turn_with_an_error_and_loses_nothing() {
         assert!((10..60).contains(&ran), "{name}: {ran} calls");
         let refused = runtime.run(&me, NewMessage::text("s", "more")).await.expect_err("full");
         assert_eq!(refused.code, Code::SessionFull, "{name}");
-        // All of it is there, and can be gone on from.
+        // All of it is there, and can be continued.
         let query = HistoryQuery { direction: Direction::Backward, cursor: None, limit: 3 };
         assert_eq!(runtime.history(&me, "s", query).await.expect("history").messages.len(), 3);
         let all = runtime.whole_history(&me, "s").await.expect("history");
@@ -65,7 +65,7 @@ async fn r9_a_full_session_ends_its_turn_with_an_error_and_loses_nothing() {
     }
 }
 
-/// Many reads of the past and forks at once: each is right, and who asks for too many is told.
+/// Many reads of the past and forks at once: each is right, and too many are refused.
 #[tokio::test]
 async fn r9_of_many_reads_of_the_past_at_once_each_is_right_and_too_many_are_refused() {
     for (name, store, _dir) in stores() {
@@ -105,8 +105,8 @@ async fn r9_of_many_reads_of_the_past_at_once_each_is_right_and_too_many_are_ref
     }
 }
 
-/// However large a session is, whoever goes through its journal has only a page of it in memory. A memory store has it there
-/// anyway, and shares it.
+/// However large a session is, a walk through its journal has only a page of it in memory. A memory store holds the
+/// entries anyway, and shares them.
 #[tokio::test]
 async fn r9_whoever_reads_the_past_of_a_large_session_reads_it_in_pages_that_are_bounded_in_bytes() {
     for (name, store, _dir) in stores().into_iter().filter(|(name, ..)| *name != "memory") {
@@ -163,7 +163,7 @@ async fn all_checkpoints(runtime: &Runtime, session: &str, limit: usize) -> Vec<
     }
 }
 
-/// What an old state costs depends on where it is, not on how long the session was before or became since.
+/// The cost of an old state depends on where it is, not on the length of the session before or after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r9_an_old_state_is_folded_from_near_it() {
     // A memory store shares its entries, so pages of it have no bytes of their own.
@@ -182,7 +182,7 @@ async fn r9_an_old_state_is_folded_from_near_it() {
         for at in [end / 10, end / 2, end - 3] {
             let near = runtime.state_at(&me, "s", at).await;
             read("a state", 3_000_000);
-            // One that is none says which are near it, and looks no farther either.
+            // A position that is no checkpoint is refused with those near it, and reads no farther either.
             let at =
                 near.map_or_else(|refused| refused.details.expect("details")["before"].as_u64().expect("one"), |_| at);
             runtime.state_at(&me, "s", at).await.expect("state");
@@ -190,7 +190,7 @@ async fn r9_an_old_state_is_folded_from_near_it() {
         }
         runtime.fork(&me, "s", NewFork { session_id: Some("f".into()), ..NewFork::default() }).await.expect("fork");
         read("a fork", 3_000_000);
-        // Nobody was on the way of the fork yet: who goes it first leaves waypoints behind.
+        // Nothing of the fork was walked yet: the first walk leaves waypoints behind.
         runtime.state_at(&me, "f", newest.rows[2].checkpoint).await.expect("state");
         read("the first state of a fork", 20_000_000);
         runtime.state_at(&me, "f", newest.rows[3].checkpoint).await.expect("state");
@@ -227,7 +227,7 @@ async fn r9_waypoints_change_nothing_of_the_past() {
     }
 }
 
-/// Waypoints that another version has written, that were changed, or that cannot be had cost a longer way at most.
+/// Waypoints of another version, altered or missing ones cost a longer walk at most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r9_x_a_waypoint_that_is_not_as_it_was_written_is_passed_by() {
     for (name, store, _dir) in stores().into_iter().filter(|(name, ..)| *name != "memory") {
@@ -254,7 +254,7 @@ async fn r9_x_a_waypoint_that_is_not_as_it_was_written_is_passed_by() {
         };
         let (wanted, read) = state(at).await;
         assert!(read < 3_000_000, "{name}: {read} bytes");
-        // One of an older version stands nearer and hides nothing.
+        // One of an older version is nearer and hides nothing.
         let stale = Waypoint { pos: at - 1, version: 0, body: kept.body.clone() };
         store.keep_waypoint("s", stale).await.expect("keep");
         let (found, read) = state(at).await;
@@ -267,14 +267,14 @@ async fn r9_x_a_waypoint_that_is_not_as_it_was_written_is_passed_by() {
         }
         store.waypoints.store(1, Ordering::SeqCst);
         assert_eq!(state(at).await.0, wanted, "{name}");
-        // Where the journal itself has a gap there is no state, whoever reads it; of a deleted session there is none either.
+        // A journal with a gap has no state, whoever reads it; nor has a deleted session.
         store.gap.store(true, Ordering::SeqCst);
         let gap = runtime.state_at(&me, "s", end).await.expect_err("a gap");
         assert_eq!((gap.code, &*gap.message), (Code::Internal, "the session's journal has a gap"), "{name}");
     }
 }
 
-/// What was stored has its effects, whatever becomes of a cache.
+/// A stored input has its effects, whatever happens to a cache.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r9_nobody_waits_until_a_waypoint_is_kept() {
     for (_, store, _dir) in stores() {
@@ -285,7 +285,7 @@ async fn r9_nobody_waits_until_a_waypoint_is_kept() {
     }
 }
 
-/// A person's reads of the past do not hold up somebody else's.
+/// One person's reads of the past do not delay another's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r9_reads_of_the_past_of_one_person_hold_up_nobody_else() {
     for (name, store, _dir) in stores() {

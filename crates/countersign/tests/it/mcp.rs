@@ -1,4 +1,5 @@
-//! MCP servers supply tools: what is asked, what runs, what the model is told (spec S13; M147 to M149 of docs/openai-agents.md).
+//! MCP servers supply tools: what needs approval, what runs, what the model gets (spec S13; M147 to M149 of
+//! docs/openai-agents.md).
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -127,7 +128,7 @@ async fn m148_names_that_the_server_does_not_have_are_told() {
     assert!(unknown[0].contains("\"raed\"") && unknown[0].contains("read, delete"), "{unknown:?}");
 }
 
-/// What a server says of its tools can be matched by rules, and makes nothing easier to run.
+/// Rules can match a server's annotations of its tools, which make nothing easier to run.
 #[tokio::test]
 async fn s13_annotations_never_make_a_call_easier_to_run() {
     let fake = McpFake::start(Era::Sessions).await;
@@ -139,7 +140,7 @@ async fn s13_annotations_never_make_a_call_easier_to_run() {
     let outcome = send(&with(&calls(&["nice"]), &[&server]), "s", "go").await.unwrap();
     assert_eq!(asked(&outcome), ["nice"], "readOnlyHint asks for nothing");
 
-    // A rule of the policy can only add to what the server's declaration asks for.
+    // A rule of the policy can only be stricter than the server's declaration.
     let free = McpServer::http("x", &*fake.url).require_approval(RequireApproval::Never).build().unwrap();
     for (idempotent, asks) in [(true, false), (false, true)] {
         let hints = HintFilter { read_only: Some(true), idempotent: Some(idempotent), ..HintFilter::default() };
@@ -304,11 +305,11 @@ async fn s13_an_answer_of_a_program_that_is_too_long_ends_its_call_and_says_why(
     let ended = tokio::time::timeout(Duration::from_secs(30), send(&runtime, "s", "go")).await.expect("at once");
     let said = ended.unwrap().text;
     assert!(said.contains("a message of more than 8 MiB") && !said.contains("seconds"), "{said}");
-    // The connection is as good as before.
+    // The connection still works.
     let said = send(&with(&calls(&["env"]), &[&server]), "s", "go").await.unwrap().text;
     assert!(said.contains("PATH"), "{said}");
 
-    // Also beside another one, which goes on.
+    // Also beside another one, which continues.
     let server = shell().build().unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let runtime = over(store.clone(), &calls(&["held", "big"]), &[&server]);
@@ -386,7 +387,7 @@ async fn s13_one_tool_of_a_server_can_have_a_name_and_an_approval_of_its_own() {
     assert_eq!(text("x")["content"][0]["text"], "x");
 }
 
-/// A server that says something else of its tool while a call of it waits: the call is asked about again.
+/// A server whose tool's description changes while a call of it is pending: the call is requested again.
 #[tokio::test]
 async fn s13_a_tool_that_changes_at_its_server_while_a_call_waits_is_asked_about_again() {
     for era in [Era::Sessions, Era::Rounds] {
@@ -434,7 +435,7 @@ async fn s13_a_tool_that_its_server_took_away_while_a_call_waits_cannot_be_appro
     assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 0));
 }
 
-/// A restart while a call waits: what the server has is known before the call goes on.
+/// A restart while a call is pending: the server's tools are known before the call continues.
 #[tokio::test]
 async fn m148_a_call_that_waits_runs_after_a_restart_in_another_runtime() {
     let fake = files(Era::Sessions).await;
@@ -453,7 +454,7 @@ async fn m148_a_call_that_waits_runs_after_a_restart_in_another_runtime() {
     assert_eq!((outcome.status, &*outcome.text, fake.calls().len()), (Status::Completed, r#"{"n":1}"#, 1));
 }
 
-/// A server that says without end that its tools have changed costs one list at a time.
+/// A server that notifies of changed tools without end costs one list at a time.
 #[tokio::test]
 async fn s13_r9_many_changes_of_a_servers_tools_are_looked_at_together() {
     let fake = files(Era::Sessions).await;
@@ -474,7 +475,7 @@ async fn s13_r9_many_changes_of_a_servers_tools_are_looked_at_together() {
     assert!(before < 100, "{before} lists for 201 changes");
 }
 
-/// What a person has allowed is not spent on a server that this process has not reached yet.
+/// An approval is not consumed by a server that this process has not reached yet.
 #[tokio::test]
 async fn s13_r1_an_approved_call_waits_for_its_server_that_was_never_reached_since_a_restart() {
     let fake = files(Era::Sessions).await;
@@ -501,7 +502,7 @@ async fn s13_r1_an_approved_call_waits_for_its_server_that_was_never_reached_sin
     assert_eq!((outcome.status, &*outcome.text, fake.calls().len()), (Status::Completed, r#"{"n":1}"#, 1));
 }
 
-/// One that never comes back costs the call, and the model is told why.
+/// A server that never recovers costs the call, and the model gets the reason.
 #[tokio::test]
 async fn s13_an_approved_call_whose_server_stays_away_says_that_it_could_not_be_reached() {
     let fake = files(Era::Sessions).await;
@@ -525,7 +526,7 @@ async fn s13_an_approved_call_whose_server_stays_away_says_that_it_could_not_be_
     );
 }
 
-/// What was shown was another server's tool of that name.
+/// The shown tool was another server's of that name.
 #[tokio::test]
 async fn s13_r1_a_call_that_would_go_to_another_server_after_a_restart_is_asked_about_again_and_says_where_it_goes() {
     let (first, second) = (files(Era::Sessions).await, files(Era::Sessions).await);

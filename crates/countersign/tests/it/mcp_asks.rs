@@ -1,4 +1,4 @@
-//! What a server asks people in the middle of a call, in both revisions of the protocol (spec S13).
+//! A server's questions to people in the middle of a call, in both revisions of the protocol (spec S13).
 
 use std::{
     sync::{
@@ -35,7 +35,7 @@ fn accept(size: u32) -> Value {
     json!({ "action": "accept", "content": { "size": size } })
 }
 
-/// `order` asks for a size, and says what it was told.
+/// `order` asks for a size, and returns the answer.
 async fn shop(era: Era) -> McpFake {
     let fake = McpFake::start(era).await;
     match era {
@@ -139,7 +139,7 @@ fn store(folder: &tempfile::TempDir) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(folder.path().join("t.db"), &SqliteOptions::default()).unwrap())
 }
 
-/// The session as another process finds it, whose call waits for an answer.
+/// The session in another process, while its call is waiting for an answer.
 async fn restarted(folder: &tempfile::TempDir, make: impl Fn() -> McpServer) -> Runtime {
     let before = over(store(folder), &calls(&["order"]), &[&make().build().unwrap()]);
     send(&before, "s", "go").await.unwrap();
@@ -160,7 +160,8 @@ async fn s13_since_2026_a_question_survives_a_restart_and_the_server_gets_its_st
     assert_eq!(fake.calls().len(), 2);
 }
 
-/// Spec R4: what was begun died with its process, so nobody knows what became of it; what was answered is not asked again.
+/// Spec R4: a call that had begun died with its process, so its outcome is unknown; an answered question is not asked
+/// again.
 #[tokio::test]
 async fn s13_r4_before_2026_a_question_survives_a_restart_and_its_call_is_in_doubt() {
     let (fake, folder) = (shop(Era::Sessions).await, tempfile::tempdir().unwrap());
@@ -229,7 +230,7 @@ async fn s13_a_turn_that_is_cancelled_ends_the_call_that_waits() {
     runtime.cancel(&me, "s", None).await.unwrap();
     assert_eq!(runtime.wait(&me, "s").await.unwrap().status, Status::Cancelled);
     assert_eq!(answer(&runtime, "s_1", &accept(1)).await.unwrap_err(), Code::ApprovalAlreadyResolved);
-    // The server hears that nobody waits.
+    // The server gets the cancellation.
     let told = |body: &Value| body["method"] == "notifications/cancelled";
     fake.until(|shared| shared.notified.lock().unwrap().iter().any(told)).await;
 }
@@ -297,7 +298,7 @@ async fn s17_s13_a_session_whose_call_asks_survives_save_and_load() {
     assert!(outcome.text.contains(r#""size":9"#), "{}", outcome.text);
 }
 
-/// What waits for the answer is the tool as it was; what a person lets run again is the one that is there now.
+/// The call that waits for the answer is of the old tool; another attempt is of the current one.
 #[tokio::test]
 async fn s13_r4_a_call_whose_tool_changes_while_it_asks_is_begun_anew_or_not_at_all() {
     let fake = shop(Era::Sessions).await;
@@ -311,7 +312,7 @@ async fn s13_r4_a_call_whose_tool_changes_while_it_asks_is_begun_anew_or_not_at_
     fake.until(|_| asks.tools_now().iter().any(|tool| tool.description == "Orders twice.")).await;
     let outcome = answer(&runtime, "s_2", &accept(4)).await.unwrap();
     assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, Kind::InDoubt));
-    // The server is told that nobody waits for the first any more.
+    // The server gets the cancellation of the first.
     fake.until(|shared| shared.notified.lock().unwrap().iter().any(|told| told["method"] == "notifications/cancelled"))
         .await;
     let outcome = decide(&runtime, "s_3", vec![Decision::approve()]).await.unwrap();
@@ -319,7 +320,7 @@ async fn s13_r4_a_call_whose_tool_changes_while_it_asks_is_begun_anew_or_not_at_
     assert!(outcome.text.contains("twice"), "{}", outcome.text);
 }
 
-/// A server that asks very much at once is not listened to without end.
+/// The questions of a server that asks very many at once are bounded.
 #[tokio::test]
 async fn s13_r9_what_a_call_asks_beyond_a_bound_at_once_is_cancelled() {
     let (fake, cancelled) = (McpFake::start(Era::Sessions).await, Arc::new(AtomicU32::new(0)));
@@ -342,7 +343,7 @@ async fn s13_r9_what_a_call_asks_beyond_a_bound_at_once_is_cancelled() {
     fake.until(|_| cancelled.load(Ordering::SeqCst) >= 20).await;
 }
 
-/// Nor is one that asks again and again.
+/// So are those of one that asks again and again.
 #[tokio::test]
 async fn s13_r9_a_call_that_asks_again_and_again_comes_to_an_end() {
     for era in [Era::Sessions, Era::Rounds] {
@@ -415,7 +416,7 @@ async fn s13_r4_an_answer_to_a_server_that_forgot_its_question_is_kept_and_a_per
     let reason = told["review_configs"][0]["reason"].as_str().unwrap_or_else(|| panic!("{told}"));
     assert!(reason.contains("no longer knows its question"), "{reason}");
     assert_eq!(fake.calls().len(), 2, "it is not begun anew by itself");
-    // Whoever lets it run again is not asked the same twice.
+    // The person who approves another attempt is not asked the same twice.
     let outcome = decide(&after, "s_2", vec![Decision::approve()]).await.unwrap();
     assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 4));
     assert!(outcome.text.contains(r#""size":4"#), "{}", outcome.text);

@@ -1,4 +1,4 @@
-//! An MCP server on a loopback port, hand-written, that does what a test says: of both revisions of the protocol.
+//! A hand-written MCP server on a loopback port, controlled by a test, for both revisions of the protocol.
 
 use std::{
     collections::HashMap,
@@ -28,7 +28,7 @@ pub enum Era {
     Rounds,
 }
 
-/// How a server says that it does not know a session any more.
+/// How a server says that it no longer knows a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
     /// The reference server, and the SDK for TypeScript: 400 with an error that names no request.
@@ -87,20 +87,20 @@ pub struct Shared {
     /// The notifications it got.
     pub notified: Mutex<Vec<Value>>,
     pub listed: AtomicU32,
-    /// How often it was asked whether it knows the newest revision.
+    /// How often it was probed for the newest revision.
     pub probed: AtomicU32,
     /// The revisions that `initialize` asked for.
     pub asked_for: Mutex<Vec<Value>>,
     broken: AtomicBool,
     session: AtomicU32,
     gone: Mutex<Gone>,
-    /// Answers of calls are cut off once they have begun to be run.
+    /// Answers of calls are cut off once the calls have begun.
     cuts: AtomicBool,
     something: Notify,
 }
 
 impl Shared {
-    /// Whether somebody listens for changes.
+    /// Whether a client listens for changes.
     pub fn is_heard(&self) -> bool {
         !self.listeners.lock().unwrap().is_empty()
     }
@@ -160,7 +160,7 @@ impl McpFake {
         self.shared.run.lock().unwrap().insert(name, Arc::new(move |call| Box::pin(run(call))));
     }
 
-    /// A tool that says what it was called with.
+    /// A tool that returns its arguments.
     pub fn echo(&self, listing: Value) {
         self.tool(listing, |call| async move { text(format!("{}", call.params["arguments"])) });
     }
@@ -184,36 +184,36 @@ impl McpFake {
         self.shared.calls.lock().unwrap().clone()
     }
 
-    /// Answers nothing but errors from now on, or does again what it should.
+    /// Answers with errors only from now on, or correctly again.
     pub fn breaks(&self, broken: bool) {
         self.shared.broken.store(broken, Ordering::SeqCst);
     }
 
-    /// Knows none of its sessions any more, as if it had been begun anew, and says so in this way.
+    /// Forgets all of its sessions, as after a restart, and reports that in this way.
     pub fn forgets_sessions(&self, gone: Gone) {
         *self.shared.gone.lock().unwrap() = gone;
         self.shared.session.fetch_add(1, Ordering::SeqCst);
         self.shared.listeners.lock().unwrap().clear();
     }
 
-    /// Cuts the connection of each call once the call has begun, or does not any more.
+    /// Cuts the connection of each call once the call has begun, or stops doing so.
     pub fn cuts_calls(&self, cuts: bool) {
         self.shared.cuts.store(cuts, Ordering::SeqCst);
     }
 
-    /// Cuts all connections; nobody listens any more.
+    /// Cuts all connections, and stops listening.
     pub async fn stop(&mut self) {
         if let Some(serving) = self.serving.take() {
             serving.abort();
             // Until then connections are accepted.
             let _ = serving.await;
-            // A call over one that is only about to end may have been made: both ends are to see that it has.
+            // A call over a connection that is about to end may have been made: both ends have to see the end first.
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         self.shared.listeners.lock().unwrap().clear();
     }
 
-    /// Listens again where it has listened.
+    /// Listens again at the same address.
     pub async fn begin_again(&mut self) {
         let address = self.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
         let listener = loop {
@@ -226,7 +226,7 @@ impl McpFake {
         self.serving = Some(tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }));
     }
 
-    /// Waits until something is so.
+    /// Waits until this holds.
     pub async fn until(&self, so: impl Fn(&Shared) -> bool) {
         tokio::time::timeout(Duration::from_secs(20), async {
             loop {
@@ -294,7 +294,7 @@ fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// Each request has a connection of its own, so that none outlives a server that stops.
+/// Each request has its own connection, so that none outlives a server that stops.
 async fn handle(state: State<Arc<Shared>>, method: Method, headers: HeaderMap, body: Bytes) -> Response {
     let mut response = answer(state, method, headers, body).await;
     response.headers_mut().insert("connection", "close".parse().unwrap());

@@ -1,5 +1,5 @@
-//! Real MCP servers from npm. They are run by `cargo xtask test`, which installs them in `tests/third-party`; without them
-//! these tests are ignored, and said so.
+//! Real MCP servers from npm. They are run by `cargo xtask test`, which installs them in `tests/third-party`; without
+//! them these tests are ignored, and reported as such.
 
 use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
@@ -118,7 +118,7 @@ async fn m148_npm_filesystem_writes_only_what_was_approved() {
     let file = root.join("note.txt");
     let server = McpServer::stdio("files", ["node", &script("server-filesystem"), root.to_str().unwrap()])
         .require_approval(RequireApproval::lists(["write_file"], ["read_text_file", "list_directory"]))
-        // They have names of built-in tools, and no list names them.
+        // They have names of built-in tools, and are in no list.
         .without(["read_file", "edit_file"])
         .build()
         .unwrap();
@@ -158,7 +158,7 @@ async fn s13_npm_what_everything_asks_is_answered_by_a_person() {
     }
 }
 
-/// The server knows its sessions in memory only, and refuses those of the process before.
+/// The server keeps its sessions in memory only, and refuses those of the process before.
 #[tokio::test]
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
 async fn s13_r4_npm_an_approved_call_runs_though_the_server_was_killed_and_begun_again() {

@@ -1,4 +1,5 @@
-//! Servers that hang, answer what cannot be read, or have tools of others' names; and addresses that hold keys (spec S13, X).
+//! Servers that hang, send unreadable answers, or have tools with the names of others; and addresses that hold keys
+//! (spec S13, X).
 
 use std::{
     fmt,
@@ -59,7 +60,7 @@ async fn s13_a_server_that_hangs_holds_up_neither_the_start_nor_those_who_do_not
     }
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 
-    // Who uses it waits for a bounded time, once.
+    // Its user waits for a bounded time, once.
     let me = Principal::trusted();
     let ask = |session: &'static str| {
         let message = NewMessage { agent: Some("bound".into()), ..NewMessage::text(session, "hello") };
@@ -136,7 +137,7 @@ async fn x_s13_an_address_is_secret_as_a_whole_in_logs_errors_and_history() {
     }
 }
 
-/// A program in the shell's language whose tools answer what cannot be read, and one that holds on until they have.
+/// A shell script whose tools send unreadable answers, and a tool that waits until they have.
 const SHELL: &str = r#"
 say() { printf '%s\n' "$1"; }
 went_on() { say '{"jsonrpc":"2.0","id":'$1',"result":{"content":[{"type":"text","text":"it went on in '$$'"}]}}'; }
@@ -233,7 +234,8 @@ async fn s13_x_no_tool_of_a_server_has_the_name_of_a_built_in_one() {
     prefixed.connect().await.unwrap();
     assert_eq!((names(&prefixed).len(), prefixed.unknown_names()), (taken.len() + 1, Vec::new()));
 
-    // What works on files may be a server's, where the operator names it; what is known by its name alone may not.
+    // A tool that works on files may be a server's, where the operator names it; one that is recognised by its name
+    // alone may not.
     let named =
         server().require_approval(RequireApproval::lists(["write_file", "write_todos"], ["pay"])).build().unwrap();
     named.connect().await.unwrap();

@@ -1,5 +1,5 @@
-//! Servers that begin anew between an approval's request and its decision: what is known not to have run is run, once, and
-//! what may have run is not (spec S13, R4).
+//! Servers that restart between an approval request and its decision: a call that certainly has not run is run, once,
+//! and one that may have run is not (spec S13, R4).
 
 use std::{
     sync::{
@@ -34,7 +34,7 @@ async fn counting() -> (McpFake, Arc<AtomicU32>) {
     (fake, ran)
 }
 
-/// A session whose call of `pay` waits to be approved.
+/// A session whose call of `pay` needs approval.
 async fn asking(server: McpServer) -> Runtime {
     let runtime = over(Arc::new(MemoryStore::new()), &calls(&["pay"]), &[&server.build().unwrap()]);
     assert_eq!(send(&runtime, "s", "go").await.unwrap().status, Status::AwaitingInput);
@@ -86,7 +86,7 @@ async fn s13_r4_a_call_that_is_cut_off_is_not_made_again_unless_it_is_idempotent
     }
 }
 
-/// One that begins anew may have other tools, which nobody has approved.
+/// A restarted server may have other tools, which nobody has approved.
 #[tokio::test]
 async fn s13_r1_a_server_that_comes_back_with_another_tool_of_the_name_does_not_run_it() {
     let (fake, ran) = counting().await;
@@ -98,7 +98,7 @@ async fn s13_r1_a_server_that_comes_back_with_another_tool_of_the_name_does_not_
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 }
 
-/// A session of a tool's own is none of the connection's.
+/// A tool's own session is no session of the connection.
 #[tokio::test]
 async fn s13_an_error_about_a_session_of_the_tools_own_is_the_calls_answer() {
     for message in ["Session not found", "Bad Request: session closed"] {

@@ -1,4 +1,5 @@
-//! Servers that do not say in which of their calls they ask: over standard input and output nothing tells (spec S13).
+//! Servers that do not say in which of their calls they ask: over standard input and output nothing identifies it (spec
+//! S13).
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::{mcp::over, support::send};
 
-/// A program in the shell's language that asks for a size in each call, and then says which order it was and what it was
-/// told. It goes on reading meanwhile, so that several calls ask at once.
+/// A shell script that asks for a size in each call, and then returns its order and the answer. It keeps reading
+/// meanwhile, so that several calls ask at once.
 const SHELL: &str = r#"
 say() { printf '%s\n' "$1"; }
 while IFS= read -r line; do
@@ -35,7 +36,7 @@ while IFS= read -r line; do
 done
 "#;
 
-/// What asks: its key, the call that it is shown with, and its message.
+/// The pending questions: key, the call that each is shown with, and message.
 fn asked(outcome: &Outcome) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let one = |(request, key): (_, &String)| {
@@ -76,7 +77,7 @@ async fn s13_calls_of_a_server_that_does_not_say_which_of_them_asks_run_one_at_a
     let server = McpServer::stdio("sh", ["sh", "-c", SHELL]).require_approval(RequireApproval::Never).build().unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let runtime = over(store.clone(), &script.to_string(), &[&server]);
-    // By its first question it is known to be one.
+    // Its first question identifies it as such a server.
     let first = send(&runtime, "s", "go").await.unwrap();
     assert_eq!(answer(&runtime, &asked(&first)[0].0, 10).await.status, Status::Completed);
 
@@ -94,8 +95,8 @@ async fn s13_calls_of_a_server_that_does_not_say_which_of_them_asks_run_one_at_a
     assert_eq!(results(&store, "s").await, expected);
 }
 
-/// Whoever asks first is asked for: with another session's question open nobody can say whose the next one is, so it is not
-/// shown to either.
+/// The first question is shown: while another session's question is open, it is unknown whose the next one is, so that
+/// is shown to neither.
 #[tokio::test]
 async fn s13_a_question_that_may_be_another_sessions_is_shown_to_nobody() {
     let call = json!({ "name": "order", "args": { "n": 1 } });

@@ -1,4 +1,4 @@
-//! The Chat Completions provider against a server that somebody else wrote: the npm package `@copilotkit/aimock`.
+//! The Chat Completions provider against a third-party server: the npm package `@copilotkit/aimock`.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 

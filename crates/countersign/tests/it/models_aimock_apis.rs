@@ -1,4 +1,4 @@
-//! The other APIs against a server that somebody else wrote: the npm package `@copilotkit/aimock`.
+//! The other APIs against a third-party server: the npm package `@copilotkit/aimock`.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ async fn m1_aimock_streams_parallel_calls_of_each_api() {
     let aimock = Aimock::start(fixtures, &[]).await;
     for (name, model) in models(&aimock) {
         let (told, _) = ask(&model, user("both")).await;
-        // Some protocols have ids of their own.
+        // Some protocols have their own ids.
         let said = |part: &String| match part.strip_prefix("call ").and_then(|call| call.split_once(' ')) {
             Some((_, call)) => call.to_owned(),
             None => part.clone(),

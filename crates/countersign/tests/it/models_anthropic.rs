@@ -1,4 +1,4 @@
-//! The Anthropic Messages API: what its streams become, and what is sent back.
+//! The Anthropic Messages API: how its streams are read, and what is sent back.
 
 use countersign::{
     Message,

@@ -1,4 +1,4 @@
-//! A fake provider on a loopback port, and what asks it.
+//! A fake provider on a loopback port, and the models that call it.
 
 use std::sync::{Arc, Mutex};
 
@@ -91,10 +91,10 @@ async fn handle(State((seen, answer)): State<(Arc<Mutex<Vec<Seen>>>, Answer)>, r
     answer()
 }
 
-/// What comes after the parts of a stream, instead of its proper end.
+/// What follows the parts of a stream, instead of its proper end.
 #[derive(Clone)]
 pub(crate) enum Then {
-    /// The connection is cut, once the test says so: what was sent before has arrived then.
+    /// The connection is cut when the test says so: earlier parts have arrived by then.
     Cut(Arc<Notify>),
     /// Nothing, for ever.
     Hang,
@@ -150,7 +150,7 @@ pub(crate) fn typed(events: &[serde_json::Value]) -> String {
     events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())).collect()
 }
 
-/// What an answer leaves to be kept, if anything.
+/// The opaque data of an answer, if any.
 pub(crate) async fn kept(model: &impl Model) -> Option<Box<serde_json::value::RawValue>> {
     events(model).await.into_iter().find_map(|event| match event {
         Ok(ModelEvent::Opaque(raw)) => Some(raw),
@@ -202,7 +202,7 @@ pub(crate) async fn events(model: &impl Model) -> Vec<Result<ModelEvent, ModelEr
     model.call(request(user("hi"), "", Vec::new())).collect().await
 }
 
-/// The events of one call in words, parts of one block joined: `text …`, `thinking …`, `call ID NAME ARGS`,
+/// The events of one call as text, parts of one block joined: `text …`, `thinking …`, `call ID NAME ARGS`,
 /// `usage IN OUT, N cached, N reasoning`, `opaque JSON`, `stop`, `transient …` or `permanent …`.
 pub(crate) async fn told(model: &impl Model) -> Vec<String> {
     tell(events(model).await)

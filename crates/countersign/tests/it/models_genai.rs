@@ -1,4 +1,4 @@
-//! Gemini and Ollama through the genai crate: what their streams become, and what is sent back.
+//! Gemini and Ollama through the genai crate: how their streams are read, and what is sent back.
 
 use std::time::Duration;
 

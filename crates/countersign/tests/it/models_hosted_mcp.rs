@@ -1,4 +1,4 @@
-//! MCP servers that the provider calls: what it asks about goes through our gate (spec S13, group M of the OpenAI
+//! MCP servers that the provider calls: its approval requests go through the gate (spec S13, group M of the OpenAI
 //! Agents SDKs).
 
 use std::sync::{Arc, Mutex};
@@ -73,7 +73,7 @@ async fn m146_the_decision_goes_back_as_an_approval_response_with_a_reason_only_
         ("The user rejected this action", true, answer(false, None)),
         ("操作已被用户取消", true, answer(false, None)),
         ("Not before Monday.", true, answer(false, Some("Not before Monday."))),
-        // Nothing but the very word of our own is a yes.
+        // Only the exact recorded answer is an approval.
         ("approved", true, answer(false, Some("approved"))),
         ("[A person supplied this]\napproved", false, answer(false, Some("[A person supplied this]\napproved"))),
     ] {
@@ -254,7 +254,7 @@ async fn s13_servers_that_nobody_declared_get_no_approval() {
     assert_eq!((responses.len(), &responses[0]["approve"]), (1, &json!(false)));
 }
 
-/// Whether the newest request says yes, or why not.
+/// Whether the newest request approves, or why not.
 fn newest(fake: &Fake) -> Vec<(bool, String)> {
     let read = |item: &Value| (item["approve"] == true, item["reason"].as_str().unwrap_or_default().to_owned());
     responses(fake).iter().map(read).collect()
@@ -306,7 +306,7 @@ async fn approve(runtime: &Runtime, waiting: &Outcome) -> Outcome {
     runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided")
 }
 
-/// Where it has run in an answer that broke down, nobody knows it here: the request is sent again without the yes.
+/// If it has run in an answer that broke off, that is unknown here: the request is sent again without the approval.
 #[tokio::test]
 async fn r4_a_provider_is_told_once_that_it_may_make_a_call() {
     for code in ["server_error", "invalid_image"] {
@@ -316,11 +316,11 @@ async fn r4_a_provider_is_told_once_that_it_may_make_a_call() {
         assert_eq!(fake.seen.lock().unwrap().len(), if code == "server_error" { 3 } else { 2 }, "{code}");
         let expected = if code == "server_error" { (false, UNKNOWN.to_owned()) } else { (true, String::new()) };
         assert_eq!((newest(&fake), ended.text.is_empty()), (vec![expected], code != "server_error"), "{code}");
-        // Nor does any later turn tell it, whether the turn has failed or was answered without the call.
+        // Nor does any later turn send it, whether the turn has failed or was answered without the call.
         let later = runtime.run(&Principal::trusted(), NewMessage::text("s", "thanks")).await.expect("run");
         assert_eq!((&*later.text, newest(&fake)), ("ok", vec![(false, UNKNOWN.to_owned())]), "{code}");
     }
-    // Where the call is on record beside its yes, both stay.
+    // Where the call is recorded beside its approval, both stay.
     let fake = then(vec![typed(&[called(), completed()]), text("ok")]).await;
     let runtime = by(&fake, Arc::new(MemoryStore::new()));
     approve(&runtime, &ask(&runtime).await).await;
@@ -330,7 +330,7 @@ async fn r4_a_provider_is_told_once_that_it_may_make_a_call() {
     assert!(seen.last().unwrap().body["input"].to_string().contains("mcp_call"));
 }
 
-/// Of a request that was refused as it came nothing was done.
+/// A request that was refused on arrival had no effect.
 #[tokio::test]
 async fn r4_a_request_that_was_refused_is_sent_again_as_it_was() {
     let answers = Arc::new(Mutex::new(0));
@@ -350,14 +350,14 @@ async fn r4_a_request_that_was_refused_is_sent_again_as_it_was() {
     assert_eq!((requests, newest(&fake)), (3, vec![(true, String::new())]));
 }
 
-/// How many requests said yes.
+/// How many requests approved.
 fn yeses(fake: &Fake) -> usize {
     let yes = |item: &Value| item["type"] == "mcp_approval_response" && item["approve"] == true;
     let seen = fake.seen.lock().unwrap();
     seen.iter().filter(|seen| seen.body["input"].as_array().unwrap().iter().any(yes)).count()
 }
 
-/// What was approved in a turn that ended before the next request is not let go by a later turn.
+/// An approval in a turn that ended before the next request is not sent by a later turn.
 #[tokio::test]
 async fn r4_a_turn_that_has_ended_releases_no_call_of_a_provider() {
     let fake = then(vec![text("ok")]).await;
@@ -369,7 +369,7 @@ async fn r4_a_turn_that_has_ended_releases_no_call_of_a_provider() {
     assert_eq!((&*later.text, newest(&fake), yeses(&fake)), ("ok", vec![(false, UNKNOWN.to_owned())], 0));
 }
 
-/// The first part of an answer that was cut may have made the call, whatever becomes of the request for the rest.
+/// The first part of a truncated answer may have made the call, whatever happens to the request for the rest.
 #[tokio::test]
 async fn r4_the_rest_of_an_answer_that_was_cut_is_asked_for_without_the_approval() {
     let cut = json!({"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}});
@@ -424,7 +424,7 @@ async fn p4_a_fork_gives_no_approval_again_that_a_provider_was_told_of() {
     assert_eq!(points.iter().filter(|point| &*point.after == "approval_sent").count(), 1);
 }
 
-/// Its retry must not approve them again, so the fork has on record that they were approved.
+/// Its retry must not approve them again, so the fork records that they were approved.
 #[tokio::test]
 async fn p4_a_fork_of_a_failed_turn_with_calls_of_a_provider_can_be_read() {
     let fake = then(vec![failed("invalid_image"), text("ok")]).await;
@@ -462,7 +462,7 @@ async fn d41_a_standing_decision_is_for_one_tool_of_one_server() {
     let decisions = vec![Decision::reject(Some("never".to_owned())).always(Always::Session)];
     let new = NewDecision::new(approval_key, decisions);
     runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided");
-    // The same tool is rejected without asking, and another one of the server is asked about.
+    // The same tool is rejected without a request, and another one of the server needs approval.
     let second = ask(&runtime).await;
     assert_eq!((second.interruptions.len(), second.text.as_str()), (0, "ok"));
     assert_eq!(responses(&fake).last().map(|said| said["approve"].clone()), Some(json!(false)));
@@ -470,7 +470,8 @@ async fn d41_a_standing_decision_is_for_one_tool_of_one_server() {
     assert_eq!(&*third.interruptions[0].actions()[0].name, "mcp__bank__send");
 }
 
-/// Spec S12: `on_approval` of hosted MCP tools decides without a pause; what it leaves open waits for a person.
+/// Spec S12: `on_approval` of hosted MCP tools decides without a pause; what it leaves undecided is pending for a
+/// person.
 #[tokio::test]
 async fn m146_a_program_decides_about_a_hosted_call_without_a_pause() {
     let fake = provider(&[("send", ARGS), ("wipe", "{}"), ("list", "{}"), ("broken", "{}")]).await;
@@ -520,7 +521,7 @@ async fn m146_a_program_decides_about_a_hosted_call_without_a_pause() {
     assert_eq!(responses(&fake), want);
 }
 
-/// Spec S12: with nothing left open there is no pause at all.
+/// Spec S12: with nothing left undecided there is no pause at all.
 #[tokio::test]
 async fn m146_where_a_program_decides_about_all_hosted_calls_nobody_is_asked() {
     let fake = provider(&[("send", ARGS)]).await;

@@ -1,4 +1,5 @@
-//! What servers of chat completions do that the API does not say: all of it is understood, and nothing is lost (spec M1).
+//! Behaviour of chat completion servers beyond the API's documentation: all of it is understood, and nothing is lost
+//! (spec M1).
 
 use std::collections::BTreeMap;
 
@@ -179,7 +180,7 @@ async fn m1_headers_and_the_bound_on_answers_are_sent_by_every_provider() {
     }
 }
 
-/// What goes back in the message of an answer that said `thinking` and called `look`.
+/// The message that is sent back of an answer with `thinking` and a call of `look`.
 async fn sent_back(fake: &Fake, thinking: &str) -> Value {
     let model = fake.model();
     let opaque = kept(&model).await;

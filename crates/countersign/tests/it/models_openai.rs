@@ -1,4 +1,4 @@
-//! Answers of the Chat Completions provider: what the server sends is what comes out.
+//! Answers of the Chat Completions provider: the events match what the server sends.
 
 use countersign::{
     Message,

@@ -1,4 +1,4 @@
-//! What goes wrong with a provider, and how it is told.
+//! Errors of a provider, and how they are reported.
 
 use std::{sync::Arc, time::Duration};
 
@@ -102,7 +102,7 @@ async fn x_a_key_that_cannot_be_sent_is_refused_without_showing_it() {
     }
 }
 
-/// A server that sends this text and then cuts the connection, when told to, or hangs.
+/// A server that sends this text and then cuts the connection, on demand, or hangs.
 async fn stopping(text: &str, then: Then) -> Fake {
     let text = text.to_owned();
     Fake::start(move || sse(stream::iter([text.clone().into_bytes()]), Some(then.clone()))).await

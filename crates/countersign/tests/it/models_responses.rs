@@ -1,4 +1,4 @@
-//! The OpenAI Responses API: what its streams become, and what is sent back.
+//! The OpenAI Responses API: how its streams are read, and what is sent back.
 
 use countersign::{
     Message,
@@ -205,7 +205,7 @@ async fn m1_responses_another_model_gets_the_conversation_without_what_is_not_it
     assert_eq!(sent(&fake, &other, conversation(interleaved_blocks(), opaque.get())).await, want);
     let this = model(&fake);
     assert_eq!(sent(&fake, &this, conversation(interleaved_blocks(), r#"{"theirs": 1}"#)).await, want);
-    // What is kept of another answer is not cut to fit this one.
+    // Opaque data of another answer is not truncated to fit this one.
     let blocks = vec![Block::Text("đ".into())];
     let want = [&want[0], &json!({"role": "assistant", "content": "đ"}), &want[4]].map(Clone::clone);
     assert_eq!(sent(&fake, &this, conversation(blocks, opaque.get())).await, want);
@@ -299,7 +299,7 @@ async fn m1_responses_servers_that_stream_less_are_understood() {
     assert!(told[3].contains("web_search_call"), "{told:?}");
 }
 
-/// A server of another API, or a proxy, may answer with success and JSON of its own.
+/// A server of another API, or a proxy, may answer with success and its own JSON.
 #[tokio::test]
 async fn s23_responses_json_of_something_else_is_no_empty_answer() {
     for body in [r#"{"choices":[{"message":{"content":"hi"}}]}"#, r#"{"error":null}"#, "{}"] {

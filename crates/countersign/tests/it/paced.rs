@@ -1,5 +1,5 @@
-//! A model whose streams go on only when the test says so, tools that are shown in every way there is, and a
-//! store that takes its time, so that a test can look, or crash, at any moment.
+//! A model whose streams continue only when the test says so, tools with every way of display, and a slow store, so
+//! that a test can inspect, or crash, at any moment.
 
 use std::{
     collections::VecDeque,
@@ -59,9 +59,9 @@ pub struct Paced {
 
 #[derive(Default)]
 struct Pace {
-    /// Parts that may come.
+    /// Parts that may be sent.
     left: usize,
-    /// Streams that wait for leave to go on.
+    /// Streams that wait for permission to continue.
     waiting: usize,
 }
 
@@ -79,17 +79,17 @@ impl Paced {
         Arc::new(Paced { streams: Mutex::new(streams.into()), pace: watch::Sender::default() })
     }
 
-    /// Lets the streams go on by this many parts.
+    /// Lets the streams continue by this many parts.
     pub fn release(&self, parts: usize) {
         self.pace.send_modify(|pace| pace.left += parts);
     }
 
-    /// Takes back what was released and not used.
+    /// Revokes released parts that were not used.
     pub fn hold(&self) {
         self.pace.send_modify(|pace| pace.left = 0);
     }
 
-    /// Waits until nothing happens any more before the model goes on, or a person decides.
+    /// Waits until nothing happens any more without the model or a person.
     pub async fn settle(&self, runtime: &Runtime, session: &str) {
         let mut pace = self.pace.subscribe();
         let me = Principal::trusted();
@@ -101,11 +101,11 @@ impl Paced {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), settled).await.expect("it settles");
-        // Tasks that were told to end have their chance.
+        // Cancelled tasks get to run.
         yield_now().await;
     }
 
-    /// One part may come.
+    /// One part may be sent.
     async fn part(&self) {
         let mut changes = self.pace.subscribe();
         self.pace.send_modify(|pace| pace.waiting += 1);
@@ -139,7 +139,7 @@ impl Model for Handle {
     }
 }
 
-/// The names that calls are made by; the agent does not know the last one.
+/// The names that calls are made by; the agent lacks the last one.
 pub const TOOLS: [&str; 14] = [
     "look",
     "trade",
@@ -157,7 +157,7 @@ pub const TOOLS: [&str; 14] = [
     "nothing",
 ];
 
-/// An agent with this model, and a tool of each way to be shown.
+/// An agent with this model, and a tool for each way of display.
 pub fn agent(model: &Arc<Paced>) -> Agent {
     let ledger = Ledger::default();
     let free = |name| entry(name, Approval::never(), &ledger);
@@ -186,13 +186,13 @@ pub fn agent(model: &Arc<Paced>) -> Agent {
         .tool(builtin::share_thought())
 }
 
-/// A runtime with that agent, which tries a broken stream again at once.
+/// A runtime with that agent, which retries a broken stream at once.
 pub fn runtime(store: &Arc<dyn Store>, model: &Arc<Paced>) -> Runtime {
     let retry = RetryPolicy { base: Duration::ZERO, max: Duration::ZERO, attempts: 5, ..RetryPolicy::default() };
     Runtime::builder(store.clone()).agent(agent(model)).retry(retry).build().expect("runtime")
 }
 
-/// A store whose appends others may come between: before they are done, and after.
+/// A store that yields before and after each append, so that other tasks can run in between.
 pub struct Slow(pub Arc<dyn Store>);
 
 impl Store for Slow {

@@ -1,4 +1,4 @@
-//! The policy at work: what it says of calls and of edits, and what standing rules make of it. On each store.
+//! The policy in runs: its verdicts on calls and on edits, and the effect of standing rules. On each store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,7 +43,7 @@ fn levels(roles: &[&str]) -> Ask {
     Ask { levels: roles.iter().map(|role| (*role).into()).collect(), ..Ask::default() }
 }
 
-/// An agent whose model says each of these calls, one an answer, and then `done`; again and again.
+/// An agent whose model makes each of these calls, one an answer, and then says `done`; repeatedly.
 fn runtime(store: Arc<dyn Store>, calls: &[(&str, i64)], policy: Policy, ledger: &Ledger) -> Runtime {
     let turns = calls.iter().flat_map(|(name, n)| {
         [
@@ -102,7 +102,7 @@ async fn p1_the_first_rule_that_matches_counts_and_a_tool_can_only_be_stricter()
         (("pay", 500), &trader, None),
         (("pay", 500), &ann, Some(None)),
         (("pay", 5), &ann, None),
-        // The rule lets it through, the tool itself does not.
+        // The rule allows it, the tool itself does not.
         (("wipe", 1), &ann, Some(None)),
     ] {
         for (name, store, _dir) in stores() {
@@ -171,7 +171,7 @@ async fn p1_what_the_policy_refuses_does_not_run_and_the_model_is_told() {
     }
 }
 
-/// The application's rule never answers about an edit; everything else goes on.
+/// The application's rule never answers about an edit; everything else continues.
 #[tokio::test]
 async fn w7_a_rule_that_never_answers_about_an_edit_holds_up_no_deadline() {
     let ledger = Ledger::default();
@@ -317,7 +317,7 @@ async fn s7_a_rule_whose_end_was_acknowledged_allows_nothing_that_is_stored_afte
                 }
             });
             let outcome = say(&paused, &ann, "late").await;
-            // Another rule decides it where there is one, and a person where there is none.
+            // Another rule decides it if there is one, otherwise a person.
             let wanted = if ends == "replaced" { Status::Completed } else { Status::AwaitingInput };
             assert_eq!((outcome.status, ran(&ledger).len()), (wanted, before), "{name} {ends}");
         }
@@ -367,7 +367,7 @@ async fn s7_a_rule_for_a_tool_ends_and_never_stands_for_others_than_the_one_it_w
     assert_eq!(decide(&first, &bob, "s1_1", past).await.expect_err("over already"), Code::InvalidMessage);
     decide(&first, &bob, "s1_1", Decision::approve().always(Always::Tool { until: soon })).await.expect("decided");
     assert_eq!(say(&first, &ann, "s2").await.status, Status::Completed);
-    // The policy needs somebody else now, or more, or somebody who did not ask: the rule stands for none of them.
+    // The policy needs other people now, or more, or somebody who is no requester: the rule does not replace them.
     for ask in
         [levels(&["legal"]), Ask { quorum: 2, ..levels(&["admin"]) }, levels(&["admin", "legal"]), Ask::default()]
     {
@@ -376,7 +376,7 @@ async fn s7_a_rule_for_a_tool_ends_and_never_stands_for_others_than_the_one_it_w
         let session = format!("t{}{}", ask.quorum, Reviewer::join(&ask.levels, "."));
         assert_eq!(say(&changed, &ann, &session).await.status, Status::AwaitingInput, "{ask:?}");
     }
-    // bob's own calls are not bob's to wave through, where who asked may not approve.
+    // bob may not approve bob's own calls, where requesters may not approve.
     let four_eyes = || Policy { rules: vec![rule("pay", Then::Ask(Ask { not_self: true, ..levels(&["admin"]) }))] };
     let eyes = runtime(store.clone(), &[("pay", 1)], four_eyes(), &ledger);
     say(&eyes, &bob, "b1").await;
@@ -466,7 +466,7 @@ async fn p1_a_rule_limits_what_may_be_decided() {
     assert_eq!(decide(&runtime, &ann, "s_1", Decision::defer()).await.expect_err("no"), Code::DecisionNotAllowed);
 }
 
-/// What comes to who asked by another way than a level of their own is still not theirs to approve.
+/// A request that reaches its requester by reassignment or escalation is still not theirs to approve.
 #[tokio::test]
 async fn p1_what_is_handed_back_to_who_asked_is_not_theirs_to_approve() {
     let (kim, bob) = (person("kim", &["admin"]), person("bob", &["admin"]));

@@ -1,4 +1,4 @@
-//! A power cut takes only what nobody was told: what leaves waits for the disk, and nothing else does (docs/promises.md).
+//! A power cut loses only what nobody has seen: output waits for the disk, and nothing else does (docs/promises.md).
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -94,7 +94,8 @@ async fn r3_what_was_acknowledged_read_or_returned_survives_a_power_cut() {
     runtime.wait(&me(), "s").await.expect("outcome");
 }
 
-/// A full cycle waits for the disk where its question is shown, where its call begins, and where its outcome is returned.
+/// A full cycle waits for the disk where its request is shown, where its call begins, and where its outcome is
+/// returned.
 #[tokio::test]
 async fn r9_a_cycle_with_an_approval_waits_for_the_disk_three_times() {
     let store = Failing::over(Arc::new(MemoryStore::new()));
@@ -108,7 +109,7 @@ async fn r9_a_cycle_with_an_approval_waits_for_the_disk_three_times() {
     assert_eq!(store.survives("s"), written(&store).await);
 }
 
-/// A model that has to be waited for in each of its blocks.
+/// A model that is slow in each of its blocks.
 const SLOW: &str = r#"{"turns":[{"thinking":"Let me see.","text":"It is done.","delay_ms":60}],"chunk_chars":4}"#;
 
 #[tokio::test]
@@ -135,7 +136,7 @@ async fn w2_a_block_that_is_being_written_is_shown_only_when_its_beginning_is_on
     assert!(store.failed.load(Ordering::SeqCst) == 2, "its beginning was tried until it was stored");
 }
 
-/// What is on record of an answer does not depend on who looks on, and one that comes at once is one record.
+/// The records of an answer do not depend on followers, and an answer that comes at once is one record.
 #[tokio::test]
 async fn w2_following_appends_nothing() {
     let records = |followed: bool, script: &'static str| async move {

@@ -21,7 +21,7 @@ use crate::{
     world::{World, ops},
 };
 
-/// The first call runs by itself, the second waits; its numbers are ones that no float holds.
+/// The first call runs by itself, the second needs approval; no float can hold its numbers.
 const SCRIPT: &str = r#"{"turns":[
     {"text":"Let me look.","tool_calls":[{"name":"look","args":{"n":1}},
         {"name":"trade","args":{"n":9007199254740993,"price":1.10,"big":18446744073709551615}}]},
@@ -35,12 +35,12 @@ async fn paused() -> (Arc<dyn Store>, Ledger) {
     (store, ledger)
 }
 
-/// The journal of a state as stores keep it, each entry whole: what is changed in it stands alone.
+/// The journal of a state as stores keep it, each entry complete, so that one can be changed alone.
 fn journal(state: &RunState) -> String {
     serde_json::to_string(state.entries()).expect("JSON")
 }
 
-/// What is said of a store that has this journal.
+/// The outcome of reading a store with this journal.
 async fn read_journal(journal: &str) -> Result<RunState, RunStateError> {
     let entries: Vec<Entry> = serde_json::from_str(journal).expect("entries");
     let entries: Vec<Arc<Entry>> = (1..).zip(entries).map(|(pos, entry)| Arc::new(Entry { pos, ..entry })).collect();
@@ -62,7 +62,7 @@ async fn read_journal(journal: &str) -> Result<RunState, RunStateError> {
     RunState::save(&store, "s").await
 }
 
-/// The same of a journal that is changed.
+/// The same for a changed journal.
 async fn change_journal(journal: &str, edit: impl FnOnce(&mut Vec<Value>)) -> Result<RunState, RunStateError> {
     let mut entries: Vec<Value> = serde_json::from_str(journal).expect("JSON");
     edit(&mut entries);
@@ -96,7 +96,7 @@ async fn s17_a_saved_session_goes_on_in_another_store_where_it_stopped() {
         let done = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("done");
         assert_eq!(done.status, Status::Completed, "{name}");
         let ran = ledger.lock().expect("ledger").clone();
-        // The call that needed nobody is not run again, and the model is not asked again for what it said.
+        // The call that needed no approval is not run again, and the model is not called again for its answer.
         assert_eq!(ran.len(), 1, "{name}: {ran:?}");
         assert_eq!(ran[0].1, r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#);
         assert_eq!(done.text, r#"Done: ran trade {"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#);
@@ -115,7 +115,7 @@ async fn s17_a_state_written_and_read_is_the_same_to_the_letter() {
     assert_eq!(RunState::from_json(&spread).expect("a run state").to_json(), text);
 }
 
-/// Whatever is cut out of the list is found, but for the time that has passed.
+/// Whatever is cut out of the list is detected, except for the time that has passed.
 #[tokio::test]
 async fn s21_a_short_state_that_lacks_an_entry_is_damaged() {
     let text = saved().await.to_json().replace("1.10", "1.5");
@@ -211,7 +211,7 @@ async fn s21_a_state_of_another_version_is_refused_by_it_whatever_else_it_has() 
         let told = "this run state has version 2, and this program reads version 1 only";
         assert!(error.to_string().starts_with(told), "{error}");
     }
-    // In a file it stays where it is, for the program that reads it.
+    // In a file it stays at its place, for the program that reads it.
     let dir = tempfile::tempdir().expect("directory");
     let path = dir.path().join("run.json");
     std::fs::write(&path, &whole).expect("written");
@@ -239,7 +239,7 @@ fn asking(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
     Runtime::builder(store).locale(Locale::Vi).agent(agent).build().expect("runtime")
 }
 
-/// The state of a session in which questions wait.
+/// The state of a session with pending questions.
 async fn asked() -> RunState {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     send(&asking(store.clone(), &Ledger::default()), "s", "go").await.expect("asked");
@@ -264,7 +264,7 @@ async fn s17_a_session_with_a_question_is_saved_and_goes_on() {
     }
 }
 
-/// Spec S21, Q: a state with other questions than the model asked, or other answers than were asked for.
+/// Spec S21, Q: a state with other questions than the model's, or with answers to other questions.
 #[tokio::test]
 async fn s21_questions_and_answers_that_do_not_follow_are_damage() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -299,7 +299,7 @@ async fn s17_a_session_with_the_most_options_is_saved_and_read() {
     let runtime = Runtime::builder(store.clone()).locale(Locale::Vi).agent(agent).build().expect("runtime");
     send(&runtime, "s", "go").await.expect("asked");
     let waits = journal(&RunState::save(&*store, "s").await.expect("saved while it waits"));
-    // What the server calls its own option may change; what was asked stays readable.
+    // The label of the server's own option may change; recorded questions stay readable.
     let renamed = waits.replacen(r#"{"input":true,"label":"Khác"}]"#, r#"{"input":true,"label":"Other"}]"#, 1);
     assert_eq!(renamed.matches("\"Other\"").count(), 1);
     assert!(read_journal(&renamed).await.is_ok());
@@ -409,7 +409,7 @@ fn append(entries: Vec<Arc<Entry>>, world: &World) -> Append {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever a session can come to, it can be saved, read and restored, and is the same then.
+    /// Any session can be saved, read and restored, and is the same then.
     #[test]
     fn s17_any_session_survives_save_and_load(ops in ops()) {
         let mut world = World::new();
@@ -451,7 +451,7 @@ fn stepping() -> countersign::graph::Graph<crate::graphs::Work> {
     graph.compile().expect("graph")
 }
 
-/// A run of a graph, of which one question is answered and one waits.
+/// A run of a graph with one answered and one pending question.
 #[tokio::test]
 async fn s17_a_run_of_a_graph_is_saved_and_goes_on() {
     let me = Principal::trusted();

@@ -1,4 +1,4 @@
-//! The portable state of a session that several people have had to do with (spec S17, S21, P1).
+//! The portable state of a session in which several people were involved (spec S17, S21, P1).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use countersign_core::{
 
 use crate::support::{Ledger, entry, stores};
 
-/// `note` is asked of the user, `pay` of two admins and then of somebody in legal; nobody approves what they asked for.
+/// `note` needs the user, `pay` two admins and then somebody in legal; no requester approves.
 fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
     let script = r#"{"turns":[
         {"tool_calls":[{"name":"note","args":{"n":1}}]},
@@ -59,7 +59,7 @@ async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision
     runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
 }
 
-/// A state with a rule that was made, used and revoked, a comment, one vote of two, handed to one person.
+/// A state with a rule that was made, used and revoked, a comment, one vote of two, and a reassignment to one person.
 async fn governed(store: Arc<dyn Store>) -> String {
     let (ledger, ann, bob) = (Ledger::default(), person("ann", &["user"]), person("bob", &["admin"]));
     let runtime = runtime(store.clone(), &ledger);

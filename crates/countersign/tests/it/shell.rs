@@ -50,12 +50,12 @@ fn shell(folder: &Path) -> Shell {
     Shell::new(&Workspace::open(folder).expect("workspace"))
 }
 
-/// What the model is told of the calls, in order.
+/// The results of the calls, in order.
 async fn told(runtime: &Stored, session: &str) -> Vec<String> {
     results(runtime, session).await.into_iter().map(|(_, text)| text).collect()
 }
 
-/// Says what it is told to, and counts how often it is asked.
+/// Returns this verdict, and counts how often it is called.
 struct Program {
     says: Result<Said, String>,
     asked: Arc<AtomicUsize>,
@@ -199,7 +199,7 @@ async fn m142_a_program_is_not_asked_again_after_a_decision() {
         let first = runtime(store.clone(), tool.clone(), std::slice::from_ref(&args));
         let outcome = send(&first, "s1", "go").await.expect("run");
         assert_eq!(asked.load(Ordering::SeqCst), 1);
-        // Nor when another process goes on with it.
+        // Nor when another process resumes it.
         first.shutdown(Duration::from_secs(5)).await;
         let second = runtime(store, tool, &[args]);
         second.start().await.expect("start");
@@ -230,7 +230,7 @@ async fn s12_a_standing_rule_comes_before_a_program_and_each_call_is_asked_about
     assert_eq!(*seen.lock().expect("seen"), ["echo ask", "echo other"]);
     let always = vec![Decision::approve().always(Always::Arguments { until: None })];
     decide(&runtime, &outcome.pending[0], always).await.expect("decide");
-    // The rule decides one of the next answer's calls, and the program is asked once about the other.
+    // The rule decides one of the next answer's calls, and the program is called once about the other.
     let outcome = send(&runtime, "s1", "again").await.expect("run");
     assert_eq!(outcome.status, Status::Completed);
     let outcome = send(&runtime, "s1", "again").await.expect("run");

@@ -23,7 +23,7 @@ use crate::{
 
 type Received = Arc<Mutex<Vec<Value>>>;
 
-/// A process of its own: what traces runs in it, and what its collector has got.
+/// A separate process: its tracing, and its collector's spans.
 pub struct Process {
     traces: Traces,
     received: Received,
@@ -100,7 +100,7 @@ fn runner(content: bool) -> Runner {
     Runner::new(RunConfig::new().session("s").trace_content(content))
 }
 
-/// What nobody may find in a span.
+/// What no span may contain.
 const SECRET: &str = "4711";
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn j121_a_run_that_goes_on_in_another_process_stays_in_its_trace() {
     assert_eq!((&*decided.0, &*decided.1["countersign.approval.decision"]), ("approval.decided", "approve"));
     assert_eq!(decided.1["gen_ai.tool.call.id"], "c1");
 
-    // Nothing that a person, a model or a tool wrote is in them.
+    // They contain no text of a person, a model or a tool.
     let all =
         serde_json::to_string(&before.iter().chain(&after).map(|span| &span.0).collect::<Vec<_>>()).expect("text");
     let attributes = before.iter().chain(&after).flat_map(Span::attributes);
@@ -240,7 +240,7 @@ async fn a_collector_that_is_not_there_holds_nothing_up() {
     let _default = tracing::subscriber::set_default(tracing_subscriber::registry().with(traces.layer()));
     let model = teller((0..countersign_runtime::otlp::WAITING).map(|_| text("yes")));
     let agent = Agent::new("Yes", ("m", model));
-    // Twice as many spans as can wait: nobody sends them.
+    // Twice as many spans as the queue holds, without a sender.
     for _ in 0..countersign_runtime::otlp::WAITING {
         Runner::default().run(&agent, "go").await.expect("run");
     }

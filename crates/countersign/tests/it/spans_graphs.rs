@@ -95,7 +95,7 @@ async fn a_node_that_fails_marks_its_span_and_its_part() {
     }
 }
 
-/// Spec G5: what it costs to make a conversation shorter is seen, also where no summary could be had.
+/// Spec G5: the cost of a compression is visible, also where there was no summary.
 #[tokio::test]
 async fn a_compression_has_a_span_with_the_model_call_that_it_takes() {
     for works in [true, false] {

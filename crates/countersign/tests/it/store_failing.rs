@@ -1,4 +1,4 @@
-//! A store that fails for a while: what could not be read is an error, and never taken for nothing (spec P2, S13, S18, R1).
+//! A store that fails for a while: a failed read is an error, and never taken for absence (spec P2, S13, S18, R1).
 
 use std::{
     sync::{
@@ -48,7 +48,7 @@ impl Model for Breaks {
     }
 }
 
-/// A tool that says what the application gave its session.
+/// A tool that returns the application's data of its session.
 fn sees(approval: Approval) -> ToolEntry {
     let function = |context: countersign::tool::ToolContext, _: Value| async move {
         Ok(context.context::<Value>().unwrap_or_else(|error| json!(error.to_string())))
@@ -135,7 +135,7 @@ async fn s12_an_edited_call_whose_context_cannot_be_read_has_no_preview_and_says
     }
 }
 
-/// A source of one tool that does no harm when it is run again; it is reached when it is prepared often enough.
+/// A source of one idempotent tool; it is reached when it is prepared often enough.
 struct Source {
     prepared: AtomicU64,
     reached_after: u64,
@@ -170,7 +170,7 @@ impl ToolSource for Source {
     }
 }
 
-/// A tool that says that it has begun, and never ends.
+/// A tool that signals its start, and never ends.
 struct Endless(Arc<Notify>);
 
 impl Tool for Endless {
@@ -180,7 +180,7 @@ impl Tool for Endless {
     }
 }
 
-/// What a crash interrupted is looked at with the tools that there are, and not with none: also if the session could not be
+/// A call that a crash interrupted is judged with the existing tools, not with none: also if the session could not be
 /// loaded when they were to be reached.
 #[tokio::test]
 async fn s13_r4_a_load_that_fails_while_tools_are_reached_is_tried_again() {
@@ -205,14 +205,14 @@ async fn s13_r4_a_load_that_fails_while_tools_are_reached_is_tried_again() {
     assert_eq!(store.failed.load(Ordering::SeqCst), 3);
 }
 
-/// What a journal says, without its times and names.
+/// The records of a journal, without times and names.
 async fn kinds(store: &Arc<Failing>) -> Vec<String> {
     let entries = store.read("s", 0, 1000).await.expect("entries");
     let kind = |record: &Record| format!("{record:?}").split(['(', ' ']).next().unwrap_or_default().to_owned();
     records(&entries).map(kind).collect()
 }
 
-/// Whether the first answer to each append is lost, and how many appends fail after that: more than anybody waits for.
+/// Whether the first answer to each append is lost, and how many appends fail after that: more than anything retries.
 const LOSSES: [(bool, u32); 3] = [(false, 0), (true, 0), (true, 20)];
 
 fn lossy((loses, away): (bool, u32)) -> Arc<Failing> {
@@ -229,7 +229,7 @@ async fn r3_an_append_whose_answer_is_lost_is_neither_lost_nor_stored_twice() {
         let store = lossy(losses);
         let ledger = Ledger::default();
         let says = teller([
-            // What is refused ends with its answer, which then looks as if it had not been given yet.
+            // A refused call ends with its answer, which then looks as if it had not been stored yet.
             vec![call("c", "nobody", "{}"), call("d", "nobody", "{}")],
             vec![call("e", "pay", "{}"), call("f", "nobody", "{}")],
             text("done"),
@@ -247,7 +247,7 @@ async fn r3_an_append_whose_answer_is_lost_is_neither_lost_nor_stored_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn r3_a_graphs_update_whose_answer_is_lost_counts_once() {
-    // Every second append that is not answered is stored all the same: with one more round before, it is the others.
+    // Every second unanswered append is stored all the same: with one more round before, it is the other half.
     for rounds in [1, 2] {
         let graph = in_line("count", |graph| {
             let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
@@ -271,7 +271,7 @@ async fn r3_a_graphs_update_whose_answer_is_lost_counts_once() {
             let (_, runs) = process(&plain, &graph);
             runs.run(&me(), "s", &Work::default()).await.expect("run");
             for n in 1..=2 {
-                // People answer when the outage is over.
+                // People answer after the outage.
                 store.appends.store(0, Ordering::SeqCst);
                 let paused = runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
                 assert_eq!(paused.waiting().len(), 1, "{losses:?}");
@@ -284,7 +284,7 @@ async fn r3_a_graphs_update_whose_answer_is_lost_counts_once() {
     }
 }
 
-/// A runtime whose session's state is in memory, and whose store has lost the entries.
+/// A runtime with its session's state in memory, and a store that has lost the entries.
 async fn with_a_gap(store: &Arc<Failing>, agent: Agent) -> Runtime {
     let before = Agent::new("a", ("m", teller([text("hello")])));
     let before = Runtime::builder(store.clone()).agent(before).build().expect("one");
@@ -332,7 +332,7 @@ async fn s13_no_model_reads_a_conversation_with_a_gap() {
     assert!(outcome.error.is_some_and(|error| error.message.contains(GAP)));
 }
 
-/// An agent with a guardrail, and what that has read.
+/// An agent with a guardrail, and that guardrail's input.
 fn guarded() -> (Agent, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let heard = seen.clone();
@@ -397,7 +397,7 @@ fn how_many() -> Graph<Work> {
     })
 }
 
-/// Wherever the store fails, the answers that were given are in the error, and the run resumes with them.
+/// Wherever the store fails, the given answers are in the error, and the run resumes with them.
 #[tokio::test(start_paused = true)]
 async fn s17_a_graphs_run_gives_its_state_back_when_its_store_fails() {
     let graph = how_many();

@@ -1,4 +1,4 @@
-//! What followers see: replay and live meet, streams that break off, models that are asked again.
+//! What followers see: replay and live together, streams that break off, models that are called again.
 
 use std::{
     collections::VecDeque,
@@ -145,7 +145,7 @@ async fn s23_a_different_second_answer_is_shown_anew_and_only_it_counts() {
         let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
         let mut client = Client::default();
         until_quiet(&mut stored.follow.expect("follow"), &mut client).await;
-        // A text does not begin over in the place of a call: it stands outside the group.
+        // A text does not start over in the place of a call: it is outside the group.
         assert_eq!(client.said(), ["go", "I will look.", "", "No need."]);
         assert!(!client.is_writing(), "every block is closed: {client:?}");
         let outcome = runtime.wait(&Principal::trusted(), "s").await.expect("outcome");

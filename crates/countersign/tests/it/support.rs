@@ -21,7 +21,7 @@ use crate::store_support::open_sealed;
 /// What ran: tool, arguments, attempt, idempotency key.
 pub type Ledger = Arc<Mutex<Vec<(String, String, u32, String)>>>;
 
-/// A tool that writes down each run.
+/// A tool that records each run.
 pub struct Recorder(pub Ledger);
 
 impl Tool for Recorder {
@@ -73,7 +73,7 @@ pub async fn decide(runtime: &Runtime, key: &str, decisions: Vec<Decision>) -> R
     runtime.decide_and_run(&Principal::trusted(), decision).await
 }
 
-/// A runtime with the store it is over.
+/// A runtime with its store.
 pub struct Stored {
     pub runtime: Runtime,
     pub store: Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! Pages that compare us with somebody else: each behaviour has its row, and each row names tests that exist.
+//! Pages of comparisons: each behaviour has its row, and each row names existing tests.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -1,5 +1,5 @@
-//! A node's leases at bad moments: they end while the start of an effect is stored, or another node gives one back while this
-//! one takes it (spec R5).
+//! A node's leases at critical moments: they end while the start of an effect is stored, or another node gives one back
+//! while this one takes it (spec R5).
 
 use std::sync::{
     Arc,
@@ -167,10 +167,10 @@ mod late {
 
     struct Late {
         inner: Arc<PostgresStore>,
-        /// How many claims were begun, and how many may go on.
+        /// How many claims were begun, and how many may continue.
         begun: Semaphore,
         may: Semaphore,
-        /// The only hints that are heard.
+        /// The only hints that arrive.
         hints: broadcast::Sender<Hint>,
     }
 
@@ -251,7 +251,7 @@ mod late {
         let _follows = second.subscribe(&me, "s", None).await.expect("followed");
         first.message(&me, NewMessage::text("s", "buy"), false).await.expect("a message");
         late.hints.send(Hint::Changed("s".into())).expect("it listens");
-        // The second finds the session at work, and is about to take it when the first pauses it.
+        // The second finds the session running, and is about to claim it when the first pauses it.
         late.begun.acquire().await.expect("open").forget();
         model.release(3);
         let paused = first.wait(&me, "s").await.expect("paused");
@@ -266,7 +266,7 @@ mod late {
         assert_eq!(answers.count(), 3);
     }
 
-    /// Who decides carries out nothing, and stays there.
+    /// A runtime without effects takes decisions and carries out nothing.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn r5_what_a_runtime_without_effects_decides_is_carried_out_by_another_node_at_once() {
         let database = Database::new();
@@ -293,7 +293,7 @@ mod late {
         timeout(Duration::from_secs(20), completed("s")).await.expect("the other node goes on");
     }
 
-    /// A record that no build of ours has, in a session of a node that dies: who takes it over cannot read it.
+    /// A record of an unknown format, in a session of a node that dies: the node that takes it over cannot read it.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn r9_a_session_with_an_unknown_record_is_refused_by_name_and_holds_up_nothing() {
         let database = Database::new();
@@ -329,7 +329,7 @@ mod late {
         assert_eq!(epoch, [[Some("2".to_owned()), None]], "it was taken once");
     }
 
-    /// A newer build takes a decision with records that the node at work does not know.
+    /// A newer build takes a decision with records that the running node does not know.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn r9_nodes_of_two_builds_share_a_store_and_the_newer_one_goes_on_with_what_the_older_one_cannot_read() {
         let database = Database::new();
@@ -345,7 +345,7 @@ mod late {
         new.start().await.expect("start");
         let me = Principal::trusted();
         old.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
-        // The older one asks its model, which does not answer, until it hears that it cannot go on.
+        // The older one calls its model, which does not answer, until it is notified that it cannot continue.
         let queued = NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text("s", "more") };
         new.message(&me, queued, false).await.expect("a message to the newer one");
         model.release(2);
@@ -360,7 +360,7 @@ mod late {
         assert!(refused.message.contains("which a newer version of countersign has stored"), "{refused}");
     }
 
-    /// Frames of a follower until the turn is over.
+    /// Frames of a follower until the turn has ended.
     async fn until_over(follows: &mut Subscription, client: &mut Client) {
         let over = async {
             loop {
@@ -374,7 +374,7 @@ mod late {
         timeout(Duration::from_secs(60), over).await.expect("it ends");
     }
 
-    /// The node that another one follows loses the session in the middle of a block, which its successor writes anew.
+    /// The node that another one follows loses the session in the middle of a block, which its successor writes again.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn r7_a_block_that_was_begun_on_a_node_that_lost_its_lease_starts_over_for_who_saw_it() {
         let database = Database::new();
@@ -436,7 +436,7 @@ mod late {
         until_said(&mut follows, &mut client, "So").await;
         model.release(2);
         until_said(&mut follows, &mut client, "Hello, w").await;
-        // One who comes now sees what there is, and then both see more.
+        // A new follower sees the text so far, and then both see more.
         let (mut late, mut late_client) =
             (second.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
         until_said(&mut late, &mut late_client, "Hello, w").await;

@@ -1,4 +1,5 @@
-//! Tools that change while a call of them waits: what was approved is what runs, or it is asked again (spec S13, R1).
+//! Tools that change while a call of them is pending: what was approved is what runs, or it is requested again (spec
+//! S13, R1).
 
 use std::sync::{
     Arc,
@@ -69,7 +70,7 @@ async fn asks_again(change: impl Fn(&mut ToolEntry), shown: &str) {
     assert!(told.contains(shown), "what is shown is what is there today: {told}");
     assert!(reason(&outcome).contains("has changed since"), "{}", reason(&outcome));
 
-    // Who approves it now has seen it as it is.
+    // An approval now is for the current tool.
     let outcome = decide(&after, "s_2", vec![Decision::approve()]).await.expect("decided");
     assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["tell".to_owned(), "pay".to_owned()]));
 }
@@ -124,7 +125,7 @@ async fn s13_s21_a_tool_that_is_gone_can_be_rejected_and_no_approval_is_spent_on
     assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["tell".to_owned()]));
 }
 
-/// Approved while it was there, and gone before it began.
+/// Approved while the tool existed, which is gone before the call begins.
 #[tokio::test]
 async fn s13_a_tool_that_goes_before_its_approved_call_begins_is_an_error_for_the_model() {
     // So many keep the last from beginning.
@@ -163,7 +164,7 @@ async fn s13_a_tool_that_goes_before_its_approved_call_begins_is_an_error_for_th
     assert!(!ran(&ledger).contains(&"pay".to_owned()));
 }
 
-/// Whether it has run is asked when its turn is cancelled: what is on record claims nothing.
+/// Its outcome is requested when its turn is cancelled: the records do not claim one.
 #[tokio::test]
 async fn r4_a_call_of_unknown_outcome_is_never_said_not_to_have_run() {
     let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
@@ -202,7 +203,7 @@ async fn s13_what_waits_for_an_agent_that_is_gone_can_be_rejected() {
     assert!(ran(&ledger).is_empty());
 }
 
-/// Each level approves what it has seen; what one of them has not seen goes back to the first.
+/// Each level approves what it was shown; a change that one of them was not shown starts again at the first.
 #[tokio::test]
 async fn s13_p1_a_tool_that_changes_between_two_levels_goes_back_to_the_first() {
     let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
@@ -224,7 +225,7 @@ async fn s13_p1_a_tool_that_changes_between_two_levels_goes_back_to_the_first() 
     assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 2));
 }
 
-/// Says that it has begun, and never ends.
+/// Signals its start, and never ends.
 struct Endless(Arc<tokio::sync::Notify>);
 
 impl Tool for Endless {
@@ -234,7 +235,7 @@ impl Tool for Endless {
     }
 }
 
-/// A process that comes after a crash begins what was begun, if that is harmless and still the same tool.
+/// After a crash another process repeats a call that had begun, if it is idempotent and still of the same tool.
 #[tokio::test]
 async fn s13_r4_an_idempotent_call_whose_tool_has_changed_is_not_begun_again_after_a_crash() {
     for changed in [false, true] {
@@ -282,8 +283,8 @@ fn payer(store: &Arc<dyn Store>, ledger: &Ledger, change: impl Fn(&mut ToolEntry
     Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
 }
 
-/// What a rule, or a program, let through in a person's place has not begun when the process ends: the next one has another
-/// tool of that name, which nobody has let through.
+/// A call that a rule, or a program, approved in a person's place has not begun when the process ends: the next one has
+/// another tool of that name, which nobody has approved.
 #[tokio::test]
 async fn s7_s12_s13_what_was_let_through_in_a_persons_place_is_asked_about_if_its_tool_changes_before_it_begins() {
     // So many keep the last from beginning.
@@ -343,7 +344,7 @@ async fn s7_s12_s13_what_was_let_through_in_a_persons_place_is_asked_about_if_it
     }
 }
 
-/// Who says how it ended is who would have been asked whether it may begin.
+/// The people who would have had to approve it report its outcome.
 #[tokio::test]
 async fn s7_r4_an_unknown_outcome_of_what_a_rule_let_through_is_for_whom_the_rule_stood_in() {
     let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
@@ -371,7 +372,7 @@ async fn s7_r4_an_unknown_outcome_of_what_a_rule_let_through_is_for_whom_the_rul
     assert_eq!((&asked["kind"], &asked["review_configs"][0]["role"]), (&json!("in_doubt"), &json!("boss")), "{asked}");
 }
 
-/// What it asks may be slow, and may have changed its mind.
+/// The condition may be slow, and may have another result by then.
 #[tokio::test]
 async fn s1_s7_a_condition_is_asked_once_about_a_call_also_where_a_standing_rule_decides() {
     let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
@@ -390,8 +391,8 @@ async fn s1_s7_a_condition_is_asked_once_about_a_call_also_where_a_standing_rule
     assert_eq!(asked.load(Ordering::SeqCst), before + 1);
 }
 
-/// A standing rule stands for what its maker has seen, in the session as everywhere; one that rejects stands whatever the
-/// tool has become.
+/// A standing rule applies to the tool that its maker was shown, in the session as everywhere; one that rejects applies
+/// however the tool has changed.
 #[tokio::test]
 async fn s7_s13_a_standing_approval_is_for_the_tool_that_was_shown_and_a_standing_rejection_stays() {
     let later = 4_000_000_000_000;
@@ -425,7 +426,7 @@ async fn s7_s13_a_standing_approval_is_for_the_tool_that_was_shown_and_a_standin
                 continue;
             }
             assert_eq!((outcome.status, ran(&ledger).len()), (Status::AwaitingInput, count), "{always:?}");
-            // A new word is about the tool as it is now.
+            // A new decision is about the current tool.
             word(&after, &outcome.pending[0], Decision::approve().always(always.clone())).await;
             assert_eq!(say(&after, next).await.status, Status::Completed, "{always:?}");
             assert_eq!(ran(&ledger).len(), count + 2, "{always:?}");

@@ -6,9 +6,9 @@
 //!
 //! The approval is part of a request to the provider, and that request is made again after an error, a crash, in a
 //! fork, in the next turn. So it is recorded before it is sent (`Record::ApprovalSent`), and sent once: later requests
-//! have it only beside the call that came of it. If none came, the model is told that it is unknown whether the call
-//! was made, and a person is asked again if it repeats the call. Only a request that was refused outright, or for which
-//! no connection was made, is repeated unchanged.
+//! have it only beside the call that resulted from it. If none did, the model is told that it is unknown whether the
+//! call was made, and a person is asked again if it repeats the call. Only a request that was refused outright, or for
+//! which no connection was made, is repeated unchanged.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -147,7 +147,7 @@ pub enum ModelEvent {
     Opaque(Box<RawValue>),
     /// The answer is incomplete, and this is why. It comes before [`ModelEvent::Stop`].
     Cut(Cut),
-    /// The answer is over.
+    /// The answer has ended.
     Stop,
 }
 

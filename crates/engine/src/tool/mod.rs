@@ -120,8 +120,8 @@ impl ToolError {
 }
 
 impl ToolError {
-    /// Not an error: the call asks a person something before it can end. Without a question it is one: nobody's answer would
-    /// let the call go on.
+    /// Not an error: the call asks a person something before it can end. Without a question it is one: no answer could
+    /// ever resume the call.
     #[must_use]
     pub fn asks(asks: Asks) -> ToolError {
         if asks.questions.is_empty() {
@@ -336,7 +336,7 @@ pub struct ToolEntry {
     /// Other names that its calls are found under, unless another tool has them.
     pub aliases: &'static [&'static str],
     /// Where it comes from, if it is from elsewhere, such as an MCP server and its name there. A call approved as the
-    /// tool of one source is asked about again before it runs as that of another (spec S13, R1).
+    /// tool of one source needs a new decision before it runs as that of another (spec S13, R1).
     pub source: Option<Arc<str>>,
     /// The other agent that its calls are for, if any (spec S25).
     pub target: Option<Target>,

@@ -13,7 +13,7 @@ use super::{CallFacts, condition::ProposedCall};
 /// Decides in a program what a person would be asked (spec S12).
 ///
 /// It is called once for a call, when a person would be asked and no standing rule has decided; never about a person's
-/// own text or decision. It speaks for the tool: it can approve what the tool's own approval asks, but where a rule of
+/// own edit or decision. It speaks for the tool: it can approve what the tool's own approval asks, but where a rule of
 /// the policy asks, only a person can approve, and it can only reject. Its verdict is recorded before anything happens,
 /// under the name [`ON_APPROVAL`].
 pub trait OnApproval: Send + Sync {

@@ -13,7 +13,7 @@ use super::ToolEntry;
 
 /// A source of tools that are not known when an agent is built.
 ///
-/// An agent's tools are read again whenever [`ToolSource::version`] has changed. Invalid ones (a malformed schema, a
+/// An agent's tools are reread whenever [`ToolSource::version`] has changed. Invalid ones (a malformed schema, a
 /// name that another tool has) are left out, and logged.
 pub trait ToolSource: Send + Sync {
     /// Its name, for people.
@@ -27,11 +27,11 @@ pub trait ToolSource: Send + Sync {
     /// Connects to it, if necessary: returns when [`ToolSource::tools`] are known, or when it cannot be reached now. It
     /// takes bounded time, and returns at once during back-off.
     fn prepare(&self) -> BoxFuture<'_, ()>;
-    /// A turn of a session is over: whatever waits for its people's answers is ended.
+    /// A turn of a session has ended: everything that waits for its answers ends.
     fn forget(&self, session_id: &str) {
         let _ = session_id;
     }
-    /// A call will not get its answers: whatever waits for them is ended.
+    /// A call will not get its answers: everything that waits for them ends.
     fn forget_call(&self, session_id: &str, call: u32) {
         let _ = (session_id, call);
     }

@@ -34,11 +34,11 @@ const URL_REQUIRED: i32 = -32042;
 /// How an attempt continues.
 enum Step {
     Ended(Result<String, ToolError>),
-    /// The server wants the call again, with these.
+    /// The server requires the call again, with these.
     Again(CallToolRequestParams),
     /// There is no answer.
     Failed(Failure),
-    /// The server has forgotten what it asked and was answered.
+    /// The server has forgotten its questions, which were answered.
     Forgotten,
 }
 
@@ -57,7 +57,7 @@ impl Link {
             let Waiting { mut running, reply, name, .. } = waiting;
             running.go_on(self.turns.take(self.settings.call_limit).await);
             let answer = input.and_then(|input| input.answer(&name)).map_or_else(asks::cancelled, asks::result);
-            // One that no longer waits has its result, or is ending.
+            // A call that no longer waits has its result, or is ending.
             let _ = reply.send(answer);
             return match self.follow(running, permit, None).await {
                 Step::Ended(outcome) => outcome,

@@ -1,4 +1,4 @@
-//! What a server may request from us and notify us of over an open connection.
+//! Requests and notifications of a server over an open connection.
 
 use std::sync::Weak;
 
@@ -74,7 +74,7 @@ impl ClientHandler for Handler {
         // The question belongs to the call, and must not keep the link alive.
         drop(link);
         if call.try_send(Elicited { question, reply }).is_err() {
-            // It has ended, or has too many questions at once.
+            // The call has ended, or has too many questions at once.
             return Ok(asks::cancelled());
         }
         drop(call);

@@ -2,7 +2,7 @@
 //!
 //! A call that a server holds open while it asks is parked in memory. The answer finds it by the question's name; if it
 //! is gone (another process), the outcome is unknown. A server that does not say in which call it asks has its calls
-//! run one at a time (`Turns`): a call whose question is pending gives its turn back, and one that has waited for its
+//! run one at a time (`Turns`): a call whose question is pending releases its turn, and one that has waited for its
 //! turn up to the call limit runs without.
 
 use std::{
@@ -90,7 +90,7 @@ fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 /// The calls of a server take turns, once it has asked something without saying in which of its calls: then only one
-/// runs at a time, and it is the one that asks. Calls that wait for people take no turn.
+/// runs at a time, and it is the one that asks. Calls with pending questions take no turn.
 pub(crate) struct Turns {
     untold: AtomicBool,
     places: Arc<Semaphore>,
@@ -118,7 +118,7 @@ impl Turns {
     }
 }
 
-/// The server's answer to a call: a result, an error of its own, or nothing, and why.
+/// The server's answer to a call: a result, its own error, or nothing, and why.
 pub(crate) type Answer = Result<Result<CallToolResponse, ErrorData>, Failure>;
 
 /// A call that was sent. Dropping it cancels it.
@@ -157,7 +157,7 @@ impl Drop for CancelOnDrop {
 }
 
 impl Running {
-    /// It waits for people: others take its turn.
+    /// It has pending questions: others take its turn.
     pub(crate) fn park(&mut self) {
         self.entry.calls.park(self.entry.serial, true);
         self.turn = None;

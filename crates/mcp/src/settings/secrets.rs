@@ -10,7 +10,7 @@ const SEGMENT_BYTES: usize = 8;
 /// Shortest secret that is redacted, in bytes: anything shorter occurs everywhere.
 const SECRET_BYTES: usize = 3;
 
-/// What is redacted in every text about a server.
+/// The secrets that are redacted in every text about a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Secrets {
     /// The address, which is shown as its host.

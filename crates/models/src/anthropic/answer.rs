@@ -71,7 +71,7 @@ pub(super) struct Assembler {
     blocks: Blocks,
     /// By index in the content.
     content: BTreeMap<u64, Place>,
-    /// The bytes of the blocks that were given out, by their number.
+    /// The bytes of the blocks that were emitted, by their number.
     given: HashMap<usize, usize>,
     /// Input tokens: new, written to the cache, read from it; output tokens.
     tokens: [Option<u64>; 4],
@@ -237,7 +237,7 @@ impl Assembler {
         })
     }
 
-    /// What is kept of the content; nothing if its blocks are enough.
+    /// The part of the content that is kept; nothing if its blocks are enough.
     fn opaque(&mut self) -> Option<Opaque> {
         let bytes = |block: usize| self.given.get(&block).copied().unwrap_or_default();
         let content = std::mem::take(&mut self.content).into_values().map(|place| match place {

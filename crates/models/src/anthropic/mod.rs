@@ -1,7 +1,7 @@
 //! The Anthropic Messages API, streaming (spec M1, `anthropic`).
 //!
 //! Decisions:
-//! - An answer is over when `message_delta` has a reason to stop, whatever it is, and at `message_stop`.
+//! - An answer ends when `message_delta` has a reason to stop, whatever it is, and at `message_stop`.
 //! - Thinking goes back unchanged, with its signature, to the same model only. An answer that calls tools and has no
 //!   thinking of this model before its calls cannot be followed by thinking: such a request disables it.
 //! - Tokens read from and written to the provider's cache count as input.

@@ -96,7 +96,7 @@ struct Shared {
     provider: String,
     shown: String,
     key: Option<ApiKey>,
-    /// What no error may repeat.
+    /// The secrets that no error may repeat.
     secrets: Vec<ApiKey>,
     options: ChatOptions,
     images: TakesImages,
@@ -292,7 +292,7 @@ impl Shared {
     }
 }
 
-/// What goes back to the provider with an answer, unchanged.
+/// The data that goes back to the provider with an answer, unchanged.
 #[derive(Debug, Deserialize, Serialize)]
 struct Opaque {
     /// Which adapter made this.

@@ -333,7 +333,7 @@ impl Assembler {
         }
         self.refused |= kind == Part::Refusal;
         let block = self.blocks.begin(Kind::Text)?;
-        // A part is over when the next one begins.
+        // A part ends when the next one begins.
         parts.values().for_each(|(_, before)| self.blocks.end(*before));
         parts.insert(part, (kind, block));
         Ok(block)
@@ -379,7 +379,7 @@ impl Assembler {
         });
     }
 
-    /// What is kept of the items.
+    /// The part of the items that is kept.
     fn opaque(&mut self) -> Option<Opaque> {
         let bytes = |block: &usize| self.given.get(block).copied().unwrap_or_default();
         let items = std::mem::take(&mut self.items).into_values().filter_map(|place| match place {

@@ -1,4 +1,4 @@
-//! What is kept of an answer beside its blocks, so that its items can be sent back unchanged.
+//! The data kept with an answer beside its blocks, so that its items can be sent back unchanged.
 
 use countersign_core::conversation::Answer;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 /// The value of [`Opaque::by`].
 pub(super) const BY: &str = "openai";
 
-/// What goes back to the provider with an answer.
+/// The data that goes back to the provider with an answer.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Opaque {
     /// Which adapter made this.
@@ -19,7 +19,7 @@ pub(super) struct Opaque {
 }
 
 impl Opaque {
-    /// What was kept of an answer, if this model gave it.
+    /// The data kept with an answer, if this model gave it.
     pub(super) fn of(answer: &Answer, model: &str) -> Option<Opaque> {
         let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
         (opaque.by == BY && opaque.model == model).then_some(opaque)
@@ -72,7 +72,7 @@ pub(super) struct Said {
     pub(super) parts: Vec<(Part, usize)>,
 }
 
-/// What a part of a message is.
+/// The kind of a part of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Part {

@@ -1,12 +1,12 @@
 //! The OpenAI Responses API, streaming (spec M1, `openai`).
 //!
-//! Nothing is stored at the provider (`store: false`): each request carries the conversation. What the provider needs
-//! back with it (reasoning with its encrypted content, the items of MCP servers that it called, ids) is kept with the
-//! answer and goes back unchanged, in its order, to the same model only.
+//! Nothing is stored at the provider (`store: false`): each request carries the conversation. The data that the
+//! provider needs back with it (reasoning with its encrypted content, the items of MCP servers that it called, ids) is
+//! kept with the answer and goes back unchanged, in its order, to the same model only.
 //!
 //! Decisions:
-//! - An answer is over at `response.completed` or `response.incomplete`.
-//! - An item's text is what was streamed of it; the final item is read only if nothing of it was streamed.
+//! - An answer ends at `response.completed` or `response.incomplete`.
+//! - An item's text is its streamed text; the final item is read only if nothing of it was streamed.
 //! - A request to approve a call of a hosted MCP server becomes a call of `mcp__LABEL__TOOL` here, and the result of
 //!   that call is the answer to it (spec S13).
 

@@ -63,8 +63,8 @@ struct FunctionDelta {
 }
 
 /// Assembles an answer. Blocks come out in the order in which they began: the first one at once, as it is written, the
-/// later ones as soon as those before them are over, which for a call is when its arguments are a complete JSON value,
-/// or at the end.
+/// later ones as soon as those before them have ended, which for a call is when its arguments are a complete JSON
+/// value, or at the end.
 pub(super) struct Assembler {
     /// The blocks that are not completely emitted.
     blocks: VecDeque<Block>,
@@ -88,7 +88,7 @@ pub(super) struct Assembler {
 
 struct Block {
     kind: Kind,
-    /// What is not emitted yet.
+    /// The part that is not emitted yet.
     pending: Pieces,
 }
 
@@ -131,7 +131,7 @@ impl Assembler {
         }
     }
 
-    /// Takes one chunk and emits what can be emitted.
+    /// Takes one chunk and emits every event that it completes.
     fn take_chunk(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
         let chunk: Chunk = serde_json::from_str(json).map_err(|e| malformed(&e))?;
         if let Some(error) = chunk.error {
@@ -262,7 +262,7 @@ impl Assembler {
             },
         };
         let call = &self.calls[at];
-        // Only a name can begin a call, and only when the one before it may be over.
+        // Only a name can begin a call, and only when the one before it may have ended.
         if name.is_empty() || call.name.is_empty() || call.id == id && !id.is_empty() {
             return Some(at);
         }

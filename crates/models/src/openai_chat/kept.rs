@@ -1,4 +1,4 @@
-//! What is kept of an answer beside its blocks, so that it can be sent back unchanged.
+//! The data kept with an answer beside its blocks, so that it can be sent back unchanged.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use countersign_engine::model::ModelError;
 /// The value of [`Opaque::by`].
 pub(super) const BY: &str = "openai-chat";
 
-/// What goes back to the provider with an answer, unchanged.
+/// The data that goes back to the provider with an answer, unchanged.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Opaque {
     /// Which adapter made this.
@@ -49,8 +49,8 @@ impl Opaque {
     }
 }
 
-/// Blocks of reasoning that were streamed in pieces, reassembled: providers check that they come back as the model made
-/// them. A block that came in one piece stays as it came, byte for byte.
+/// Blocks of reasoning that were streamed in pieces, reassembled: providers check that they are returned as the model
+/// made them. A block that came in one piece stays as it came, byte for byte.
 #[derive(Default)]
 pub(super) struct Whole(Vec<Part>);
 

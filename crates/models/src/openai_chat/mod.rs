@@ -9,7 +9,7 @@
 //! - lines, events and answers have no limit, and there is no idle timeout.
 //!
 //! Decisions where servers differ:
-//! - An answer is over at `[DONE]`, or when `finish_reason` was sent, whatever the reason; an answer that
+//! - An answer ends at `[DONE]`, or when `finish_reason` was sent, whatever the reason; an answer that
 //!   ends before either, or with `error`, is a transient error.
 //! - A fragment belongs to the call with its `index`; without one, to the call with its `id`, else to the
 //!   newest call. A repeated index with another id and name begins a new call, since some servers send 0 always.

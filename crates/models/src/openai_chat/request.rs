@@ -106,7 +106,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Appends what was said after it.
+    /// Appends the texts after it.
     fn join(&mut self, more: Said<'a>) {
         *self = match (std::mem::replace(self, Said::Parts(Vec::new())), more) {
             (Said::Text(mut text), Said::Text(more)) => {

@@ -12,7 +12,7 @@
 //! script)`, or with `"at_end": "repeat"` the script starts over. An entry that gave no answer (its call failed or was
 //! cut off) is used again.
 //!
-//! A script that reads what was said has `rules` in place of `turns`: the first that applies answers, whatever number
+//! A script that reads messages has `rules` in place of `turns`: the first that applies answers, whatever number
 //! the answer has. A rule is an entry with a `when`; without one it always applies.
 //!
 //! ```json
@@ -24,8 +24,8 @@
 //!    {"text": "I understand “Sell 10 FPT”."}]}
 //! ```
 //! - `user` is a regular expression (of the `regex` crate) that finds something in the newest message of the user.
-//! - `after` says what came since the model's newest answer: `"user"`, a message of the user, or a result of the tool of
-//!   this name.
+//! - `after` says what is new since the model's newest answer: `"user"`, a message of the user, or a result of the tool
+//!   of this name.
 //! - `status` and `result` are about that result, or the newest one since then: how its call ended (`success`, `error` or
 //!   `rejected`), and a regular expression that finds something in its text.
 //! - Each named group of `user` and `result` is a placeholder: `{{ what }}`, empty if it matched nothing.
@@ -224,7 +224,7 @@ async fn filled(
     }
     let mut events: Vec<_> = events.into_iter().map(Ok).collect();
     events.extend(entry.ending(&fills));
-    // The start of a call and the end have no delay of their own.
+    // The start of a call and the end have no delay.
     let waits = |event: &Result<ModelEvent, ModelError>| {
         matches!(event, Ok(ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::Input(_)))
     };

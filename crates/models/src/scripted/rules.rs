@@ -25,7 +25,7 @@ pub(super) struct Rule {
 pub(super) struct When {
     /// Finds something in the newest message of the user.
     pub(super) user: Option<Regex>,
-    /// What came since the model's newest answer: a message of the user, or a result of this tool.
+    /// The newest input since the model's newest answer: a message of the user, or a result of this tool.
     pub(super) after: Option<String>,
     /// How that call ended.
     pub(super) status: Option<CallStatus>,
@@ -33,7 +33,7 @@ pub(super) struct When {
     pub(super) result: Option<Regex>,
 }
 
-/// What rules ask of a conversation.
+/// The facts of a conversation that rules check.
 pub(super) struct Situation {
     /// The newest message of the user.
     user: String,

@@ -7,7 +7,7 @@ use countersign_core::limits;
 use super::Entry;
 use countersign_engine::model::{ModelError, Transcript};
 
-/// What a placeholder stands for.
+/// The value of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     LastUser,
@@ -18,7 +18,7 @@ pub(super) enum Name {
 
 const NAMES: [(&str, Name); 2] = [("last_user", Name::LastUser), ("last_tool_result", Name::LastToolResult)];
 
-/// What is done to a value before it is filled in.
+/// A filter for a value before it is filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filter {
     None,
@@ -133,7 +133,7 @@ impl Template {
         self.fill(|out, _, hole| out.push_str(&hole.filter.of(fills.get(hole.name))))
     }
 
-    /// The argument text, filled in: escaped where a placeholder stands in a JSON string.
+    /// The argument text, filled in: escaped where a placeholder is in a JSON string.
     pub(super) fn json(&self, fills: &Fills) -> String {
         let mut in_string = false;
         let mut escaped = false;
@@ -175,7 +175,7 @@ impl Template {
     }
 }
 
-/// What stands between double braces, `NAME` or `NAME | FILTER`; `None` if it is no placeholder.
+/// The placeholder between double braces, `NAME` or `NAME | FILTER`; `None` if it is no placeholder.
 fn placeholder(written: &str, captures: &[String]) -> Result<Option<(Name, Filter)>, String> {
     let (name, filter) = match written.split_once('|') {
         Some((name, filter)) => (name.trim(), Some(filter.trim())),

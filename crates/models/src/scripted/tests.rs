@@ -268,7 +268,7 @@ fn m4_a_script_file_is_named_in_its_errors() {
     assert!(Scripted::from_file(&path).is_ok());
 }
 
-/// What was said and done: `user: TEXT`, `answer`, or `TOOL STATUS: RESULT`.
+/// The messages and calls: `user: TEXT`, `answer`, or `TOOL STATUS: RESULT`.
 fn talk(lines: &[&str]) -> Talk {
     let result = |name: &str, status, text: &str| {
         Message::from(ToolResult { id: "c".into(), name: name.into(), text: text.to_owned(), status })
@@ -310,7 +310,7 @@ async fn m4_the_first_rule_that_applies_answers_what_was_said_and_done() {
         (&["user: sell 5 VNM", "answer", "sell rejected: no", "user: too dear"], &["text not sold", "stop"]),
         (&["user: sell 5 VNM", "answer", "sell error: no"], &["text failed", "stop"]),
         (&["user: sell 5 VNM", "answer", "sell success: [edited]\nOrder 7"], &["text sold by 7", "stop"]),
-        // Only what came since the last answer counts.
+        // Only messages since the last answer count.
         (&["user: sell 5 VNM", "answer", "sell rejected: no", "answer", "user: hm"], &["text what?", "stop"]),
         (&["user: sell 5 VNM", "answer", "look error: no"], &["text some error", "stop"]),
         (&["user: sell 5 VNM", "answer", "look success: yes"], &["text (no rule applies)", "stop"]),

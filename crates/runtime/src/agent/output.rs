@@ -28,7 +28,7 @@ impl Output {
         Ok(Output { name, schema: Arc::new(schema), compiled })
     }
 
-    /// What its model is told about it.
+    /// Its description for the model.
     pub(crate) fn for_model(&self) -> OutputSchema {
         OutputSchema { name: self.name.clone(), schema: self.schema.clone(), strict: false }
     }

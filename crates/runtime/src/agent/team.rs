@@ -119,7 +119,7 @@ impl Agent {
         self
     }
 
-    /// This agent as a tool of another one: it takes `{"input": "…"}`, works in a conversation of its own, and its
+    /// This agent as a tool of another one: it takes `{"input": "…"}`, works in its own conversation, and its
     /// final answer is the result (spec S5). Approval requests of its own tools go to the session that it works in.
     #[must_use]
     pub fn as_tool(&self, name: &str, description: &str) -> ToolEntry {

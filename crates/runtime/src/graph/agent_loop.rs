@@ -46,7 +46,7 @@ pub fn approval_payload<'a>(
     ApprovalPayload::new(message, calls.into_iter().map(|call| (call.id, call.name, call.args)))
 }
 
-/// How far a call is.
+/// The progress of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallStage {
     /// Pending a decision.
@@ -142,7 +142,7 @@ impl AgentUpdate {
     }
 
     /// Refuses this call. The model gets a result under the call's own id that says so: `message`, or that the user
-    /// rejected it, in the session's language (zh `操作已被用户取消`). A call that is pending, has begun or is over is left
+    /// rejected it, in the session's language (zh `操作已被用户取消`). A call that is pending, has started or has ended is left
     /// unchanged.
     #[must_use]
     pub fn reject(mut self, call_id: &str, message: Option<String>) -> AgentUpdate {

@@ -194,7 +194,7 @@ impl<S: GraphState> StateGraph<S> {
         Each { node: self.add(name, options, Work::Each(Box::new(run))), item: PhantomData }
     }
 
-    /// Adds a graph as a node. It has a state of its own: `enter` creates it, `leave` turns its final state into an
+    /// Adds a graph as a node. It has its own state: `enter` creates it, `leave` turns its final state into an
     /// update of this one. Its nodes' questions are asked in this graph's session, and an answer restarts only the
     /// node that asked.
     pub fn subgraph<C: GraphState>(
@@ -248,7 +248,7 @@ impl<S: GraphState> StateGraph<S> {
         self.leave(from.into(), Leave::Edge(to));
     }
 
-    /// Adds a conditional edge: `choose` looks at the state after the round, `to` maps each variant of `R` to a node,
+    /// Adds a conditional edge: `choose` reads the state after the round, `to` maps each variant of `R` to a node,
     /// with a `match` that the compiler checks for completeness.
     pub fn route<R: Route>(
         &mut self,

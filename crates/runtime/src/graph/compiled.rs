@@ -38,7 +38,7 @@ pub(crate) enum Work<S> {
     Run(Run<S>),
     /// An async function of an item.
     Each(Run<S>),
-    /// A graph of its own.
+    /// A nested graph.
     Graph { graph: Arc<dyn AnyGraph>, enter: Box<dyn Fn(&S) -> AnyState + Send + Sync>, leave: LeaveGraph },
     /// A node of the agent's loop, which the runner performs itself.
     Builtin,
@@ -155,7 +155,7 @@ const LOOP: [&str; 4] = [COMPRESSION, AGENT, APPROVAL, TOOLS];
 pub(crate) enum Kind {
     /// The runner starts it.
     Run,
-    /// It runs in a frame of its own.
+    /// It runs in its own frame.
     Graph(Arc<dyn AnyGraph>),
     /// The runner performs it itself.
     Builtin,
@@ -174,7 +174,7 @@ pub(crate) trait AnyGraph: Send + Sync {
     fn merge(&self, state: &mut AnyState, updates: Vec<AnyUpdate>) -> Result<(), NodeError>;
     /// The tasks of the first round.
     fn start(&self) -> Ahead;
-    /// The round after these nodes have finished, in the order of their tasks. Without tasks the run is over.
+    /// The round after these nodes have finished, in the order of their tasks. Without tasks the run has ended.
     fn next(
         &self,
         finished: &[Arc<str>],
@@ -241,7 +241,7 @@ impl<S: GraphState> Compiled<S> {
 }
 
 impl<S> Compiled<S> {
-    /// Whether this source was the last that a join waited for. Those that have come are kept in `arrived`.
+    /// Whether this source was the last that a join waited for. Earlier arrivals are kept in `arrived`.
     fn completes(&self, join: &Join, source: usize, arrived: &mut Vec<(Arc<str>, Arc<str>)>) -> bool {
         let target = &self.nodes[join.target].name;
         let pair = (target.clone(), self.nodes[source].name.clone());
@@ -292,7 +292,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         let updates: Option<Vec<S::Update>> =
             updates.into_iter().map(|update| update.downcast::<S::Update>().ok().map(|update| *update)).collect();
         let updates = updates.ok_or_else(|| NodeError::permanent(wrong_type()))?;
-        // Nobody else holds it once the round is over, so it is not cloned.
+        // It has no other holder once the round has ended, so it is not cloned.
         let merged = guarded("merging the updates", || {
             Ok(match Arc::get_mut(state).and_then(|state| state.downcast_mut::<S>()) {
                 Some(state) => state.merge(updates),

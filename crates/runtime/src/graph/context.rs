@@ -1,7 +1,7 @@
 //! The context of a node: its state, questions to people, and steps that run only once.
 //!
 //! A recorded answer belongs to a question's name and to the digest of what was shown. A node that asks something
-//! else under that name, skips an answered question, or no longer exists fails with a code of its own
+//! else under that name, skips an answered question, or no longer exists fails with a specific code
 //! (`question_changed`, `question_gone`, `node_gone`), and the answer is kept.
 
 use std::{

@@ -1,15 +1,15 @@
-//! The outcome of a run that is paused or over.
+//! The outcome of a run that is paused or has ended.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// The outcome of a run that is paused or over. A pause is a value, not an error.
+/// The outcome of a run that is paused or has ended. A pause is a value, not an error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<S> {
-    /// It is over.
+    /// It is done.
     Done(S),
-    /// It waits for people.
+    /// It has pending interruptions.
     Paused {
         /// The state after all completed rounds.
         state: S,

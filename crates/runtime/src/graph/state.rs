@@ -5,13 +5,13 @@ use serde::{Serialize, de::DeserializeOwned};
 /// The typed state that the nodes of a graph read and change (spec G1).
 ///
 /// Nodes never change the state itself: each returns an update, and the updates of all tasks of a round are merged
-/// together, in task order, when the round is over. So the result of a round does not depend on which task was the
+/// together, in task order, when the round ends. So the result of a round does not depend on which task was the
 /// fastest. Derive it: `#[derive(GraphState)]`.
 pub trait GraphState: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
     /// An update; its default changes nothing. In journals it is a JSON object with only the changed fields.
     type Update: Default + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// Merges the updates of one round, in task order. After an error `self` is not used any more.
+    /// Merges the updates of one round, in task order. After an error `self` is no longer used.
     ///
     /// # Errors
     /// Two updates set a field that has no reducer, or an update does not match the state.

@@ -45,7 +45,7 @@ pub(crate) type NodeFuture = BoxFuture<'static, Result<Given, NodeError>>;
 pub(crate) enum Stretch {
     /// The node has its result.
     Over(Result<Given, NodeError>),
-    /// It waits for people, or for a decision on a step with unknown outcome. It can resume in place.
+    /// It has pending questions, or a step with unknown outcome. It can resume in place.
     Paused(Parked),
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Parked {
 
 /// Where a task's steps are stored.
 pub(crate) trait Journal: Send + Sync {
-    /// Stores what `make` makes. `false`: the turn is over, or the runtime closes.
+    /// Stores the transition that `make` makes. `false`: the turn has ended, or the runtime closes.
     fn store<'a>(self: Arc<Self>, session_id: &'a Arc<str>, turn: Turn, make: &'a Make<'a>) -> BoxFuture<'a, bool>;
     /// The term in which this node's leases last; `None` if they have ended.
     fn term(&self) -> Option<u64>;
@@ -104,7 +104,7 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Wakes the task when there is news.
+    /// Wakes the task when an answer or a decision arrives.
     pub(crate) fn wake_later(&mut self, waker: &Waker) {
         if !self.wakers.iter().any(|known| known.will_wake(waker)) {
             self.wakers.push(waker.clone());
@@ -206,7 +206,7 @@ impl Memory {
         said || lost
     }
 
-    /// Makes the node fail, whichever task has found out.
+    /// Makes the node fail, whichever task has noticed why.
     pub(crate) fn fail(&self, error: NodeError) {
         self.inside().failure.get_or_insert(error);
         self.node_waker.wake();
@@ -229,7 +229,7 @@ impl Memory {
         self.waiting.load(Ordering::SeqCst) > 0 && self.at_work.load(Ordering::SeqCst) == 0
     }
 
-    /// An answered question that the node should have reached again but did not.
+    /// An answered question that the node did not reach again, though it should have.
     fn passed_by(&self) -> Option<Arc<str>> {
         let inside = self.inside();
         let found = inside.questions.iter().find(|(_, question)| question.answer.is_some() && !question.seen);

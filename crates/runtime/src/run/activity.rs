@@ -1,5 +1,5 @@
-//! What operators watch of a runtime: how long people take, how late deadlines are, how long commits take. Numbers only,
-//! kept since the runtime was made.
+//! A runtime's metrics for operators: how long people take, how late deadlines fire, how long commits take. Numbers
+//! only, since the runtime was built.
 
 use std::{
     sync::{
@@ -19,7 +19,7 @@ use countersign_core::{
 
 /// Upper bounds of how long a request was pending, in seconds: from one second to a week.
 const WAITED: &[f64] = &[1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
-/// Upper bounds of how late a deadline was, in seconds: it is looked for five times a second.
+/// Upper bounds of how late a deadline fired, in seconds: they are checked five times a second.
 const LATE: &[f64] = &[0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0];
 /// Upper bounds of how long a commit took, in seconds.
 const COMMITTED: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -28,7 +28,7 @@ const COMMITTED: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 #[derive(Debug)]
 pub struct Durations {
     bounds: &'static [f64],
-    /// One for each bound, and one for what is longer than all.
+    /// One for each bound, and one for longer durations.
     counts: Vec<AtomicU64>,
     micros: AtomicU64,
 }
@@ -97,13 +97,13 @@ fn place(resolution: Resolution) -> usize {
 }
 
 impl Activity {
-    /// How many requests ended so, by what this process stored.
+    /// How many requests this process has resolved this way.
     #[must_use]
     pub fn resolved(&self, resolution: Resolution) -> u64 {
         self.resolved[place(resolution)].load(Ordering::Relaxed)
     }
 
-    /// How often this process had to ask a person what came of a call or a step.
+    /// How often this process had to ask a person for the outcome of a call or a step.
     #[must_use]
     pub fn in_doubt(&self) -> u64 {
         self.in_doubt.load(Ordering::Relaxed)
@@ -123,7 +123,7 @@ impl Activity {
         self.committed.add(took);
     }
 
-    /// What was stored after a state.
+    /// Counts entries that were stored after a state.
     pub(super) fn stored(&self, before: &State, entries: &[Arc<Entry>]) {
         for entry in entries {
             for record in &entry.records {

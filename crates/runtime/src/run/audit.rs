@@ -14,7 +14,7 @@ const VERIFY_PAGE: usize = 16;
 /// After how many such reads other heavy work has its turn.
 const TURN_PAGES: usize = 64;
 
-/// What a verification has found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditCheck {
     /// How many records were read, from the first, of all tenants.
@@ -25,7 +25,7 @@ pub struct AuditCheck {
     pub end: Result<Anchor, Fault>,
 }
 
-/// As much of a record's body as says whose it is.
+/// The part of a record's body that identifies its tenant.
 #[derive(Deserialize)]
 struct Of<'a> {
     #[serde(borrow)]
@@ -51,7 +51,7 @@ impl Runtime {
         Ok(records)
     }
 
-    /// The same from the other end: records with numbers before `before`, newest first.
+    /// The same in reverse: records with numbers before `before`, newest first.
     ///
     /// # Errors
     /// `forbidden`, `store_unavailable`.

@@ -1,7 +1,7 @@
-//! How long a standing approval lives: no longer than its maker's authority (spec P4).
+//! Standing approvals apply only while their makers have the authority to decide (spec P4).
 //!
 //! Each call asks the program's authority (`RuntimeBuilder::authority`; in the server its `Auth`) whether the rule's
-//! maker still holds the role. If not, the rule is suspended, not revoked. Without an authority, an embedding program
+//! maker still holds the role. If not, the rule is suspended, not revoked. Without an authority, the embedding program
 //! revokes rules itself.
 //!
 //! The authority may also know everybody who holds a role. Then an edit that nobody could approve is refused.
@@ -67,9 +67,9 @@ pub enum SuspensionCode {
     Other,
 }
 
-/// Says whether the makers of standing rules may still decide, and who holds a role (`holders`), as far as that is known.
-/// A server with authentication asks who may connect now; a program that gives its runtime no authority revokes rules
-/// itself.
+/// Knows whether the makers of standing rules may still decide, and who holds a role (`holders`), as far as that is
+/// known. A server with authentication asks who may connect now; a program that gives its runtime no authority revokes
+/// rules itself.
 pub trait Authority: Send + Sync {
     /// Whether a rule of this maker applies now.
     ///
@@ -118,7 +118,7 @@ impl Authorities {
             let people = authority.holders(role, state.tenant.as_deref())?;
             Some(people.into_iter().filter(|person| may(person)))
         };
-        // Votes survive a reassignment; an escalation asks anew.
+        // Votes survive a reassignment; an escalation starts without any.
         let able = |level: &str| {
             let mut all = BTreeSet::new();
             for asked in iter::once(level).chain(ask.escalate.iter().filter_map(Reviewer::role)) {
@@ -148,14 +148,14 @@ impl Authorities {
 /// A role that must approve, and who could for it.
 type Level<'a> = (&'a str, BTreeSet<Arc<str>>);
 
-/// The first level that cannot have `quorum` people of its own, since each level needs others.
+/// The first level that cannot get `quorum` people, since each level needs different ones.
 fn stuck<'a>(levels: &[Level<'a>], quorum: u32) -> Option<&'a str> {
     let mut seats = BTreeMap::new();
     let full = |level: usize| (0..quorum).all(|_| seat(level, levels, &mut seats, &mut BTreeSet::new()));
     (0..levels.len()).map(full).position(|full| !full).map(|level| levels[level].0)
 }
 
-/// Gives one more person to a level, if need be one that another level has and can replace.
+/// Assigns one more person to a level, if necessary one that another level can replace.
 fn seat<'a>(
     level: usize,
     levels: &'a [Level<'_>],

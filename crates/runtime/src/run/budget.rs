@@ -1,4 +1,4 @@
-//! What a program says of a run's cost and of rejected calls.
+//! A program's limits on a run's cost, and its texts for rejected calls.
 
 use std::{collections::BTreeMap, sync::Arc};
 

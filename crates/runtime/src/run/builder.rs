@@ -98,8 +98,8 @@ impl RuntimeBuilder {
         self.session_bytes = bytes;
         self
     }
-    /// Deletes sessions that were last used so long ago, unless they are running or pending, or a standing rule that was made in
-    /// them applies to other sessions. By default none is deleted by itself.
+    /// Deletes sessions that have not been used for so long, unless they are running or pending, or a standing rule
+    /// that was made in them applies to other sessions. By default none is deleted by itself.
     #[must_use]
     pub fn keep(mut self, rested: std::time::Duration) -> RuntimeBuilder {
         self.keep = Some(rested);
@@ -112,16 +112,16 @@ impl RuntimeBuilder {
         self.threads = Some(threads);
         self
     }
-    /// For a program that opens a server's store to read it, or to decide there: inputs are checked and stored as by any other
-    /// runtime, and what follows from them is left to the one that has effects, now or when it starts. It
-    /// [stores directly](RuntimeBuilder::stored_directly). To read, it needs no agents.
+    /// For a program that opens a server's store to read it, or to decide there: inputs are checked and stored as by
+    /// any other runtime, and their effects are left to the runtime that has effects, now or when it starts. It [stores
+    /// directly](RuntimeBuilder::stored_directly). To read, it needs no agents.
     #[must_use]
     pub fn without_effects(mut self) -> RuntimeBuilder {
         self.effects = false;
         self.stored_directly()
     }
-    /// For a program that opens a store itself, and takes the word of its caller for who decides: the audit log says of each
-    /// record that it was stored directly.
+    /// For a program that opens a store itself, and trusts its caller about who decides: the audit log marks each
+    /// record as stored directly.
     #[must_use]
     pub fn stored_directly(mut self) -> RuntimeBuilder {
         self.direct = true;
@@ -141,7 +141,7 @@ impl RuntimeBuilder {
         self.settings.trace_content = yes;
         self
     }
-    /// Says whether the makers of standing approvals may still decide: their rules are suspended while they may not
+    /// Checks whether the makers of standing approvals may still decide: their rules are suspended while they may not
     /// (spec P4). Where it knows who holds a role (`Authority::holders`), an edit that nobody could approve afterwards is
     /// refused. Without one all rules apply.
     #[must_use]
@@ -157,7 +157,7 @@ impl RuntimeBuilder {
         self.settings.state_edits = Some(roles);
         self
     }
-    /// What a run of the library adds.
+    /// Adds the settings of a run of the library.
     pub(crate) fn settings(mut self, settings: Settings) -> RuntimeBuilder {
         self.settings = settings;
         self

@@ -36,7 +36,7 @@ impl Inner {
         self.store_closed.get().map_or(Ok(()), |refusal| Err(refusal.clone()))
     }
 
-    /// Why a followed session has no more events.
+    /// Why a subscription has no more events.
     pub(super) fn no_more_events(self: &Arc<Self>) -> Refusal {
         self.check_open().err().unwrap_or_else(|| Refusal::new(Code::SessionDeleted, "the session was deleted"))
     }

@@ -1,7 +1,7 @@
 //! Compressing a conversation whose next model call would be larger than its agent allows (spec G5).
 //!
-//! Nothing is stored before it is done, so a crash in the middle repeats it. It never fails a turn whose conversation can be
-//! read: without a usable summary, the part to be summarised is dropped.
+//! Nothing is stored before it is complete, so after a crash in the middle it is repeated. It never fails a turn whose
+//! conversation can be read: without a usable summary, the part to be summarised is dropped.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Inner {
         let Some(conversation) = self.conversation(&state).await.transpose()? else { return Ok(None) };
         let agent = self.agents.get(&state.agent).map(|ready| &ready.agent);
         let compression = agent.and_then(|agent| Some((agent, agent.compression.as_ref()?)));
-        // The configuration may have changed since compression was requested; then nothing changes.
+        // The configuration may have changed since compression was requested; then nothing is compressed.
         let keep = compression.as_ref().map_or(u32::MAX, |_| room.keep);
         let cut = conversation.cut(keep);
         let (session, tokens) = (&*state.session_id, room.tokens);

@@ -2,8 +2,8 @@
 //! one.
 //!
 //! They are kept across pauses too, since an approval is followed by a model call. The cache has no authority: each
-//! item is a fold of stored entries up to a position, and entries never change. So another node's append is only more
-//! to fold; a deleted session is dropped, and a fork, whose past is folded under its own id, starts without.
+//! item is a fold of stored entries up to a position, and entries never change. So another node's append is only folded
+//! too; a deleted session is dropped, and a fork, whose past is folded under its own id, starts without a cached item.
 
 use std::{
     collections::BTreeMap,
@@ -47,8 +47,8 @@ struct One {
     used: u64,
 }
 
-/// Proof that nothing was dropped since a conversation was taken: what was read of a session before its deletion is not
-/// cached afterwards.
+/// Proof that nothing was dropped since a conversation was taken: so that a conversation read before its session was
+/// deleted is not cached afterwards.
 pub(super) struct Ticket(u64);
 
 impl Conversations {

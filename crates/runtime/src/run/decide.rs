@@ -133,7 +133,7 @@ impl Runtime {
                 judged
             }
             None if !has_edits => self.inner.judged(by, &state, open, decision, false).await,
-            // The request or its requesters changed while the edit was judged: the reply is taken, and judged, again.
+            // The request or its requesters changed while the edit was judged: the whole decision is tried again.
             _ => return Err(store_refusal(StoreError::Conflict)),
         };
         let make = |state: &State| judged.decide(&self.inner, state, at);
@@ -147,8 +147,8 @@ impl Runtime {
 
     /// A reply that edits calls, with the state by which it was judged; `None` if there is nothing to judge.
     ///
-    /// Conditions and previews are the application's and may take as long as they like, so the session is not locked meanwhile:
-    /// deadlines, cancels and everybody else go on.
+    /// Conditions and previews are the application's code and may take any time, so the session is not locked
+    /// meanwhile: deadlines, cancels and other inputs proceed.
     async fn judged_ahead(
         &self,
         live: &LiveRef,
@@ -169,7 +169,7 @@ impl Runtime {
     }
 }
 
-/// Whether this person may know of what they reply to, and reply to anything.
+/// Whether this person may see the interruption that they reply to, and may decide at all.
 fn check_seen(by: &Principal, state: &State, decision: &NewDecision) -> Result<(), Refusal> {
     if state.pos == 0 || !by.may_see(state) {
         return Err(resolve::not_found(&decision.approval_key));
@@ -177,7 +177,7 @@ fn check_seen(by: &Principal, state: &State, decision: &NewDecision) -> Result<(
     by.check_may_decide()
 }
 
-/// A reply, with what the policy says today of the calls that it edits.
+/// A reply, with today's verdicts of the policy on the calls that it edits.
 pub(super) struct Judged {
     input: DecideInput,
     /// Whether somebody could approve the edited calls.
@@ -185,7 +185,7 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// What the edited call of this action would do.
+    /// The preview of this action's edited call.
     pub(super) fn preview(&self, action: usize) -> Option<Preview> {
         self.input.previews.get(action).cloned().flatten()
     }
@@ -222,7 +222,7 @@ impl Inner {
             };
             let authorities = &self.settings.authorities;
             approvable = approvable.and_then(|()| authorities.check_edit(state, action.call, &ask, by));
-            // An edit that is refused in any case does not ask its tool.
+            // For an edit that is refused in any case the tool is not asked for a preview.
             let may_be = matches!(verdict, Some(Verdict::Allow | Verdict::Ask(_))) && approvable.is_ok();
             verdicts.push(verdict);
             if may_be

@@ -1,4 +1,4 @@
-//! The driver: carries out what follows from a session's state until nothing does.
+//! The driver: carries out the effects that follow from a session's state until there are none.
 //!
 //! A session has at most one driver. It holds the session's lock only while it reads and stores, never while a model or
 //! a tool runs.
@@ -40,7 +40,7 @@ use crate::store::nodes::Epoch;
 
 /// A task has ended without reporting. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
-    // A task that is no longer wanted was aborted on purpose.
+    // A task whose result is no longer needed was aborted on purpose.
     if !error.is_cancelled() {
         tracing::error!(%error, "a task of a turn was lost");
     }
@@ -114,7 +114,7 @@ impl Inner {
         Ok(outcome)
     }
 
-    /// Resumes the session here, until nothing follows by itself, or waits until another node has done so.
+    /// Resumes the session here until no effect follows, or waits until another node has done so.
     pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) {
         if !self.effects {
             return;
@@ -130,7 +130,7 @@ impl Inner {
                 live.wake();
                 live.idle().await;
             }
-            // The previous driver may have been dropped half way, or another node may be at work.
+            // The previous driver may have been dropped half way, or another node may be driving the session.
             if !self.is_left(live).await {
                 return;
             }
@@ -140,7 +140,7 @@ impl Inner {
         }
     }
 
-    /// Waits until no driver is at work, here or on another node.
+    /// Waits until the session has no driver, here or on another node.
     pub(super) async fn rests(&self, live: &LiveRef) {
         live.idle().await;
         while self.store.nodes().is_some() && self.is_left(live).await {
@@ -153,7 +153,7 @@ impl Inner {
         let mut guard = live.lock().await;
         let left = match self.load(live, &mut guard).await {
             Ok(state) => !state.rests(),
-            // The store cannot say for the moment: ask again.
+            // The store cannot answer at the moment: try again.
             Err(error) => !error.is_gone() && !error.is_unreadable(),
         };
         drop(guard);
@@ -206,7 +206,7 @@ impl Inner {
             let stepped = until_stored!(self, async {
                 let mut guard = live.lock().await;
                 let step = match driver.step(&mut guard).await {
-                    // What runs is stopped before other nodes may have the session.
+                    // Running work is stopped before other nodes may take the session.
                     Err(error) if error.is_unreadable() => return Ok(Err(error)),
                     step => step?,
                 };
@@ -243,17 +243,17 @@ impl Inner {
 }
 
 enum Step {
-    /// Nothing.
+    /// No effect follows.
     Rests,
-    /// This is the only thing to do.
+    /// This is the only effect.
     Alone(Work),
     /// The session has no room for another answer.
     Full(String),
-    /// Something is running.
+    /// Effects are running.
     Waits,
 }
 
-/// What a driver knows of its session beyond the journal.
+/// A driver's knowledge of its session beyond the journal.
 struct Driver<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
@@ -261,7 +261,7 @@ struct Driver<'a> {
     lease: Option<Epoch>,
     turn: Turn,
     running: Running,
-    /// Whether what was started before this driver, or before its turn failed, is accounted for.
+    /// Whether the effects that were started before this driver, or before its turn failed, are accounted for.
     recovered: bool,
     hot: Option<Hot>,
     at_work: AtWork,
@@ -285,7 +285,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Stores what follows from the state, and starts what is to be carried out.
+    /// Stores the transitions that follow from the state, and starts its effects.
     async fn step(&mut self, guard: &mut LiveState) -> Result<Step, Refusal> {
         let mut begun = Vec::new();
         let stepped = self.begin(guard, &mut begun).await;
@@ -309,12 +309,12 @@ impl<'a> Driver<'a> {
         let state = self.inner.known(self.live, guard).await?;
         if !self.enter_lease(guard).await {
             self.only_of(&state).await;
-            // Whatever still runs is wanted by nobody.
+            // The results of running work are no longer needed.
             self.running.stop().await;
             return Ok(Begun::default());
         }
         if self.inner.term().is_none() && self.running.is_empty() {
-            // What was begun now would not run.
+            // Work started now would not run.
             return Err(Refusal::new(Code::StoreUnavailable, "this node's leases have ended until it can renew them"));
         }
         self.only_of(&state).await;
@@ -327,7 +327,7 @@ impl<'a> Driver<'a> {
             self.recover(&state, guard, begun).await?;
         }
         self.inner.walk_loop(self.live, guard).await?;
-        // A call whose start were stored without a term would not run, and a person would be asked about it.
+        // A call whose start was stored without a term would not run, and would count as one of unknown outcome.
         let draining = self.inner.draining.load(Ordering::SeqCst) || self.inner.term().is_none();
         let mut effects = if draining { Effects::default() } else { self.effects(guard).await? };
         let state = guard.state()?;
@@ -348,8 +348,8 @@ impl<'a> Driver<'a> {
         Ok(Begun { alone: alone.map(|work| Work::other(0, work)), full })
     }
 
-    /// Works under the lease that the node has now, if any. What was begun under one that another node took in between is
-    /// stopped: that node accounts for it.
+    /// Works under the lease that the node has now, if any. If another node took the lease in between, effects started
+    /// before are stopped: that node accounts for them.
     async fn enter_lease(&mut self, guard: &mut LiveState) -> bool {
         if guard.lease.is_some() && guard.lease == guard.working && guard.working == self.lease {
             return true;
@@ -357,7 +357,7 @@ impl<'a> Driver<'a> {
         let goes_on = |lease: Epoch| guard.working.is_none() && self.lease.is_some_and(|had| lease.follows(had));
         let is_over = match guard.lease {
             Some(lease) => !goes_on(lease),
-            // What it stored last has given it back.
+            // Its last append has released the lease.
             None => guard.working.is_some(),
         };
         if is_over {
@@ -379,12 +379,12 @@ impl<'a> Driver<'a> {
         let is_over = !state.status.is_open() || state.turns != self.turn.number;
         if is_over {
             self.running.stop().await;
-            // If it has no calls, what a tool still holds for it belongs to a turn that was given up.
+            // If the turn has no calls, anything a tool still holds belongs to an abandoned turn.
             if self.turn.number != 0 || !state.status.is_open() || state.calls.is_empty() {
                 self.inner.agents.forget(&self.live.session_id);
             }
         } else if state.turn() != self.turn {
-            // In a failed turn calls run to their end. Everything else is done again by a retry.
+            // In a failed turn calls run to their end. Everything else is repeated by a retry.
             self.running.stop_others().await;
             self.recovered = false;
         }
@@ -394,13 +394,13 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Accounts for what was started and no longer runs.
+    /// Accounts for effects that were started and no longer run.
     async fn recover(&mut self, state: &State, guard: &mut LiveState, begun: &mut Vec<Work>) -> Result<(), Refusal> {
         let mut permits = Vec::new();
         let (inner, term) = (self.inner, self.inner.term());
         let context = inner.app_context(state).await.map_err(store_refusal)?;
         let agents = &inner.agents;
-        // Nothing else of this session runs anywhere now, so what was started has an unknown outcome.
+        // Nothing else of this session runs anywhere now, so started effects have an unknown outcome.
         if state.has_begun_work()
             && let Some(transition) = Draft::new(state, self.inner.now()).recover(self.running.calls(), agents)
         {
@@ -420,7 +420,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// What is to be carried out, once everything that must be on record first is.
+    /// The effects to carry out, once everything that must be recorded before them is.
     async fn effects(&mut self, guard: &mut LiveState) -> Result<Effects, Refusal> {
         let inner = self.inner;
         let agents = &inner.agents;
@@ -440,7 +440,7 @@ impl<'a> Driver<'a> {
             }
             effects = graph::next(&*guard.state()?);
         }
-        // Calls for other agents begin after that: none of them is for a tool that has changed.
+        // Calls for other agents begin after that, so that none of them is for a tool that has changed.
         while !effects.delegate.is_empty() {
             let calls = std::mem::take(&mut effects.delegate);
             let transition = Draft::new(&*guard.state()?, self.inner.now()).delegate(&calls, agents);
@@ -515,7 +515,7 @@ impl<'a> Driver<'a> {
         while let Some(done) = next {
             match done {
                 Ok(Done::Task(ended)) => nodes.push(ended),
-                // It counts as begun, like the call of a process that has ended.
+                // It counts as started, like the call of a process that has ended.
                 Ok(Done::Unbegun { .. }) => self.recovered = false,
                 Ok(done) => self.inner.done(self.live, self.turn, done).await,
                 Err(error) => lost(&error),
@@ -527,7 +527,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Keeps what nodes hold in memory, for the next driver.
+    /// Keeps the suspended nodes in memory, for the next driver.
     fn keep_warm(&mut self, guard: &LiveState) {
         let pos = guard.state().map_or(0, |state| state.pos);
         if let (Some(hot), Some(lease)) = (self.hot.take(), self.lease) {
@@ -536,7 +536,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// What a step has started.
+/// The work that a step has started.
 #[derive(Default)]
 struct Begun {
     /// The only node of a graph that is to run.

@@ -1,7 +1,8 @@
-//! What an edit of a pending call would lead to, before it is decided (spec W5, S12).
+//! The preview of an edit of a pending call, before it is decided (spec W5, S12).
 //!
-//! It is judged as a decision with this edit would be, and what follows is dropped: nothing is stored and nothing runs. The
-//! decision itself is judged anew, since the policy, the tool and the request may have changed by then.
+//! It is judged as a decision with this edit would be, and the resulting transition is dropped: nothing is stored and
+//! nothing runs. The decision itself is judged again, since the policy, the tool and the request may have changed by
+//! then.
 
 use std::time::Duration;
 
@@ -38,16 +39,16 @@ pub struct NewEdit {
     pub digest: Option<String>,
 }
 
-/// What an edit would lead to, as far as it is known before it is decided.
+/// The consequences of an edit, as far as they are known before it is decided.
 #[derive(Clone, Debug)]
 pub struct EditPreview {
-    /// What would become of it.
+    /// Its outcome.
     pub outcome: EditOutcome,
-    /// What the edited call would do; `None` if its tool does not say, or the edit would be refused.
+    /// The edited call's effect; `None` if its tool has no preview, or the edit would be refused.
     pub preview: Option<Preview>,
 }
 
-/// What would become of an edit.
+/// The outcome of an edit.
 #[derive(Clone, Debug)]
 pub enum EditOutcome {
     /// It approves the edited call, which runs when the whole request is decided.
@@ -59,12 +60,13 @@ pub enum EditOutcome {
 }
 
 impl Runtime {
-    /// What an edit would lead to if it was decided now. Nothing changes. Those who may decide may ask, one edit at a time.
+    /// Previews the consequences of an edit if it were decided now. Nothing changes. Only a person who may decide may
+    /// ask for it, one edit at a time.
     ///
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `stale_action`, `invalid_message` (no such action),
     /// `answers_required`, `resume_required` (no calls are pending there), `too_busy`, `store_unavailable`, `internal` (it
-    /// takes too long). What would be wrong with the edit itself is an [`EditOutcome`].
+    /// takes too long). A mistake in the edit itself is an [`EditOutcome`].
     pub async fn preview_edit(&self, by: &Principal, edit: NewEdit) -> Result<EditPreview, Refusal> {
         let _turn = self.inner.edits.turn(by).await?;
         let NewEdit { approval_key, action: index, edited, digest } = edit;
@@ -78,7 +80,7 @@ impl Runtime {
             let what = format!("action: there is no action {index}, only {}, from 0", open.asked.actions.len());
             return Err(Refusal::new(Code::InvalidMessage, what));
         };
-        // Whatever is decided about the others.
+        // The outcome does not depend on the other actions.
         let mut decisions = vec![Decision::defer(); open.asked.actions.len()];
         decisions[index] = Choice::Edit(edited).into();
         let decision = NewDecision { digest, ..NewDecision::new(approval_key, decisions) };
@@ -102,7 +104,7 @@ impl Runtime {
     }
 }
 
-/// What has become of an edited action in the state after the decision. A graph's own step has no call.
+/// The outcome of an edited action in the state after the decision. A graph's own step has no call.
 fn outcome(after: &State, action: &Action, catalog: &dyn Catalog) -> EditOutcome {
     let call = after.calls.iter().find(|call| call.call == action.call);
     let asked = call.filter(|call| matches!(call.phase, Phase::Gated | Phase::Waiting(_)));
@@ -112,7 +114,7 @@ fn outcome(after: &State, action: &Action, catalog: &dyn Catalog) -> EditOutcome
     }
 }
 
-/// Whether a refusal says what is wrong with the edit, and not with the request for its preview.
+/// Whether a refusal is about the edit, and not about the request for its preview.
 fn is_about_the_edit(code: Code) -> bool {
     matches!(code, Code::InvalidEdit | Code::DecisionNotAllowed | Code::Forbidden | Code::Unresolvable)
 }

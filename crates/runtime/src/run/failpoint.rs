@@ -1,6 +1,6 @@
-//! What crash tests have a process do: die for real at a named point ([`hit`]), or do without what it has in memory.
+//! Hooks for crash tests: a process is killed at a named point ([`hit`]), or drops what it has in memory.
 //!
-//! Only with the feature `failpoints`; otherwise nothing of it does anything.
+//! Only with the feature `failpoints`; otherwise they do nothing.
 
 use std::{
     collections::BTreeSet,
@@ -12,40 +12,40 @@ use countersign_core::journal::record::Record;
 use crate::store::Due;
 pub use crate::store::failpoint::hit;
 
-/// Whether sessions are suspected of ending the process. Crash tests kill it from outside all the time, and say so
-/// with `COUNTERSIGN_KILLED_FROM_OUTSIDE`.
+/// Whether sessions are suspected of ending the process. Crash tests kill it from outside all the time, and declare
+/// that with `COUNTERSIGN_KILLED_FROM_OUTSIDE`.
 #[must_use]
 pub fn blames_sessions() -> bool {
     cfg!(not(feature = "failpoints")) || std::env::var_os("COUNTERSIGN_KILLED_FROM_OUTSIDE").is_none()
 }
 
-/// The variable with which crash tests have each session leave memory as soon as it rests, whoever follows it.
+/// The variable with which crash tests make each session leave memory as soon as it is idle, even if it has followers.
 pub const EVICTS: &str = "COUNTERSIGN_EVICTS";
-/// The log line of a session that has; crash tests count them.
+/// The log line of a session that left memory; crash tests count them.
 pub const EVICTED: &str = "the session left memory";
 
-/// Whether each session does.
+/// Whether sessions leave memory so.
 #[must_use]
 pub fn evicts() -> bool {
     asks_for(EVICTS)
 }
 
-/// The variable with which crash tests have a process leave the deadlines and reminders of what it has asked itself to others: then
-/// nothing that a process keeps in memory can be what fires one.
+/// The variable with which crash tests make a process leave the deadlines and reminders of its own requests to others,
+/// so that none can depend on something in its memory.
 pub const LEAVES_DEADLINES: &str = "COUNTERSIGN_LEAVES_DEADLINES";
-/// The log line of one that is fired; crash tests count them.
+/// The log line of a deadline that fires; crash tests count them.
 pub const FIRED: &str = "a deadline of what another process has asked was fired";
 
-/// What this process has asked, if it leaves the deadlines of that to others.
+/// The requests that this process has made, if it leaves their deadlines to others.
 static ASKED: Mutex<BTreeSet<Due>> = Mutex::new(BTreeSet::new());
 
-/// Whether this process leaves the deadlines of what it asks to others.
+/// Whether this process leaves the deadlines of its requests to others.
 #[must_use]
 pub fn leaves_deadlines() -> bool {
     asks_for(LEAVES_DEADLINES)
 }
 
-/// It has stored these records.
+/// Notes the requests among records that this process has stored.
 pub(super) fn stored<'a>(session_id: &Arc<str>, records: impl Iterator<Item = &'a Record>) {
     if leaves_deadlines() {
         let asked = records.filter_map(|record| match record {
@@ -65,7 +65,7 @@ fn asks_for(variable: &str) -> bool {
     cfg!(feature = "failpoints") && std::env::var_os(variable).is_some()
 }
 
-/// The variable with which tests have a process know no records of a higher format than this, as an older build does.
+/// The variable with which tests make a process know no records of a format above this one, as an older build does.
 pub const KNOWS: &str = "COUNTERSIGN_KNOWS";
 
 /// That format, where one is named.
@@ -95,13 +95,13 @@ pub const POINTS: [&str; 21] = [
     "finish.after_commit",
     "fork.before_commit",
     "fork.after_commit",
-    // Of a server that goes on with what another has left.
+    // Of a server that continues sessions of another.
     "resume.before_load",
     "recover.before_commit",
     "recover.after_commit",
 ];
 
-/// Those that only one of several nodes passes: how its leases last and are handed over, and how the audit log gets its one order.
+/// Those that only one of several nodes passes: renewing and handing over leases, and ordering the audit log.
 pub const NODE_POINTS: [&str; 6] = [
     "lease.before_renew",
     "lease.after_renew",

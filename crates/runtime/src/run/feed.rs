@@ -1,9 +1,9 @@
 //! The text of a block while it is written, for followers on other nodes (spec R5, R7).
 //!
-//! A node whose followers see a block begin that another node's model writes asks for its text, and again from time to time, each
-//! time saying how far it knows it. The node that writes it tells all of them what was added, a few times a second, and begins
-//! again where one that asks is behind. Everything said can be lost: nobody waits for it, and the finished block brings the rest.
-//! Where nobody asks nothing is done, and a model's words cost nothing more.
+//! A node whose followers see a block begin that another node's model writes requests its text, and again from time to
+//! time, each time with the end of the text it knows. The writing node sends all of them the additions, a few times a
+//! second, and repeats text for a node that is behind. Any message can be lost: nothing waits for one, and the finished
+//! block has the whole text. Without requests nothing is sent.
 
 use std::{
     sync::Arc,
@@ -22,25 +22,25 @@ use super::{
 };
 use crate::store::nodes::{Nodes, Said, TEXT_BYTES, TextId, TextPlace};
 
-/// How often a node asks again.
+/// How often a node repeats its request.
 const ASK: Duration = Duration::from_secs(1);
-/// How long a node that has asked is told.
+/// How long a request lasts.
 const ASKED: Duration = Duration::from_secs(3);
-/// How often it is told what was added.
+/// How often additions are sent.
 const TELL: Duration = Duration::from_millis(75);
-/// Parts of a text that are told at once.
+/// Parts of a text that are sent at once.
 const PARTS: usize = 4;
 
-/// What other nodes are told of the text of a session's open block.
+/// The text of a session's open block, as other nodes were sent it.
 pub(super) struct Fed {
-    /// When one has asked last.
+    /// When a node last requested it.
     asked: Instant,
-    /// How far they were told.
+    /// The end of the text that was sent.
     told: TextPlace,
 }
 
 impl Fed {
-    /// One asks that knows the text up to a place. `true`: none has asked before.
+    /// A node that knows the text up to a place requests it. `true`: it is the first request.
     pub(super) fn ask(fed: &mut Option<Fed>, known: TextPlace) -> bool {
         let asked = Instant::now();
         let Some(fed) = fed else {
@@ -48,7 +48,7 @@ impl Fed {
             return true;
         };
         fed.asked = asked;
-        // What it knows of another text is void.
+        // Its knowledge of another text is void.
         let known = if known.text == fed.told.text { known.offset } else { 0 };
         fed.told.offset = fed.told.offset.min(known);
         false
@@ -81,14 +81,14 @@ impl Fed {
 }
 
 impl Inner {
-    /// Asks for the text of the open block if somebody follows it here while another node's model writes it.
+    /// Requests the text of the open block if it has a follower here while another node's model writes it.
     pub(super) fn ask_for_text(&self, live: &Live, guard: &LiveState) {
         if let Some((nodes, known)) = self.store.nodes().zip(guard.wants()) {
             nodes.say(Said::Wanted { session_id: live.session_id.clone(), known });
         }
     }
 
-    /// Hears what other nodes say of texts, and tells them, until the runtime closes.
+    /// Takes other nodes' messages about texts, and sends them texts, until the runtime closes.
     pub(super) async fn attend_texts(self: Arc<Self>) {
         let Some(nodes) = self.store.nodes() else { return };
         let (mut said, mut closing) = (nodes.said(), self.closing.subscribe());
@@ -104,7 +104,7 @@ impl Inner {
                 }
                 said = said.recv() => match said {
                     Ok(said) => self.hear_said(said).await,
-                    // It is asked for again.
+                    // The text will be requested again.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
                 },
@@ -116,7 +116,7 @@ impl Inner {
         match said {
             Said::Wanted { session_id, known } => {
                 let Some(live) = self.if_live(&session_id) else { return };
-                // One that is in use is asked again: it holds up no other.
+                // A session in use is skipped until the next request, so that it delays no other.
                 if live.try_lock().is_some_and(|mut guard| guard.is_wanted(known)) {
                     tokio::spawn(self.clone().feed(live));
                 }
@@ -128,7 +128,7 @@ impl Inner {
                     return;
                 }
                 let known = self.known(&live, &mut guard).await;
-                // Its block may have begun just now.
+                // The block may have begun just now.
                 let heard = match known {
                     Ok(known) if known.cursor.seq < at.text.block => self.load(&live, &mut guard).await,
                     known => known,
@@ -140,7 +140,7 @@ impl Inner {
         }
     }
 
-    /// Tells other nodes what is written in a session, as long as they ask.
+    /// Sends other nodes the text written in a session, as long as they request it.
     async fn feed(self: Arc<Self>, live: LiveRef) {
         let Some(nodes) = self.store.nodes() else { return };
         while !*self.closing.borrow() && live.lock().await.feed(nodes) {

@@ -56,7 +56,7 @@ impl Followers {
         queue
     }
 
-    /// Has each read the journal, which says why nothing more comes of it here.
+    /// Makes each read the journal, which shows why it gets nothing more here.
     pub(super) fn fall_behind(&self) {
         for queue in self.queues.iter().filter_map(Weak::upgrade) {
             queue.falls_behind();

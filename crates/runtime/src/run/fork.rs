@@ -62,7 +62,7 @@ pub struct EditedCall {
 pub struct MadeFork {
     /// The new session.
     pub session: SessionView,
-    /// Whether it was made now, and not by the same request before.
+    /// Whether it was made now, and not by an earlier try of the same request.
     pub made: bool,
 }
 
@@ -146,7 +146,7 @@ impl Runtime {
         let past = then.session;
         let state = &past.state;
         let roles = if by.subject == state.subject { by.roles.clone() } else { state.roles.clone() };
-        // No rule was made in the new session.
+        // The new session has made no rule.
         let today = State { roles: roles.clone(), sticky: Vec::new(), ..State::clone(state) };
         let judged = self.judged(&today, &new.edit.calls).await?;
         let input = ForkInput {

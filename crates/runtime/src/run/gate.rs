@@ -39,8 +39,8 @@ use crate::{
 const ERRORS_TOLD: usize = 5;
 
 impl Inner {
-    /// The verdicts on the calls of an answer, in order. Every failure means that nothing runs unasked. Conditions,
-    /// programs and guardrails whose results are in `before` are not asked again: only standing rules are.
+    /// The verdicts on the calls of an answer, in order. After any failure a person is asked. Conditions, programs and
+    /// guardrails whose results are in `before` are not evaluated again: only standing rules are.
     pub(super) async fn gates(
         &self,
         state: &State,
@@ -123,14 +123,13 @@ impl Inner {
             ends: ends
                 && !matches!(tool.entry.target, Some(Target::Handoff(_)))
                 && !refused
-                // Only the next request makes it.
+                // Only the next model request makes the provider run it.
                 && !self.agents.is_hosted(agent, &call.name),
         };
         Weighed { gate, judged, said, checked }
     }
 
-    /// Lets the tool's program decide in the place of the person who would be asked, if it has one (spec S26). Its
-    /// decision is the result.
+    /// Has the tool's program, if any, decide in a person's place (spec S26). Its decision is the result.
     async fn program_decides(
         &self,
         tool: &ReadyTool,
@@ -161,7 +160,7 @@ impl Inner {
         Some(decided)
     }
 
-    /// What the model reads of a call that the program rejected, perhaps without a text of its own.
+    /// What the model reads of a call that the program rejected, perhaps without a text.
     fn rejected(&self, facts: &CallFacts<'_>, text: Option<&str>, locale: Locale) -> String {
         match text.map(str::trim).filter(|text| !text.is_empty()) {
             Some(text) => text.to_owned(),

@@ -1,7 +1,7 @@
 //! Runs of graphs, for the library's users: start, answer, read, edit, retry (spec G3, G6).
 //!
 //! Editing the state of a run withdraws its nodes' pending questions, since reviewers were shown the earlier state. The
-//! session's owner may edit it, and the audit log says so; so ask for another person's decision where it takes effect,
+//! session's owner may edit it, and the audit log says so; so request another person's decision where it takes effect,
 //! and do not keep it in the state.
 
 use std::{marker::PhantomData, sync::Arc};
@@ -203,7 +203,7 @@ impl<S: GraphState> Runs<S> {
         Ok(())
     }
 
-    /// Continues a failed run: what failed is retried, what is done stays done.
+    /// Continues a failed run: failed tasks are retried, results are kept.
     ///
     /// # Errors
     /// `session_not_found`, `nothing_to_retry`, `store_unavailable`.
@@ -212,11 +212,11 @@ impl<S: GraphState> Runs<S> {
         self.drive(live).await
     }
 
-    /// Edits the state of a run that is paused, has failed or is over, as a node's update would. Paused nodes start
+    /// Edits the state of a run that is paused, has failed or has ended, as a node's update would. Paused nodes start
     /// over with it, here, and ask again under new keys: reviewers were shown the earlier state.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw what others decide),
+    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw requests that others decide),
     /// `session_busy` while nodes run, `invalid_message` (not a session of this graph, or the update does not fit),
     /// `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
@@ -307,8 +307,8 @@ impl Inner {
         root.map_err(|error| invalid(error.to_string()))
     }
 
-    /// The same, or why this program cannot read it. A person who reads it takes a turn to fold it; who has one already, or
-    /// works on the session, names nobody.
+    /// The same, or why this program cannot read it. A person who reads it takes a turn to fold it; a caller that has a
+    /// turn already, or works on the session, passes `None`.
     pub(super) async fn graph_root(
         &self,
         by: Option<&Principal>,

@@ -44,7 +44,7 @@ pub struct NewRun {
 pub struct BegunRun {
     /// Its session.
     pub session: SessionView,
-    /// Whether it was started now, and not by the same request before.
+    /// Whether it was started now, and not by an earlier try of the same request.
     pub made: bool,
 }
 
@@ -80,7 +80,7 @@ impl Runtime {
     /// background, and ask again under new keys. [`super::Runs::edit`] is the typed variant.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw what others decide),
+    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw requests that others decide),
     /// `session_busy` while nodes run, `invalid_message` (the update does not fit, and where; a session without a
     /// graph's run), `store_unavailable`.
     pub async fn edit_run(
@@ -101,7 +101,7 @@ impl Runtime {
 }
 
 impl Inner {
-    /// Starts a run; false: this request has started it before.
+    /// Starts a run; false: an earlier try of this request has started it.
     pub(super) async fn begin_run(
         self: &Arc<Self>,
         graph: &dyn AnyGraph,
@@ -225,7 +225,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether a person may edit the state that a session's nodes use, as long as it withdraws nothing.
+    /// Whether a person may edit the state that a session's nodes use, as long as the edit withdraws nothing.
     fn may_edit_state(&self, by: &Principal, state: &State) -> Result<(), Refusal> {
         let Some(roles) = &self.settings.state_edits else {
             owned(by, state)?;

@@ -1,4 +1,4 @@
-//! What a run of the library adds to the runner: guardrails, hooks, budgets, and the application's own data.
+//! The additions of a run of the library to the runner: guardrails, hooks, budgets, and the application's own data.
 //!
 //! The driver, the model calls and the gate each call into this module from one line.
 //!
@@ -50,10 +50,10 @@ use crate::{
     tool::{AppContext, CallFacts, ToolError, condition::ProposedCall},
 };
 
-/// What a run of the library adds. Nothing by default.
+/// The additions of a run of the library. None by default.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
-    /// The application's data, if it differs from what is on record.
+    /// The application's data, if it differs from the recorded data.
     pub(crate) context: Option<AppContext>,
     pub(crate) parallel_calls: Option<usize>,
     pub(crate) formatter: Option<ToolErrorFormatter>,
@@ -70,7 +70,7 @@ pub(crate) struct Settings {
     /// Whether it is a run of the library, with or without a store: nothing watches deadlines between its parts, so
     /// interruptions without their own deadline never time out.
     pub(crate) patient: bool,
-    /// Says whether the makers of standing rules may still decide.
+    /// Knows whether the makers of standing rules may still decide.
     pub(crate) authorities: Authorities,
     /// Who may edit the state of a graph's session; by default its owner.
     pub(crate) state_edits: Option<Vec<String>>,
@@ -146,7 +146,7 @@ impl Inner {
         RunContext::of(state, run, context)
     }
 
-    /// The model's instructions, unless something forbids asking it at all.
+    /// The model's instructions, unless a guardrail or a budget stops the run.
     pub(super) async fn before_model(&self, ready: &Ready, state: &State, run: u32) -> Result<Arc<str>, Stop> {
         let agent = &ready.agent;
         self.within_budget(state)?;
@@ -249,7 +249,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits until the turn is over, for example cancelled, or the runtime closes.
+    /// Waits until the turn has ended, for example by a cancel, or the runtime closes.
     pub(super) async fn turn_is_over(&self, live: &LiveRef, turn: Turn) {
         let mut closing = self.closing.subscribe();
         // The state is checked first: an earlier waiter may have used the wake-up.
@@ -268,8 +268,8 @@ impl Inner {
         }
     }
 
-    /// What the run's model has not read yet: people's messages since its latest answer, or the request of the call
-    /// that it works for. It is checked each time the model is asked, so later messages are checked too.
+    /// The messages that the run's model has not read yet: people's messages since its latest answer, or the request of
+    /// the call that it works for. It is checked each time the model is asked, so later messages are checked too.
     ///
     /// # Errors
     /// The journal cannot be read, however often it is tried.
@@ -450,7 +450,7 @@ impl Inner {
             }
         }
         if outcome.as_ref().is_err_and(ToolError::is_question) {
-            // It has not ended.
+            // The call has not ended.
             return Some((outcome, None));
         }
         let told = outcome.clone().map_err(|error| error.message);

@@ -1,6 +1,6 @@
 //! People's reads of a whole journal take turns: past states and checkpoints, forks, and states of graphs that are not in
-//! memory; and so does the verification of the audit log. Work on a session takes none: what drives it, and edits of its state.
-//! Previews of edits that nobody has decided yet have turns of their own, since they may take as long as a tool likes.
+//! memory; and so does the verification of the audit log. Work on a session, its driver and edits of its state, needs
+//! no turn. Previews of undecided edits have separate turns, since a tool may take any time for them.
 //!
 //! A few of them run at a time in a runtime, and one per person; a person's others queue behind it, blocking nobody
 //! else. So heavy users wait for their own requests, and others for at most one of theirs.
@@ -25,7 +25,7 @@ pub(super) struct Heavy {
     at_once: Arc<Semaphore>,
     /// How many of one person's may wait.
     waiting: usize,
-    /// What they are for.
+    /// Their purpose.
     what: &'static str,
     people: Mutex<HashMap<Person, Line>>,
 }
@@ -37,26 +37,26 @@ struct Line {
     asked: usize,
 }
 
-/// A turn, given back when it is dropped.
+/// A turn, released when it is dropped.
 pub(super) struct Turn<'a> {
     _shared: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
     _place: Place<'a>,
 }
 
-/// A place in a person's queue, given back when it is dropped.
+/// A place in a person's queue, released when it is dropped.
 struct Place<'a> {
     heavy: &'a Heavy,
     person: Person,
 }
 
 impl Heavy {
-    /// Of reads of whole journals.
+    /// The turns of reads of whole journals.
     pub(super) fn reads() -> Heavy {
         Heavy::new(HEAVY_AT_ONCE, HEAVY_WAITING, "reads of the past and forks")
     }
 
-    /// Of previews of edits.
+    /// The turns of previews of edits.
     pub(super) fn edits() -> Heavy {
         Heavy::new(EDITS_AT_ONCE, EDITS_WAITING, "previews of edits")
     }
@@ -86,7 +86,7 @@ impl Heavy {
         Ok(Turn { _shared: shared, _own: own, _place: place })
     }
 
-    /// A place in the person's queue, in which at most `most` may wait.
+    /// A place in the person's queue, which has at most `most` waiters.
     fn enter(&self, person: Person, most: usize) -> Result<(Place<'_>, Arc<Semaphore>), Refusal> {
         let mut people = self.people();
         let line = match people.entry(person.clone()) {

@@ -215,13 +215,13 @@ impl Pages<'_> {
         if read.is_empty() { Err(self.inner.no_entries(self.session_id).await) } else { Ok(read) }
     }
 
-    /// The messages, once the outcome of everything they show is known.
+    /// The messages, once everything they show is resolved.
     async fn page(&self, mut window: Window, range: Range<usize>, next: Option<Place>) -> Result<HistoryPage, Refusal> {
         window.fold.look_ahead(range.end);
         while window.pos < self.end && !window.fold.is_settled(&range) {
             self.read_on(&mut window, LOOK_AHEAD).await?;
         }
-        // Requests made here may have been answered long after.
+        // Requests on this page may have been answered much later.
         for n in window.fold.waiting(&range) {
             let row = self.inner.store.interruption(self.session_id, n).await.map_err(store_refusal)?;
             if row.is_none() {

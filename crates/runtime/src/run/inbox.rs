@@ -37,7 +37,7 @@ use crate::store::{InterruptionFilter, InterruptionRow, Page};
 /// How many entries are read at once to find updates of an interruption.
 const UPDATES_PAGE: usize = 16;
 
-/// How many broken sessions are remembered, so that each poll of an inbox does not tell of them again.
+/// How many broken sessions are remembered, so that not each poll of an inbox logs them again.
 const TOLD: usize = 10_000;
 
 /// An interruption in the inbox: the block that asked, and its resolution.
@@ -202,12 +202,12 @@ impl Runtime {
 }
 
 impl Inner {
-    /// Says that a list leaves a request out. Newer builds list one that they have stored; of one that is broken and waits, nobody
-    /// else would ever hear.
+    /// Logs that a list leaves out a request. Newer builds list one that they have stored; a broken one that is pending
+    /// would otherwise go unnoticed.
     fn leaves_out(&self, row: &InterruptionRow, error: &Refusal) {
         let session_id = &row.session_id;
         if error.is_for_newer() || row.resolution.is_some() {
-            // Lists are read again and again.
+            // Lists are polled.
             tracing::debug!(session = &**session_id, %error, "a request that cannot be read here is left out of a list");
             return;
         }
@@ -257,7 +257,7 @@ impl Inner {
         let mut most = UPDATES_PAGE;
         loop {
             let limit = most.min(usize::try_from(end.saturating_sub(after)).unwrap_or(most));
-            // Other branches of a run, or other agents, may have gone on for long.
+            // Other branches of a run, or other agents, may have continued for long.
             most = READ_PAGE.min(most * 4);
             let page =
                 self.store.read_within(&row.session_id, after, limit, READ_BYTES).await.map_err(store_refusal)?;

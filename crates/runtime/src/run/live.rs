@@ -63,11 +63,11 @@ pub(super) struct LiveState {
     pub(super) lease: Option<Epoch>,
     /// The lease under which its driver works.
     pub(super) working: Option<Epoch>,
-    /// Alive while a follower wants entries too, and those of nested runs.
+    /// Alive while a follower requests entries too, and those of nested runs.
     entries_wanted: Weak<()>,
     /// The text so far of the block that the model has begun ([`State::begun`]).
     open: OpenText,
-    /// Other nodes are told of it.
+    /// The feed of that text to other nodes.
     fed: Option<Fed>,
     /// The latest answer, if it came while this was in memory.
     answer: Option<Arc<Entry>>,
@@ -108,13 +108,13 @@ impl Drop for LiveRef {
         let mut sessions = self.inner.live_sessions();
         let is_known = sessions.get(&live.session_id).is_some_and(|known| Arc::ptr_eq(known, &live));
         if is_known && Arc::strong_count(&live) > 2 {
-            // Given back under the map's lock, so that of the last two one sees that it is the last.
+            // Released under the map's lock, so that of the last two uses exactly one sees that it is the last.
             drop(live);
             return;
         }
         let last = if is_known { sessions.remove(&live.session_id) } else { None };
         drop(sessions);
-        // A session's state may be large: nobody waits for the map until it is freed.
+        // A session's state may be large: it is freed after the map's lock is released.
         drop((last, live));
     }
 }
@@ -136,7 +136,7 @@ impl Inner {
         self.conversations.forget(Some(session_id));
     }
 
-    /// For crash tests: nothing of a session is in memory but its followers.
+    /// For crash tests: drops everything of a session from memory but its followers.
     pub(super) fn evict(&self, live: &Live, guard: &mut LiveState) {
         (guard.session, guard.answer, guard.images) = (None, None, None);
         self.warm.forget(Some(&live.session_id));
@@ -157,8 +157,8 @@ impl Inner {
         sessions.iter().filter_map(|(id, live)| Some((id.clone(), known(live)?))).collect()
     }
 
-    /// The sessions whose followers here want to see what another node's model writes, and what they have seen; one that is in
-    /// use is left out.
+    /// The sessions with followers here whose open block another node's model writes, and the end of the text they have
+    /// seen; one that is in use is left out.
     pub(super) fn wanted(&self) -> Vec<(Arc<str>, TextPlace)> {
         let sessions = self.live_sessions();
         let wants = |live: &Arc<Live>| live.try_lock()?.wants();
@@ -189,8 +189,8 @@ impl Inner {
         self.fold(live, guard, session, (pos, Vec::new())).await
     }
 
-    /// The session as this node last read or stored it, which may be behind: enough for a driver, since the store refuses what
-    /// does not follow from what is stored.
+    /// The session as this node last read or stored it, which may be behind: enough for a driver, since the store
+    /// refuses an append at an old position.
     pub(super) async fn known(&self, live: &Live, guard: &mut LiveState) -> Result<Session, Refusal> {
         self.check_open()?;
         if guard.gone {
@@ -213,7 +213,7 @@ impl Inner {
         self.fold(live, guard, session, (end, tail)).await
     }
 
-    /// A session that is deleted: nothing in memory is valid any more, and followers are told.
+    /// A session that is deleted: nothing in memory is valid any more, and its followers are notified.
     pub(super) fn is_deleted(&self, live: &Live, guard: &mut LiveState) {
         guard.forget();
         self.forget(&live.session_id);
@@ -221,8 +221,8 @@ impl Inner {
         live.wake();
     }
 
-    /// Folds what is stored after a state, up to `end`, and publishes what followers have not received. The entries that follow it
-    /// may have been read with it.
+    /// Folds the entries stored after a state, up to `end`, and publishes those that followers have not received. The
+    /// entries that follow it may have been read with it.
     async fn fold(
         &self,
         live: &Live,
@@ -311,7 +311,7 @@ impl Live {
         self.driving.load(Ordering::SeqCst)
     }
 
-    /// Waits until no driver is at work.
+    /// Waits until there is no driver.
     pub(super) async fn idle(&self) {
         loop {
             let idle = self.idle.notified();
@@ -331,7 +331,8 @@ impl LiveState {
         self.open.written().cloned()
     }
 
-    /// Forgets the text of a block that was being written: its turn is another node's now, which writes all of it again.
+    /// Forgets the text of a block that was being written: another node drives the turn now, and writes all of it
+    /// again.
     pub(super) fn unwrite(&mut self) {
         self.open.unwrite();
     }
@@ -351,7 +352,7 @@ impl LiveState {
         self.answer.clone().filter(|entry| entry.pos == pos)
     }
 
-    /// Whether nothing follows by itself from the session as this node last read or stored it.
+    /// Whether no effect follows from the session as this node last read or stored it.
     pub(super) fn rests(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.rests())
     }
@@ -366,7 +367,8 @@ impl LiveState {
         self.session.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
     }
 
-    /// This node has the lease from now on, unless it has a later one meanwhile. Whoever had it may have stored something.
+    /// This node has the lease from now on, unless it has a later one meanwhile. The previous holder may have stored
+    /// something.
     pub(super) fn takes_over(&mut self, lease: Epoch) {
         if self.lease.max(self.working) <= Some(lease) {
             (self.session, self.lease) = (None, Some(lease));

@@ -1,4 +1,4 @@
-//! The runner: takes inputs, journals what they do, and carries out the effects.
+//! The runner: takes inputs, journals their transitions, and carries out the effects.
 //!
 //! [`Runtime`] is its front: create sessions, send messages, decide interruptions. Nothing is acknowledged before it is
 //! stored, and no effect begins before the records that caused it are stored. A paused session is rows in the store and
@@ -125,7 +125,7 @@ pub(crate) struct Inner {
     pub(crate) locale: Locale,
     pub(crate) retry: RetryPolicy,
     live: Mutex<HashMap<Arc<str>, Arc<Live>>>,
-    /// Set first when the runtime shuts down: nothing new begins, running work may end.
+    /// Set first when the runtime shuts down: no new effect starts, running work may end.
     draining: AtomicBool,
     /// True once running work is stopped.
     closing: watch::Sender<bool>,
@@ -142,7 +142,7 @@ pub(crate) struct Inner {
     drivers: tokio::sync::watch::Sender<usize>,
     /// The graphs that sessions can run, by name.
     pub(crate) graphs: HashMap<Arc<str>, Arc<dyn AnyGraph>>,
-    /// What a run of the library adds.
+    /// The settings of a run of the library.
     pub(crate) settings: guard::Settings,
     /// Paused runs of graphs, kept in memory.
     warm: graph::Warm,
@@ -150,19 +150,19 @@ pub(crate) struct Inner {
     probation: Mutex<HashSet<Arc<str>>>,
     /// Held while sessions are resumed one after the other.
     one_by_one: tokio::sync::Mutex<()>,
-    /// How long sessions at rest are kept; `None`: until somebody deletes them.
+    /// How long idle sessions are kept; `None`: until they are deleted explicitly.
     keep: Option<std::time::Duration>,
-    /// What operators watch.
+    /// Metrics for operators.
     activity: activity::Activity,
-    /// How far this node has looked through its own sessions.
+    /// This node's progress through its own sessions.
     own_after: Mutex<nodes::Looked>,
-    /// Sessions that lists have left out since they are broken.
+    /// Broken sessions whose absence from lists was logged.
     told_broken: Mutex<HashSet<Arc<str>>>,
     /// The conversations that models have read last.
     conversations: conversations::Conversations,
-    /// Whether it carries out what follows from what is stored.
+    /// Whether it carries out effects.
     effects: bool,
-    /// Whether what it stores is said to have been stored directly.
+    /// Whether it marks its appends as stored directly.
     direct: bool,
 }
 
@@ -201,7 +201,7 @@ impl NewMessage {
     }
 }
 
-/// What was stored.
+/// An input that was stored.
 #[derive(Debug)]
 pub struct Stored {
     /// The session.
@@ -237,9 +237,9 @@ impl Runtime {
         RuntimeBuilder::new(store)
     }
 
-    /// Resumes what a crash has interrupted, here or on another node, and times interruptions out from now on, until
-    /// [`Runtime::shutdown`] (spec W7, R4, R5). Call it once, in a tokio runtime. One
-    /// [without effects](RuntimeBuilder::without_effects) only reaches what its tools come from, and waits for that.
+    /// Resumes sessions that a crash has interrupted, here or on another node, and times interruptions out from now on,
+    /// until [`Runtime::shutdown`] (spec W7, R4, R5). Call it once, in a tokio runtime. One [without
+    /// effects](RuntimeBuilder::without_effects) only connects its tools' sources, and waits for that.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -264,7 +264,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Shuts down: nothing new begins, running tools get `grace` to finish, then they are killed and their outcome is
+    /// Shuts down: no new effect starts, running tools get `grace` to finish, then they are killed and their outcome is
     /// unknown.
     pub async fn shutdown(&self, grace: Duration) {
         self.inner.draining.store(true, Ordering::SeqCst);
@@ -281,7 +281,7 @@ impl Runtime {
         self.inner.agents.close().await;
     }
 
-    /// Whether it shuts down, and nothing new begins.
+    /// Whether it shuts down, and starts no new effect.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.inner.draining.load(Ordering::SeqCst)
@@ -349,14 +349,14 @@ impl Runtime {
         Ok(self.take_message(by, message, follow, Durability::Buffered).await?.1.follow)
     }
 
-    /// Keeps a session in memory. Otherwise it could be read from its store between two steps, and what it was about to
-    /// show would count as lost in a crash.
+    /// Keeps a session in memory. Otherwise it could be reloaded between two steps, and its unrecorded text would count
+    /// as lost in a crash.
     pub(crate) fn keep(&self, session_id: &Arc<str>) -> LiveRef {
         self.inner.live(session_id)
     }
 
-    /// Runs a session here until nothing follows by itself.
-    pub(crate) async fn go_on(&self, session_id: &Arc<str>) {
+    /// Runs a session here until no effect follows.
+    pub(crate) async fn run_until_idle(&self, session_id: &Arc<str>) {
         let live = self.inner.live(session_id);
         self.inner.clone().drive_until_idle(&live).await;
     }
@@ -434,7 +434,7 @@ impl Runtime {
                 return Err(Refusal::new(Code::SessionFull, full));
             }
         }
-        // A rejection of what is pending counts before the deadline, as any decision does.
+        // Rejecting the pending interruptions must be before their deadline, as any decision.
         let decides = if message.on_pending == Some(OnPending::Reject) { &*state.open } else { &[] };
         let decides: Vec<u32> = decides.iter().map(|open| open.asked.n).collect();
         let guards = self.inner.in_time(live, &mut guard, &decides).await?;
@@ -498,7 +498,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Waits until nothing more happens by itself in the session, and returns its outcome.
+    /// Waits until no more effects follow in the session, and returns its outcome.
     ///
     /// # Errors
     /// `session_not_found`, `store_unavailable`.
@@ -548,7 +548,7 @@ impl Runtime {
                     .with_details(json!({ "agents": agents.names })));
             }
             Some(name) => name.into(),
-            // A program may have graphs alone.
+            // A program may have only graphs.
             None => agents
                 .names
                 .first()
@@ -591,7 +591,7 @@ pub(crate) fn visible(by: &Principal, state: &State) -> Result<(), Refusal> {
     if state.pos > 0 && by.may_see(state) { Ok(()) } else { Err(session_not_found(&state.session_id)) }
 }
 
-/// Like [`visible`], for what only the session's subject may do.
+/// Like [`visible`], for actions that only the session's subject may take.
 pub(crate) fn owned(by: &Principal, state: &State) -> Result<(), Refusal> {
     visible(by, state)?;
     if by.owns(state) { Ok(()) } else { Err(Refusal::new(Code::Forbidden, "only the session's owner may do this")) }

@@ -1,8 +1,9 @@
-//! Several nodes over one store: whose sessions' effects this one carries out, and what it hears of the others (spec R5).
+//! Several nodes over one store: which sessions' effects this one carries out, and how it follows the others' changes
+//! (spec R5).
 //!
-//! An input is stored by whichever node receives it. If it finds the session at rest, that node takes the lease with it and
-//! carries out what follows; otherwise the holder of the lease hears of it. A node that holds no lease keeps a session in
-//! memory for its followers only, and reads what is stored before it answers anybody.
+//! An input is stored by whichever node receives it. If the session has no lease, that node takes it with the append
+//! and carries out the effects; otherwise the holder of the lease is notified. A node without the lease keeps a session
+//! in memory for its followers only, and reads new entries from the store before it answers a request.
 
 use std::{
     collections::HashSet,
@@ -20,16 +21,16 @@ use super::{
 };
 use crate::store::nodes::{Epoch, Hint, Nodes};
 
-/// How often a node looks for what no hint told it: sessions of nodes that have died, and changes.
+/// How often a node polls for events without a hint: sessions of nodes that have died, and changes.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often somebody who waits for another node's work looks.
+/// How often a caller that waits for another node's work polls.
 pub(super) const ELSEWHERE: Duration = Duration::from_millis(50);
-/// Sessions that are taken over, or looked at, at once.
+/// Sessions that are taken over, or checked, at once.
 const AT_ONCE: usize = 256;
 /// How often an input is tried at most.
 const TRIES: u32 = 16;
 
-/// The tries of one input that other nodes overtake: see [`contested`].
+/// The tries of one input while other nodes append first: see [`contested`].
 pub(super) struct Contest(u32);
 
 impl Contest {
@@ -42,15 +43,15 @@ impl Contest {
         Duration::from_millis(u64::from(TRIES - self.0))
     }
 
-    /// Whether the input is to be tried again.
-    pub(super) fn goes_on<T>(&mut self, tried: &Result<T, Refusal>) -> bool {
+    /// Whether to try the input again.
+    pub(super) fn may_retry<T>(&mut self, tried: &Result<T, Refusal>) -> bool {
         self.0 -= 1;
         self.0 > 0 && tried.as_ref().is_err_and(Refusal::is_overtaken)
     }
 }
 
-/// How far this node has looked through the sessions whose leases it has. All of them are looked through in turn; those that
-/// do not run, such as those whose calls ask while they are kept running, every tenth time.
+/// This node's progress through the sessions whose leases it has. It checks all of them in turn; those that do not run,
+/// such as those whose calls ask while they are kept running, every tenth time.
 #[derive(Default)]
 pub(super) struct Looked {
     after: Arc<str>,
@@ -70,13 +71,13 @@ impl Looked {
     }
 }
 
-/// Tries an input again with what is stored then, as long as other nodes overtake it.
+/// Tries an input again on the newly stored state, as long as other nodes append first.
 macro_rules! contested {
     ($input:expr) => {{
         let mut contest = $crate::run::nodes::Contest::new();
         loop {
             let tried = $input;
-            if !contest.goes_on(&tried) {
+            if !contest.may_retry(&tried) {
                 break tried;
             }
             tokio::time::sleep(contest.pause()).await;
@@ -86,16 +87,17 @@ macro_rules! contested {
 pub(super) use contested;
 
 impl Inner {
-    /// Whether this node may carry out the session's effects; it takes the lease if there is work and no other node has it.
+    /// Whether this node may carry out the session's effects; it takes the lease if effects are due and no other node
+    /// has it.
     pub(super) async fn take_lease(&self, live: &Live, guard: &mut LiveState) -> Result<bool, Refusal> {
         if guard.lease.is_none() {
             guard.lease = match self.store.nodes() {
                 None => Some(Epoch::SOLE),
-                // Nothing new begins here.
+                // A draining node starts no effects.
                 Some(_) if self.draining.load(Ordering::SeqCst) => None,
                 Some(nodes) if self.load(live, guard).await?.is_at_work() => {
                     let claimed = nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?;
-                    // Whoever had the lease may have stored more, and given it back, since the session was read.
+                    // The previous holder may have stored more, and released the lease, since the session was read.
                     guard.load_again();
                     claimed
                 }
@@ -105,8 +107,8 @@ impl Inner {
         Ok(guard.lease.is_some())
     }
 
-    /// Gives the lease back if nothing is to be carried out under it; what was stored last has usually done that. `false`:
-    /// others have stored something meanwhile, which may be for this node to carry out.
+    /// Releases the lease if no effect is due under it; the last append has usually done that. `false`: another node
+    /// has appended meanwhile, and effects may be due again.
     pub(super) async fn lets_go(&self, live: &LiveRef, guard: &mut LiveState) -> bool {
         let (Some(nodes), Some(epoch), Ok(session)) = (self.store.nodes(), guard.lease, guard.session()) else {
             guard.working = None;
@@ -120,7 +122,7 @@ impl Inner {
             match nodes.release(&live.session_id, epoch, session.pos).await {
                 Ok(true) => guard.lease = None,
                 Ok(false) => {
-                    // Others have stored something, or have the lease. If there is work again, it is taken anew.
+                    // Another node has appended, or has the lease. If effects are due again, it is taken again.
                     (guard.lease, guard.working) = (None, None);
                     return !matches!(self.take_lease(live, guard).await, Ok(true));
                 }
@@ -133,7 +135,7 @@ impl Inner {
         true
     }
 
-    /// This node shuts down, and nothing of the session runs here any more: another goes on with it at once.
+    /// This node shuts down, and nothing of the session runs here any more: another node continues it at once.
     async fn hand_over(&self, live: &LiveRef, guard: &mut LiveState, nodes: &dyn Nodes, epoch: Epoch) {
         self.ends_in_order(live, guard).await;
         failpoint::hit("hand_over.before_commit");
@@ -142,12 +144,12 @@ impl Inner {
                 failpoint::hit("hand_over.after_commit");
                 guard.lease = None;
             }
-            // It is taken over when this node has left.
+            // Another node takes it over when this one has left.
             Err(error) => tracing::warn!(session = &*live.session_id, %error, "a session could not be handed over"),
         }
     }
 
-    /// Leaves a session that cannot be read here to the nodes that know what is stored of it; one that is broken to nobody.
+    /// Hands over a session that cannot be read here to nodes that know its format; a broken one is handed to none.
     pub(super) async fn gives_up(&self, live: &Live, guard: &mut LiveState, error: &Refusal) {
         if !error.is_unreadable() {
             return;
@@ -168,8 +170,8 @@ impl Inner {
         }
     }
 
-    /// The term in which this node's leases last; `None` if they have ended. A call begins in the term in which its start was
-    /// stored, or not at all.
+    /// The term in which this node's leases last; `None` if they have ended. A call starts in the term in which its
+    /// start was stored, or not at all.
     pub(super) fn term(&self) -> Option<u64> {
         self.store.nodes().map_or(Some(0), Nodes::term)
     }
@@ -179,7 +181,7 @@ impl Inner {
         term.is_some() && term == self.term()
     }
 
-    /// Hears what other nodes change, and takes over the sessions of those that die, until the runtime closes.
+    /// Follows changes by other nodes, and takes over the sessions of those that die, until the runtime closes.
     pub(super) async fn attend_nodes(self: Arc<Self>) {
         let Some(nodes) = self.store.nodes() else { return };
         let (mut hints, mut closing) = (nodes.hints(), self.closing.subscribe());
@@ -217,9 +219,9 @@ impl Inner {
         }
     }
 
-    /// Takes over what nobody has, resumes what is its own, and reads what others have changed.
+    /// Takes over sessions of dead nodes, resumes its own, and reads those that others have changed.
     pub(super) async fn try_look(self: &Arc<Self>, nodes: &dyn Nodes) -> Result<(), Refusal> {
-        // One that is shutting down takes nothing on, but hears.
+        // A draining node takes over nothing, but still follows changes.
         if !self.draining.load(Ordering::SeqCst) {
             loop {
                 let taken = nodes.take_over(AT_ONCE).await.map_err(store_refusal)?;
@@ -254,7 +256,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Each in a task of its own: a session that is in use holds up no other.
+    /// Each in its own task, so that a session in use delays no other.
     fn hear_all(self: &Arc<Self>, changed: HashSet<Arc<str>>) {
         for live in changed.into_iter().filter_map(|id| self.if_live(&id)) {
             let inner = self.clone();
@@ -276,17 +278,17 @@ impl Inner {
         let is_ours = guard.lease.is_some();
         self.ask_for_text(&live, &guard);
         if heard.as_ref().is_err_and(Refusal::is_unreadable) {
-            // Its driver cannot go on either.
+            // Its driver cannot continue either.
             guard.discard_unreadable();
             live.wake();
         }
         drop(guard);
         match heard {
-            // It may be that nobody has its lease.
+            // Possibly no node has its lease.
             Ok(session) if is_ours || session.is_at_work() => self.resume_if_free(live),
             Ok(_) => live.wake(),
             Err(error) if error.is_gone() && !error.is_unreadable() => {}
-            // A newer build goes on with it, and each of its changes is heard here.
+            // A newer build continues it, and this node is notified of each change.
             Err(error) if error.is_for_newer() => {
                 tracing::info!(session = &*live.session_id, %error, "another node's change is left to newer nodes")
             }

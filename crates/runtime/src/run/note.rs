@@ -1,4 +1,4 @@
-//! Notes on a pending interruption: comments, and handing it to another reviewer.
+//! Notes on a pending interruption: comments and reassignment.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::store::Durability;
 pub use countersign_core::decide::note::NewNote;
 
 impl Runtime {
-    /// Comments on a pending interruption, or hands it to another reviewer. Any person who may see it may comment; a
-    /// person who may decide it may hand it on. Repeating a `request_id` has no further effect.
+    /// Comments on a pending interruption, or reassigns it to another reviewer. Any person who may see it may comment;
+    /// a person who may decide it may reassign it. Repeating a `request_id` has no further effect.
     ///
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `invalid_message`, `store_unavailable`.

@@ -1,8 +1,8 @@
-//! The text of the block that a model is writing, which no record holds yet: as this node's model writes it, or as another node
-//! says that its model does ([`super::feed`]).
+//! The text of the block that a model is writing, which no record holds yet: from this node's model, or received from
+//! another node ([`super::feed`]).
 //!
-//! Followers see no text twice, and none that is wrong: what another node says is shown only where it continues what is known
-//! here. What is missing comes with the finished block.
+//! Followers see no text twice, and no wrong text: a part from another node is shown only where it continues the text
+//! known here. Missing text is shown with the finished block.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,33 +13,33 @@ use crate::store::nodes::{Epoch, TextId, TextPlace};
 /// The number of the latest text that this process has begun.
 static TEXTS: AtomicU64 = AtomicU64::new(0);
 
-/// The text so far of the block that is begun. Lost in a crash.
+/// The text so far of the open block. Lost in a crash.
 #[derive(Debug, Default)]
 pub(super) struct OpenText {
     written: Option<Block>,
-    /// Followers have seen text of that block which is void: it starts over before anything more of it is given.
+    /// Followers have seen void text of that block: it starts over before they get more of it.
     void: bool,
-    /// Which text it is, or the last one was.
+    /// The id of this text, or of the last one.
     id: TextId,
 }
 
-/// What followers are to see.
+/// An update for followers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shows {
     /// The block with its text so far; `over`: it starts over.
     Begins { over: bool },
-    /// So much more of it.
+    /// More of it.
     More(Block),
 }
 
-/// What followers are to see of a block that ends, before its end.
+/// An update for followers before a block ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// So much more, all of which is in a block of its own.
+    /// The rest of the text, as a separate block.
     More(Block),
-    /// All of it: they have seen nothing.
+    /// The whole text: they have seen none.
     All,
-    /// All of it, after it has started over.
+    /// The whole text, after the block has started over.
     Over,
 }
 
@@ -48,13 +48,13 @@ impl OpenText {
         self.written.as_ref()
     }
 
-    /// How far the text is known.
+    /// The end of the known text.
     pub(super) fn place(&self) -> TextPlace {
         let written = |block: &Block| TextPlace { text: self.id, offset: block.content().len() };
         self.written.as_ref().map(written).unwrap_or_default()
     }
 
-    /// Forgets the text: the turn is another's now, which writes all of it again.
+    /// Forgets the text: another node drives the turn now, and writes all of it again.
     pub(super) fn unwrite(&mut self) {
         self.void |= self.written.take().is_some_and(|written| !written.content().is_empty());
     }
@@ -72,7 +72,7 @@ impl OpenText {
         Shows::Begins { over }
     }
 
-    /// There is more of it; `None` if no block is being written.
+    /// Adds text; `None` if no block is being written.
     pub(super) fn write_more(&mut self, more: &str) -> Option<Shows> {
         let written = self.written.as_mut()?;
         let added = written.begun().with(more);
@@ -80,7 +80,7 @@ impl OpenText {
         Some(Shows::More(added))
     }
 
-    /// Another node says what stands at a place of a text of the block that is `begun`.
+    /// Takes a part, at a place, of a text of the block `begun`, from another node.
     pub(super) fn hear(&mut self, begun: &Block, at: TextPlace, part: &str) -> Option<Shows> {
         if at.text < self.id || part.is_empty() || at.offset.saturating_add(part.len()) > limits::RESPONSE_BYTES {
             return None;
@@ -96,7 +96,7 @@ impl OpenText {
         }
     }
 
-    /// The block ends as it is on record.
+    /// The block ends, with its recorded text.
     pub(super) fn end(&mut self, block: &Block) -> Rest {
         let void = std::mem::take(&mut self.void);
         match self.written.take() {
@@ -128,7 +128,7 @@ mod tests {
         TextPlace { text: id(n), offset }
     }
 
-    /// What somebody sees who is shown this.
+    /// The text that a follower of these updates sees.
     fn show(seen: &mut String, open: &OpenText, shown: Option<Shows>) {
         match shown {
             Some(Shows::Begins { over }) => {
@@ -175,8 +175,8 @@ mod tests {
     }
 
     proptest! {
-        /// Texts of one block are told in parts that are lost, repeated, and come too late. What is seen is always the beginning
-        /// of a text, never an older one than before, and at its end the block as it is on record.
+        /// Parts of a block's texts are lost, repeated, and late. A follower always sees the beginning of a text, never
+        /// an older one than before, and at the end the recorded block.
         #[test]
         fn r5_whatever_parts_are_lost_or_repeated_what_is_seen_is_right(
             texts in prop::collection::vec("[abé]{1,12}", 1..4),
@@ -199,7 +199,7 @@ mod tests {
                 show(&mut seen, &open, shown);
                 prop_assert!(texts[newest].starts_with(&seen));
                 prop_assert!(before.0 < newest || before.1 <= seen.len());
-                // A part that begins within what is known is shown to its end.
+                // Of a part that begins within the known text the rest is shown.
                 let continues = n == newest && from <= before.1 && before.0 == newest && !seen.is_empty();
                 prop_assert!(!continues || seen.len() >= to, "{} {}", seen, to);
             }

@@ -66,8 +66,8 @@ fn calls_of<'a>(state: &'a State, answer: &'a ModelResponded) -> Vec<&'a ToolUse
     calls.collect()
 }
 
-/// The standing rules that have decided calls and that others may end. A session's own end with its next
-/// position, or when their time is over.
+/// The standing rules that have decided calls and that other sessions may end. A session's own end with its next
+/// position, or when they expire.
 fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
     let named = gates.iter().filter_map(|gate| RuleId::parse(gate.rule.as_deref()?));
     let is_own = |of: &str, id: RuleId| {
@@ -140,11 +140,11 @@ impl Inner {
         }
     }
 
-    /// Stores an answer with the verdicts on its calls. Standing rules are read again with each try, and it is stored only while
-    /// those that decide are in force: a revoked one allows nothing.
+    /// Stores an answer with the verdicts on its calls. Standing rules are read again with each try, and it is stored
+    /// only while those that decide are in force, so that a revoked one allows nothing.
     async fn answered(&self, live: &LiveRef, turn: Turn, answer: ModelResponded) {
         let Some(first) = self.loaded(live).await else { return };
-        // Each keeps its place, whatever becomes of the session: what was found out about it is for no other.
+        // By index, whatever happens to the session meanwhile, so that no result is used for another call.
         let calls = calls_of(&first, &answer);
         let mut before = Vec::new();
         until_stored!(self, async {
@@ -153,7 +153,7 @@ impl Inner {
                 return Ok(()); // The call that it works for was stopped.
             }
             if answers(&state, answer.run) != answers(&first, answer.run) {
-                return Ok(()); // It is stored, though the store did not say so.
+                return Ok(()); // It is stored, though the store did not confirm it.
             }
             let weighed = tokio::select! { biased;
                 weighed = self.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &before) => weighed,
@@ -184,8 +184,8 @@ impl Inner {
         });
     }
 
-    /// Stores what `make` makes, retrying until it is stored. `false`: the turn has ended or failed, or the runtime
-    /// closes.
+    /// Stores the transition that `make` makes, retrying until it is stored. `false`: the turn has ended or failed, or
+    /// the runtime closes.
     pub(super) async fn must_store(
         &self,
         live: &LiveRef,

@@ -1,8 +1,8 @@
-//! Deadlines that cannot be stored because of their sessions: they hold up neither the others nor the log.
+//! Deadlines that cannot be stored because of their sessions: they delay no others and do not flood the log.
 //!
-//! The store gives the earliest deadlines first, and one that fails stays among them. So those that have failed are asked for in
-//! addition to the others, and are tried again after a pause. An outage of the store is nobody's in particular: all are tried
-//! again at once when it is over.
+//! The store gives the earliest deadlines first, and one that fails stays among them. So failed ones are requested in
+//! addition to the others, and retried after a pause. An outage of the store is no session's fault: all are retried at
+//! once when it ends.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -11,15 +11,15 @@ use tokio::time::Instant;
 
 use crate::store::Due;
 
-/// Deadlines asked for in one look, in addition to those that have failed.
+/// Deadlines requested at a time, in addition to failed ones.
 const AT_ONCE: usize = 256;
-/// How many that failed are remembered. Further ones are tried each time.
+/// How many that failed are remembered. Further ones are retried each time.
 const REMEMBERED: usize = 4096;
 /// The first pause after a failure, and the longest.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What of the deadlines is due, and has failed.
+/// Due deadlines that have failed.
 #[derive(Default)]
 pub(super) struct Overdue {
     failed: HashMap<Due, Failed>,
@@ -33,22 +33,22 @@ struct Failed {
 }
 
 impl Overdue {
-    /// How many to ask the store for, so that the ones to be handled are among them.
+    /// How many to request from the store, so that those to handle are among them.
     pub(super) fn limit(&self) -> usize {
         AT_ONCE + self.failed.len()
     }
 
-    /// Which of those that are due to handle now: none is dropped, since the store gives it to nobody else for a while.
+    /// Which of the due ones to handle now: none is dropped, since the store gives it to no other node for a while.
     pub(super) fn ready(&mut self, mut due: Vec<Due>) -> Vec<Due> {
         let now = Instant::now();
-        // What is not due any more, or another node's, is forgotten.
+        // Those no longer due, or another node's, are forgotten.
         self.failed.retain(|_, failed| now < failed.again + LONGEST_PAUSE);
         due.retain(|due| self.failed.get(due).is_none_or(|failed| failed.again <= now));
         due
     }
 
-    /// A look is over: these could not be stored, and whether any other could be. A store may answer what is wrong with one
-    /// session as it answers an outage, so it is an outage only if nothing has reached the store.
+    /// Takes the result of a poll: the deadlines that could not be stored, and whether any other could. A store may
+    /// report one session's fault like an outage, so it is an outage only if nothing has reached the store.
     pub(super) fn looked(&mut self, failed: Vec<(Due, Refusal)>, stored: bool) {
         let reached = stored || failed.iter().any(|(_, error)| !is_outage(error));
         let mut away = None;
@@ -84,7 +84,7 @@ impl Overdue {
         }
     }
 
-    /// Everything that was tried in this look has reached the store.
+    /// Everything that was tried in this poll has reached the store.
     fn reached(&mut self) {
         if std::mem::take(&mut self.away) {
             tracing::info!("deadlines can be read and stored again");
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(overdue.ready(vec![due(1), due(2)]), [due(2)]);
         tokio::time::advance(PAUSE).await;
         assert_eq!(overdue.ready(vec![due(1)]), [due(1)]);
-        // Alone it still is.
+        // If it is the only one, it still is.
         overdue.looked(vec![(due(1), refusal(Code::StoreUnavailable))], false);
         tokio::time::advance(PAUSE).await;
         assert_eq!((overdue.ready(vec![due(1)]), overdue.away), (vec![], false));

@@ -1,7 +1,7 @@
-//! Waiting for the store: what must be stored or read is tried until it can be. An outcome is never thrown away because a
-//! disk is full for a while.
+//! Waiting for the store: required reads and writes are retried until they succeed. An outcome is never dropped because
+//! a disk is full for a while.
 //!
-//! Inputs of people are not among it: they are refused, and only tried again where another node was faster
+//! People's inputs are not among them: they are refused, and only retried where another node was faster
 //! ([`contested`](super::nodes::contested)).
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::Inner;
 /// The longest time between two tries.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// The tries of one thing: see [`until_it_works`].
+/// The tries of one operation: see [`until_it_works`].
 #[derive(Default)]
 pub(super) struct Patience {
     tries: u32,
@@ -42,8 +42,8 @@ pub(super) fn never_works(error: &Refusal) -> bool {
     error.code == Code::Internal || error.is_gone()
 }
 
-/// Tries this future, made anew each time, until it works: for what must be known before anything else happens. It takes its
-/// own locks, so that nothing is locked between two tries.
+/// Tries this future, made again each time, until it succeeds: for reads without which nothing can continue. It takes
+/// its own locks, so that nothing is locked between two tries.
 ///
 /// Not a function: of a future that borrows, made by a closure, the compiler cannot tell that it may be sent.
 macro_rules! until_it_works {
@@ -60,7 +60,7 @@ macro_rules! until_it_works {
 }
 pub(super) use until_it_works;
 
-/// The same for an effect's outcome and for what leads to effects. `None` if nobody wants it any more.
+/// The same for an effect's outcome and for transitions that lead to effects. `None` if it is no longer needed.
 macro_rules! until_stored {
     ($inner:expr, $future:expr) => {
         $crate::run::patience::until_it_works!(async {
@@ -75,7 +75,8 @@ macro_rules! until_stored {
 pub(super) use until_stored;
 
 impl Inner {
-    /// Whether what failed like this is not tried again: the session is gone or another node's, or the runtime closes.
+    /// Whether an operation that failed like this is not retried: the session is gone or another node's, or the runtime
+    /// closes.
     pub(super) fn is_unwanted(&self, error: &Refusal) -> bool {
         error.is_gone() || *self.closing.borrow()
     }

@@ -1,4 +1,4 @@
-//! Reading the policy that is in force: the operator's rules, and what each tool asks by itself (spec P1).
+//! Reading the policy that is in force: the operator's rules, and each tool's own approval (spec P1).
 
 use std::sync::Arc;
 
@@ -196,7 +196,7 @@ impl PolicyRuleView {
 
 impl Runtime {
     /// The policy that is in force, for a trusted principal or one with the role `auditor`. It is the operator's and the
-    /// same for all tenants. It has no secrets, but it tells which calls run without approval.
+    /// same for all tenants. It has no secrets, but it reveals which calls run without approval.
     ///
     /// # Errors
     /// `forbidden`.

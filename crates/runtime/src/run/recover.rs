@@ -1,4 +1,4 @@
-//! What continues without a request: turns that a crash interrupted, and deadlines.
+//! Work that continues without a request: turns that a crash interrupted, and deadlines.
 //!
 //! No timers are kept in memory. Due deadlines are read from the store every 200 ms, so one that passed while no
 //! process ran fires at the start, by the same code. `countersign_core::journal::restart` explains why a turn that ends
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::store::{Due, Durability, Guards, nodes::Epoch};
 
-/// How often deadlines are looked for. A deadline fires within this time, well within spec W7's second.
+/// How often deadlines are checked. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
 /// Deadlines, and sessions being resumed, handled at the same time.
 const SIDE_BY_SIDE: usize = 64;
@@ -39,7 +39,8 @@ const TAKEN_UP: u32 = 2;
 const PROBATION: Duration = Duration::from_secs(10);
 
 impl Inner {
-    /// Resumes what was running when its last append was stored, in a store that belongs to this process.
+    /// Resumes the sessions that were running when their last append was stored, in a store that belongs to this
+    /// process.
     pub(super) async fn resume_interrupted(self: &Arc<Self>) -> Result<(), Refusal> {
         let running = self.store.running().await.map_err(store_refusal)?;
         self.resume_taken(running.into_iter().map(|id| (id, Epoch::SOLE)).collect()).await;
@@ -48,9 +49,9 @@ impl Inner {
 
     /// Resumes sessions whose leases this process has taken.
     ///
-    /// The process that had them may have ended because of one of them. Each resumption is recorded first, so that whoever
-    /// takes them next knows which turns made no progress: it resumes those one after the other, and the one that ends it
-    /// then is held by the process after that.
+    /// The process that had them may have ended because of one of them. Each resumption is recorded first, so that the
+    /// next process that takes them knows which turns made no progress: it resumes those one after the other, and if
+    /// one of them ends it, the process after that holds the turn.
     pub(super) async fn resume_taken(self: &Arc<Self>, leases: Vec<(Arc<str>, Epoch)>) {
         let taken = futures::stream::iter(leases).map(|(session_id, lease)| {
             let inner = self.clone();
@@ -130,7 +131,7 @@ impl Inner {
                 }
                 Ok(Some(false)) => {
                     self.spawn_driver(live.clone());
-                    let survived = timeout(PROBATION, something_comes_of(&live)).await.is_err();
+                    let survived = timeout(PROBATION, until_progress(&live)).await.is_err();
                     if survived && sessions.peek().is_some() {
                         // It is only slow. If the process ends from here on, the next one may be the cause as well.
                         self.is_not_blamed(&live).await;
@@ -144,7 +145,7 @@ impl Inner {
         }
     }
 
-    /// Whether it is held from now on; `None` if it has been changed meanwhile.
+    /// Whether it is held from now on; `None` if it has changed meanwhile.
     async fn taken_up_again(&self, live: &LiveRef, times: u32) -> Result<Option<bool>, Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
@@ -200,7 +201,7 @@ impl Inner {
         }
     }
 
-    /// Times out what is due now; whether there is more.
+    /// Handles the deadlines that are due now; returns whether there are more.
     async fn times_over(self: &Arc<Self>, overdue: &mut Overdue) -> bool {
         let limit = overdue.limit();
         let due = match self.store.nodes() {
@@ -256,7 +257,7 @@ impl Inner {
         Ok(true)
     }
 
-    /// Stores that the time of an interruption is over, if it is, also by the store's clock.
+    /// Stores the time-out of an interruption, if its deadline has passed by the store's clock too.
     async fn times_out(&self, live: &LiveRef, guard: &mut LiveState, n: u32) -> Result<bool, Refusal> {
         let state = guard.state()?;
         let Some(transition) = Draft::new(&state, self.now()).time_out(n, &self.agents) else { return Ok(false) };
@@ -268,11 +269,11 @@ impl Inner {
         Ok(true)
     }
 
-    /// What must hold when a reply to these interruptions is stored, so that a reply and a deadline are ordered by the store's
-    /// clock.
+    /// The guards of an append with a reply to these interruptions, so that the store's clock orders replies and
+    /// deadlines.
     ///
     /// # Errors
-    /// `approval_already_resolved` if the time of one is over; that it timed out is stored then.
+    /// `approval_already_resolved` if the deadline of one has passed; its time-out is stored then.
     pub(super) async fn in_time(
         self: &Arc<Self>,
         live: &LiveRef,
@@ -292,8 +293,8 @@ impl Inner {
     }
 }
 
-/// Waits until a resumed turn has made progress, or does nothing more by itself.
-async fn something_comes_of(live: &LiveRef) {
+/// Waits until a resumed turn has made progress, or has no more effects.
+async fn until_progress(live: &LiveRef) {
     // A state that cannot be read now is in use.
     let got_on = |state: Arc<State>| state.restarts == 0 || state.status != Status::Running;
     while !live.lock().await.state().is_ok_and(got_on) {

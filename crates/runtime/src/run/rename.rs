@@ -17,8 +17,8 @@ use super::{Runtime, SessionView, live::LiveRef, nodes::contested, owned};
 use crate::store::Durability;
 
 impl Runtime {
-    /// Gives a session a title, or with an empty text its automatic one back. Who may send to it may; of two titles the
-    /// later one stays. The title that it has already changes nothing.
+    /// Gives a session a title, or with an empty text its automatic one back. Requires the right to send messages to
+    /// it; of two titles the later one counts. Setting its current title changes nothing.
     ///
     /// # Errors
     /// `invalid_message` (the title), `session_not_found`, `forbidden`, `session_full`, `store_unavailable`.

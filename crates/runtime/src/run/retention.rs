@@ -1,5 +1,5 @@
-//! Sessions that have been at rest for long enough are deleted, where that is asked for. Never one that is running or pending, or
-//! whose standing rules apply to other sessions.
+//! Deleting sessions that have been idle for long enough, where that is configured. Never one that is running or
+//! pending, or whose standing rules apply to other sessions.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -7,17 +7,17 @@ use countersign_core::{journal::record::Millis, refusal::Refusal};
 
 use super::Inner;
 
-/// How often it is looked for such sessions.
+/// How often such sessions are searched for.
 const LOOK: Duration = Duration::from_secs(3600);
-/// Sessions that are deleted before others are looked for.
+/// Sessions that are deleted before the next search.
 const AT_ONCE: usize = 100;
-/// Sessions that cannot be deleted, after which no others are looked for.
+/// The number of undeletable sessions at which the search stops.
 const STAY: usize = 10_000;
-/// A pause between two of them: others write meanwhile.
+/// A pause between two of them, so that others can write.
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Inner {
-    /// Deletes what has been at rest for longer than `keep`, now and again, until the runtime closes.
+    /// Deletes sessions that have been idle for longer than `keep`, from time to time, until the runtime closes.
     pub(super) async fn watch_retention(self: Arc<Self>, keep: Duration) {
         let mut closing = self.closing.subscribe();
         while !*closing.borrow() {
@@ -36,7 +36,7 @@ impl Inner {
 
     async fn delete_rested(self: &Arc<Self>, before: Millis) -> Result<u64, Refusal> {
         let mut deleted = 0;
-        // Those that stay are found again, before all others.
+        // Undeletable ones are found again, before all others.
         let mut stay: HashSet<Arc<str>> = HashSet::new();
         loop {
             let limit = AT_ONCE + stay.len();
@@ -58,7 +58,7 @@ impl Inner {
                     }
                     // An input that was stored meanwhile keeps it.
                     Ok(false) => drop(stay.insert(session_id.clone())),
-                    // It is only this one.
+                    // The fault is only this session's.
                     Err(error) if error.is_unreadable() => {
                         tracing::warn!(session = &*session_id, %error, "a session cannot be read, and is not deleted");
                         stay.insert(session_id.clone());

@@ -33,8 +33,8 @@ pub struct NewRetry {
 }
 
 impl Runtime {
-    /// Retries a failed turn or graph run (spec W2). What is done stays done, what is pending stays pending; only what
-    /// failed is done again. [`super::Runs::retry`] is the typed variant.
+    /// Retries a failed turn or graph run (spec W2). Results are kept, and requests stay pending; only failed work is
+    /// repeated. [`super::Runs::retry`] is the typed variant.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `invalid_message` (more model calls than a turn may get), `nothing_to_retry`,

@@ -170,8 +170,8 @@ impl Runtime {
         Ok(ListPage { rows: page.rows.iter().map(view).collect(), next_cursor: page.next })
     }
 
-    /// Revokes a rule: from the next call on people are asked again. Any person to whom it is visible may revoke it. Revoking
-    /// it again changes nothing.
+    /// Revokes a rule: from the next call on a person must decide again. Any person to whom it is visible may revoke
+    /// it. Revoking it again changes nothing.
     ///
     /// # Errors
     /// `rule_not_found`, `forbidden`, `store_unavailable`.

@@ -21,11 +21,11 @@ use countersign_core::{
 use super::{NewDecision, Runtime, decide::Judged, graph_runs::takes_messages, owned, store_refusal, visible};
 use crate::store::{Durability, Guards};
 
-/// Why nothing was accepted. Nothing is stored then.
+/// Why the inputs were refused. Nothing is stored then.
 pub(crate) enum Unsettled {
     /// The session is at another position: another writer has continued it.
     Moved,
-    /// It was cancelled while rules, which are the application's, still judged the replies.
+    /// It was cancelled while the application's rules still judged the replies.
     Cancelled,
     /// One of the replies or messages is invalid.
     Refused(Refusal),
@@ -42,15 +42,15 @@ impl From<Refusal> for Unsettled {
 pub(crate) struct Origin {
     /// The position of its store.
     pub(crate) pos: u64,
-    /// What was added to its state since, and is not stored yet.
+    /// Entries that were added to its state since, and are not stored yet.
     pub(crate) unstored: Vec<Arc<Entry>>,
     pub(crate) at: Millis,
 }
 
 impl Runtime {
-    /// Times out what is overdue, accepts all replies to pending interruptions, then the user's next input: in one
-    /// transition, on the session's current state. Nothing runs yet. It is abandoned when `cancelled` ends, which is
-    /// checked only while waiting for something that may never come.
+    /// Times out overdue interruptions, accepts all replies to pending interruptions, then the user's next input: in
+    /// one transition, on the session's current state. Nothing runs yet. It is abandoned when `cancelled` ends, which
+    /// is checked only while waiting for something that may never come.
     pub(crate) async fn settle(
         &self,
         by: &Principal,
@@ -125,7 +125,7 @@ impl Runtime {
     }
 }
 
-/// The owner's next message; while something is pending it is queued.
+/// The owner's next message; while interruptions are pending it is queued.
 fn message(by: &Principal, state: &State, content: Content) -> Result<MessageInput, Refusal> {
     owned(by, state)?;
     takes_messages(state)?;
@@ -159,8 +159,8 @@ impl Together {
     }
 }
 
-/// Entries that were made outside a store, as a transition of this session. `None`: they do not follow from it. What a
-/// text says about earlier states does not count.
+/// Entries that were made outside a store, as a transition of this session. `None`: they do not follow from it. Only
+/// the session's state counts, not the text's earlier states.
 fn onto(mut session: Session, made: Vec<Arc<Entry>>) -> Option<Transition> {
     made.iter().try_for_each(|entry| session.append(entry)).ok()?;
     Some(Transition::made(session.state, made))

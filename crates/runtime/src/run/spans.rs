@@ -15,8 +15,8 @@
 //! `invoke_workflow NAME` with `gen_ai.workflow.name`; each segment of a node is `execute_node NAME` (the conventions
 //! have no name yet) with its path, and a nested graph lies under that. A compression is `compress AGENT`, with the
 //! tokens before and after, over the `chat` that wrote the summary. Approval requests and decisions are events:
-//! `approval.requested`, `approval.decided`, `approval.timed_out`, `approval.withdrawn`. A decision that comes while
-//! nothing runs is an event of a short span `decide` of its own.
+//! `approval.requested`, `approval.decided`, `approval.timed_out`, `approval.withdrawn`. A decision while nothing runs
+//! is an event of a separate short span `decide`.
 //!
 //! The level is `DEBUG`, so a log at `info` has none of them. Ids are digests, and no tracing data is on record or in a
 //! saved state; a crash loses the spans that were open.
@@ -254,7 +254,7 @@ fn part(state: &State) -> Span {
     );
     if !span.is_disabled() {
         span.record(if run.is_some() { "gen_ai.workflow.name" } else { "gen_ai.agent.name" }, &**name);
-        // Nothing of the turn has happened yet.
+        // The turn has no effects yet.
         let first = run.map_or(state.turn_calls == 0, |run| state.pos == run.began);
         let own = if first { "countersign.span_id" } else { "countersign.first_span_id" };
         span.record("countersign.trace_id", trace_id(&state.session_id, state.turns));
@@ -365,7 +365,7 @@ fn output(answer: &ModelResponded) -> String {
 }
 
 /// Reports approval requests and decisions as events in the span of the part; a decision while nothing runs gets a
-/// short span of its own under the turn's first one.
+/// separate short span under the turn's first one.
 pub(super) fn told(part: &Weak<Span>, before: &State, entries: &[Arc<Entry>]) {
     if !tracing::enabled!(target: TARGET, Level::DEBUG) {
         return;

@@ -1,7 +1,7 @@
 //! Where a subscription begins: at a `seq`, or at the end of a session, with the start of a turn.
 //!
-//! Between turns nothing is open: no message, no group, no pending request. So a client that begins there lacks nothing
-//! that later events refer to, and what it has not read is the same events, before those.
+//! Between turns nothing is open: no message, no group, no pending request. So a client that begins there has
+//! everything that later events refer to; the earlier events are the rest of the same stream.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const LOOK_BACK: u64 = 64;
 /// Where a subscription begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With what comes from now on.
+    /// From now on.
     Now,
     /// After the event with this `seq`; 0 is from the start.
     After(u64),
@@ -48,7 +48,7 @@ impl Start {
 }
 
 impl Runtime {
-    /// The `seq` after which a subscription begins that ends before the event `before`, or does not end.
+    /// The `seq` after which a subscription begins; it ends before the event `before`, if that is given.
     ///
     /// # Errors
     /// `session_not_found`, `invalid_message` (`before` is beyond the next event), `store_unavailable`.
@@ -100,7 +100,7 @@ impl Journal<'_> {
         Ok(0)
     }
 
-    /// The last place at rest, of those before the entries after `from` up to `until`.
+    /// The last position between turns, before one of the entries after `from` up to `until`.
     async fn last_rest(&self, mut from: u64, until: u64) -> Result<Option<u64>, Refusal> {
         let mut found = None;
         while from < until {
@@ -114,8 +114,8 @@ impl Journal<'_> {
         Ok(found)
     }
 
-    /// The position of the last entry up to `end` whose cursor is so, by bisection: the first one's is, and none after
-    /// one whose is not.
+    /// The position of the last entry up to `end` whose cursor satisfies `is_so`, by bisection: the first one's does,
+    /// and none does after one that does not.
     async fn last_with(&self, end: u64, is_so: impl Fn(&Cursor) -> bool) -> Result<u64, Refusal> {
         let (mut low, mut high) = (1, end.max(1));
         while low < high {
@@ -134,7 +134,7 @@ impl Journal<'_> {
     }
 }
 
-/// Whether no turn has begun that is not over. One that has failed is not over: it can be retried.
+/// Whether no turn is open. One that has failed is open: it can be retried.
 fn rests(cursor: &Cursor) -> bool {
     cursor.open == 0 && cursor.failed == 0 && cursor.began == 0
 }

@@ -1,4 +1,4 @@
-//! What stops a run from within: guardrails that trip, budgets, invalid answers (spec S11, S22, S23).
+//! Reasons that stop a run from within: guardrails that trip, budgets, invalid answers (spec S11, S22, S23).
 //!
 //! A trip fails the turn. In an agent that works for another agent's call it ends that work, in one append with
 //! everything open in it, at any depth.
@@ -40,7 +40,7 @@ impl Stop {
         matches!(self.why, Why::Budget { .. })
     }
 
-    /// What has to be read of the session cannot be, however often it is tried.
+    /// The session cannot be read, however often it is tried.
     pub(super) fn unreadable(message: String) -> Stop {
         Stop { code: "internal", message, why: Why::Unreadable }
     }
@@ -50,7 +50,7 @@ impl Stop {
         Stop { code: "unknown_agent", message, why: Why::NoAgent(name.clone()) }
     }
 
-    /// A guardrail has tripped, or failed. People and models are told which one; its finding or error may contain
+    /// A guardrail has tripped, or failed. People and models learn which one; its finding or error may contain
     /// secrets, and is for the operators alone.
     pub(super) fn tripped(result: GuardrailResult, session_id: &str, locale: Locale) -> Stop {
         let (code, stopped, unchecked) = match result.kind {
@@ -124,7 +124,7 @@ impl Inner {
         seen.stopped.as_ref().map(|stop| (stop.code, stop.message.clone()))
     }
 
-    /// The current session, retried until the store can read it. `None` if it is gone, or nobody wants it any more.
+    /// The current session, retried until the store can read it. `None` if it is gone, or no longer needed.
     pub(super) async fn loaded(&self, live: &LiveRef) -> Option<Arc<State>> {
         let read = until_stored!(self, async {
             let mut guard = live.lock().await;
@@ -140,7 +140,7 @@ impl Inner {
     /// A call's guardrail stops the turn, or the call's agent, if that works for another agent's call.
     pub(super) async fn call_stopped(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32, stop: Stop) {
         let Some(state) = self.loaded(live).await else { return };
-        // It is over with its turn, or with its agent.
+        // The call has ended with its turn, or with its agent.
         let Some(run) = state.calls.iter().find(|open| open.call == call).map(|open| open.run) else { return };
         let within: Vec<u32> = match run {
             0 => Vec::new(),

@@ -1,12 +1,12 @@
 //! Asking a model: its stream becomes blocks, shown as they are written.
 //!
-//! What people are to see before the answer is complete is recorded whenever the model has to be waited for: the
+//! Text that followers see before the answer is complete is recorded whenever the model has to be waited for: the
 //! finished blocks, and the start of the open one. This does not depend on followers, and an answer that comes at once
 //! is one record.
 //!
-//! What people have seen is never taken back. When the model is asked again, after a broken stream or a crash, and
-//! repeats itself, the repetition is not shown, and a block that was open starts over in its place. When it differs,
-//! the open block ends as it is, and `Record::Replaced` marks what was shown as no part of the answer.
+//! Text that followers have seen is never taken back. When the model is called again, after a broken stream or a crash,
+//! and repeats itself, the repetition is not shown, and a block that was open starts over in its place. When it
+//! differs, the open block ends early, and `Record::Replaced` marks what was shown as no part of the answer.
 //!
 //! An answer that continues after a cut is one answer. The further model calls happen before anything of it is recorded
 //! as complete, so its text is one block, and the provider's opaque data is left out, since it would be about a part.
@@ -45,11 +45,11 @@ use crate::{
 pub(super) enum Asked {
     /// It answered; the blocks of `shown` are on record already.
     Answered(ModelResponded),
-    /// It failed for good.
+    /// It failed, despite retries.
     Failed(ModelError),
     /// A guardrail, budget or error of the run itself stops it.
     Stopped(Stop),
-    /// The turn is no longer wanted.
+    /// The turn has ended or failed meanwhile.
     Stale,
 }
 
@@ -67,7 +67,7 @@ impl Inner {
             Ok(instructions) => instructions,
             Err(stop) => return Asked::Stopped(stop),
         };
-        // What its provider runs itself is an effect.
+        // A provider's own tools run with the request, so it is an effect.
         if !ready.kits.hosted().is_empty() && self.released().await.is_err() {
             return Asked::Stale;
         }
@@ -108,7 +108,7 @@ impl Inner {
         }
     }
 
-    /// The calls that the model's provider will be told it may make. That is recorded first, so that neither a crash,
+    /// The approved calls that the model's provider will make. They are recorded first, so that neither a crash,
     /// nor a fork, nor the next turn sends the approval again (spec R4).
     async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: u32) -> Result<Vec<u32>, Stale> {
         let finished = self.hosted_calls(state);
@@ -128,7 +128,7 @@ impl Inner {
     ) -> Result<Result<Vec<u32>, Stale>, Refusal> {
         let approved = JournalTranscript::of(self, state, run).approved().await;
         let mut approved = approved.map_err(|error| Refusal::new(Code::StoreUnavailable, error.message))?;
-        // Nothing of an ended turn is sent any more.
+        // Approvals of an ended turn are not sent.
         approved.retain(|call| finished.contains(call));
         if approved.is_empty() {
             return Ok(Ok(approved));
@@ -174,7 +174,7 @@ impl Inner {
         ReadBy { takes: ready.agent.model.images(), shown: reads.images, conversation }
     }
 
-    /// Asks for one answer, and for the rest of it if it was cut and the agent wants that. `None` if the turn ended
+    /// Asks for one answer, and for the rest of a cut one if the agent is configured so. `None` if the turn ended
     /// meanwhile.
     async fn whole_answer(
         self: &Arc<Self>,
@@ -223,7 +223,7 @@ impl Inner {
                 output: agent.output.as_ref().map(|output| output.for_model()),
                 conversation,
             };
-            // The part before it is done, whatever happens to the rest.
+            // The part before is complete, whatever happens to the rest.
             let of_rest = |error: ModelError| ModelError { refused: error.refused && is_first, ..error };
             if writer.read(agent.model.call(request)).await.map_err(of_rest)?.is_err() {
                 return Ok(Err(Stale));
@@ -242,10 +242,10 @@ impl Inner {
     }
 }
 
-/// What a model reads of a conversation in one attempt.
+/// The conversation as a model reads it in one attempt.
 struct Reads {
     images: Shown,
-    /// The calls that its provider is told it may make.
+    /// The calls whose approval is sent to its provider.
     released: Vec<u32>,
 }
 
@@ -306,7 +306,7 @@ struct Writer<'a> {
     open: Option<Block>,
     /// The open block is on record as begun, and followers see what is added to it.
     seen: bool,
-    /// How many of `blocks` are on record (the first ones), once `repeating` is over.
+    /// How many of `blocks` are recorded (the first ones), once `repeating` has ended.
     recorded: usize,
     /// Recorded blocks of a broken stream; while they repeat nothing is shown.
     before: Vec<Block>,
@@ -319,11 +319,11 @@ struct Writer<'a> {
     /// How many further calls the answer took, and the tokens of those before the last one.
     continued: u32,
     usage_before: Usage,
-    /// What people have seen of a broken answer is no part of this one, and that is not on record yet.
+    /// The shown text of a broken answer is no part of this one, and that is not recorded yet.
     diverged: bool,
 }
 
-/// The turn is over; the model's output is no longer wanted.
+/// The turn has ended; the model's output is no longer needed.
 struct Stale;
 
 impl<'a> Writer<'a> {
@@ -557,19 +557,19 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What people have seen so far is of a broken answer; this one is shown from its beginning.
+    /// The text shown so far is of a broken answer; this one is shown from its beginning.
     fn begins_over(&mut self) {
         self.repeating = false;
         self.recorded = 0;
         self.diverged = true;
     }
 
-    /// The open block, if people are to see it while it is written.
+    /// The open block, if it is shown while it is written.
     fn shows(&self) -> Option<&Block> {
         self.open.as_ref().filter(|open| open.is_streamed())
     }
 
-    /// The model has to be waited for: people are to see what it has written so far.
+    /// The model has to be waited for: its text so far is shown.
     async fn show(&mut self) -> Result<(), Stale> {
         let is_seen = self.recorded == self.blocks.len() && (self.seen || self.shows().is_none());
         if self.run != 0 || self.repeating || is_seen {
@@ -578,7 +578,7 @@ impl<'a> Writer<'a> {
         self.put_on_record(false).await
     }
 
-    /// Records what people are to see of this answer, replacing what they have seen of a broken one, and retries until
+    /// Records the part of this answer that is shown, replacing the shown part of a broken one, and retries until
     /// the store accepts it. The `last` time, the rest is recorded with the answer itself.
     async fn put_on_record(&mut self, last: bool) -> Result<(), Stale> {
         let (inner, live) = (self.inner, self.live);
@@ -615,7 +615,7 @@ impl<'a> Writer<'a> {
     async fn finish(mut self) -> Result<ModelResponded, Stale> {
         self.close();
         if self.repeating {
-            // It stopped earlier this time: what it repeated is not the end of what was shown.
+            // It stopped earlier this time: its repetition is not the end of the shown text.
             self.begins_over();
         }
         if self.run == 0 {
@@ -639,7 +639,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The state, if the answer is still wanted. It is loaded again after another caller's request was abandoned half
+    /// The state, if the answer is still needed. It is loaded again after another caller's request was abandoned half
     /// way, which is no reason to ask the model again.
     async fn current(&self, guard: &mut LiveState) -> Option<Arc<State>> {
         let Session { state, .. } = self.inner.known(self.live, guard).await.ok()?;

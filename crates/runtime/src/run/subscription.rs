@@ -74,7 +74,7 @@ impl Told {
     }
 }
 
-/// Counts what is written.
+/// Counts bytes written.
 struct Count(usize);
 
 impl io::Write for Count {
@@ -122,39 +122,39 @@ pub struct Subscription {
     queue: Arc<Queue>,
     ready: VecDeque<Told>,
     replay: Option<Replay>,
-    /// Entries are given too.
+    /// Entries are returned too.
     entries: Option<Entries>,
-    /// The last `seq` given.
+    /// The last `seq` returned.
     seq: u64,
-    /// Fell behind: catches up from the journal before anything else is given.
+    /// It fell behind: it catches up from the journal before anything else is returned.
     behind: bool,
-    /// Something is ready that depends on what may not be on disk yet.
+    /// An event is ready whose entry may not be on disk yet.
     unreleased: bool,
 }
 
-/// How far the entries are given.
+/// The progress of returning entries.
 struct Entries {
     pos: u64,
     /// While this is held, followers receive entries.
     _wanted: Arc<()>,
 }
 
-/// A block that is begun.
+/// An open block.
 pub(super) struct Begun {
     pub(super) start: Frame,
     /// Its content so far.
     pub(super) written: Option<Frame>,
 }
 
-/// What is still to be replayed from the journal before the live events.
+/// The part to be replayed from the journal before the live events.
 struct Replay {
-    /// Give what came after this `seq`.
+    /// Replays events after this `seq`.
     after: u64,
-    /// The position given so far; `None` before the position of `after` is found.
+    /// The position returned so far; `None` before the position of `after` is found.
     pos: Option<u64>,
-    /// The last position to give.
+    /// The last position to return.
     until: u64,
-    /// What has been read but not given.
+    /// Entries that were read but not returned.
     page: VecDeque<Arc<Entry>>,
     /// The block that was open when the subscription began.
     begun: Option<Begun>,
@@ -224,8 +224,8 @@ impl Subscription {
         }
     }
 
-    /// Gives the entries too from now on, and what is written in nested runs: see [`Subscription::next_told`]. Returns
-    /// the state that the first of them follows.
+    /// Returns the entries too from now on, and text being written in nested runs: see [`Subscription::next_told`].
+    /// Returns the state that the first of them follows.
     pub(crate) async fn with_entries(&mut self) -> Result<Arc<State>, Refusal> {
         let mut guard = self.live.lock().await;
         let state = self.inner.load(&self.live, &mut guard).await?;
@@ -252,7 +252,7 @@ impl Subscription {
         told
     }
 
-    /// Waits until there is something to give.
+    /// Waits until there is something to return.
     async fn make_ready(&mut self) -> Result<(), Refusal> {
         while self.ready.is_empty() {
             // Anything received may have been stored just now.
@@ -284,7 +284,7 @@ impl Subscription {
                 entries.pos = entry.pos;
                 self.ready.push_back(told.clone());
             }
-            // The journal has those between.
+            // The journal has the entries between.
             (Told::Entry(entry), Some(entries)) if entry.pos > entries.pos => self.behind = true,
             _ => {}
         }
@@ -299,7 +299,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// Gives one entry of the journal at a time: a slow follower has little queued here.
+    /// Returns one entry of the journal at a time, so that a slow follower has little queued here.
     async fn replay_one(&mut self) -> Result<(), Refusal> {
         let Some(replay) = &self.replay else { return Ok(()) };
         let (after, until) = (replay.after, replay.until);
@@ -312,7 +312,7 @@ impl Subscription {
         };
         if pos >= until {
             if let Some(Begun { start, written }) = self.replay.take().and_then(|replay| replay.begun) {
-                // Its start has just come, or comes again.
+                // Its start was just returned, or is returned again.
                 let again = start.seq().is_some_and(|seq| seq <= after).then_some(start);
                 self.ready.extend(again.into_iter().chain(written).map(Told::Frame));
             }

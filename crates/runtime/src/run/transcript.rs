@@ -44,7 +44,7 @@ pub(super) struct JournalTranscript {
     until: u64,
     /// The agent whose model reads it.
     agent: Arc<str>,
-    /// The calls that the model's provider is told it may make.
+    /// The calls whose approval is sent to the model's provider.
     released: Vec<u32>,
 }
 
@@ -63,12 +63,13 @@ impl JournalTranscript {
         }
     }
 
-    /// The same, telling the provider that it may make these calls.
+    /// The same, sending the provider the approval of these calls.
     pub(super) fn releasing(self, released: Vec<u32>) -> JournalTranscript {
         JournalTranscript { released, ..self }
     }
 
-    /// The approved calls of the latest answer that the provider makes, without those it was told of before.
+    /// The approved calls of the latest answer that the provider makes, without those whose approval it was sent
+    /// before.
     pub(super) async fn approved(&self) -> Result<Vec<u32>, ModelError> {
         let of_conversation = |conversation: &Conversation| {
             conversation.clone().approved(|tool| self.inner.agents.is_hosted(&self.agent, tool))
@@ -76,7 +77,7 @@ impl JournalTranscript {
         self.of_conversation(of_conversation).await
     }
 
-    /// The conversation without image bytes, folded anew: it is compressed once in many turns.
+    /// The conversation without image bytes, folded from the journal, since compression is rare.
     pub(super) async fn without_image_bytes(&self) -> Result<Conversation, Refusal> {
         let folded = self.extended(self.begin().await?, Conversation::forget_image_bytes).await?;
         Ok(folded.conversation)
@@ -143,7 +144,7 @@ impl JournalTranscript {
     /// The newest match of `find`, looking back from the end.
     async fn newest(&self, find: impl Fn(&Record) -> Option<String> + Send + Sync) -> Result<String, ModelError> {
         let mut end = self.until;
-        // What no model reads any more is not found either.
+        // Messages that models no longer read are not found either.
         let first = self.nested.as_ref().map_or(self.window.from, |nested| nested.began - 1);
         while end > first {
             let from = end.saturating_sub(LOOK_BACK).max(first);

@@ -1,4 +1,4 @@
-//! What became of an append whose answer was lost: the connection to the database ended around its commit.
+//! The outcome of an append whose answer was lost: the connection to the database ended around its commit.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::store::{Append, StoreError, nodes::Epoch};
 /// The first time between two tries, and the longest.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long it is tried to find out: the session is locked meanwhile, so that nobody else builds on what is not known.
+/// How long to try to find out: the session is locked meanwhile, so that no other input builds on an unknown state.
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl Inner {
     /// Stores an append, by a node that has the lease `had`.
     ///
-    /// If the store cannot say whether it has, the same append is sent again: it finds its place free, or taken by its own
-    /// entries or by another's. So whoever tries again after a short outage need not recognise what came of an attempt.
+    /// If the store cannot confirm it, the same append is sent again: its position is free, or taken by its own entries
+    /// or by another's. So a caller that retries after a short outage need not know the outcome of an attempt.
     ///
     /// # Errors
     /// As [`crate::store::Store::append`]; [`StoreError::Unknown`] if the store still cannot say after a while.
@@ -45,10 +45,10 @@ impl Inner {
             };
             match error {
                 StoreError::Closed(_) => return Err(StoreError::Unknown),
-                // It says nothing about the first.
+                // This error says nothing about the first try.
                 StoreError::Failed(_) | StoreError::Unknown => {}
                 StoreError::Deleted(_) => return Err(error),
-                // Fenced too: what is stored may have given the lease back itself.
+                // Also if fenced: the stored append may have released the lease itself.
                 _ => match self.has(&append).await {
                     Ok(true) => return Ok(lease_after(&append, had)),
                     Ok(false) => return Err(error),
@@ -61,7 +61,7 @@ impl Inner {
         }
     }
 
-    /// Whether its entries are the ones at their positions.
+    /// Whether the stored entries at its positions are its own.
     async fn has(&self, append: &Append) -> Result<bool, StoreError> {
         let (mut pos, mut left) = (append.expected, &append.entries[..]);
         while !left.is_empty() {
@@ -76,7 +76,7 @@ impl Inner {
     }
 }
 
-/// The lease after an append that was stored: as the store has it, if that is known.
+/// The lease after a stored append: as the store has it, if that is known.
 fn lease_after(append: &Append, had: Option<Epoch>) -> Option<Epoch> {
     append.guards.lease.map_or(had, |lease| append.after.is_at_work().then_some(lease))
 }

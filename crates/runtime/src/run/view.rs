@@ -41,7 +41,7 @@ pub(crate) const READ_PAGE: usize = 512;
 /// And how many bytes of them, beyond the first.
 pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
-/// Whether somebody may see what auditors see, which `what` names, such as `the audit log needs`.
+/// Whether a principal has an auditor's rights; `what` begins the error, such as `the audit log needs`.
 ///
 /// # Errors
 /// `forbidden`.
@@ -281,13 +281,13 @@ impl Runtime {
         self.inner.check_open()
     }
 
-    /// What this runtime has done since it was made, for operators.
+    /// This runtime's metrics since it was built, for operators.
     #[must_use]
     pub fn activity(&self) -> &Activity {
         &self.inner.activity
     }
 
-    /// How much is pending in the store, on all nodes; `None` if it is not counted.
+    /// The number of pending interruptions in the store, of all nodes; `None` if they are not counted.
     ///
     /// # Errors
     /// `store_unavailable`, `store_closed`.

@@ -68,7 +68,7 @@ fn write(session_id: &str, session: &Session, most: usize) -> Option<Waypoint> {
     Some(Waypoint { pos, version: FOLD_VERSION, body: body.into() })
 }
 
-/// The session, if it is what was written.
+/// The session, if the waypoint is unchanged.
 fn read(session_id: &str, waypoint: &Waypoint) -> Option<Session> {
     let (told, text) = waypoint.body.split_at_checked(DIGEST)?;
     if waypoint.version != FOLD_VERSION || told != digest(session_id, waypoint.pos, text) {
@@ -207,8 +207,8 @@ async fn keep(store: &dyn Store, session_id: &str, waypoint: Waypoint) {
 }
 
 impl Inner {
-    /// Saves a waypoint of a session as it is now. Nothing waits for it: what was stored must have its effects,
-    /// whether the cache works or not. The store may be closed meanwhile.
+    /// Saves a waypoint of a session as it is now. Nothing waits for it: a stored append must have its effects, whether
+    /// the cache works or not. The store may be closed meanwhile.
     pub(super) fn keep_waypoint(&self, session: Session) {
         let store = Arc::downgrade(&self.store);
         let Ok(threads) = self.threads.clone().map_or_else(Handle::try_current, Ok) else { return };

@@ -1,4 +1,4 @@
-//! What a driver carries out: running models, tool calls and nodes.
+//! The effects that a driver carries out: running models, tool calls and nodes.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -28,7 +28,7 @@ use crate::tool::{AppContext, ToolError};
 pub(super) struct Work {
     /// The tool call, if it is one.
     pub(super) call: Option<u32>,
-    /// The call of another agent that it works for, directly or through a call of its own; 0 if it is the session's
+    /// The call of another agent that it works for, directly or through its own call; 0 if it is the session's
     /// own.
     pub(super) within: u32,
     pub(super) work: BoxFuture<'static, Done>,
@@ -47,7 +47,7 @@ pub(super) struct Running {
     /// Tool calls. They run to their end even if their turn fails.
     calls: JoinSet<Done>,
     numbers: BTreeSet<u32>,
-    /// Models, nodes of graphs, and reaching tools' sources: a turn that fails ends them.
+    /// Models, nodes of graphs, and reaching tools' sources: they end when their turn fails.
     pub(super) others: JoinSet<Done>,
     /// The agent runs whose models are being asked.
     asking: BTreeSet<u32>,
@@ -95,7 +95,7 @@ impl Running {
         };
     }
 
-    /// Aborts the work for a call that is over: an agent was stopped, with all of its work.
+    /// Aborts the work for a call that has ended: an agent was stopped, with all of its work.
     pub(super) fn only_open(&mut self, state: &State) {
         let is_open = |call: u32| state.calls.iter().any(|open| open.call == call && open.phase != Phase::Finished);
         self.numbers.retain(|call| is_open(*call));

@@ -1,4 +1,4 @@
-//! The entries of a state as they are written: without what follows from earlier entries.
+//! The entries of a state in their written form: without data that follows from earlier entries.
 //!
 //! A list of, in order: whole numbers, each of which starts an entry, the milliseconds since the previous one (the
 //! first since 1970-01-01T00:00:00Z); its records; `"sN"`, the first attempt of call N was started; `"gN"`, the N calls

@@ -1,6 +1,6 @@
 //! Decisions that are made on a state, and take effect when the run resumes (spec S6, S7, S8, S10).
 //!
-//! They are kept in the state, also in its text, and are applied together. Undecided requests come back.
+//! They are kept in the state, also in its text, and are applied together. Undecided requests are returned again.
 //!
 //! A decision is checked when it is made, against the pending arguments. A second, different one is refused until the
 //! first is retracted, so no order of calls turns a rejection into an execution. An undecided request is deferred,
@@ -144,9 +144,9 @@ impl RunState {
     /// Approves the call, with exactly the arguments that were shown. If the call's outcome is unknown
     /// ([`Kind::InDoubt`]), it runs once more; [`RunState::respond`] records that it ran.
     ///
-    /// Decisions take effect when the run resumes. Undecided requests come back, with the same deadline. Where several
-    /// people must approve, the actions of a request are decided together: until all are, the decisions are kept in the
-    /// state, and none of the calls runs ([`RunState::decided`] returns them).
+    /// Decisions take effect when the run resumes. Undecided requests are returned again, with the same deadline. Where
+    /// several people must approve, the actions of a request are decided together: until all are, the decisions are
+    /// kept in the state, and none of the calls runs ([`RunState::decided`] returns them).
     ///
     /// # Errors
     /// [`DecisionError`]; repeating the same decision is no error.
@@ -379,7 +379,7 @@ impl RunState {
     }
 }
 
-/// Whether an item is of this very request: a digest names one request for ever (spec R11).
+/// Whether an item is of this very request: a digest names one request permanently (spec R11).
 fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
     approval_key(session_id, open.asked.n) == item.approval_key
         && *action.digest == *item.digest

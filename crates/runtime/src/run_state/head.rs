@@ -40,7 +40,7 @@ pub(super) fn read(text: &str) -> Result<(Head, u64), RunStateError> {
     Ok((head, version))
 }
 
-/// What a text without a head is.
+/// The error for a text without a head.
 fn something_else(text: &str, error: &serde_json::Error) -> RunStateError {
     let Err(json) = serde_json::from_str::<&RawValue>(text) else {
         return no_state(match text.trim_start().as_bytes().first() {

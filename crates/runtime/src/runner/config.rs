@@ -185,9 +185,10 @@ impl RunConfig {
         self.store = Some(store);
         self
     }
-    /// The session: with a store, the next input continues the conversation (spec S16), and gives up a turn that has
+    /// The session: with a store, the next input continues the conversation (spec S16), and abandons a turn that has
     /// failed. While interruptions are pending, after its process died in a turn, or to retry a failed turn, get its
-    /// state with [`crate::run_state::RunState::save`] and run that. An id has 1 to 128 of the characters `A-Z a-z 0-9 . _ -`.
+    /// state with [`crate::run_state::RunState::save`] and run that. An id has 1 to 128 of the characters `A-Z a-z 0-9
+    /// . _ -`.
     #[must_use]
     pub fn session(mut self, id: impl Into<String>) -> RunConfig {
         self.session_id = Some(id.into());

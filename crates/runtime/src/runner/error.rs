@@ -1,7 +1,7 @@
 //! Errors that end a run.
 //!
-//! An error has the state from which nothing is done twice ([`RunError::into_state`]): the given one, as long as nothing
-//! has run since, or where the run is now. If that cannot be read, it has none.
+//! An error has a state from which no effect is repeated ([`RunError::into_state`]): the given one, as long as nothing
+//! has run since, or the run's current one. If that cannot be read, it has none.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ use crate::{
 };
 
 /// An error that ended a run: [what it is](RunError::kind), as a text, and [where the run can
-/// continue](RunError::state), also in the store that it failed in, and in another process: nothing is done twice, and
+/// continue](RunError::state), also in the store that it failed in, and in another process: no effect is repeated, and
 /// pending interruptions keep their keys. As long as nothing has run, a given state is in every error, also in one of
-/// [`RunStream::next`](super::RunStream::next): no decision made on it is lost. Later it is where the run is then; only
-/// where the store cannot read that is there none. An error of a stream has the given state also later, since the stream can
-/// be read further; the run's store then refuses to do anything of it twice ([`Claimed`](RunErrorKind::Claimed)).
+/// [`RunStream::next`](super::RunStream::next): no decision made on it is lost. Later it is the run's current state;
+/// there is none only where the store cannot read that. An error of a stream has the given state also later, since the
+/// stream can be read further; the run's store then refuses to repeat any of it ([`Claimed`](RunErrorKind::Claimed)).
 pub struct RunError(Box<Ended>);
 
 struct Ended {
@@ -46,7 +46,7 @@ pub enum RunErrorKind {
     InvalidOutput,
     /// Another permanent failure, with a stable [code](RunError::code).
     Failed,
-    /// It was cancelled. The turn of its state is over; the conversation continues with the next input.
+    /// It was cancelled. The turn of its state has ended; the conversation continues with the next input.
     Cancelled,
     /// A decision or an answer came after its deadline (spec W7). Nothing has run. It is retracted in the state:
     /// resuming that applies the timeout.
@@ -60,7 +60,7 @@ pub enum RunErrorKind {
     Claimed,
     /// A setting of the run is invalid. Nothing has run.
     Settings,
-    /// Another run of this process is working on the session, in the same store: its effects will have outcomes.
+    /// Another run of this process is driving the session, in the same store, and will store its outcomes.
     /// Nothing has run here; wait for that run's result, and get the state then ([`RunState::save`]).
     AtWork,
     /// The state could not be read or restored: [why](RunError::state_error).
@@ -72,7 +72,7 @@ pub enum RunErrorKind {
     Refused,
 }
 
-/// What ended it, with what its text tells.
+/// The error, with the details for its text.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Cause {
     #[error("the turn used up its model calls: {0}")]
@@ -249,7 +249,7 @@ impl RunError {
         }
     }
 
-    /// The stable code of a failure without a kind of its own. That of a refusal is in [`RunError::refusal`].
+    /// The stable code of a failure without a separate kind. That of a refusal is in [`RunError::refusal`].
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match &self.0.cause {

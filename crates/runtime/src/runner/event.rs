@@ -249,7 +249,7 @@ impl Reader {
     }
 
     /// A block begins. An open one starts over: for a reader that fell behind with its content so far, and after the
-    /// model was asked again with its new content.
+    /// model was called again with its new content.
     fn start(&mut self, block: Block) -> Vec<RunEvent> {
         let mut events = Vec::new();
         if let Some(open) = self.open.take() {

@@ -43,7 +43,7 @@ impl<S: GraphState> From<RunState> for GraphInput<S> {
     }
 }
 
-/// A graph's run, once it is paused or over.
+/// A graph's run, once it has paused or ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GraphResult<S> {
@@ -64,7 +64,7 @@ impl<S> GraphResult<S> {
 }
 
 impl<S: GraphState> Graph<S> {
-    /// Runs the graph here until it is over or paused. A paused run resumes from its state, here or in another
+    /// Runs the graph here until it ends or pauses. A paused run resumes from its state, here or in another
     /// process.
     ///
     /// ```
@@ -138,7 +138,7 @@ impl<S: GraphState> Graph<S> {
         let id = state.state().session_id.clone();
         let begun = async {
             let (runtime, runs) = self.runs_in(store)?;
-            Box::pin(goes_on(&runtime, &by, &**store, &mut state)).await?;
+            Box::pin(prepare_to_resume(&runtime, &by, &**store, &mut state)).await?;
             Ok((runtime, runs))
         };
         let (runtime, runs) = match begun.await {
@@ -146,13 +146,13 @@ impl<S: GraphState> Graph<S> {
             // Nothing has run.
             Err(error) => return Err(RunError::with(error, Some(state))),
         };
-        Box::pin(runtime.go_on(&id)).await;
+        Box::pin(runtime.run_until_idle(&id)).await;
         result(&**store, &id, runs.outcome(&by, &id).await).await
     }
 }
 
-/// The result of a run, or its error: both with where the run is now. From an earlier state, what has run since would run
-/// again.
+/// The result of a run, or its error: both with the run's current state. From an earlier state, effects since would be
+/// repeated.
 async fn result<S>(
     store: &dyn Store,
     id: &str,
@@ -169,7 +169,12 @@ async fn result<S>(
 }
 
 /// Prepares a paused run to resume, with the answers and decisions recorded on it.
-async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, state: &mut RunState) -> Result<(), RunError> {
+async fn prepare_to_resume(
+    runtime: &Runtime,
+    by: &Principal,
+    store: &dyn Store,
+    state: &mut RunState,
+) -> Result<(), RunError> {
     let id = state.state().session_id.clone();
     let claimed = || RunError::new(Cause::Claimed(id.to_string()), None);
     match store.head(&id).await.map_err(RunStateError::from)? {

@@ -74,9 +74,9 @@ impl From<&RunState> for RunInput {
 
 /// Runs an agent until it has answered, or has pending interruptions.
 ///
-/// With a [`RunState`] the run resumes: decisions take effect, undecided requests come back in
-/// [`RunResult::interruptions`] (see [`RunState::approve`]), and no model is asked again for an answer it has given.
-/// `agent` is the one that the run began with.
+/// With a [`RunState`] the run resumes: decisions take effect, undecided requests stay in [`RunResult::interruptions`]
+/// (see [`RunState::approve`]), and no model call with an answer is repeated. `agent` is the one that the run began
+/// with.
 ///
 /// Dropping the future stops the run where it is.
 ///

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{agent::guardrail::GuardrailResult, interruption::Interruption, run_state::RunState};
 
-/// The result of a run that has ended or is paused.
+/// The result of a run that has ended or paused.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunResult {
@@ -23,7 +23,7 @@ pub struct RunResult {
     /// Why the last answer is incomplete, if it is: the text so far is there (see
     /// [`Agent::on_cut`](crate::agent::Agent::on_cut)).
     pub cut: Option<Cut>,
-    /// The pending interruptions, in the order of the calls; empty if the run is over.
+    /// The pending interruptions, in the order of the calls; empty if the run has ended.
     pub interruptions: Vec<Interruption>,
     /// All that is needed to resume: decide on it, store it, send it elsewhere.
     pub state: RunState,

@@ -11,7 +11,7 @@ use crate::{
     run_state::{RunState, StagedAnswer},
 };
 
-/// A call that was decided or answered although its deadline has passed, and that deadline.
+/// A call that was decided or answered after its deadline, and that deadline.
 pub(super) fn too_late(state: &RunState, late: &[u32]) -> Option<(String, String)> {
     state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
         let said = |call: u32| state.staged.iter().any(|staged| staged.call == call);
@@ -22,7 +22,7 @@ pub(super) fn too_late(state: &RunState, late: &[u32]) -> Option<(String, String
     })
 }
 
-/// Retracts decisions and answers on what is overdue.
+/// Retracts decisions and answers on overdue interruptions.
 pub(super) fn retract_late(state: &mut RunState, late: &[u32]) {
     for item in state.interruptions() {
         if parse_approval_key(&item.approval_key).is_some_and(|(_, n)| late.contains(&n)) {

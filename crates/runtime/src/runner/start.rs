@@ -89,13 +89,13 @@ pub(super) struct Session {
     pub(super) nested: Option<Nested>,
     /// No other run of this process continues the session until its driver has ended.
     pub(super) hold: Option<Hold>,
-    /// Whether there is anything to do.
+    /// Whether it has anything to run.
     pub(super) moves: bool,
-    /// The events that it has already when it starts to run.
+    /// The events that exist already when it starts to run.
     pub(super) told: Told,
 }
 
-/// The range of a resumed session's events that come first: the decisions, and what follows from them.
+/// The range of a resumed session's events that come first: the decisions, and their immediate consequences.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
     /// The number of the last event before it.
@@ -176,7 +176,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Its input and its decisions are stored. What has nothing to do leaves the session to other runs of the process.
+    /// Its input and its decisions are stored. If nothing is to run, the session is left to other runs of the process.
     fn is_ready(&mut self) {
         // A paused one is cancelled, too.
         self.moves |= self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
@@ -295,7 +295,7 @@ impl Session {
         if gone_on.is_err()
             && let Some(mut given) = given
         {
-            // As it was given, except for what its store is now known to have.
+            // The given state, except for the number of entries that its store is now known to have.
             given.stored = state.stored;
             state = given;
         }
@@ -367,7 +367,7 @@ impl Session {
         Ok(head.is_some())
     }
 
-    /// The interruptions that are overdue, once nothing else speaks against continuing.
+    /// The overdue interruptions, once everything else allows the run to continue.
     fn check(&self, state: &RunState, at: Millis) -> Result<Vec<u32>, Stopped> {
         let agents = &self.runtime.inner.agents;
         // A turn without model calls left is refused before anything is stored.
@@ -480,10 +480,10 @@ impl Session {
         decision
     }
 
-    /// Drives it until nothing more happens by itself.
+    /// Drives it until no more effects follow.
     pub(super) async fn drive(mut self) -> Result<RunResult, RunError> {
         if self.moves {
-            let mut going = std::pin::pin!(self.runtime.go_on(&self.session_id));
+            let mut going = std::pin::pin!(self.runtime.run_until_idle(&self.session_id));
             tokio::select! {
                 biased;
                 () = self.until_cancelled() => {
@@ -504,7 +504,7 @@ impl Session {
         }
     }
 
-    /// Stops the turn. One that is over is not changed.
+    /// Stops the turn. One that has ended is not changed.
     pub(super) async fn cancelled(&self) {
         if let Err(refusal) = self.runtime.stop(&self.principal, &self.session_id).await {
             tracing::debug!(session = &*self.session_id, %refusal, "nothing was left to cancel");
@@ -612,7 +612,7 @@ impl Session {
     }
 }
 
-/// What the configuration says of how a run is carried out.
+/// The part of the configuration that settles how a run is carried out.
 fn settings(config: &RunConfig) -> Settings {
     Settings {
         parallel_calls: config.parallel_calls,
@@ -626,7 +626,7 @@ fn settings(config: &RunConfig) -> Settings {
     }
 }
 
-/// The runtime of one part of a run, with what the configuration says of it.
+/// The runtime of one part of a run, as configured.
 fn runtime(
     agent: &Agent,
     store: Arc<dyn Store>,

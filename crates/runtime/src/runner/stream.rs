@@ -1,6 +1,6 @@
 //! A run whose events are read as they happen (spec S15).
 //!
-//! A resumed stream starts with the decisions, including statuses that were over by then, and ends at the first pause
+//! A resumed stream starts with the decisions, including earlier statuses, and ends at the first pause
 //! or end after that.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -20,7 +20,7 @@ use crate::run::{
     subscription::{Frame, Told},
 };
 
-/// A run whose events are read as they happen. It ends when the run is paused or over; then [`RunStream::finish`]
+/// A run whose events are read as they happen. It ends when the run pauses or ends; then [`RunStream::finish`]
 /// returns the result, and a paused run can be resumed as another stream.
 ///
 /// Dropping it stops the run where it is.
@@ -94,7 +94,7 @@ impl RunStream {
             let hold = session.hold.take();
             driver.ending = hold.as_ref().map(Hold::ending);
             driver.task = Some(tokio::spawn(async move {
-                runtime.go_on(&id).await;
+                runtime.run_until_idle(&id).await;
                 drop(hold);
             }));
         }
@@ -145,7 +145,7 @@ impl RunStream {
         self.ended |= !runs && self.seq >= until;
         self.then.extend(events);
         if let Some(tool) = tool {
-            self.handed_on(&tool);
+            self.note_handoff(&tool);
         }
         self.frame = Some(RunFrame::of(frame));
     }
@@ -186,7 +186,7 @@ impl RunStream {
     }
 
     /// Updates the current agent, if that tool is a handoff.
-    fn handed_on(&mut self, tool: &str) {
+    fn note_handoff(&mut self, tool: &str) {
         let agents = &self.session.runtime.inner.agents;
         let target = agents.get(&self.agent).and_then(|agent| agent.tool(tool)?.entry.target.clone());
         if let Some(Target::Handoff(agent)) = target {

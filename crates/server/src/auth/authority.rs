@@ -14,7 +14,7 @@ use countersign_runtime::run::{Authority, RuleMaker, Suspension, SuspensionCode}
 
 use super::{Access, Auth, pass::now};
 
-/// Most persons remembered. Beyond that the table starts afresh, and rules are suspended until their makers are seen
+/// Most persons remembered. Beyond that the table is cleared, and rules are suspended until their makers are seen
 /// again.
 const PERSONS: usize = 10_000;
 /// Most roles remembered for one person.
@@ -32,7 +32,7 @@ struct LastSeen {
     roles: HashMap<String, u64>,
 }
 
-/// Who presented a valid JWT, and when (Unix seconds).
+/// The persons who presented a valid JWT, with the time (Unix seconds).
 #[derive(Default)]
 pub(crate) struct Seen(Mutex<HashMap<Person, LastSeen>>);
 

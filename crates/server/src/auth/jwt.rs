@@ -113,7 +113,7 @@ impl JwtOptions {
 /// Validates JWTs.
 pub(crate) struct Jwt {
     options: JwtOptions,
-    /// What is checked, by the token's algorithm.
+    /// The checks, by the token's algorithm.
     rules: Vec<(Algorithm, Validation)>,
     keys: Arc<Keys>,
     checked: Mutex<Checked>,
@@ -173,7 +173,7 @@ impl Jwt {
         &self.keys
     }
 
-    /// Who presented a valid token, and when.
+    /// The persons who presented a valid token, with the time.
     pub(super) fn seen(&self) -> &Seen {
         &self.seen
     }

@@ -1,6 +1,6 @@
 //! Authentication: bearer tokens, compared in constant time, and JWTs (spec X).
 //!
-//! [`Auth`] says who may connect, and may be replaced while the server runs; a [`pass::Pass`] is a connection's
+//! [`Auth`] decides who may connect, and may be replaced while the server runs; a [`pass::Pass`] is a connection's
 //! credential, checked again with each message.
 
 mod authority;
@@ -141,15 +141,15 @@ impl Auth {
         self.access().open.is_some()
     }
 
-    /// Replaces who may connect. A connection whose credential is no longer valid is closed; one whose roles changed
-    /// continues with the new ones. JWT keys stay cached while their rules are unchanged.
+    /// Replaces the set of clients that may connect. A connection whose credential is no longer valid is closed; one
+    /// whose roles changed continues with the new ones. JWT keys stay cached while their rules are unchanged.
     pub async fn replace(&self, tokens: Vec<Token>, jwt: Option<JwtOptions>) {
         let before = self.access().jwt.clone();
         let jwt = match (jwt, before) {
             (Some(options), Some(before)) if *before.options() == options => Some(before),
             (Some(options), _) => {
                 let jwt = Arc::new(Jwt::new(options));
-                // Before any credential is checked against keys that are not there yet.
+                // Before any credential is checked against keys that are not fetched yet.
                 jwt.keys().refresh().await;
                 Some(jwt)
             }

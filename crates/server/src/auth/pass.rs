@@ -84,14 +84,14 @@ impl Pass {
         &self.by
     }
 
-    /// Whether nothing has happened to the credential since the last check. Almost free.
+    /// Whether the credential is unchanged since the last check. Almost free.
     pub(crate) fn is_current(&self) -> bool {
         let moved = self.access.has_changed().unwrap_or(false)
             || self.keys.as_ref().is_some_and(|(_, keys)| keys.has_changed().unwrap_or(false));
         !moved && !self.bad && self.until.is_none_or(|until| now() < until)
     }
 
-    /// Validates the credential again, if something has happened to it.
+    /// Validates the credential again, if it may have changed.
     ///
     /// # Errors
     /// `unauthenticated`: it is no longer valid.
@@ -149,7 +149,7 @@ impl Pass {
         self.expiry = known.until.map(|until| Box::pin(sleep(left(until))));
     }
 
-    /// Waits until something may have happened to the credential.
+    /// Waits until the credential may have changed.
     async fn something(&mut self) {
         async fn moves<T>(receiver: Option<&mut watch::Receiver<T>>) {
             if let Some(receiver) = receiver

@@ -49,7 +49,7 @@ impl fmt::Debug for ConfigToken {
 }
 
 impl ConfigToken {
-    /// Whose it is.
+    /// Its subject.
     #[must_use]
     pub fn principal(&self) -> Principal {
         let person = Principal::person(self.subject.as_str(), self.roles.clone());
@@ -62,7 +62,7 @@ impl ConfigToken {
         Token::with_digest(self.principal(), self.digest)
     }
 
-    /// Whether both tokens say the same of their subject.
+    /// Whether both tokens agree about their subject.
     fn agrees(&self, other: &ConfigToken) -> bool {
         let sorted = |token: &ConfigToken| {
             let mut roles = token.roles.clone();
@@ -87,7 +87,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<(Vec<ConfigToken>, Option<Jw
     Some((tokens, section.field("jwt", "[Which JWTs](#authjwt) are taken.", jwt)?))
 }
 
-/// The tokens read so far: each subject as first declared, and what to call each token in errors.
+/// The tokens read so far: each subject as first declared, and the name of each token in errors.
 #[derive(Default)]
 struct Known {
     subjects: HashMap<String, ConfigToken>,

@@ -27,7 +27,7 @@ table! {
     }
 }
 
-/// What happens to what is cut.
+/// What happens to the turns that are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigStrategy {
     /// A model summarises it: the agent's own, unless another is named.

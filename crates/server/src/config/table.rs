@@ -133,7 +133,7 @@ impl<'k, T: 'k> Kind<'k, T> {
         self.and(|entry, value| Some((value, entry.at)))
     }
 
-    /// Refuses some texts with a message of their own before they are read.
+    /// Refuses some texts with a specific message before they are read.
     pub(super) fn unless(self, refuse: fn(&str) -> Option<String>) -> Kind<'k, T> {
         let read = self.read;
         let read = move |entry: &Entry<'_>| match entry.value.get_ref().as_str().and_then(refuse) {

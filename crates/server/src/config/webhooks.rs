@@ -1,6 +1,6 @@
 //! `[webhooks.*]` (spec U4).
 //!
-//! E-mail is one more form of message: who gets which, how often it is attempted and what did not arrive are the same.
+//! E-mail is one more form of message: recipients, retries and failed deliveries work the same way.
 
 use std::fmt;
 
@@ -22,21 +22,21 @@ use crate::webhooks::{ATTEMPTS, Endpoint, Format, Mail, NoticeKind, PEOPLE, Sign
 pub struct ConfigWebhook {
     /// Its name.
     pub name: String,
-    /// Where messages go, a secret as a whole.
+    /// The address for messages, a secret as a whole.
     pub url: ApiKey,
-    /// What signs them.
+    /// The keys that sign them.
     pub keys: Vec<SigningKey>,
     /// Their form.
     pub format: Format,
-    /// From whom and to whom, if it is e-mail.
+    /// Its sender and recipients, if it is e-mail.
     pub mail: Option<Mail>,
-    /// Which it gets.
+    /// The kinds of messages it gets.
     pub events: Vec<NoticeKind>,
-    /// Only those of this tenant.
+    /// Only messages of this tenant.
     pub tenant: Option<String>,
     /// Whether they may go into private networks.
     pub private: bool,
-    /// How often each is tried.
+    /// The most attempts for each.
     pub attempts: u32,
 }
 
@@ -227,7 +227,7 @@ fn mail(section: &Section<'_>, format: Format) -> Option<Option<Mail>> {
         (true, None, Some(_)) if section.has("user").is_none() => section.missing("\"user\"", ": whose password it is"),
         _ => {}
     }
-    // What is wrong with them was reported.
+    // Their errors were reported.
     let mail = Mail::new(&from?, &to?).ok()?;
     let mail = if tls { mail } else { mail.plain() };
     Some(Some(match (user, password) {

@@ -179,8 +179,8 @@ enum EditOutcomeView {
     Refused,
 }
 
-/// It ends with its request, so that a client that does not wait for it any more stops the work, and with its credential. If the
-/// person's rights change meanwhile, it begins again.
+/// Ends with its request, so that a disconnected client stops the work, and with its credential. If the person's rights
+/// change meanwhile, it starts over.
 pub(super) async fn preview(
     State(app): State<App>,
     mut pass: Pass,

@@ -1,10 +1,11 @@
-//! Which answers are compressed: JSON of some size, by gzip, if the client takes that.
+//! Which answers are compressed: JSON of some size, by gzip, if the client accepts that.
 //!
-//! What is compressed gets shorter when one part of it repeats another. Who can put text into an answer, have it fetched
-//! again and again, and see how long it is, although it is encrypted, can so guess the rest of it (BREACH). No answer holds
-//! a token, and no page of another origin can have one fetched, since there are no cookies. What remains are the lists and
-//! graphs that the console reads by itself whenever something changes, with texts of people in them: they stay as they are.
-//! Everything else is read because a person looks at it. Event streams and WebSockets are never compressed.
+//! A compressed answer is shorter when one part of it repeats another. An attacker who can put text into an answer,
+//! have it fetched repeatedly, and see the length of the encrypted response can guess the rest of it (BREACH). No
+//! answer holds a token, and no page of another origin can have one fetched, since there are no cookies. The remaining
+//! risk is the lists and graphs that the console rereads by itself whenever something changes, with texts of people in
+//! them: they are not compressed. Everything else is fetched only when a person opens it. Event streams and WebSockets
+//! are never compressed.
 
 use axum::{
     http::{Extensions, HeaderMap, StatusCode, Version, header},
@@ -21,12 +22,12 @@ use tower_http::{
 use super::route::Route;
 use crate::app::App;
 
-/// What is read again and again.
+/// The operations that are polled.
 const NEVER: [&str; 3] = ["listSessions", "listApprovals", "getSessionGraph"];
 /// Below this many bytes compressing costs more than it saves.
 const WORTH: u16 = 1024;
 
-/// The handler of a route, whose answers are compressed where they may be.
+/// The handler of a route, whose answers are compressed unless that is unsafe.
 pub(super) fn handler(route: &Route) -> MethodRouter<App> {
     let handler = (route.handler)();
     if NEVER.contains(&route.id) {

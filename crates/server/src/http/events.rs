@@ -28,7 +28,7 @@ use crate::{app::App, auth::pass::Pass, metrics::Counted, problem::Problem};
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Delay before the journal is read again after a store failure.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Time to read the last events of a turn that is over.
+/// Time to read the last events of a turn that has ended.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// The query of `GET /v1/sessions/{session_id}/events`.
@@ -119,7 +119,7 @@ impl Following {
     }
 }
 
-/// Whether a stream may continue, given what may have happened to its token.
+/// Whether a stream may continue, given the current state of its token.
 async fn look(app: &App, pass: &mut Pass, subscription: &Subscription) -> Result<(), Refusal> {
     pass.check()?;
     if pass.take_moved() {
@@ -171,7 +171,7 @@ impl Turn {
             }
             match self.until {
                 Some(until) if self.seq >= until => return None,
-                // A repeated request may follow a turn that is already over: then nothing comes.
+                // A repeated request may follow a turn that has already ended: then no event comes.
                 Some(_) if self.seq == 0 => {
                     break tokio::time::timeout(LAST_EVENTS, next(&mut self.subscription)).await.ok()?;
                 }

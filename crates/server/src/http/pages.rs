@@ -1,12 +1,12 @@
-//! `docs/http.md` and `docs/websocket.md`, as they follow from the published documents: for readers, in whose hands a
-//! generator of clients is no help. A test holds the pages; nothing of this is in the program, and what it
-//! expects fails the test.
+//! `docs/http.md` and `docs/websocket.md`, generated from the published documents, for people without a client
+//! generator. A test checks the pages; none of this code is in the program, and a document that it cannot express fails
+//! the test.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// What separates the written beginning of a page from what follows from a document.
+/// The line between the hand-written beginning of a page and its generated part.
 const MARK: &str = "<!-- What follows is generated: UPDATE_GOLDEN=1 cargo test -p countersign-server --lib -->\n";
 /// The members of a path in OpenAPI that are operations, in the order of the page.
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
@@ -95,7 +95,7 @@ fn table(schema: &Value) -> String {
     if rows.is_empty() { String::new() } else { format!("\n| member | type | | |\n|---|---|---|---|\n{rows}") }
 }
 
-/// A type with a heading of its own.
+/// A type with its own heading.
 fn schema(page: &mut String, name: &str, schema: &Value) {
     let _ = write!(page, "\n### {name}\n");
     if !text(&schema["description"]).is_empty() {
@@ -122,7 +122,7 @@ fn parameters(page: &mut String, operation: &Value) {
     }
 }
 
-/// What a request or an answer holds: its types, with the media types that are not JSON.
+/// The content of a request or an answer: its types, with the media types that are not JSON.
 fn content(of: &Value) -> String {
     let each = members(&of["content"]).map(|(media, content)| match media.as_str() {
         "application/json" => kind(&content["schema"]),
@@ -131,7 +131,7 @@ fn content(of: &Value) -> String {
     each.collect::<Vec<_>>().join(" or ")
 }
 
-/// The answers of an operation: those that are no refusals, then the codes of those that are.
+/// The answers of an operation: the successful ones, then the codes of the refusals.
 fn answers(page: &mut String, operation: &Value) {
     let mut refusals = Vec::new();
     page.push('\n');
@@ -167,7 +167,7 @@ fn operation(page: &mut String, method: &str, path: &str, operation: &Value) {
     answers(page, operation);
 }
 
-/// What follows from the OpenAPI document.
+/// The part generated from the OpenAPI document.
 fn http(document: &Value) -> String {
     let mut page = String::new();
     for tag in items(&document["tags"]) {
@@ -185,7 +185,7 @@ fn http(document: &Value) -> String {
     page
 }
 
-/// What follows from the AsyncAPI document.
+/// The part generated from the AsyncAPI document.
 fn websocket(document: &Value) -> String {
     let (mut page, mut shown) = (String::new(), Vec::new());
     let schemas = &document["components"]["schemas"];
@@ -202,7 +202,7 @@ fn websocket(document: &Value) -> String {
     page
 }
 
-/// Holds the page of this name; `UPDATE_GOLDEN=1 cargo test` writes it.
+/// Checks the page of this name; `UPDATE_GOLDEN=1 cargo test` writes it.
 fn golden(name: &str, generated: &str) {
     let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
     let stored = std::fs::read_to_string(&path).expect("the page is there");

@@ -1,4 +1,4 @@
-//! The table of routes: what is served, and how `/openapi.json` documents it. There is no other way to register a
+//! The table of routes, with their documentation in `/openapi.json`. There is no other way to register a
 //! route, so none is undocumented.
 
 mod agents;

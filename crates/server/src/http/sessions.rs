@@ -222,7 +222,7 @@ pub(super) async fn send(
     }
 }
 
-/// The outcome once the session is idle, if its caller may still see it by then.
+/// The outcome once the session is idle, if the caller may still see the session by then.
 pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Result<Outcome, Refusal> {
     loop {
         let by = pass.by().clone();

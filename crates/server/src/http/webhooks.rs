@@ -1,4 +1,4 @@
-//! Webhooks, for auditors: how deliveries go, and what did not arrive (spec U4).
+//! Webhooks, for auditors: the progress of deliveries, and failed ones (spec U4).
 
 use axum::{
     Json,
@@ -24,7 +24,7 @@ use crate::{
     webhooks::{Endpoint, Webhooks},
 };
 
-/// What needs the role `auditor`.
+/// The beginning of the error for a caller without the role `auditor`.
 const NEED: &str = "webhooks need";
 
 /// The query of `GET /v1/webhooks/{name}/failed`.
@@ -131,8 +131,8 @@ fn failed_store(error: &StoreError) -> Problem {
     Problem::of(Refusal::new(Code::StoreUnavailable, error.to_string()))
 }
 
-/// Whether an auditor may see and repeat what goes to an endpoint: of a tenant, for an endpoint of that tenant; without one,
-/// for an endpoint of all.
+/// Whether an auditor may see and repeat an endpoint's messages: an auditor of a tenant, for an endpoint of that
+/// tenant; one without a tenant, for any endpoint.
 fn may_see(by: &Principal, endpoint: &Endpoint) -> bool {
     by.trusted || by.tenant.as_deref() == endpoint.tenant.as_deref()
 }
@@ -231,7 +231,7 @@ pub(super) async fn retry_all(
     Ok(Json(Retried { retried }))
 }
 
-/// Also one that is not in the file any more: that belongs to auditors without a tenant.
+/// Also for one that is no longer in the file: that belongs to auditors without a tenant.
 pub(super) async fn forget(
     State(app): State<App>,
     Caller(by): Caller,
@@ -261,7 +261,7 @@ pub(super) async fn test(
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Tested>, Problem> {
     let tested = named(&app, &by, &name)?.test(&name).await;
-    // It was there a moment ago.
+    // It existed a moment ago.
     let why = tested.and_then(Result::err);
     Ok(Json(Tested { delivered: why.is_none(), why }))
 }

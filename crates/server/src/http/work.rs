@@ -4,7 +4,7 @@ use countersign_core::refusal::{Code, Refusal};
 
 use crate::problem::Problem;
 
-/// Completes even if the client disconnects: what is stored must be acted on.
+/// Completes even if the client disconnects: a stored input must have its effects.
 pub(super) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -1,4 +1,4 @@
-//! The loops of an endpoint: what is new, and what failed before.
+//! The loops of an endpoint: for new messages, and for failed ones.
 
 use std::{
     sync::{
@@ -24,22 +24,22 @@ use crate::metrics::{Attempt, Metrics};
 pub(super) const PAUSES: [u64; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 /// Messages of a batch, which are all sent at the same time.
 const BATCH: usize = 16;
-/// Records that are read on at a time, once there was nothing to send in as many as a batch has.
+/// Records that are read at a time, once a batch's worth of them had no message to send.
 const RECORDS: usize = 256;
 /// Pages of records that are read before the cursor moves.
 const PAGES: usize = 64;
-/// How long a loop that has nothing to do waits before it looks again.
+/// How long an idle loop waits before it checks again.
 const LOOK: Duration = Duration::from_secs(1);
 /// The same, after the store has failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// The longest pause before an outcome is stored again that could not be.
+/// The longest pause before storing an outcome is retried.
 const KEEP_AGAIN: Duration = Duration::from_secs(60);
 
 /// How a step of a loop ended.
 enum Step {
     /// There may be more.
     More,
-    /// There is nothing to do now.
+    /// There is no more work now.
     Rest,
 }
 
@@ -50,7 +50,7 @@ struct Batch {
 }
 
 impl Webhooks {
-    /// Sends what is to be sent, until it is told to stop; what is under way then is sent again after the next start.
+    /// Sends messages until it is signalled to stop; those under way then are sent again after the next start.
     pub(crate) async fn run(self, counts: Arc<Metrics>, stopping: watch::Receiver<bool>) {
         let mut loops = JoinSet::new();
         for active in self.endpoints.iter() {
@@ -69,7 +69,7 @@ struct AtWork {
     all: Webhooks,
     active: Arc<Active>,
     counts: Arc<Metrics>,
-    /// The log says already that the store fails.
+    /// Whether the log has reported already that the store fails.
     was_told: AtomicBool,
 }
 
@@ -105,7 +105,7 @@ impl AtWork {
         }
     }
 
-    /// Says once that the store fails.
+    /// Logs once that the store fails.
     fn tell(&self, error: &StoreError) {
         if !self.was_told.swap(true, Ordering::Relaxed) {
             let name = &self.active.endpoint.name;
@@ -116,14 +116,14 @@ impl AtWork {
     /// Sends the messages of new records, and moves the cursor past them.
     async fn fresh(&self) -> Result<Step, StoreError> {
         let (store, name) = (&self.all.store, &self.active.endpoint.name);
-        // Another node sends for it, or none does.
+        // Another node sends to it, or none does.
         let Some(from) = store.deliveries().claim(name).await? else { return Ok(Step::Rest) };
         let Batch { to, notices } = self.batch(from).await?;
         if to == from {
             return Ok(Step::Rest);
         }
         if !notices.is_empty() {
-            // Nothing leaves that a power cut could still take back.
+            // No message is sent whose record a power cut could still undo.
             store.sync().await?;
         }
         let attempts = notices.iter().map(|(n, notice)| self.attempt(*n, 0, notice));
@@ -152,7 +152,7 @@ impl AtWork {
         Ok(batch)
     }
 
-    /// Attempts again what failed and is due.
+    /// Retries failed deliveries that are due.
     async fn again(&self) -> Result<Step, StoreError> {
         let (store, name) = (&self.all.store, &self.active.endpoint.name);
         if store.deliveries().claim(name).await?.is_none() {
@@ -177,16 +177,16 @@ impl AtWork {
         };
         let again = match notice {
             Some(notice) => self.attempt(n, attempts, &notice).await,
-            // The endpoint does not get it any more.
+            // The endpoint no longer gets it.
             None => None,
         };
-        // If it is not the same any more, somebody else has seen to it.
+        // If it has changed meanwhile, another process has handled it.
         self.keep(|| store.deliveries().finish(name, n, attempts, again.clone())).await;
         Ok(())
     }
 
-    /// Stores what came of messages, however long that takes: sending them again instead would repeat them for as long as the
-    /// store can be read but not written. `false`: that is not this process's any more.
+    /// Stores the outcomes of messages, however long that takes: sending them again instead would repeat them for as
+    /// long as the store can be read but not written. `false`: this process is no longer the sender.
     async fn keep<'a>(&self, write: impl Fn() -> BoxFuture<'a, Result<bool, StoreError>>) -> bool {
         let mut pause = LOOK;
         loop {
@@ -199,7 +199,7 @@ impl AtWork {
         }
     }
 
-    /// Tells the other nodes, if the receiver said that it is gone; from then on the store knows.
+    /// Stores that the endpoint is gone, if the receiver said so, for the other nodes.
     async fn keep_gone(&self) {
         if self.active.is_gone.load(Ordering::Relaxed) {
             let (store, name) = (&self.all.store, &self.active.endpoint.name);
@@ -212,7 +212,8 @@ impl AtWork {
         Notice::of(record, &*self.all.store, &self.all.console, &self.active.endpoint).await
     }
 
-    /// What is left, if the message does not arrive. One to a receiver that is gone is kept as it is, for when it is back.
+    /// The failed delivery that remains, if the message does not arrive. For a receiver that is gone it is kept
+    /// unchanged, until the receiver returns.
     async fn attempt(&self, n: u64, before: u32, notice: &Notice) -> Option<FailedDelivery> {
         let (name, most) = (&self.active.endpoint.name, self.active.endpoint.attempts);
         if self.active.is_gone.load(Ordering::Relaxed) {

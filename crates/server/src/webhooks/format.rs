@@ -1,9 +1,10 @@
 //! The bodies of messages: the standard one, and those that Slack, Teams and Feishu (Lark) show in a chat; [`super::mail`]
 //! makes e-mails of the same lines.
 //!
-//! Names in them can be written by whoever runs an MCP server or issues tokens. So hidden characters are made visible, long
-//! names are cut, and every such text stands where the chat takes no markup: Slack's `plain_text`, the runs of Teams' rich text,
-//! Feishu's `plain_text`. The only markup is our own link, which shows the request and decides nothing.
+//! Names in them can be chosen by operators of MCP servers and issuers of tokens. So hidden characters are made
+//! visible, long names are cut, and every such text is in a place where the chat accepts no markup: Slack's
+//! `plain_text`, the runs of Teams' rich text, Feishu's `plain_text`. The only markup is our own link, which shows the
+//! request and decides nothing.
 
 use countersign_core::{call::shown::line, locale::Locale, locale::Text};
 use serde_json::{Value, json};
@@ -51,7 +52,7 @@ impl Format {
     }
 }
 
-/// The body of a message. `key` signs what is signed inside, at this time.
+/// The body of a message. `key` makes a signature inside the body, at this time.
 pub(super) fn body(format: Format, notice: &Notice, locale: Locale, key: Option<&SigningKey>, seconds: i64) -> Value {
     match format {
         // An e-mail has no such body.
@@ -62,7 +63,7 @@ pub(super) fn body(format: Format, notice: &Notice, locale: Locale, key: Option<
     }
 }
 
-/// A name of others, on one line.
+/// A foreign name, on one line.
 fn name(text: &str) -> String {
     let line = line(text);
     let mut chars = line.chars();
@@ -94,7 +95,7 @@ fn headline(notice: &Notice, locale: Locale) -> String {
         NoticeKind::InDoubt => Text::NotifyInDoubt,
         NoticeKind::Test => Text::NotifyTest,
     };
-    // What is asked without tools, or of a session that was deleted since, has its key.
+    // A request without tools, or of a session that was deleted since, is named by its key.
     let what = match data.tools.as_slice() {
         [] => name(data.approval_key.as_deref().unwrap_or_default()),
         tools => names(tools),

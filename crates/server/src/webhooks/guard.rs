@@ -1,9 +1,9 @@
 //! Which addresses messages may go to: of the public internet, unless the file says otherwise.
 //!
-//! An address is the operator's, but a name of it is resolved by others: what it leads to is checked when a connection is
-//! made, in the resolver itself, so that nothing is looked up twice. Redirects are not followed. Through a proxy of the
-//! environment it is the proxy that resolves names, and that has to guard them; its own name is the operator's, and may lead
-//! anywhere.
+//! An address is the operator's choice, but its host name is resolved by others: the result is checked when a
+//! connection is made, in the resolver itself, so that nothing is looked up twice. Redirects are not followed. With a
+//! proxy in the environment, the proxy resolves names and has to guard them; its own name is the operator's choice, and
+//! may lead anywhere.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -71,7 +71,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         (0x2002, _) => embedded(b, c),
         // Teredo, protocol assignments, documentation.
         (0x2001, 0..0x200 | 0xdb8) => false,
-        // All that is routed globally begins so.
+        // All globally routed addresses begin so.
         _ => a & 0xe000 == 0x2000 && a != 0x3fff,
     }
 }

@@ -1,9 +1,10 @@
 //! E-mail: messages for people, by way of a mail server (SMTP).
 //!
 //! The mail server is the operator's, like a database: the file names it, so it may be anywhere, and [`super::guard`] has
-//! nothing to do with it. What it hears is encrypted unless the file says otherwise, and a password is never sent without.
+//! nothing to do with it. The connection is encrypted unless the file says otherwise, and a password is never sent
+//! without encryption.
 //!
-//! Names that others have written stand in the subject and in the text, as they do in chats: hidden characters and ends of
+//! Foreign names are in the subject and in the text, as they are in chats: hidden characters and ends of
 //! lines are made visible, and long ones are cut ([`super::format`]). So none of them begins a header. Addresses come
 //! from the file alone. A message goes to all of its people in one transaction: the server takes it for each of them, or it
 //! is attempted again for all, under the same `Message-ID`.
@@ -43,10 +44,10 @@ pub(crate) const PEOPLE: usize = 100;
 const SUBJECT_CHARS: usize = 200;
 /// How long the mail server has for its goodbye, once it has the message.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// How much of an error is told; it has what the mail server answered.
+/// How much of an error is reported; it includes the mail server's answer.
 const WHY_CHARS: usize = 500;
 
-/// Whom e-mails come from and go to.
+/// The sender and recipients of e-mails.
 #[derive(Clone, PartialEq)]
 pub struct Mail {
     from: Mailbox,
@@ -120,13 +121,13 @@ pub(crate) fn server(text: &str) -> Result<Url, String> {
 /// How TLS begins.
 enum Encryption {
     None,
-    /// With the connection.
+    /// From the start of the connection.
     Whole(TlsParameters),
-    /// On it, once both have said hello. A server that cannot gets nothing.
+    /// On the open connection, after the greetings. A server without STARTTLS gets no message.
     Starttls(TlsParameters),
 }
 
-/// What sends an endpoint's e-mails.
+/// The sender of an endpoint's e-mails.
 pub(super) struct Sender {
     mail: Mail,
     host: String,
@@ -148,7 +149,7 @@ impl Sender {
             (false, true) => return Err("is smtps://, which is TLS; without TLS it is smtp://".to_owned()),
             (false, false) => Encryption::None,
         };
-        // Mail servers take mail to be sent at 587, from others at 25.
+        // Mail servers accept submissions at 587, and mail from other servers at 25.
         let port = url.port().unwrap_or(match encryption {
             Encryption::Whole(_) => 465,
             Encryption::Starttls(_) => 587,
@@ -163,7 +164,7 @@ impl Sender {
             let message = message(&self.mail, notice, locale)?;
             let mut connection = self.connect().await.map_err(told)?;
             let sent = connection.send(message.envelope(), &message.formatted()).await.map_err(told);
-            // It has arrived, or it has not, however the connection ends.
+            // The outcome is known by now, however the connection ends.
             let _ = timeout(GOODBYE, connection.abort()).await;
             sent.map(|_| ())
         };
@@ -178,7 +179,7 @@ impl Sender {
     }
 
     async fn connect(&self) -> Result<AsyncSmtpConnection, lettre::transport::smtp::Error> {
-        // Mail servers want a name of a domain; this one is known to be somebody's.
+        // Mail servers expect a domain name; this one is known to exist.
         let hello = ClientId::Domain(self.mail.from.email.domain().to_owned());
         let whole = match &self.encryption {
             Encryption::Whole(parameters) => Some(parameters.clone()),
@@ -203,7 +204,7 @@ fn told(error: lettre::transport::smtp::Error) -> String {
     line(&error.to_string()).chars().take(WHY_CHARS).collect()
 }
 
-/// What tells answering machines to be silent (RFC 3834).
+/// The header that silences automatic replies (RFC 3834).
 #[derive(Clone)]
 struct AutoSubmitted;
 

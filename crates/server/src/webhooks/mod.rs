@@ -1,19 +1,21 @@
 //! Notifications by webhook and by e-mail (spec U4).
 //!
 //! The audit log is the outbox: its records are written in the transaction of each append, numbered over all sessions and
-//! never changed. So nothing is decided without being notified, and nothing is notified that did not happen. Of each endpoint
-//! the store keeps how far it is ([`countersign_store::deliveries`]); a message's id follows from its record's hash, so that
-//! receivers can drop repetitions, which a crash between sending and storing makes.
+//! never changed. So no decision goes without its notification, and no notification is about something that did not
+//! happen. For each endpoint the store keeps its progress ([`countersign_store::deliveries`]); a message's id is
+//! derived from its record's hash, so that receivers can drop repetitions, which a crash between sending and storing
+//! causes.
 //!
-//! A message is thin: names, ids and times, a link that shows the request in the console, never arguments or texts, and nothing
-//! in it decides. What it says comes from the record and from the request's row in the inbox ([`notice`]); [`format`] makes a
-//! body of it, [`sign`] signs it, [`send`] attempts once to deliver it to an address that [`guard`] allows, or [`mail`] to a
-//! mail server, and [`dispatch`] does that for all that is new, and again for what failed.
+//! A message is thin: names, ids and times, a link that shows the request in the console, never arguments or texts, and
+//! it cannot be used to decide. Its content comes from the record and from the request's row in the inbox ([`notice`]);
+//! [`format`] makes a body of it, [`sign`] signs it, [`send`] attempts once to deliver it to an address that [`guard`]
+//! allows, or [`mail`] to a mail server, and [`dispatch`] does that for new records, and again for failed deliveries.
 //!
-//! Two loops belong to an endpoint, one for new records and one for those that failed before. So no receiver that hangs and no
-//! long list of failures holds up other endpoints, and what is new waits for no old failure. It does wait for the batch
-//! before it: an endpoint whose receiver hangs gets one batch in each time limit of an attempt ([`send`]). The messages of a
-//! batch are sent side by side and can arrive in another order; they say when each happened.
+//! Two loops belong to an endpoint, one for new records and one for those that failed before. So neither a hanging
+//! receiver nor a long list of failures delays other endpoints, and new messages wait for no old failure. They do wait
+//! for the batch before them: an endpoint whose receiver hangs gets one batch in each time limit of an attempt
+//! ([`send`]). The messages of a batch are sent side by side and can arrive in another order; they say when each
+//! happened.
 
 mod dispatch;
 mod format;
@@ -48,18 +50,18 @@ pub(crate) const ATTEMPTS: u32 = dispatch::PAUSES.len() as u32 + 1;
 /// Most endpoints of the store that are compared with the file's.
 const ENDPOINTS: usize = 1000;
 
-/// An endpoint: where messages go, which, and in which form.
+/// An endpoint: the address of messages, their kinds, and their form.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Its name; the store knows it by that.
     pub name: String,
-    /// Where requests go, or the mail server. It may hold a secret.
+    /// The address of requests, or of the mail server. It may hold a secret.
     pub url: ApiKey,
-    /// What signs: messages of the standard format by each of them; Feishu's by the first.
+    /// The signing keys: messages of the standard format are signed with each of them, Feishu's with the first.
     pub keys: Vec<SigningKey>,
     /// The form of its messages.
     pub format: Format,
-    /// From whom and to whom, for [`Format::Email`].
+    /// The sender and recipients, for [`Format::Email`].
     pub mail: Option<Mail>,
     /// Which messages it gets.
     pub kinds: Vec<NoticeKind>,
@@ -71,11 +73,11 @@ pub struct Endpoint {
     pub attempts: u32,
 }
 
-/// An endpoint at work.
+/// A running endpoint.
 struct Active {
     endpoint: Endpoint,
     way: Way,
-    /// It said just now that it is gone, which the store is not told yet.
+    /// The receiver said just now that it is gone, which is not stored yet.
     is_gone: AtomicBool,
     /// Held while a test is under way.
     testing: Mutex<()>,
@@ -104,12 +106,12 @@ impl fmt::Debug for Webhooks {
 }
 
 impl Webhooks {
-    /// Webhooks of what is in the audit log of `store`. `console` is the address by which people reach the console, for
-    /// links; `locale` the language of messages to chats. An endpoint that the store has never seen begins with what happens
-    /// from now on, so open them before sessions are at work.
+    /// Webhooks over the audit log of `store`. `console` is the address by which people reach the console, for
+    /// links; `locale` the language of messages to chats. An endpoint that is new to the store begins with the next
+    /// event, so open them before sessions run.
     ///
     /// # Errors
-    /// An address that cannot be used, or the store cannot be.
+    /// An address or the store cannot be used.
     pub async fn open(
         store: Arc<dyn Store>,
         endpoints: Vec<Endpoint>,
@@ -135,7 +137,7 @@ impl Webhooks {
         for active in endpoints.iter() {
             let name = &active.endpoint.name;
             let wrong = |error| format!("webhook {name:?}: {error}");
-            // Whoever was gone is asked again.
+            // Endpoints that were gone are tried again.
             store.deliveries().set_gone(name, false).await.map_err(wrong)?;
             store.deliveries().claim(name).await.map_err(wrong)?;
         }
@@ -161,8 +163,8 @@ impl Webhooks {
         self.endpoints.iter().map(|active| &active.endpoint)
     }
 
-    /// Forgets where an endpoint stands, and what did not arrive there; one of the file begins with what happens from now on.
-    /// How many messages did not arrive; `None` if the store does not know it.
+    /// Forgets an endpoint's progress and its failed deliveries; one that is in the file begins with the next event.
+    /// Returns the number of failed deliveries; `None` if the store does not know the endpoint.
     pub(crate) async fn forget(&self, name: &str) -> Result<Option<u64>, StoreError> {
         let forgotten = self.store.deliveries().forget(name).await?;
         if self.endpoints().any(|endpoint| endpoint.name == name) {
@@ -171,12 +173,12 @@ impl Webhooks {
         Ok(forgotten)
     }
 
-    /// Where deliveries stand.
+    /// The store, with the progress of deliveries.
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// Sends a message that says that it is a test, once; one at a time. Why it did not arrive.
+    /// Sends a test message once; one at a time. Returns why it did not arrive.
     pub(crate) async fn test(&self, name: &str) -> Option<Result<(), String>> {
         let active = self.endpoints.iter().find(|active| active.endpoint.name == name)?;
         let Ok(_one) = active.testing.try_lock() else { return Some(Err("another test is under way".to_owned())) };

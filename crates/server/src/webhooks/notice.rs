@@ -1,4 +1,4 @@
-//! What a message says: what is in an audit record, and in the inbox, without arguments and texts.
+//! The content of a message: from an audit record and the inbox, without arguments and texts.
 
 use countersign_core::{
     approval::key::approval_key, audit::AuditRecord, call::reviewer::Reviewer, journal::record::Millis, time::rfc3339,
@@ -15,9 +15,9 @@ const ID_CHARS: usize = 32;
 pub enum NoticeKind {
     /// People are asked to decide.
     Requested,
-    /// They still are.
+    /// A reminder that they still are.
     Reminded,
-    /// Other people are asked, because somebody said so.
+    /// Other people are asked, since it was reassigned.
     Reassigned,
     /// Other people are asked, because its deadline has passed.
     Escalated,
@@ -25,7 +25,7 @@ pub enum NoticeKind {
     Resolved,
     /// Its deadline has passed, and nobody else is asked.
     TimedOut,
-    /// A call was interrupted and its outcome is unknown: people are asked what came of it.
+    /// A call was interrupted and its outcome is unknown: people are asked to report it.
     InDoubt,
     /// A test by the operator. It cannot be chosen.
     Test,
@@ -43,7 +43,7 @@ impl NoticeKind {
         NoticeKind::InDoubt,
     ];
 
-    /// Whether it says that a request is pending.
+    /// Whether it announces a pending request.
     fn asks(self) -> bool {
         matches!(self, NoticeKind::Requested | NoticeKind::Reminded | NoticeKind::InDoubt)
     }
@@ -83,7 +83,7 @@ pub(super) struct Notice {
     pub(super) data: Data,
 }
 
-/// What it is about; what is not known is left out.
+/// Its subject; unknown parts are left out.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Data {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ pub(super) struct Data {
     pub(super) session_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tenant: Option<String>,
-    /// What is asked: an approval, a question and so on.
+    /// The kind of request: an approval, a question and so on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub(super) struct Data {
     pub(super) escalated_to: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<String>,
-    /// Who did it.
+    /// The person who did it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) by: Option<String>,
     /// How it ended: `decided`, `timeout` or `cancelled`.
@@ -120,7 +120,7 @@ pub(super) struct Data {
     pub(super) url: String,
 }
 
-/// A record's body, as far as it matters.
+/// The part of a record's body that matters here.
 #[derive(Deserialize)]
 struct Body {
     event: String,
@@ -152,10 +152,10 @@ struct Typed {
 }
 
 impl Body {
-    /// What it is to be told as, and how it ended. `None`: nobody is told.
+    /// The kind of message for it, and how the request ended. `None`: there is no message.
     ///
-    /// A call whose outcome is unknown is told with the request about it, which always follows and which a person can open,
-    /// not with the record of its loss.
+    /// A call whose outcome is unknown is announced with the request about it, which always follows and which a person
+    /// can open, not with the record of its loss.
     fn kind(&self) -> Option<(NoticeKind, Option<&'static str>)> {
         let update = self.update.as_ref().map(|update| update.update.as_str());
         Some(match (self.event.as_str(), update) {
@@ -174,9 +174,9 @@ impl Body {
 }
 
 impl Notice {
-    /// The message about a record; `None` if it is about nothing that people are told of, or of another tenant, or asks for what
-    /// was resolved meanwhile. The names of
-    /// agents and tools are those of the inbox, which has none of a session that was deleted since.
+    /// The message about a record; `None` if the record has no message, is another tenant's, or announces a request
+    /// that was resolved meanwhile. The names of agents and tools are from the inbox, which has none for a session that
+    /// was deleted since.
     pub(super) async fn of(
         record: &AuditRecord,
         store: &dyn Store,
@@ -190,7 +190,7 @@ impl Notice {
             return Ok(None);
         }
         let row = store.interruption(&body.session, n).await?;
-        // A receiver that hears now that a request is pending would act on what is over.
+        // A receiver that is notified of a pending request now would act on a resolved one.
         if kind.asks() && row.as_ref().is_some_and(|row| row.resolution.is_some()) {
             return Ok(None);
         }
@@ -199,7 +199,7 @@ impl Notice {
         Ok(Some(Notice { id, kind, timestamp: data.1, data: data.0 }))
     }
 
-    /// A message that says that it is a test.
+    /// A test message.
     pub(super) fn test(console: &str, now: Millis) -> Notice {
         let data = Data { url: format!("{console}/#/inbox"), ..Data::default() };
         let id = format!("msg_test_{}", uuid::Uuid::now_v7().simple());

@@ -15,21 +15,21 @@ use super::{Active, Endpoint, Format, Way, format::body, guard::PublicOnly, noti
 
 /// The longest time of an attempt, from the name to the end of the answer.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(15);
-/// How much is read of an answer. Only Feishu says in it whether the message arrived.
+/// How much of an answer is read. Only Feishu's says whether the message arrived.
 const ANSWER_BYTES: usize = 4 * 1024;
-/// The longest pause that a receiver may ask for.
+/// The longest pause that a receiver may request.
 const PAUSE_MOST: Duration = Duration::from_hours(24);
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Delivered,
     Failed {
         why: String,
-        /// How long the receiver wants to hear nothing.
+        /// The pause that the receiver requests.
         pause: Option<Duration>,
     },
-    /// The receiver wants no messages any more.
+    /// The receiver wants no more messages.
     Gone {
         why: String,
     },
@@ -113,7 +113,7 @@ async fn said_by_feishu(answer: &mut Response) -> Option<i64> {
     code.filter(|code| *code != 0).or(status_code).or(code)
 }
 
-/// How long the receiver wants to hear nothing: so many seconds, or until a date.
+/// The pause that the receiver requests: in seconds, or until a date.
 fn retry_after(answer: &Response) -> Option<Duration> {
     let said = answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let pause = match said.parse() {

@@ -4,12 +4,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use countersign_engine::key::ApiKey;
 use ring::hmac;
 
-/// What a secret begins with.
+/// The prefix of a secret.
 const PREFIX: &str = "whsec_";
 /// Bytes of a secret, as Standard Webhooks has it.
 const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// What signs messages.
+/// A key that signs messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningKey(ApiKey);
 
@@ -45,7 +45,7 @@ impl SigningKey {
         format!("v1,{}", STANDARD.encode(signed))
     }
 
-    /// Feishu's signature of a time: the key is the time and the secret, and nothing is signed with it.
+    /// Feishu's signature of a time: the key is the time and the secret, and the signed text is empty.
     pub(super) fn sign_for_feishu(&self, seconds: i64) -> String {
         let key = format!("{seconds}\n{}", self.0.expose());
         STANDARD.encode(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), b""))

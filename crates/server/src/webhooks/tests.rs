@@ -19,7 +19,7 @@ use super::{
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=";
 
-/// A request whose names were written by somebody who wants to be read as more than a name.
+/// A request whose names try to be read as more than names.
 fn hostile() -> Notice {
     let data = Data {
         approval_key: Some("s_1".to_owned()),
@@ -69,7 +69,7 @@ fn u4_x_slack_shows_names_as_they_are_and_mentions_nobody() {
     assert_eq!(of(Format::Slack, &hostile(), Locale::En), expected);
 }
 
-/// A node that was cut off may be in the middle of the call while somebody else is asked about it.
+/// A node that was cut off may still run the call while a person is asked about it.
 #[test]
 fn r4_u4_a_message_about_an_unknown_outcome_says_that_the_call_may_still_be_running() {
     let says =

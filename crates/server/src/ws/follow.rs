@@ -67,7 +67,7 @@ impl Follows {
         ))
     }
 
-    /// Whether a session is followed from a reply in it on: a reply counts even if there is no room.
+    /// Whether to follow a session from a reply in it on: a reply counts even if there is no room.
     pub(super) fn takes(&self, session_id: &str) -> bool {
         !self.follows(session_id) && self.check_room(None).is_ok()
     }

@@ -26,7 +26,7 @@ use tokio_tungstenite::{
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A router of an application's own, with nothing of [`Server::serve`] around it.
+/// An application's own router, without [`Server::serve`] around it.
 async fn embedded(options: Options) -> SocketAddr {
     let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}],"at_end":"repeat"}"#).unwrap();
     let runtime = Runtime::builder(Arc::new(MemoryStore::new()))
@@ -62,7 +62,7 @@ async fn x_an_embedded_router_serves_and_stays() {
     assert!(next(&mut ws).await.to_text().unwrap().contains("hello"));
     ws.send(Message::text(r#"{"type":"message","session_id":"s","content":"hello"}"#)).await.unwrap();
     while !next(&mut ws).await.to_text().unwrap().contains("\"completed\"") {}
-    // Nobody has said that the server stops, so the connection is as open as before.
+    // The server has not been told to stop, so the connection stays open.
     ws.send(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
     assert_eq!(next(&mut ws).await, Message::text(r#"{"type":"pong"}"#));
 }
@@ -80,7 +80,7 @@ async fn r9_who_answers_no_ping_is_disconnected_and_who_does_is_not() {
             other => panic!("{other:?}"),
         }
     }
-    // The bytes as they are: a client that looks at pings would answer them.
+    // The raw bytes: a client that reads pings would answer them.
     let mut bytes = Vec::new();
     let end = silent.get_mut().read_to_end(&mut bytes);
     tokio::time::timeout(DEADLINE, end).await.expect("in time").expect("an orderly end");

@@ -6,7 +6,7 @@ use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 
 /// How long connecting to one address may take, unless the URL says otherwise.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How soon a connection is noticed whose other end has gone without a word.
+/// How soon a connection is noticed whose other end has silently disappeared.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The URL of a database, `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`, as PostgreSQL's own programs take it. Neither
@@ -17,16 +17,16 @@ pub struct PostgresUrl {
     way: Way,
 }
 
-/// What is between a process and its database.
+/// The path between a process and its database.
 #[derive(Clone, PartialEq, Eq)]
 enum Way {
-    /// Nothing that matters: a connection is a session of the database.
+    /// Direct: a connection is a session of the database.
     Direct,
     /// A transaction pooler, and the database past it, if that can be reached.
     Pooled(Option<Box<PostgresUrl>>),
 }
 
-/// Why a URL is none of a pooler.
+/// Why a URL cannot be used through a pooler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "sets \"options\", which a transaction pooler refuses or forgets; set them for the user, as in ALTER ROLE countersign IN \
@@ -34,7 +34,7 @@ enum Way {
 )]
 pub struct BadPoolerUrl;
 
-/// Why a text is no URL of a database. It repeats nothing of it, since it may have a password.
+/// Why a text is not the URL of a database. The message repeats none of it, since it may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "is no URL of a PostgreSQL database, such as \"postgres://USER@HOST/DATABASE\"; what is none of a-z, A-Z, 0-9, -, ., _ \
@@ -49,19 +49,19 @@ impl FromStr for PostgresUrl {
         if !PostgresUrl::is_scheme(url) {
             return Err(BadPostgresUrl);
         }
-        // The driver has no word for it, and `require` checks the same here: the certificate and the host.
+        // The driver has no such mode, and `require` checks the same here: the certificate and the host.
         let url = match url.split_once('?') {
             Some((place, options)) => format!("{place}?{}", options.replace("sslmode=verify-full", "sslmode=require")),
             None => url.to_owned(),
         };
         let mut config: Config = url.parse().map_err(|_| BadPostgresUrl)?;
-        // Without a host there is no name to check a certificate for, and what comes after a raw `@` of a password would
+        // Without a host there is no name to check a certificate for, and the text after a raw `@` in a password would
         // be taken for the host and shown.
         let is_odd = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
         if config.get_hosts().is_empty() || config.get_hosts().iter().any(is_odd) {
             return Err(BadPostgresUrl);
         }
-        // The lock and the rest may be on no two servers, and on none that only reads.
+        // The lock and the tables must be on one server, and that must be writable.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT);
@@ -101,9 +101,9 @@ impl PostgresUrl {
     /// The same as the URL of a transaction pooler, such as PgBouncer, which gives each transaction any session of the
     /// database. Then no statement is prepared by name, and every setting is one of a transaction.
     ///
-    /// `direct` is the same database past the pooler: what needs a session of its own uses one connection to it. Without it
-    /// nodes do not hear of each other's changes, but look for them each second, and of what a model writes on another node
-    /// they know each block when it is complete.
+    /// `direct` is the same database past the pooler: work that needs its own session uses one connection to it.
+    /// Without it nodes get no notifications of each other's changes, but poll for them each second, and see each block
+    /// that a model writes on another node only when it is complete.
     ///
     /// # Errors
     /// The URL has `options`.
@@ -134,7 +134,7 @@ impl PostgresUrl {
         self.config.get_password().is_some()
     }
 
-    /// Whether a connection may leave the machine, and is not told to be plain.
+    /// Whether a connection may leave the machine, and is not configured to be plain.
     pub(super) fn wants_tls(&self) -> bool {
         let local = |host: &Host| !matches!(host, Host::Tcp(_));
         self.config.get_ssl_mode() != SslMode::Disable && !self.config.get_hosts().iter().all(local)

@@ -1,7 +1,7 @@
-//! What one append or deletion does to the tables.
+//! The effect of one append or deletion on the tables.
 //!
-//! An append is one statement of several parts, and so a transaction by itself: that saves the round trips of BEGIN and COMMIT.
-//! What else an append may need, such as a look at a rule that its verdict depends on, is done around the same statement in a
+//! An append is one statement of several parts, and so a transaction by itself: that saves the round trips of BEGIN and
+//! COMMIT. Additional steps, such as checking a rule that its verdict depends on, surround the same statement in a
 //! transaction.
 
 use std::{
@@ -62,7 +62,7 @@ pub(super) struct Write {
     needs: u32,
 }
 
-/// Takes the id of a new session: of all that ever want it, one gets it.
+/// Takes the id of a new session: only one append ever gets it.
 const TAKE_ID: &str = "INSERT INTO ids (id) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id";
 const MAKE: &str = concat!(
     "INSERT INTO sessions
@@ -74,10 +74,11 @@ const MAKE: &str = concat!(
     " AS clock"
 );
 /// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
-/// nothing. Whoever stores that there is work takes the lease, if no other node has it. What came of the last effect gives
-/// it back; an input does not, since effects that it stops may still be ending. It finds nothing either if a request id of `$13`
-/// is known, or outside of the time from `$14` to before `$15`. Time is compared before the row's lock is waited for: what
-/// reaches the row in time counts, since whatever is stored before it moves the session.
+/// nothing. A node that stores an append with due effects takes the lease, if no other node has it. The outcome of the
+/// last effect releases it; an input does not, since effects that it stops may still be ending. It also finds nothing
+/// if a request id of `$13` is known, or outside of the time from `$14` to before `$15`. Time is compared before the
+/// row's lock is waited for: an append that reaches the row in time counts, since any append stored before it moves the
+/// session.
 const MOVE: &str = concat!(
     "UPDATE sessions s
  SET pos = $3, agent = $4, title = $5, status = $6, updated_at = $7, pending = $8,
@@ -104,7 +105,7 @@ const MOVE: &str = concat!(
 const IS_FENCED: &str = "SELECT FROM sessions WHERE id = $1 AND (node IS DISTINCT FROM $2::bigint OR epoch <> $3)";
 pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
  WHERE s.id = $1 AND q.id = ANY($2)";
-/// Whether there was a session with an id, and is none now.
+/// Whether a session with this id existed and was deleted.
 const IS_DELETED: &str = "SELECT FROM ids i WHERE i.id = $1 AND NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)";
 /// Locked, so that it is not deleted before the fork is made; others append to it meanwhile.
 const PAST: &str = "SELECT row, pos, needs FROM sessions WHERE id = $1 FOR KEY SHARE";
@@ -147,7 +148,7 @@ impl Write {
         self
     }
 
-    /// The values of the session's row after it, those of [`MAKE`]; `node` has its lease if there is work.
+    /// The values of the session's row after it, those of [`MAKE`]; `node` gets its lease if effects are due.
     pub(super) fn row(&self) -> Vec<Value> {
         let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
         vec![
@@ -170,8 +171,8 @@ impl Write {
         &self.session_id
     }
 
-    /// Whether it may be stored together with others: it is one statement, and small. One that has to be in time does not wait for
-    /// them: they could make it late.
+    /// Whether it may be stored together with others: it is one statement, and small. One with a deadline does not wait
+    /// for others, which could make it late.
     pub(super) fn is_small_statement(&self) -> bool {
         let Guards { not_before, not_after, .. } = self.guards;
         let texts = self.bodies.iter().chain(&self.snapshot).map(Vec::len);
@@ -179,14 +180,14 @@ impl Write {
         bytes <= SMALL && not_before.or(not_after).is_none() && self.is_one_statement()
     }
 
-    /// Whether its statement does all of it, and nothing is to be looked at once that is done.
+    /// Whether its statement does all of it, and nothing has to be checked afterwards.
     fn is_one_statement(&self) -> bool {
         let Guards { lease: _, rules, not_before, not_after } = &self.guards;
         let is_bound = !rules.is_empty() || (self.is_new() && not_before.or(*not_after).is_some());
         self.from.is_none() && !is_bound && self.by_turns().1.is_empty() && self.admit(&[]).is_ok()
     }
 
-    /// The statement that makes the session's row, and does what it can do at once.
+    /// The statement that makes the session's row, with everything that can be done in it.
     pub(super) fn made(&self, session: &'static str) -> Joined {
         self.statement(Joined::after(("taken", TAKE_ID), session, self.row()))
     }
@@ -200,7 +201,7 @@ impl Write {
     }
 
     /// The statement that makes the session's row (it has no requests yet, and is bound to no time), or moves it if these request
-    /// ids are new and it is in time; and what the audit log is told of it.
+    /// ids are new and it is in time; and stores its audit records.
     fn whole(&self, new: Value, time: (Option<Millis>, Option<Millis>)) -> Joined {
         let mut statement =
             if self.is_new() { self.made(MAKE) } else { self.statement(Joined::of(MOVE, self.moved(new, time))) };
@@ -208,7 +209,7 @@ impl Write {
         statement
     }
 
-    /// What the statement did not do, except for rules.
+    /// The steps that the statement did not do, except for rules.
     pub(super) fn rest(&self, flight: &mut Flight, session: i64) {
         for change in self.by_turns().1.into_iter().filter(|change| !change.is_of_rule()) {
             let mut statement = Joined::of("SELECT $1::bigint AS row", vec![session.into()]);
@@ -279,7 +280,7 @@ impl Write {
         Ok((session.try_get(0)?, lease_of(&session)?, session.try_get(2)?))
     }
 
-    /// Why the session was not where it should be.
+    /// Why the session was not at the expected position.
     async fn why_not(&self, on: &Transaction) -> Result<StoreError, Undone> {
         if !on.ask(IS_DELETED, vec![self.id()]).await?.is_empty() {
             return Ok(StoreError::Deleted(self.session_id.clone()));
@@ -339,8 +340,8 @@ impl Write {
         Ok(())
     }
 
-    /// The changes that its statement makes, and those that come after it: a statement can change a row once, and there are to be
-    /// few such statements, since each connection keeps those that it knows.
+    /// The changes that its statement makes, and those that follow it: a statement can change a row only once, and few
+    /// distinct statements are wanted, since each connection keeps those it has prepared.
     fn by_turns(&self) -> (Vec<&Change>, Vec<&Change>) {
         let (mut kinds, mut interruptions) = (Vec::new(), BTreeSet::new());
         self.changes.iter().partition(|change| {
@@ -369,7 +370,7 @@ impl Write {
                        SET version = excluded.version, pos = excluded.pos, body = excluded.body";
             statement.part(sql, vec![FOLD_VERSION.into(), self.last().into(), snapshot.clone().into()]);
         }
-        // An id that is queued and taken up at once is there twice.
+        // An id that is queued and reaches the conversation at once is there twice.
         let claims: BTreeMap<&str, bool> =
             self.claims.iter().map(|(id, by)| (&**id, *by == Claimant::Queued)).collect();
         if !claims.is_empty() {
@@ -420,7 +421,7 @@ impl Write {
         statement.part(sql, vec![role.into(), id, of, (*updated_at).into()]);
     }
 
-    /// Stores what the audit log is told of it; see [`chain`].
+    /// Stores its audit records; see [`chain`].
     fn tell(&self, statement: &mut Joined) {
         if self.tells() {
             let bodies = self.told.iter().map(|body| body.as_bytes().to_vec()).collect();
@@ -433,7 +434,7 @@ impl Write {
         }
     }
 
-    /// Whether the audit log is told of it.
+    /// Whether it has audit records.
     pub(super) fn tells(&self) -> bool {
         !self.told.is_empty()
     }
@@ -472,7 +473,8 @@ fn asked(row: &InterruptionRow) -> Vec<Value> {
 impl transaction::Change for Write {
     type Done = Option<Epoch>;
 
-    /// It finds nothing if the session is not where it should be, or an id is known; why, a transaction says.
+    /// It finds nothing if the session is not at the expected position, or an id is known; a transaction then finds the
+    /// reason.
     fn alone(&self) -> Option<Joined> {
         let Guards { not_before, not_after, .. } = self.guards;
         self.is_one_statement().then(|| self.whole(self.claimed(), (not_before, not_after)))
@@ -487,8 +489,8 @@ impl transaction::Change for Write {
     }
 }
 
-/// Deletes a session with everything except its id, if it ends at the position, where one is given. It gives whether there was
-/// one.
+/// Deletes a session with everything except its id, if it ends at the position, where one is given. It returns whether
+/// the session existed.
 pub(super) struct Delete(pub(super) Arc<str>, pub(super) Option<u64>);
 
 impl transaction::Change for Delete {

@@ -1,10 +1,11 @@
 //! The one order of the audit log. An append stores its records as `unchained`, and they are chained a moment later, many at
 //! once.
 //!
-//! Chained by each append, they would have it lock the end of the log until its commit is on the disk, and all appends of all
-//! nodes would be committed one after another. Nothing happens without its record all the same (spec R8): it is committed
-//! with what it tells of, and whoever reads the log chains first, so a read has everything that was acknowledged before it.
-//! Records of one session are numbered in its order, since its row is locked meanwhile.
+//! If each append chained its own records, it would lock the end of the log until its commit is on the disk, and all
+//! appends of all nodes would be committed one after another. Nothing happens without its record all the same (spec
+//! R8): a record is committed with its event, and every reader of the log chains first, so a read includes everything
+//! that was acknowledged before it. Records of one session are numbered in its order, since its row is locked
+//! meanwhile.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +27,7 @@ use crate::{failpoint, sql::int};
 
 /// How long records are collected before they are chained.
 const COLLECT: Duration = Duration::from_millis(100);
-/// How often a node looks for records that others have left: those of a node that has died.
+/// How often a node looks for records that others left unchained: those of a node that died.
 const LOOK: Duration = Duration::from_secs(1);
 /// How many are chained in one transaction, and of how many bytes together; one always is, however large it is.
 const AT_ONCE: i64 = 256;
@@ -34,9 +35,9 @@ const BYTES: i64 = 8 * 1024 * 1024;
 
 /// The last record that is to be chained.
 const UNTIL: &str = "SELECT max(n) FROM unchained";
-/// Whoever chains holds the end of the log.
+/// Chaining requires this lock on the end of the log.
 pub(super) const END: &str = "SELECT n, hash FROM audit_head FOR UPDATE";
-/// Seen once the end is locked: what another node has moved is not there any more.
+/// Read once the end is locked: records that another node has chained are gone by then.
 const TAKE: &str = "DELETE FROM unchained WHERE n = ANY(ARRAY(
    SELECT n FROM (
      SELECT n, row_number() OVER so_far AS place, sum(octet_length(body)) OVER so_far AS bytes
@@ -45,7 +46,7 @@ const TAKE: &str = "DELETE FROM unchained WHERE n = ANY(ARRAY(
  )) RETURNING n, body, tenant";
 const ADD: &str = "INSERT INTO audit (n, hash, body, tenant) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[])";
 
-/// Moves the oldest records that are not chained, and says which was the last.
+/// Moves the oldest records that are not chained, and returns the last one's number.
 struct Oldest;
 
 impl Change for Oldest {
@@ -87,7 +88,7 @@ impl Change for Oldest {
     }
 }
 
-/// Chains what was committed before; what is committed meanwhile may be left.
+/// Chains everything that was committed before; records committed meanwhile may be left.
 pub(super) async fn chain(pool: &Pool) -> Result<(), StoreError> {
     let held = Held::of(pool).await?;
     let until = ask(&held, UNTIL, Vec::new()).await.map_err(|e| error(&e));
@@ -120,7 +121,7 @@ impl Chainer {
         Chainer { more, _alive: alive }
     }
 
-    /// Says that this node has stored records.
+    /// Notes that this node has stored records.
     pub(super) fn more(&self) {
         self.more.notify_one();
     }

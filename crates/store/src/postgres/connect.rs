@@ -1,4 +1,4 @@
-//! Connections: how each is set up, the bounded pool of them, and what their errors mean.
+//! Connections: how each is set up, the bounded pool of them, and the meaning of their errors.
 
 use std::{future::poll_fn, ops::Deref, time::Duration};
 
@@ -22,7 +22,7 @@ use super::{
     tls::Tls,
 };
 
-/// What bounds each statement and transaction, for a session (`SET`) or a transaction (`SET LOCAL`).
+/// The bounds of each statement and transaction, for a session (`SET`) or a transaction (`SET LOCAL`).
 macro_rules! bounds {
     ($set:literal) => {
         concat!(
@@ -47,40 +47,31 @@ macro_rules! durable {
     };
 }
 
-/// How statements are planned, where the database can be told so; `local` to a transaction or not.
+/// How statements are planned, where the database has a setting for it; `local` to a transaction or not.
 macro_rules! planned {
     ($mode:literal, $others:literal, $local:literal) => {
         concat!(
-            "SELECT set_config('plan_cache_mode', '",
-            $mode,
-            "', ",
-            $local,
-            "), set_config('enable_seqscan', '",
-            $others,
-            "', ",
-            $local,
-            "), set_config('enable_hashjoin', '",
-            $others,
-            "', ",
-            $local,
-            "), set_config('enable_mergejoin', '",
-            $others,
-            "', ",
-            $local,
-            ") WHERE current_setting('plan_cache_mode', true) IS NOT NULL"
+            planned!("SELECT ", "plan_cache_mode", $mode, $local),
+            planned!(", ", "enable_seqscan", $others, $local),
+            planned!(", ", "enable_hashjoin", $others, $local),
+            planned!(", ", "enable_mergejoin", $others, $local),
+            " WHERE current_setting('plan_cache_mode', true) IS NOT NULL"
         )
+    };
+    ($before:literal, $name:literal, $value:literal, $local:literal) => {
+        concat!($before, "set_config('", $name, "', '", $value, "', ", $local, ")")
     };
 }
 
-/// A statement takes a bounded time, also when it waits for locks, and so does a transaction in which nothing happens: they
-/// bound what a process that was stopped in the middle of one holds up. A connection that is not used stays; one whose other
-/// end has gone is noticed by the server too. Whatever the database's defaults are, a statement by itself may write, and sees
-/// what was committed before it.
+/// A statement takes a bounded time, also when it waits for locks, and so does an idle transaction: this bounds how
+/// long a process that was stopped in the middle of one blocks others. Idle connections are kept; the server too
+/// notices one whose other end has disappeared. Whatever the database's defaults are, a statement by itself may write,
+/// and sees what was committed before it.
 ///
-/// A prepared statement is planned once. Left alone, the database plans most of them for each execution, which takes half as
-/// long as an append: it compares costs, and expects more rows than the one or two that there are. Each of them finds its rows
-/// by indexes. Its plan has to stay right when the tables have grown, so it is not made for tables that are still small. None
-/// takes so long that compiling it would pay.
+/// A prepared statement is planned once. By default the database plans most of them for each execution, which takes half as
+/// long as an append: it compares costs, and expects more rows than the one or two that there are. Each finds its rows by
+/// indexes. Its plan has to stay right when the tables have grown, so it is not made for tables that are still small. None runs
+/// long enough for compiling it to pay.
 const SETTINGS: &str = concat!(
     bounds!("SET"),
     "SELECT set_config(name, CASE name WHEN 'jit' THEN 'off' ELSE '0' END, false)
@@ -91,7 +82,7 @@ const SETTINGS: &str = concat!(
     "; ",
     planned!("force_generic_plan", "off", "false")
 );
-/// Begins a transaction whose statement is planned for its values.
+/// Begins a transaction whose statement is planned for its values: a list, whose filters decide which index fits.
 pub(super) const BEGIN_PLANNED: &str =
     concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", planned!("auto", "on", "true"));
 /// What of the settings a transaction needs, which begins with them: a pooler gives the session to others after it.
@@ -99,13 +90,13 @@ pub(super) const BEGIN: &str =
     concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", bounds!("SET LOCAL"), durable!("true"));
 /// The backend that answers: two connections have the same one only through a pooler.
 const SESSION: &str = "SELECT pg_backend_pid()";
-/// Where tables are, as a connection sees it.
+/// The schema of the tables, as a connection sees it.
 const PLACE: &str = "SELECT concat_ws(' of ', current_schema(), current_database(), pg_postmaster_start_time())";
 /// How long a caller waits for a connection of the pool.
 const WAIT: Duration = Duration::from_secs(30);
-/// How long after the database's last word the end of a connection is waited for.
+/// How long the end of a connection is waited for after the database has announced it.
 const ENDING: Duration = Duration::from_millis(20);
-/// How long making a connection may take: something between may accept it and say nothing.
+/// How long making a connection may take: something in between may accept it and never answer.
 const MAKE: Duration = Duration::from_secs(30);
 
 /// Sets a new connection up.
@@ -113,25 +104,25 @@ async fn set_up(client: &Client) -> Result<(), Error> {
     client.batch_execute(SETTINGS).await
 }
 
-/// What the database notifies a connection of. It ends when the connection does.
+/// The database's notifications to a connection. They end with the connection.
 pub(super) type Heard = mpsc::Receiver<String>;
 
-/// Notifications that wait to be heard; more are dropped.
+/// The most notifications that are queued; more are dropped.
 const HEARD: usize = 1024;
 
-/// A connection that is in no pool of ours: past a pooler before the database, if there is a way.
+/// A connection outside our pool: directly to the database, past a pooler, if that is possible.
 pub(super) struct Own {
     client: Client,
     pooled: bool,
 }
 
 impl Own {
-    /// Whether it has a session of the database to itself, and so hears notifications.
+    /// Whether it has a database session to itself, and so receives notifications.
     pub(super) fn has_session(&self) -> bool {
         !self.pooled
     }
 
-    /// The answer to one statement, in a transaction of its own.
+    /// Runs one statement, in a separate transaction.
     pub(super) async fn ask(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
         alone(&self.client, self.pooled, sql, values).await
     }
@@ -141,12 +132,12 @@ impl Own {
         self.client.batch_execute(BEGIN).await
     }
 
-    /// The answer to one statement of the transaction that has begun.
+    /// Runs one statement of the open transaction.
     pub(super) async fn within(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
         typed(&self.client, sql, values).await
     }
 
-    /// Runs statements without values or answers: of the transaction that has begun, or of the session if it has one.
+    /// Runs statements without values or answers: of the open transaction, or of the session if it has one.
     pub(super) async fn run(&self, sql: &str) -> Result<(), Error> {
         self.client.batch_execute(sql).await
     }
@@ -157,7 +148,7 @@ impl Own {
     }
 }
 
-/// A connection of its own, when a store is opened: fails if the URL does not say what is between.
+/// A separate connection, when a store is opened: fails if there is a pooler that the URL does not declare.
 pub(super) async fn first(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
     let Some(direct) = url.past_pooler() else {
         return if url.is_pooled() { made(url, true).await } else { first_direct(url, SAY_SO).await };
@@ -173,8 +164,9 @@ pub(super) async fn first(url: &PostgresUrl) -> Result<(Own, Heard), StoreError>
     )))
 }
 
-/// One to the database itself. Two such connections never share a session; through a pooler they do unless several are free,
-/// so this finds the usual mistake, not each. Before it has looked nothing is set that a pooler's session would keep.
+/// One to the database itself. Two such connections never share a session; through a pooler they do unless several are
+/// free, so this finds the usual mistake, not every one. Until it has checked, it sets nothing that a pooler's session
+/// would keep.
 async fn first_direct(url: &PostgresUrl, remedy: &str) -> Result<(Own, Heard), StoreError> {
     let ((mut own, heard), (other, _)) = (made(url, true).await?, made(url, true).await?);
     if one::<i32>(&own, SESSION).await? == one::<i32>(&other, SESSION).await? {
@@ -194,10 +186,10 @@ async fn one<T: FromSqlOwned>(own: &Own, sql: &str) -> Result<T, StoreError> {
     row.try_get(0).map_err(|e| error(&e))
 }
 
-/// What helps where a pooler was not expected.
+/// The remedy where a pooler was not expected.
 const SAY_SO: &str = "set `pooled = true` in [store] (PostgresUrl::through_pooler), or name the database itself";
 
-/// A connection of its own.
+/// A separate connection.
 pub(super) async fn connect(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
     match url.past_pooler() {
         Some(direct) => made(direct, false).await,
@@ -246,7 +238,7 @@ fn tls(url: &PostgresUrl) -> Result<Tls, StoreError> {
     Tls::new().map_err(|e| StoreError::Failed(format!("cannot connect to {url}: no certificates can be checked: {e}")))
 }
 
-/// The connections of a store, and whether a pooler is before the database.
+/// The connections of a store, and whether a pooler is in front of the database.
 #[derive(Clone)]
 pub(super) struct Pool {
     connections: deadpool_postgres::Pool,
@@ -255,7 +247,7 @@ pub(super) struct Pool {
 
 /// A pool of at most so many connections, two at least, which are made when they are needed.
 pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreError> {
-    // A connection that was not left clean never comes back to the pool: see `Held`.
+    // A connection with unfinished work is never returned to the pool: see `Held`.
     let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = if url.wants_tls() {
         Manager::from_config(url.config().clone(), tls(url)?, manager)
@@ -291,7 +283,7 @@ impl Deref for Link {
     }
 }
 
-/// A connection of the pool. Unless it is given back, it is closed: whatever was under way on it is rolled back.
+/// A connection of the pool. Unless it is returned, it is closed, and its open transaction is rolled back.
 pub(super) struct Held(Option<Link>);
 
 impl Held {
@@ -312,7 +304,7 @@ impl Held {
         Ok(Held(Some(Link { object, pooled: pool.pooled })))
     }
 
-    /// Whether the connection has ended, when something on it has failed. It ends shortly after the database says that it will.
+    /// Whether the connection has ended, after a failure on it. It ends shortly after the database announces that.
     pub(super) async fn has_ended(&self) -> bool {
         if !self.is_closed() {
             tokio::time::sleep(ENDING).await;
@@ -320,7 +312,7 @@ impl Held {
         self.is_closed()
     }
 
-    /// Gives it back for others, outside of any transaction and with nothing under way.
+    /// Returns it to the pool, outside of any transaction and with nothing under way.
     pub(super) fn give_back(mut self) {
         drop(self.0.take());
     }
@@ -344,7 +336,7 @@ impl Drop for Held {
     }
 }
 
-/// What an error says: what the database has said, or why it could not be asked.
+/// The text of an error: the database's own, or why it could not be reached.
 pub(super) fn told(e: &Error) -> String {
     if let Some(said) = e.as_db_error() {
         let told = format!("{} (SQLSTATE {})", said.message(), said.code().code());
@@ -363,8 +355,8 @@ pub(super) fn told(e: &Error) -> String {
     told
 }
 
-/// Whether it is what comes of a pooler that was not expected: statements that were prepared in other sessions, and what
-/// PgBouncer says of parameters that it does not keep.
+/// Whether an undeclared pooler explains it: statements that were prepared in other sessions, and PgBouncer's errors
+/// about parameters that it does not keep.
 fn is_of_pooler(said: &DbError) -> bool {
     let of_statements = [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT];
     of_statements.contains(said.code()) || said.message().starts_with("unsupported startup parameter")
@@ -378,13 +370,13 @@ pub(super) fn error(e: &Error) -> StoreError {
     }
 }
 
-/// Whether the database has ended a transaction in favour of others, and it may be tried again.
+/// Whether the database has aborted a transaction in favour of others, and it may be retried.
 pub(super) fn is_transient(e: &Error) -> bool {
     matches!(e.code(), Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)))
 }
 
-/// Whether the database has refused a statement and is still there, so that its transaction is not committed. A distributed
-/// database may answer COMMIT with an error that says that it does not know.
+/// Whether the database has refused a statement and is still reachable, so that its transaction is not committed. A
+/// distributed database may answer COMMIT with an error that means "unknown".
 pub(super) fn is_refusal(e: &Error) -> bool {
     let is_unknown = matches!(
         e.code(),

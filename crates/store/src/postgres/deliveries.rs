@@ -1,4 +1,5 @@
-//! Deliveries in PostgreSQL. The node of an endpoint sends for it, for as long as it lives; each change asks for it again.
+//! Deliveries in PostgreSQL. The node that claimed an endpoint sends to it, for as long as it lives; each change checks
+//! the claim again.
 
 use countersign_core::journal::record::Millis;
 use futures::future::{BoxFuture, FutureExt as _};
@@ -16,11 +17,11 @@ use super::{
 };
 use crate::sql::int;
 
-/// The cursor of an endpoint, and whether it is gone, this node sends for it, or one that is alive does. A node that does not
-/// send asks only this, again and again.
+/// The cursor of an endpoint, and whether it is gone, this node is its sender, or another live node is. A node that is
+/// not the sender only repeats this query.
 const CURSOR: &str =
     concat!("SELECT cursor, gone, node = $2, NOT ", is_dead!("endpoints.node"), " FROM endpoints WHERE name = $1");
-/// Asks again what was asked before: another node can do the same at this moment.
+/// Repeats the checks, since another node may claim it at the same moment.
 const CLAIM: &str = concat!(
     "INSERT INTO endpoints (name, cursor, node) SELECT $1, n, $2 FROM audit_head
      ON CONFLICT (name) DO UPDATE SET node = $2 WHERE NOT endpoints.gone AND (endpoints.node = $2 OR ",
@@ -54,7 +55,7 @@ const RETRY_DEAD: &str = "WITH made AS (
    UPDATE failed_deliveries SET attempts = 0, next_at = $2 WHERE endpoint = $1 AND next_at IS NULL RETURNING n
  ) SELECT count(*) FROM made";
 
-/// Waits for what is being stored for the endpoint.
+/// Waits for changes of the endpoint that are being stored.
 const FORGET: &str = "DELETE FROM endpoints WHERE name = $1 RETURNING name";
 const DROP: &str = "WITH dropped AS (DELETE FROM failed_deliveries WHERE endpoint = $1 RETURNING n)
  SELECT count(*) FROM dropped";
@@ -79,10 +80,10 @@ impl Change for Forget {
     }
 }
 
-/// A change that only the endpoint's own node makes: what it needs, and the failed deliveries that it leaves.
+/// A change that only the endpoint's own node makes: its conditions, and the failed deliveries that it records.
 struct Own {
     first: (&'static str, Vec<Value>),
-    /// The endpoint and the node, where `first` does not ask for them.
+    /// The endpoint and the node, where `first` does not check them.
     holder: Option<Vec<Value>>,
     kept: Flight,
 }
@@ -145,7 +146,7 @@ impl Deliveries for PostgresStore {
                     return count(get(&row, 0)?).map(Some);
                 }
             }
-            // It begins behind what was acknowledged before.
+            // It begins after everything that was acknowledged before.
             chain(&self.pool).await?;
             let claimed = self.ask_once(CLAIM, values).await?;
             claimed.first().map(|row| count(get(row, 0)?)).transpose()

@@ -17,10 +17,10 @@ pub(super) enum Value {
     Ints(Vec<i64>),
     Bool(bool),
     Bools(Vec<bool>),
-    /// What somebody has written.
+    /// Content.
     Bytes(Option<Vec<u8>>),
     Many(Vec<Vec<u8>>),
-    /// A word of ours.
+    /// A fixed built-in text.
     Word(&'static str),
     Text(String),
 }
@@ -94,7 +94,7 @@ impl From<Vec<u8>> for Value {
     }
 }
 
-/// One statement of several parts, which see the row of a session as `s`. It gives that row.
+/// One statement of several parts, which see the row of a session as `s`. It returns that row.
 #[derive(Clone, Debug)]
 pub(super) struct Joined {
     sql: String,
@@ -103,12 +103,12 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// `session` gives the row, with the values that it names by their numbers. Nothing happens if it gives none.
+    /// `session` returns the row; it names its values by their numbers. Nothing happens if it returns none.
     pub(super) fn of(session: &'static str, values: Vec<Value>) -> Joined {
         Joined { sql: format!("WITH s AS ({session})"), values, parts: 0 }
     }
 
-    /// The same, of which `first` is done before, and its rows have that name.
+    /// The same after `first`, whose rows have that name.
     pub(super) fn after((name, first): (&str, &str), session: &str, values: Vec<Value>) -> Joined {
         Joined { sql: format!("WITH {name} AS ({first}), s AS ({session})"), values, parts: 0 }
     }
@@ -133,9 +133,9 @@ impl Joined {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flight(Vec<(Cow<'static, str>, Vec<Value>)>);
 
-/// What came of statements that were sent together.
+/// The answers to statements that were sent together.
 pub(super) struct Answers {
-    /// In order. The last one may be of a statement that was not sent, and then those behind it were not either.
+    /// In order. The last one may belong to a statement that was not sent, and then later ones were not sent either.
     pub(super) rows: Vec<Result<Vec<Row>, Error>>,
     pub(super) all_sent: bool,
 }
@@ -162,18 +162,18 @@ impl Flight {
     }
 
     /// Sends all, unless one cannot be written, since a value is too large for the protocol. After an `Err` nothing was sent.
-    /// Through a pooler it belongs to a transaction that has begun.
+    /// Through a pooler it must be part of an open transaction.
     pub(super) async fn send(self, on: &Link) -> Result<Answers, Error> {
         let mut ready = Vec::with_capacity(self.0.len());
         for (sql, values) in &self.0 {
             ready.push((Text::of(on, sql).await?, values));
         }
         let mut all_sent = true;
-        // One that ends meanwhile may have sent what it took.
+        // A connection that ends meanwhile may have sent what it took.
         let was_open = !on.is_closed();
         let mut sent: Vec<_> =
             ready.iter().map(|(text, values)| Box::pin(maybe_done(answer(on, text, values)))).collect();
-        // Polled once, each is sent: in this order, whatever the answers' is.
+        // Polled once, each is sent: in this order, whatever the order of the answers.
         for i in 0..sent.len() {
             let _ = poll!(sent[i].as_mut());
             let unwritten = |answer: &mut Result<Vec<Row>, Error>| {
@@ -196,9 +196,9 @@ impl Flight {
 
 /// A statement that is ready to be sent.
 enum Text<'a> {
-    /// The database knows it by a name, in this session.
+    /// Prepared: the database knows it by a name, in this session.
     Prepared(Statement),
-    /// It is sent with its values: a pooler may give the next transaction a session that knows no name of ours.
+    /// It is sent with its values: a pooler may give the next transaction a session without our prepared statements.
     Unnamed(&'a str),
 }
 
@@ -218,12 +218,12 @@ async fn answer(on: &Link, text: &Text<'_>, values: &[Value]) -> Result<Vec<Row>
     }
 }
 
-/// The answer to one statement of a transaction that has begun, or to one that begins or ends it.
+/// Runs one statement of an open transaction, or one that begins or ends it.
 pub(super) async fn within(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
     answer(on, &Text::of(on, sql).await?, &values).await
 }
 
-/// The answer to one statement, in a transaction of its own.
+/// Runs one statement, in a separate transaction.
 pub(super) async fn ask(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
     if on.pooled { alone(on, true, sql, &values).await } else { within(on, sql, values).await }
 }
@@ -233,14 +233,14 @@ pub(super) async fn ask_once(on: &Link, sql: &str, values: &[Value]) -> Result<V
     alone(on, on.pooled, sql, values).await
 }
 
-/// The answer to one statement that is sent with its values.
+/// Runs one statement that is sent with its values.
 pub(super) async fn typed(client: &Client, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
     let values: Vec<_> = values.iter().map(|value| (value.as_sql(), value.of_type())).collect();
     client.query_typed(sql, &values).await
 }
 
-/// The same in a transaction of its own, which begins with its settings: all of it is sent together. The statement is one that
-/// may be committed by itself, so its transaction is not waited for.
+/// The same in a separate transaction, which begins with its settings: all of it is sent together. The statement may also be
+/// committed by itself, so the BEGIN is not waited for.
 pub(super) async fn alone(client: &Client, pooled: bool, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
     let begin = if pooled { BEGIN } else { BEGIN_PLANNED };
     let mut begun = pin!(maybe_done(client.batch_execute(begin)));
@@ -248,7 +248,7 @@ pub(super) async fn alone(client: &Client, pooled: bool, sql: &str, values: &[Va
     let mut ended = pin!(maybe_done(client.batch_execute("COMMIT")));
     // Polled once, each is sent, in this order.
     let _ = (poll!(begun.as_mut()), poll!(asked.as_mut()), poll!(ended.as_mut()));
-    // All are waited for: the connection is given back with nothing under way.
+    // All are waited for, so that the connection is returned with nothing under way.
     begun.as_mut().await;
     asked.as_mut().await;
     ended.as_mut().await;

@@ -1,9 +1,10 @@
 //! Appends of several sessions that are committed together.
 //!
-//! While few are under way an append goes at once, by itself. What comes meanwhile waits until one of these has ended, and goes
-//! together then, in one transaction: its round trips, its commit and the wait for the disk are shared. Each append stays its one
-//! statement, which finds nothing if the session is not where it should be, and hinders no other then. What is not stored so is
-//! stored by itself, or told why it cannot be, as if it had not waited.
+//! While few are under way an append is sent at once, by itself. Later ones wait until one of these has ended, and are
+//! then sent together, in one transaction: they share its round trips, its commit and the wait for the disk. Each
+//! append remains its one statement, which finds nothing if the session is not at the expected position, and then does
+//! not affect the others. An append that is not stored this way is stored by itself, or refused with the reason, as if
+//! it had not waited.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -20,19 +21,19 @@ use super::{
     transaction::{together, transact},
 };
 
-/// How many transactions of appends are under way before others wait: one is carried out while the other waits for the disk. More
-/// leave fewer appends for each.
+/// How many transactions of appends are under way before others wait: one is executed while the other waits for the
+/// disk. With more, each has fewer appends.
 const AT_ONCE: usize = 2;
 /// The most appends of one transaction, and the most bytes of one that shares it: together a MiB.
 const TOGETHER: usize = 32;
 pub(super) const SMALL: usize = 32 * 1024;
-/// How long a transaction that is under way has others wait: longer than a shared one waits for one lock. What takes longer, since
-/// it waits for several locks, for one by itself or for a connection, holds up no others.
+/// How long others wait for a transaction under way: longer than a shared one waits for one lock. One that takes
+/// longer, because it waits for several locks, for one by itself or for a connection, delays no others.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 type Stored = Result<Option<Epoch>, StoreError>;
 
-/// An append, and where to tell what came of it.
+/// An append, and the channel for its outcome.
 struct Waiting {
     write: Write,
     tell: oneshot::Sender<Stored>,
@@ -45,7 +46,7 @@ impl Waiting {
     }
 
     fn tell(self, stored: Stored) {
-        // Nobody may wait for it any more.
+        // The caller may have stopped waiting.
         let _ = self.tell.send(stored);
     }
 }
@@ -59,13 +60,13 @@ struct Queue {
 /// The appends of a node that are one statement each.
 pub(super) struct Group {
     pool: Pool,
-    /// The threads on which the store was opened, whoever appends: its connections are there too.
+    /// The threads on which the store was opened, also for callers on others: its connections are there too.
     threads: Handle,
     queue: Mutex<Queue>,
 }
 
-/// One of those that store what waits. Its place is given back with the queue locked, so that nothing comes to wait unseen: by
-/// [`Worker::next`], or here if its threads end before.
+/// One of the workers that store queued appends. Its place is released with the queue locked, so that no append is
+/// queued unnoticed: by [`Worker::next`], or here if its threads end before.
 struct Worker {
     group: Arc<Group>,
     works: bool,
@@ -76,14 +77,14 @@ impl Drop for Worker {
         if self.works {
             let mut queue = self.group.queue();
             queue.under_way -= 1;
-            // Nobody may be left to store them.
+            // No worker may be left to store them.
             queue.waiting.clear();
         }
     }
 }
 
 impl Group {
-    /// On the threads of whoever calls it.
+    /// On the threads of its caller.
     pub(super) fn new(pool: Pool) -> Arc<Group> {
         Arc::new(Group { pool, threads: Handle::current(), queue: Mutex::default() })
     }
@@ -102,7 +103,7 @@ impl Group {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has one wait. Whether it may go at once.
+    /// Queues an append. Returns whether a worker may start for it.
     fn wait(&self, one: Waiting) -> bool {
         let mut queue = self.queue();
         queue.waiting.push_back(one);
@@ -113,7 +114,7 @@ impl Group {
 }
 
 impl Worker {
-    /// What has waited longest, at most one of each session, or `None` if nothing waits.
+    /// The appends that have waited longest, at most one of each session, or `None` if none is queued.
     fn next(&mut self) -> Option<Vec<Waiting>> {
         let mut queue = self.group.queue();
         let (mut sessions, mut next, mut left) = (HashSet::new(), Vec::new(), VecDeque::new());
@@ -134,16 +135,16 @@ impl Worker {
     }
 }
 
-/// Stores what waits, one transaction after the other.
+/// Stores queued appends, one transaction after the other.
 async fn go(mut worker: Worker) {
     while let Some(next) = worker.next() {
         let stored = tokio::spawn(store(worker.group.pool.clone(), next));
-        // It goes on by itself.
+        // It continues in its own task.
         let _ = timeout(PATIENCE, stored).await;
     }
 }
 
-/// Stores one by itself, or several together and by itself what does not come of that.
+/// Stores one by itself, or several together, and then those that were not stored by themselves.
 async fn store(pool: Pool, mut appends: Vec<Waiting>) {
     if appends.len() == 1
         && let Some(one) = appends.pop()
@@ -154,7 +155,7 @@ async fn store(pool: Pool, mut appends: Vec<Waiting>) {
     appends.sort_unstable_by(|a, b| a.write.session_id().cmp(b.write.session_id()));
     let held = match Held::of(&pool).await {
         Ok(held) => held,
-        // By themselves they would wait for a connection once more.
+        // Tried one by one they would only wait for a connection again.
         Err(error) => return appends.into_iter().for_each(|one| one.tell(Err(error.clone()))),
     };
     let writes: Vec<&Write> = appends.iter().map(|one| &one.write).collect();

@@ -75,7 +75,7 @@ fn is_last(row: &Row) -> Result<bool, StoreError> {
     Ok(nth == int(LOOKS_AT))
 }
 
-/// The roles by which somebody may see what is others'.
+/// The roles by which a person may see other people's rows.
 pub(super) fn roles(who: &Visible) -> Value {
     Value::Many(who.reviewing().map(|role| role.as_bytes().to_vec()).collect())
 }
@@ -282,7 +282,7 @@ const RESTED: &str = "SELECT s.id, s.pos FROM sessions s
    AND s.needs <= $4
  ORDER BY s.updated_at LIMIT $3";
 
-/// See [`super::super::Store::rested`]. What is in sessions that this node cannot read, it does not know.
+/// See [`super::super::Store::rested`]. Sessions that this node cannot read are left out.
 pub(super) async fn rested(
     on: &Link,
     before: Millis,
@@ -295,7 +295,7 @@ pub(super) async fn rested(
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()
 }
 
-/// Reads only what is pending, by its index.
+/// Reads only pending rows, by their index.
 const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
  (SELECT asked_at FROM interruptions WHERE resolution IS NULL LIMIT $1) pending";
 

@@ -1,9 +1,10 @@
-//! This process among those that share the database: it renews the term of its leases, and tells others what it has changed.
+//! This process among those that share the database: it renews the term of its leases, and notifies others of its
+//! changes.
 //!
-//! Both go over one connection of its own, so that nothing that is slow delays them. Through a pooler nothing is told or heard:
-//! a session of the database is whose transaction it is. Hints only save waiting, since every node looks too, and what is said of
-//! a text that is being written only shows it earlier. A term that was not renewed in time
-//! ends; the node goes on under the same number, and each of its leases lasts on if no other node took it meanwhile.
+//! Both share one separate connection, so that no slow statement delays them. Through a pooler there are no
+//! notifications, since a database session belongs to one transaction only. Hints only save waiting, since every node
+//! also polls, and messages about an open block only show its text earlier. A term that was not renewed in time ends;
+//! the node continues under the same number, and keeps each lease that no other node took meanwhile.
 
 use std::{
     collections::BTreeSet,
@@ -40,13 +41,13 @@ use crate::{failpoint, sql::int};
 const COLLECT: Duration = Duration::from_millis(5);
 /// The most bytes of a notification: PostgreSQL allows fewer than 8,000.
 const PAYLOAD: usize = 7_900;
-/// Room in it for who says it.
+/// Room in it for the sender's id.
 const FROM: usize = 32;
-/// Hints that wait to be sent, and that a slow reader may have before it. Others are lost.
+/// The most hints that are queued for sending, and for a slow reader. Further ones are lost.
 const HINTS: usize = 10_000;
 /// How long leaving may take.
 pub(super) const LEAVING: Duration = Duration::from_secs(5);
-/// How long it waits before it connects again.
+/// How long it waits before it reconnects.
 const AGAIN: Duration = Duration::from_millis(250);
 
 const JOIN: &str = concat!(
@@ -54,7 +55,7 @@ const JOIN: &str = concat!(
  RETURNING id, ",
     clock!()
 );
-/// The row of a node that was away for very long was swept.
+/// The row of a node that was cut off for very long was swept.
 const RENEW: &str = concat!(
     "INSERT INTO nodes (id, until) OVERRIDING SYSTEM VALUE
  VALUES ($1, clock_timestamp() + $2::bigint * interval '1 millisecond')
@@ -62,18 +63,18 @@ const RENEW: &str = concat!(
  RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()), ",
     clock!()
 );
-/// What texts are sealed with.
+/// The key that seals texts.
 const KEY: &str = "SELECT key FROM countersign";
 const NOW: &str = concat!("SELECT ", clock!());
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 /// Nodes that ended long ago and have no session.
 const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'
  AND NOT EXISTS (SELECT FROM sessions s WHERE s.node = n.id)";
-/// What is said there: the sender's id, `:`, and lines, each `j` (it has joined, so there is somebody to tell), `l` (it has
-/// left, or gives sessions away), `c` and the id of a session that it has changed, or one of [`Words`].
+/// The format of its messages: the sender's id, `:`, and lines, each `j` (it has joined, so there is a node to notify),
+/// `l` (it has left, or hands sessions over), `c` and the id of a session that it has changed, or one of [`Words`].
 const CHANNEL: &str = "SELECT 'countersign_' || current_schema()::regnamespace::oid";
-/// A node that was stopped hears nothing, and all that is said waits for it in the database. Where much does it is lost, before
-/// the database refuses it.
+/// A stopped node reads no notifications, so they queue up for it in the database. Where many do, new ones are dropped
+/// before the database would refuse them.
 const NOTIFY: &str = "SELECT pg_notify($1, $2) WHERE pg_notification_queue_usage() < 0.5";
 
 /// This process as a node. Dropped, it leaves.
@@ -96,15 +97,15 @@ struct Shared {
     ahead: AtomicI64,
     /// Whether there are other nodes.
     others: AtomicBool,
-    /// Whether nodes are told anything and heard: not through a pooler.
+    /// Whether notifications are sent and received: not through a pooler.
     hears: bool,
     changed: Mutex<BTreeSet<Arc<str>>>,
-    /// Whether there are sessions to be taken over that nobody was told of.
+    /// Whether there are sessions to take over of which the others were not notified yet.
     given: AtomicBool,
     more: Notify,
     heard: broadcast::Sender<Hint>,
     words: Words,
-    /// The last notification was refused.
+    /// Whether the last notification was refused.
     is_unheard: AtomicBool,
 }
 
@@ -162,7 +163,7 @@ impl Member {
     }
 
     pub(super) fn term(&self) -> Option<u64> {
-        // Read first: when it is renewed too late, it is another one before it lasts again.
+        // Read first: when a term is renewed too late, its number changes before it is valid again.
         let term = self.shared.term.load(Ordering::SeqCst);
         let lasts = boot_time() < self.shared.until.load(Ordering::SeqCst) && !*self.leaving.borrow();
         lasts.then_some(term)
@@ -192,7 +193,7 @@ impl Member {
         self.shared.heard.subscribe()
     }
 
-    /// Tells other nodes, soon, that a session has changed.
+    /// Notifies other nodes, soon, that a session has changed.
     pub(super) fn tell(&self, session_id: &Arc<str>) {
         if self.shared.hears && !self.is_alone() {
             let mut changed = self.shared.changed();
@@ -208,7 +209,7 @@ impl Member {
         self.shared.words.said()
     }
 
-    /// Says something to other nodes, soon, unless there are none, or they are not heard, or too much waits.
+    /// Sends a message to other nodes, soon, unless there are none, there are no notifications, or too many are queued.
     pub(super) fn say(&self, said: &Said) -> bool {
         let waits = self.shared.hears && !self.is_alone() && self.shared.words.wait(said, PAYLOAD - FROM);
         if waits {
@@ -217,7 +218,7 @@ impl Member {
         waits
     }
 
-    /// Tells other nodes, soon, that there are sessions to be taken over.
+    /// Notifies other nodes, soon, that there are sessions to take over.
     pub(super) fn tell_given(&self) {
         self.shared.given.store(true, Ordering::SeqCst);
         self.shared.more.notify_one();
@@ -273,19 +274,20 @@ impl Shared {
         }
     }
 
-    /// Renews, tells and hears over one connection. Its error says whether the term was renewed over it.
+    /// Renews the term, notifies and is notified over one connection. Its error says whether the term was renewed over
+    /// it.
     async fn attend(
         &self,
         own: &Own,
         mut heard: Heard,
         leaving: &mut watch::Receiver<bool>,
     ) -> Result<(), (String, bool)> {
-        // First of all: whatever hints wait for, the leases last.
+        // First of all, so that the leases last however long hints take.
         self.renew(own).await.map_err(|e| (e, false))?;
         let often = (self.lease / 4).max(Duration::from_millis(1));
         let mut renew = interval_at(Instant::now() + often, often);
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Hints that were sent before are lost; who depends on one looks too.
+        // Hints sent before are lost; their users also poll.
         if self.hears {
             self.bounded(own.run(&format!("LISTEN {}", self.channel))).await.map_err(|e| (e, true))?;
         }
@@ -311,7 +313,7 @@ impl Shared {
         }
     }
 
-    /// An answer that takes longer than the lease is none.
+    /// An answer that takes longer than the lease is an error.
     async fn bounded<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
         match timeout(self.lease, asked).await {
             Ok(done) => done.map_err(|e| told(&e)),
@@ -340,7 +342,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The database said this time between two times of this machine: what is within that is no worse than what was known.
+    /// The database read its clock between these two times of this machine: an offset within those bounds is no worse
+    /// than the known one.
     fn learn(&self, (began, ended): (u64, u64), said: Millis) {
         let ahead = self.ahead.load(Ordering::Relaxed);
         let ahead = ahead.clamp(said - ended.cast_signed(), said - began.cast_signed());
@@ -377,8 +380,8 @@ impl Shared {
             Err(_) => return Err("no answer".to_owned()),
         };
         match done {
-            // Any role of the database can fill its queue of notifications, and they are only hints: the leases go on. If the
-            // connection has ended too, what comes next finds that out.
+            // Any role of the database can fill its queue of notifications, and they are only hints, so the leases
+            // continue. If the connection has ended too, the next statement on it fails.
             Err(e) if e.as_db_error().is_some() => {
                 if !self.is_unheard.swap(true, Ordering::Relaxed) {
                     tracing::warn!("other nodes cannot be notified, and find out by looking: {}", told(&e));
@@ -399,7 +402,7 @@ impl Shared {
         }
         self.others.store(true, Ordering::Relaxed);
         for line in said.lines() {
-            // Nobody listening is fine.
+            // Having no receiver is fine.
             let _ = match line.split_at_checked(1) {
                 Some(("c", id)) => self.heard.send(Hint::Changed(id.into())),
                 Some(("l", _)) => self.heard.send(Hint::Left),

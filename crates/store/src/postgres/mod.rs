@@ -59,8 +59,8 @@ use super::{
     nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
 };
 
-/// Reads on a connection of the pool, and once more on another one if that has ended: when a database is started again, all
-/// of them end, which only their use shows. (A closure's future is not `Send` for every lifetime: hence a macro.)
+/// Reads on a connection of the pool, and once more on another one if that has ended: when a database restarts, all of
+/// them end, which shows only when they are used. (A closure's future is not `Send` for every lifetime: hence a macro.)
 macro_rules! read {
     ($store:expr, |$on:ident| $read:expr) => {{
         let held = $store.held().await?;
@@ -87,8 +87,8 @@ const MANY: usize = 64;
 pub struct PostgresOptions {
     /// The most connections, two at least, beside the node's own. Lists use at most half of them.
     pub connections: usize,
-    /// How long the leases of a node outlive it: when it has died, or was stopped or cut off for so long, other nodes take its
-    /// sessions over.
+    /// How long the leases of a node outlive it: other nodes take over its sessions when it has been dead, stopped or
+    /// cut off for so long.
     pub lease: Duration,
     /// The format of records that this node knows. Tests set a lower one, as that of an older build.
     #[doc(hidden)]
@@ -187,12 +187,12 @@ impl PostgresStore {
         (self.member.id, self.knows)
     }
 
-    /// A place among the lists, of which some may take long.
+    /// A permit to run a list query, which may take long.
     async fn place(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         self.lists.acquire().await.map_err(|e| StoreError::Failed(e.to_string()))
     }
 
-    /// What was done on a connection, which is given back.
+    /// Returns a connection to the pool after its use.
     fn finish<T>(held: Held, done: Result<T, StoreError>) -> Result<T, StoreError> {
         held.give_back();
         done
@@ -207,7 +207,7 @@ impl PostgresStore {
         write.map_err(|e| StoreError::Failed(format!("an append was not serialised: {e}")))?
     }
 
-    /// Changes something in a task of its own, which goes on if the caller stops waiting.
+    /// Makes a change in a separate task, which continues if the caller stops waiting.
     async fn change<C: Change<Done: 'static> + Send + 'static>(&self, change: C) -> Result<C::Done, StoreError> {
         let pool = self.pool.clone();
         let changed = tokio::spawn(async move { transact(&pool, &change).await }).await;
@@ -230,7 +230,7 @@ impl Store for PostgresStore {
                     }
                     self.member.tell(&session_id);
                 }
-                // So that it is judged again by the time by which it was refused.
+                // So that it is judged again by the clock that refused it.
                 Err(StoreError::Outdated) => self.hear_clock().await,
                 Err(_) => {}
             }
@@ -248,7 +248,7 @@ impl Store for PostgresStore {
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        // Every commit is.
+        // Every commit is synced already.
         future::ready(Ok(())).boxed()
     }
 
@@ -536,7 +536,7 @@ impl Nodes for PostgresStore {
 
     fn leave(&self) -> BoxFuture<'_, ()> {
         async move {
-            // A log that nobody serves any more is complete.
+            // So that the log of a closed store is complete.
             let _ = tokio::time::timeout(LEAVING, chain(&self.pool)).await;
             self.member.leave().await;
         }

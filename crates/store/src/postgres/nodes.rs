@@ -21,7 +21,7 @@ macro_rules! clock {
 }
 pub(super) use clock;
 
-/// Whether the node in this column, which has the lease of a session or sends for an endpoint, is not alive any more.
+/// Whether the node in this column, which has the lease of a session or sends to an endpoint, is no longer alive.
 macro_rules! is_dead {
     ($node:literal) => {
         concat!("NOT EXISTS (SELECT FROM nodes n WHERE n.id = ", $node, " AND n.until > clock_timestamp())")
@@ -29,7 +29,7 @@ macro_rules! is_dead {
 }
 pub(super) use is_dead;
 
-/// Whether a node may take the lease of a session `s`: it is not its own, and no other node that is alive has it.
+/// Whether a node may take the lease of a session `s`: it is not its own, and no other live node has it.
 macro_rules! is_free {
     ($me:literal) => {
         concat!("(s.node IS NULL OR (s.node <> ", $me, " AND ", $crate::postgres::nodes::is_dead!("s.node"), "))")
@@ -44,11 +44,11 @@ const CLAIM: &str = concat!(
 );
 const RELEASE: &str =
     "UPDATE sessions SET node = NULL WHERE id = $1 AND node = $2 AND epoch = $3 AND pos = $4 RETURNING row";
-/// A node that is never there, so that others take its sessions over: the database gives numbers from 1. A session that is handed
-/// over has its lease, and one that was copied from another store.
+/// A node that never exists, so that others take over its sessions: the database assigns numbers from 1. It holds the
+/// leases of sessions that are handed over, or were copied from another store.
 pub(super) const NOBODY: i64 = 0;
 const HAND_OVER: &str = "UPDATE sessions SET node = $4 WHERE id = $1 AND node = $2 AND epoch = $3 RETURNING row";
-/// Locked rows are those of nodes that are still storing, or that others take over now.
+/// Skips locked rows, whose sessions are being appended to or taken over at this moment.
 pub(super) const TAKE_OVER: &str = concat!(
     "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
        SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND s.needs <= $3 AND ",
@@ -59,7 +59,7 @@ pub(super) const TAKE_OVER: &str = concat!(
 pub(super) const OWN: &str =
     "SELECT id FROM sessions WHERE node = $1 AND id > $2 AND (status = 'running' OR $3) ORDER BY id LIMIT $4";
 const POSITIONS: &str = "SELECT id, pos FROM sessions WHERE id = ANY($1)";
-/// Of one session, as before each input to it: a list is planned anew each time, which takes longer than the answer.
+/// Of one session, as before each input to it: a list is planned again each time, which takes longer than the answer.
 const POSITION: &str = "SELECT id, pos FROM sessions WHERE id = $1";
 
 const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timestamp() LIMIT 1";

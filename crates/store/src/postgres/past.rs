@@ -66,13 +66,13 @@ impl Past {
         read
     }
 
-    /// Records of the audit log with numbers after `after`, in order, at most `limit`. What was not chained yet is chained first,
-    /// if this user of the database may write.
+    /// Records of the audit log with numbers after `after`, in order, at most `limit`. Records that are not chained yet
+    /// are chained first, if this user of the database may write.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        // Who may only read has what the nodes have chained.
+        // A user without write access sees the records that the nodes have chained.
         if let Err(e) = chain(&self.pool).await {
             tracing::warn!("the audit log's newest records may not be chained yet: {e}");
         }

@@ -34,12 +34,12 @@ pub(super) fn text(stored: &[u8]) -> Result<Arc<str>, StoreError> {
     text.map(Arc::from).map_err(|e| StoreError::Corrupt(format!("a stored text is not UTF-8: {e}")))
 }
 
-/// A tenant as it is stored.
+/// A tenant in its stored form.
 pub(super) fn tenant(tenant: Option<&str>) -> Vec<u8> {
     tenant.map_or_else(Vec::new, |tenant| [b"=", tenant.as_bytes()].concat())
 }
 
-/// The tenant that is stored so.
+/// The tenant of a stored form.
 pub(super) fn tenant_of(stored: &[u8]) -> Result<Option<Arc<str>>, StoreError> {
     match stored {
         [] => Ok(None),
@@ -76,7 +76,8 @@ macro_rules! head {
     };
 }
 const HEAD: &str = head!("", "");
-/// With the entries after the snapshot, as many as are short together: their sum is made without reading the bodies.
+/// With the entries after the snapshot, if they are short together: their lengths are added up without reading the
+/// bodies.
 const TAIL: &str = head!(
     ", t.pos, t.bodies",
     " LEFT JOIN LATERAL (
@@ -107,7 +108,7 @@ pub(super) async fn tail(
     let after = head.snapshot.as_ref().map_or(0, |snapshot| snapshot.pos);
     let (last, bodies): (Option<i64>, Option<Vec<&[u8]>>) = (get(row, 4)?, get(row, 5)?);
     let bodies = bodies.unwrap_or_default();
-    // They follow another position where the snapshot cannot be used, and whoever reads them says what is missing among them.
+    // They follow another position where the snapshot cannot be used, and their reader reports gaps among them.
     if last != Some(int(after.saturating_add(bodies.len() as u64))) {
         return Ok(Some(Tail { head, entries: Vec::new() }));
     }
@@ -122,7 +123,7 @@ fn head_of(row: Option<&Row>, session_id: &str, knows: u32) -> Result<Option<Hea
         return if was_there { Err(StoreError::Deleted(session_id.into())) } else { Ok(None) };
     };
     let pos = count(pos)?;
-    // A snapshot would hide what it was made of.
+    // A snapshot would hide the records it was made of.
     readable(row, 1, session_id, knows)?;
     let snapshot = get::<Option<&[u8]>>(row, 2)?.and_then(|body| sql::snapshot(session_id, pos, body));
     Ok(Some(Head { pos, snapshot }))
@@ -151,7 +152,7 @@ async fn all(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row
 const ENTRIES: &str = "SELECT s.pos, e.pos, e.body, s.needs FROM sessions s
  LEFT JOIN entries e ON e.session = s.row AND e.pos > $2 AND e.pos <= least(s.pos, $3)
  WHERE s.id = $1 ORDER BY e.pos";
-/// The same within bytes, of which the sum is made without reading the bodies.
+/// The same within bytes, which are added up without reading the bodies.
 const ENTRIES_WITHIN: &str = "SELECT s.pos, e.pos, e.body, s.needs FROM sessions s
  LEFT JOIN LATERAL (
    SELECT pos, body, sum(octet_length(body)) OVER (ORDER BY pos) AS bytes FROM entries
@@ -210,7 +211,7 @@ pub(super) async fn has_request(on: &Link, session_id: &str, request_id: &str) -
     one(on, sql, vec![session_id.into(), request_id.into()]).await.map(|found| found.is_some())
 }
 
-/// Deadlines and reminders each have their own index. Those of sessions that this node cannot read are others'.
+/// Deadlines and reminders each have their own index. Sessions that this node cannot read are left to other nodes.
 pub(super) const DUE: [&str; 2] = [
     "SELECT expires_at, id, n FROM interruptions WHERE resolution IS NULL AND expires_at <= $1
      AND (SELECT needs FROM sessions WHERE row = session) <= $3
@@ -250,7 +251,7 @@ pub(super) async fn due(on: &Link, now: Millis, limit: usize, knows: u32) -> Res
     Ok(sql::earliest(due, limit))
 }
 
-/// Those of [`DUE`] that no other node sees to now. One that fails is seen to again after a second.
+/// Those of [`DUE`] that no other node handles now. One that fails is handled again after a second.
 const TAKE_DUE: [&str; 2] = [take_due!("expires_at"), take_due!("remind_at")];
 
 /// See [`super::super::nodes::Nodes::take_due`].
@@ -362,7 +363,7 @@ pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoi
     all(on, sql, values).await.map(drop)
 }
 
-/// Writes, to see whether that is possible.
+/// Writes, to check that it is possible.
 pub(super) async fn probe(on: &Link) -> Result<(), StoreError> {
     all(on, "UPDATE countersign SET probed = probed + 1", Vec::new()).await.map(drop)
 }

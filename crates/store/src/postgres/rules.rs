@@ -21,7 +21,7 @@ use super::{
 };
 
 const SELECT: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r";
-/// A subject's rules for all sessions, by their index; and those of nobody.
+/// A subject's rules for all sessions, by their index; without a subject, those of sessions without one.
 pub(super) const STANDING: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
  WHERE r.everywhere AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject = $4
  ORDER BY r.made_at, r.session, r.n, r.action";
@@ -43,7 +43,7 @@ const MAKE: &str = "INSERT INTO rules
 const HOLD: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
  WHERE r.session = (SELECT row FROM sessions WHERE id = $1) AND r.n = $2 AND r.action = $3 FOR SHARE OF r";
 
-/// Holds rules until the commit, all of which must be in force.
+/// Locks rules until the commit; all must be in force.
 pub(super) async fn hold(on: &Transaction, names: &[RuleName], now: Millis) -> Result<(), Undone> {
     for (session_id, id) in names {
         let held = on.ask(HOLD, vec![(&**session_id).into(), id.n.into(), id.action.into()]).await?.pop();
@@ -72,8 +72,8 @@ async fn make(on: &Transaction, session: i64, row: &RuleRow) -> Result<(), Undon
                 end(on, get(&stored, 4)?, older, row.made_at, rule.by.as_ref()).await?
             }
             Ok(_) => {}
-            // A rule that cannot be read is never applied, so there is nothing to replace: the new one must not be held
-            // up by it.
+            // A rule that cannot be read is never applied, so there is nothing to replace: it must not block the new
+            // one.
             Err(e) => tracing::warn!("{e}; it is not replaced"),
         }
     }

@@ -11,10 +11,11 @@ use super::{
 
 /// The version of the tables and of their contents: the only one supported. `tests/formats` holds it.
 const VERSION: i32 = 1;
-/// 'COPY' stands in place of [`VERSION`] while a store is copied into the tables, so that no version of this program serves them.
+/// 'COPY' is in place of [`VERSION`] while a store is copied into the tables, so that no version of this program serves
+/// them.
 #[cfg(feature = "sqlite")]
 const BEGUN: i32 = 0x434F_5059;
-/// 'FULL' stands there once everything is copied and durable, until the copied store is marked as moved.
+/// 'FULL' is there once everything is copied and durable, until the copied store is marked as moved.
 #[cfg(feature = "sqlite")]
 const FULL: i32 = 0x4655_4C4C;
 /// The oldest supported version of PostgreSQL.
@@ -23,8 +24,8 @@ const SERVER: i32 = 13;
 const TABLES: &str = "SELECT count(*) FILTER (WHERE c.relname = 'countersign'), count(*) FROM pg_class c
  WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
 
-/// One node at a time looks whether there are tables, and makes them: it is held until the transaction ends. In each schema it
-/// is a lock of its own: 'CSGN', and a number of the schema.
+/// One node at a time checks whether there are tables, and makes them: the lock is held until the transaction ends. In
+/// each schema it is a different lock: 'CSGN', and a number of the schema.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(x'4353474e'::int, hashtext(current_schema()::text))";
 
 /// Makes the tables if there are none.
@@ -49,7 +50,7 @@ pub(super) async fn find(own: &Own, url: &PostgresUrl) -> Result<(), StoreError>
     }
 }
 
-/// Does what is to be done in one transaction: through a pooler two would be in two sessions.
+/// Runs everything in one transaction: through a pooler two would be in two sessions.
 async fn transaction<T>(
     own: &Own,
     url: &PostgresUrl,
@@ -72,21 +73,21 @@ async fn row(own: &Own, url: &PostgresUrl, sql: &str) -> Result<Row, StoreError>
     row.ok_or_else(|| StoreError::Failed(format!("cannot use {url}: an answer is missing")))
 }
 
-/// What is in a database into which a store is copied. Each copy has an id of its own.
+/// The contents of a database into which a store is copied. Each copy has its own id.
 #[cfg(feature = "sqlite")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// No tables.
+    /// It has no tables.
     Nothing,
-    /// Tables with the beginning of a copy.
+    /// Tables with a partial copy.
     Begun,
     /// All of the copy of this id, whose original may not be marked as moved yet.
     Full(String),
-    /// A store, and the id of the copy that it is of, if it is one.
+    /// A store, and the id of its copy, if it was made by one.
     Store(Option<String>),
 }
 
-/// What is there. Nothing is written.
+/// The contents of the database. Nothing is written.
 #[cfg(feature = "sqlite")]
 pub(super) async fn look(own: &Own, url: &PostgresUrl) -> Result<Found, StoreError> {
     let looked = async {
@@ -103,7 +104,7 @@ pub(super) async fn look(own: &Own, url: &PostgresUrl) -> Result<Found, StoreErr
     transaction(own, url, looked).await
 }
 
-/// Makes the tables for a copy, whose id it gives.
+/// Makes the tables for a copy, and returns its id.
 #[cfg(feature = "sqlite")]
 pub(super) async fn begin(own: &Own, url: &PostgresUrl) -> Result<String, StoreError> {
     let begun = async {
@@ -119,11 +120,11 @@ pub(super) async fn begin(own: &Own, url: &PostgresUrl) -> Result<String, StoreE
     transaction(own, url, begun).await
 }
 
-/// Everything is copied. The commit waits for the disk, and so for all before it.
+/// Marks the copy as full. The commit waits for the disk, and so for all before it.
 #[cfg(feature = "sqlite")]
 pub(super) const FILLED: &str =
     "UPDATE countersign SET version = 1179995212 WHERE version = 1129271385 RETURNING version";
-/// The copy is finished: servers may open the store.
+/// Marks the copy as finished: servers may open the store.
 #[cfg(feature = "sqlite")]
 pub(super) const FINISH: &str = "UPDATE countersign SET version = 1 WHERE version = 1179995212 RETURNING version";
 #[cfg(feature = "sqlite")]
@@ -155,13 +156,13 @@ async fn check(own: &Own, url: &PostgresUrl) -> Result<(), StoreError> {
 }
 
 async fn create(own: &Own, url: &PostgresUrl, version: i32) -> Result<(), StoreError> {
-    // All or none, as all of the transaction: a table `countersign` says that all are there.
+    // All or none, in one transaction: the table `countersign` proves that all exist.
     let tables = include_str!("schema.sql");
     let all = format!("{tables} INSERT INTO countersign VALUES (true, {version}, 0)");
     own.run(&all).await.map_err(|e| failed(url, &e))
 }
 
-/// Refuses tables that are not ours, or not to be served, before anything is written. `false` if there are none.
+/// Refuses tables that are not ours, or must not be served, before anything is written. `false` if there are none.
 pub(super) async fn recognise(own: &Own, url: &PostgresUrl) -> Result<bool, StoreError> {
     match version(own, url).await? {
         None => Ok(false),
@@ -177,7 +178,7 @@ pub(super) async fn recognise(own: &Own, url: &PostgresUrl) -> Result<bool, Stor
     }
 }
 
-/// Why the beginning of a copy is of no use.
+/// Why a partial copy cannot be used.
 #[cfg(feature = "sqlite")]
 pub(super) fn begun(url: &PostgresUrl) -> StoreError {
     StoreError::NotServed(format!(

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::sql::int;
 
-/// Everything of the row is that of the last part: a fork's session begins after the past that it copied.
+/// The last part determines the whole row: a fork's session begins after the past that it copied.
 const PUT: &str = "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12)
@@ -33,15 +33,15 @@ const PUT: &str = "INSERT INTO sessions
    updated_at = excluded.updated_at, pending = excluded.pending, node = excluded.node,
    needs = greatest(sessions.needs, excluded.needs)
  RETURNING row";
-/// Counting large tables takes longer than a statement of a server may.
+/// Counting large tables takes longer than a statement of a server may take.
 const PATIENCE: &str = "SET LOCAL statement_timeout = 0";
-/// Nothing of a copy counts before the statement that says that it is all there, which waits for the disk, and so for all before it.
+/// A copy counts only once it is marked as full, and that commit waits for the disk, and so for all before it.
 const HASTE: &str = "SET LOCAL synchronous_commit = off";
 
 /// A database that is being filled.
 pub(crate) struct Target {
     url: PostgresUrl,
-    /// For what takes long, or is done once.
+    /// For statements that take long, or run once.
     own: Own,
     pool: Pool,
 }
@@ -53,17 +53,17 @@ impl Target {
         Ok(Target { url: url.clone(), own, pool: pool(url, 2)? })
     }
 
-    /// What is there. Nothing is written.
+    /// The contents of the database. Nothing is written.
     pub(crate) async fn look(&self) -> Result<Found, StoreError> {
         schema::look(&self.own, &self.url).await
     }
 
-    /// Makes the tables, for the copy of the id that it gives.
+    /// Makes the tables for a copy, and returns its id.
     pub(crate) async fn begin(&self) -> Result<String, StoreError> {
         schema::begin(&self.own, &self.url).await
     }
 
-    /// Why the beginning of a copy that is there is of no use.
+    /// Why the partial copy in the database cannot be used.
     pub(crate) fn begun(&self) -> StoreError {
         schema::begun(&self.url)
     }
@@ -78,7 +78,7 @@ impl Target {
         transact(&self.pool, &Deleted(ids)).await
     }
 
-    /// Stores how far endpoints are in the audit log; no node sends for them.
+    /// Stores the cursors of endpoints; no node sends to them.
     pub(crate) async fn attend(&self, endpoints: Vec<Endpoint>) -> Result<(), StoreError> {
         transact(&self.pool, &Endpoints(endpoints)).await
     }
@@ -108,7 +108,7 @@ impl Target {
         self.ask(deliveries::FAILED, values).await?.iter().map(deliveries::delivery).collect()
     }
 
-    /// Stores the next records of the audit log, as they are.
+    /// Stores the next records of the audit log, unchanged.
     pub(crate) async fn tell(&self, told: Vec<Told>) -> Result<(), StoreError> {
         transact(&self.pool, &Log(told)).await
     }
@@ -176,7 +176,7 @@ impl Target {
         read
     }
 
-    /// Says that everything is copied, once all of it is on the disk.
+    /// Marks the copy as full, once all of it is on the disk.
     pub(crate) async fn filled(&self) -> Result<(), StoreError> {
         self.mark(schema::FILLED).await
     }
@@ -208,8 +208,9 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The entries of `append`, and what follows from them. `is_past`: a fork copied them from another session, so nothing
-    /// follows. `rules`: what became of the rules that were made in the session, which other sessions may have ended.
+    /// The entries of `append`, with the index rows derived from them. `is_past`: a fork copied them from another
+    /// session, so none are. `rules`: the current form of the rules that were made in the session, which other sessions
+    /// may have ended.
     pub(crate) fn of(append: &Append, is_past: bool, rules: Vec<RuleRow>) -> Result<Part, StoreError> {
         let write = Write::of(append, None, (NOBODY, FORMAT))?;
         Ok(Part { write: if is_past { write.of_past() } else { write }, rules })

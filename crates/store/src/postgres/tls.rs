@@ -1,4 +1,4 @@
-//! TLS of the connections: rustls, which trusts what the system trusts.
+//! TLS of the connections: rustls, with the system's certificates.
 
 use std::{
     io,
@@ -61,7 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Stream<S> {
     fn channel_binding(&self) -> ChannelBinding {
-        // It would protect those who do not check certificates.
+        // It would only help clients that do not check certificates.
         ChannelBinding::none()
     }
 }

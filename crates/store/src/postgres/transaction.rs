@@ -1,4 +1,4 @@
-//! Transactions: what a failure of one means, and when it is tried again.
+//! Transactions: the meaning of a failure, and when one is retried.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use super::{
     flight::{Answers, Flight, Joined, Value, within},
 };
 
-/// How often a transaction that gave way to others is tried, and how long the second try waits: each later one waits twice
-/// as long.
+/// How often a transaction that was aborted in favour of others is tried, and how long the second try waits: each later
+/// one waits twice as long.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Why nothing was committed, or nothing is known to be.
 #[derive(Debug)]
 pub(super) enum Undone {
-    /// It gave way to others; nothing changed.
+    /// It was aborted in favour of others; nothing changed.
     Transient(StoreError),
     /// Anything else.
     Failed(StoreError),
@@ -45,7 +45,7 @@ impl From<StoreError> for Undone {
     }
 }
 
-/// A transaction at READ COMMITTED: what decides is the rows that it locks. Dropped, it is rolled back with its connection.
+/// A transaction at READ COMMITTED: its row locks decide. Dropped, it is rolled back with its connection.
 pub(super) struct Transaction(Held);
 
 impl Transaction {
@@ -54,7 +54,7 @@ impl Transaction {
     }
 
     async fn on(held: Held) -> Result<Transaction, Undone> {
-        // Waited for: what was sent behind a BEGIN that fails would be committed by itself.
+        // Waited for: a statement sent after a BEGIN that fails would be committed by itself.
         if held.pooled {
             held.batch_execute(BEGIN).await?;
         } else {
@@ -68,12 +68,12 @@ impl Transaction {
         Ok(flight.send(&self.0).await?.rows.into_iter().collect::<Result<_, _>>()?)
     }
 
-    /// The answer to one statement.
+    /// Runs one statement.
     pub(super) async fn ask(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Undone> {
         Ok(within(&self.0, sql, values).await?)
     }
 
-    /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails. Gives the rows of each.
+    /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails. Returns the rows of each.
     async fn commit(self, last: Flight) -> Result<Vec<Vec<Row>>, Undone> {
         committed(self.0, last.with("COMMIT", Vec::new())).await
     }
@@ -85,10 +85,10 @@ impl Transaction {
     }
 }
 
-/// Sends statements of which the last one commits, and gives the rows of each.
+/// Sends statements of which the last one commits, and returns the rows of each.
 async fn committed(held: Held, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> {
     let Answers { rows, all_sent } = flight.send(&held).await?;
-    // The first that has failed has made those after it fail.
+    // The first error made the later statements fail.
     match rows.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(rows) => {
             held.give_back();
@@ -108,7 +108,7 @@ async fn committed(held: Held, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> 
     }
 }
 
-/// Sends a statement that does all of it, and gives its rows.
+/// Sends a statement that does all of it, and returns its rows.
 async fn by_itself(pool: &Pool, statement: Joined) -> Result<Vec<Row>, Undone> {
     let flight = Flight::of(statement);
     let rows = if pool.pooled {
@@ -120,11 +120,11 @@ async fn by_itself(pool: &Pool, statement: Joined) -> Result<Vec<Row>, Undone> {
     Ok(rows.into_iter().next().unwrap_or_default())
 }
 
-/// What is done in a transaction.
+/// The work of a transaction.
 pub(super) trait Change: Sync {
-    /// What it gives.
+    /// Its result.
     type Done: Send;
-    /// A statement that does all of it by itself, if there is one and [`Change::done_alone`] says that it did.
+    /// A statement that may do all of it by itself, if there is one; [`Change::done_alone`] tells whether it did.
     fn alone(&self) -> Option<Joined> {
         None
     }
@@ -136,7 +136,7 @@ pub(super) trait Change: Sync {
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, Self::Done), Undone>>;
 }
 
-/// Runs a transaction, again if it gave way to others.
+/// Runs a transaction, again if it was aborted in favour of others.
 pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, StoreError> {
     let (mut tries, mut pause) = (1, PAUSE);
     loop {
@@ -150,11 +150,11 @@ pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Do
     }
 }
 
-/// A row that another transaction holds for longer has all of them done one by one, so that it holds up only its own.
+/// If another transaction locks a row for longer, they are all done one by one, so that it delays only its own session.
 const BRIEFLY: &str = "SET LOCAL lock_timeout = '50ms'";
 
-/// Does several, each by its statement ([`Change::alone`]), in one transaction: all that have something to do, or none. There is
-/// `None` for what did nothing.
+/// Does several, each by its statement ([`Change::alone`]), in one transaction: all that have an effect, or none.
+/// `None` means that they have no effect.
 pub(super) async fn together<C: Change>(held: Held, changes: &[&C]) -> Result<Vec<Option<C::Done>>, StoreError> {
     let mut flight = Flight::default().with(BRIEFLY, Vec::new());
     for change in changes {
@@ -165,7 +165,7 @@ pub(super) async fn together<C: Change>(held: Held, changes: &[&C]) -> Result<Ve
     }
     let rows = Transaction::on(held).await?.commit(flight).await?;
     let done = changes.iter().zip(rows.iter().skip(1)).map(|(change, rows)| change.done_alone(rows));
-    // It is committed, so what cannot be read of it is no reason to do it again.
+    // It is committed, so an unreadable result is no reason to repeat it.
     done.collect::<Result<_, Undone>>().map_err(|_| StoreError::Unknown)
 }
 
@@ -196,7 +196,7 @@ mod tests {
         *,
     };
 
-    /// Two rows, the second of which is no number.
+    /// Two rows, the second of which is not a number.
     struct HalfWritten;
 
     impl Change for HalfWritten {

@@ -1,8 +1,8 @@
-//! What nodes tell each other of texts that models are writing ([`Said`]), as lines of the channel of hints.
+//! Messages between nodes about texts that models are writing ([`Said`]), as lines of the channel of hints.
 //!
-//! A line is `w`, the id of the session, and what is known of its text; or `t`, the id, and a part of the text. Any role of the
-//! database may listen there and speak, so a part is sealed with a key that is in a table (AES-256-GCM), and what does not open is
-//! not heard. Each is sealed under a key of its own, which its random salt makes.
+//! A line is `w`, the id of the session, and the end of the known text; or `t`, the id, and a part of the text. Any
+//! role of the database may listen and send there, so a part is sealed with a key from a table (AES-256-GCM), and one
+//! that does not open is ignored. Each is sealed under its own key, derived by a random salt.
 
 use std::{
     collections::VecDeque,
@@ -19,11 +19,11 @@ use tokio::sync::broadcast;
 
 use super::super::nodes::{Said, TextId, TextPlace};
 
-/// Bytes of lines that wait to be said: what is more is lost.
+/// Most bytes of lines queued for sending; more are dropped.
 const WAITING: usize = 512 * 1024;
-/// About how many bytes are said before the node looks to its term again.
+/// About how many bytes are sent before the node checks its term again.
 const AT_ONCE: usize = 64 * 1024;
-/// What was heard that waits for a slow reader; what is more is lost.
+/// Most messages queued for a slow reader; more are dropped.
 const HEARD: usize = 256;
 /// Bytes of a salt.
 const SALT: usize = 24;
@@ -42,7 +42,7 @@ struct Waiting {
 }
 
 impl Words {
-    /// What waits for nobody, sealed with this key.
+    /// An empty queue, sealed with this key.
     pub(super) fn new(key: &[u8]) -> Words {
         let seal = Seal(hmac::Key::new(hmac::HMAC_SHA256, key));
         Words { seal, waiting: Mutex::default(), said: broadcast::Sender::new(HEARD) }
@@ -57,7 +57,7 @@ impl Words {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has something wait to be said. `false`: it is lost, since too much waits, or its line would be longer than this.
+    /// Queues a message. `false`: it is dropped, since too many are queued, or its line would be longer than this.
     pub(super) fn wait(&self, said: &Said, most: usize) -> bool {
         if self.waiting().bytes >= WAITING {
             return false;
@@ -69,7 +69,7 @@ impl Words {
         true
     }
 
-    /// Some lines that wait, and whether there are more.
+    /// Some queued lines, and whether there are more.
     pub(super) fn next(&self) -> (Vec<String>, bool) {
         let (mut waiting, mut next, mut bytes) = (self.waiting(), Vec::new(), 0);
         while bytes < AT_ONCE
@@ -82,7 +82,7 @@ impl Words {
         (next, !waiting.lines.is_empty())
     }
 
-    /// Hears a line of another node.
+    /// Takes a line of another node.
     pub(super) fn hear(&self, line: &str) {
         if self.said.receiver_count() > 0
             && let Some(said) = self.seal.read(line)
@@ -92,7 +92,7 @@ impl Words {
     }
 }
 
-/// What lines are sealed with.
+/// The key that seals lines.
 struct Seal(hmac::Key);
 
 impl Seal {

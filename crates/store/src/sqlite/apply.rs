@@ -1,4 +1,4 @@
-//! What one append or deletion does to the tables.
+//! The effect of one append or deletion on the tables.
 
 use std::sync::Arc;
 
@@ -347,7 +347,7 @@ pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>,
     Ok(Some(session))
 }
 
-/// Writes a page and removes it, to see whether there is room.
+/// Writes a page and removes it, to check that there is room.
 pub(super) fn probe(conn: &Connection) -> Result<(), StoreError> {
     run(conn, "INSERT OR REPLACE INTO probe (one, body) VALUES (1, zeroblob(16384))", [])?;
     run(conn, "DELETE FROM probe", [])?;

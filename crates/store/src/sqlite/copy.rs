@@ -4,7 +4,7 @@
 //! they are invisible. The append that ends the fork gives that number to the session, in one transaction with the rest
 //! of it.
 //!
-//! A piece is a megabyte and a transaction of its own, queued among other writes, so nothing waits for more than one
+//! A piece is a megabyte and a separate transaction, queued among other writes, so nothing waits for more than one
 //! piece and no more is in memory. In an encrypted store each entry is opened and sealed for its new place. The append
 //! that ends the fork syncs all pieces. A taken id is refused before anything is copied, and checked again at the end.
 //! A copy by reference would make deleting the original, and encrypting it under another key, a matter of every fork.
@@ -64,7 +64,7 @@ impl Piece {
     }
 }
 
-/// A copy in progress. Unless it is finished, dropping it gives up what was copied.
+/// A copy in progress. Unless it is finished, dropping it discards the copied entries.
 struct Copy<'w> {
     writer: &'w Writer,
     /// Set by the writer; 0 is no session's.
@@ -73,7 +73,7 @@ struct Copy<'w> {
 
 impl<'w> Copy<'w> {
     async fn begin(writer: &'w Writer, session_id: Arc<str>) -> Result<Copy<'w>, StoreError> {
-        // Created first: if the caller stops waiting for the number, drop gives it up too.
+        // Created first: if the caller stops waiting for the number, drop discards it too.
         let copy = Copy { writer, number: Arc::default() };
         writer.write(Op::Begin(copy.number.clone(), session_id)).await?;
         Ok(copy)

@@ -308,7 +308,8 @@ pub(super) fn rested(
     Ok(found.into_iter().filter_map(|(id, pos)| Some((id, u64::try_from(pos).ok()?))).collect())
 }
 
-/// Reads only what is pending, by its index. Of more than the most, those without a deadline first, the oldest of them first.
+/// Reads only pending rows, by their index. Of more than the limit, those without a deadline first, the oldest of them
+/// first.
 const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
  (SELECT asked_at FROM interruptions INDEXED BY interruptions_place WHERE place >= ?1 LIMIT ?2)";
 
@@ -327,7 +328,7 @@ mod tests {
         *,
     };
 
-    /// How SQLite goes about a query, with its parameters left open.
+    /// SQLite's plan for a query, with its parameters unbound.
     fn plan(conn: &Connection, sql: &str) -> Vec<String> {
         let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(sql);
         let mut steps = query.raw_query();

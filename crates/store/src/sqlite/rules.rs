@@ -45,8 +45,8 @@ pub(super) fn make(
         match stored.open(values) {
             Ok(older) if row.replaces(&older) => end(conn, values, key, born, older, row.made_at, rule.by.as_ref())?,
             Ok(_) => {}
-            // A rule that cannot be read is never applied, so there is nothing to replace: the new one must not be held
-            // up by it.
+            // A rule that cannot be read is never applied, so there is nothing to replace: it must not block the new
+            // one.
             Err(e) => tracing::warn!("{e}; it is not replaced"),
         }
     }
@@ -303,7 +303,7 @@ mod tests {
         *,
     };
 
-    /// SQLite's plan for a query, with its parameters left open.
+    /// SQLite's plan for a query, with its parameters unbound.
     fn plan(conn: &Connection, conditions: &str) -> String {
         let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {SELECT} WHERE {conditions}")).expect("a query");
         let mut steps = query.raw_query();

@@ -1,7 +1,7 @@
-//! Which sessions are running, to be found when a store is opened after a crash.
+//! Running sessions, marked so that they are found when a store is opened after a crash.
 //!
-//! A session that pauses or ends mostly continues soon. So it stays marked until the log is written back: its next turn writes
-//! nothing of this then, and a reader looks at the heads of the marked ones.
+//! A session that pauses or ends mostly continues soon. So it stays marked until the log is written back: its next turn
+//! need not mark it again, and a reader checks the heads of the marked ones.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn list(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
     all(conn, sql, [], |r| r.get(0))
 }
 
-/// Forgets those that are not running any more, in a transaction.
+/// Unmarks those that are no longer running, in a transaction.
 pub(super) fn forget(conn: &Connection) -> Result<(), StoreError> {
     let tx = conn.unchecked_transaction().map_err(|e| error(&e))?;
     let stopped = "DELETE FROM running

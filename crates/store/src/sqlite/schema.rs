@@ -11,8 +11,8 @@ use crate::owner_only;
 const APPLICATION_ID: i32 = 0x4353_474E;
 /// The version of the schema and of its contents, in `user_version`: the only one supported. `tests/formats` holds it.
 const VERSION: i32 = 1;
-/// 'MOVE' stands in place of [`VERSION`] in a store that was moved elsewhere, whose table `moved` says where. So no version of this
-/// program serves it.
+/// 'MOVE' is in place of [`VERSION`] in a store that was moved elsewhere, whose table `moved` says where. So no version
+/// of this program serves it.
 pub(super) const MOVED: i32 = 0x4D4F_5645;
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
@@ -99,7 +99,7 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
 /// Whether it was moved elsewhere.
 pub(super) fn is_moved(conn: &Connection) -> Result<bool, StoreError> {
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
-    // What is no database at all is named by `recognise`.
+    // `recognise` reports a file that is not a database.
     Ok(number("application_id").is_ok_and(|id| id == APPLICATION_ID)
         && number("user_version").map_err(|e| error(&e))? == MOVED)
 }
@@ -171,8 +171,9 @@ fn recognise(conn: &Connection, file: &Path) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Refuses a file that ends in the middle of its last page: SQLite would read the rest of that as zeros, so that something stored
-/// there would seem never to have been. Where there is a log, a checkpoint may have been cut off, and the log has all of that page.
+/// Refuses a file that ends in the middle of its last page: SQLite would read the rest of that as zeros, so that stored
+/// data would silently be missing. Where there is a log, a checkpoint may have been cut off, and the log has all of
+/// that page.
 fn is_whole(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let number =
         |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(|e| error(&e));

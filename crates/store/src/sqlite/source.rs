@@ -32,7 +32,7 @@ pub(crate) struct Source {
     conn: Connection,
     values: Values,
     path: PathBuf,
-    /// Where it was moved before, if it was.
+    /// Where an earlier copy has moved it.
     pub(crate) moved: Option<Moved>,
     _ownership: Ownership,
 }
@@ -73,7 +73,7 @@ impl Source {
         };
         Ok(Counts {
             sessions: count("SELECT count(*) FROM sessions")?,
-            // Entries of no session, which are left to be removed, are not copied.
+            // Leftover entries that belong to no session are not copied.
             entries: count("SELECT ifnull(sum(pos), 0) FROM sessions")?,
             deleted: count("SELECT count(*) FROM deleted")?,
             interruptions: count("SELECT count(*) FROM interruptions")?,
@@ -160,7 +160,7 @@ impl Source {
         deliveries::page(&self.conn, endpoint, FailedPage { after, limit })
     }
 
-    /// Marks it as moved: from then on it is read by nobody but the commands that only read, and never served.
+    /// Marks it as moved: from then on only commands that read open it, and it is never served.
     pub(crate) fn mark_moved(&mut self, to: &Moved, at: Millis) -> Result<(), StoreError> {
         mark(&mut self.conn, to, at).map_err(|e| error(&e))
     }

@@ -1,8 +1,8 @@
-//! Numbers whose entries belong to no session: pasts that are being copied, leftovers of copies that were given up or
+//! Numbers whose entries belong to no session: pasts that are being copied, leftovers of copies that were abandoned or
 //! cut off by a crash, and deleted sessions.
 //!
-//! They are removed in pieces when the writer is idle, and now and then while it is not. No number is ever given again
-//! (`numbers`), so late work on one that is gone touches no other.
+//! They are removed in pieces when the writer is idle, and now and then while it is not. No number is ever reused
+//! (`numbers`), so late work on a removed one affects no other.
 
 use rusqlite::{Connection, params};
 
@@ -40,12 +40,12 @@ pub(super) fn end(conn: &Connection, number: i64) -> Result<bool, StoreError> {
     Ok(run(conn, "DELETE FROM unfinished WHERE session = ?1", [number])? == 1)
 }
 
-/// The numbers under which something is left that belongs to no session.
+/// The numbers with leftover entries, which belong to no session.
 pub(super) fn left(conn: &Connection) -> Result<Vec<i64>, StoreError> {
     all(conn, "SELECT session FROM unfinished", [], |r| r.get(0))
 }
 
-/// Removes some of what is under a number, in a transaction. `false` if nothing is left, or it belongs to a session.
+/// Removes some of a number's entries, in a transaction. `false` if nothing is left, or it belongs to a session.
 pub(super) fn remove(conn: &Connection, number: i64) -> Result<bool, StoreError> {
     let tx = conn.unchecked_transaction().map_err(|e| error(&e))?;
     if !is(&tx, number)? {

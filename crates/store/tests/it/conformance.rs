@@ -34,7 +34,7 @@ conformance! {
     r6_an_append_is_stored_in_its_time_by_the_stores_clock_or_not_at_all,
 }
 
-/// A decision and a time-out, of a deadline that is far from now, and so on one side of it by every clock.
+/// A decision and a time-out, with a deadline that is far from now, so that every clock is on the same side of it.
 async fn r6_an_append_is_stored_in_its_time_by_the_stores_clock_or_not_at_all(store: Tested) {
     const HOUR: i64 = 60 * 60 * 1000;
     let now = machine_time();

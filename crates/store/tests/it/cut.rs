@@ -119,14 +119,14 @@ async fn opened(open: Open, path: &Path, base: &[u8], log: &[u8]) -> Result<Cont
     let store = open(path)?;
     let content = Content::of(&store).await?;
     match store.head("s").await? {
-        // Whoever loads it finds that.
+        // A load finds that.
         Some(head) if head.pos != content.journal.len() as u64 => Err(StoreError::Corrupt("a gap".to_owned())),
         _ => Ok(content),
     }
 }
 
-/// A log is whole up to some commit, whatever byte it ends at: exactly the appends whose commits it has are there, and the audit log
-/// has what they tell of.
+/// A log is whole up to some commit, whatever byte it ends at: exactly the appends whose commits it has are there, and
+/// the audit log has their records.
 async fn whatever_byte_the_log_ends_at(open: Open, cuts: impl Fn(&Made) -> BTreeSet<usize>) {
     let made = made(open).await;
     let cuts: Vec<usize> = cuts(&made).into_iter().collect();
@@ -184,7 +184,8 @@ async fn r9_a_database_that_is_cut_at_any_byte_is_refused_by_name_and_left_alone
     assert_eq!(opened(open, &path, &base, &[]).await.expect("it opens"), whole);
 }
 
-/// Where a log was left, it has what was written since the last checkpoint, and pages that it does not have may be missing.
+/// A log that was left behind has everything written since the last checkpoint, and pages that it does not have may be
+/// missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r3_r9_of_a_cut_database_with_a_log_nothing_is_read_that_was_not_stored() {
     let dir = folder();

@@ -150,7 +150,7 @@ async fn u4_of_several_nodes_one_sends_for_an_endpoint_and_another_after_it_has_
     assert!(!theirs.advance("desk", 0, 1, Vec::new()).await.expect("not its own"));
     assert!(ours.advance("desk", 0, 2, vec![delivery(1, Some(20)), delivery(2, Some(20))]).await.expect("moved"));
     assert!(!theirs.finish("desk", 1, 1, None).await.expect("not its own"));
-    // Whoever waits for another to die writes nothing meanwhile: this would be refused.
+    // A node that waits for the end of another's lease writes nothing: a write would be refused.
     database.run("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no writing'; END $$");
     database.run("CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON endpoints EXECUTE FUNCTION refuse()");
     assert_eq!(theirs.claim("desk").await.expect("it only reads"), None);

@@ -371,7 +371,7 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
     }
 }
 
-/// A session as a runner has it that has missed the last append.
+/// A session of a runner that has missed the last append.
 fn stale(driven: &Driven) -> Driven {
     let mut stale = Driven::new(&driven.id);
     driven.entries[..driven.entries.len() - 1].iter().for_each(|entry| stale.state.append(entry).expect("legal"));

@@ -155,7 +155,7 @@ async fn r9_a_long_past_is_forked_while_others_append(store: Tested) {
         let since = Instant::now();
         let said = other.says(2, "and now?", None, Some(OnPending::Queue)).expect("queue");
         other.store(&*store, said).await.expect("append");
-        // Nothing of it is there, or all is and the answer has not arrived.
+        // Either none of it is stored, or all of it and the answer has not arrived.
         let before = store.head("f").await.expect("head").map_or(0, |head| head.pos);
         let listed = ids(&store, SessionFilter::default()).await.len();
         let after = store.head("f").await.expect("head").map_or(0, |head| head.pos);

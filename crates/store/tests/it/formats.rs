@@ -3,7 +3,7 @@
 //!
 //! `journals.jsonl` was recorded from sessions of all kinds, one journal a line. A new kind of record adds a journal; none is
 //! rewritten. The other files follow from it. Before the first release a deliberate change may rewrite those with `UPDATE_GOLDEN=1`; after it,
-//! whatever fails here is a change that existing data would not survive.
+//! a failure here is a change that existing data would not survive.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf, sync::Arc};
 
@@ -58,7 +58,7 @@ fn appends(text: &str) -> Vec<Append> {
     text.lines().map(append).collect()
 }
 
-/// What a fixture says, against what is so now.
+/// Compares a fixture with what this build writes.
 fn same(name: &str, now: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(file(name), now).expect("written");
@@ -118,7 +118,7 @@ fn name(record: &Record) -> &'static str {
     }
 }
 
-/// How many kinds of records there are: those of [`name`].
+/// The number of kinds of records: those of [`name`].
 const KINDS: usize = 43;
 
 #[test]
@@ -163,7 +163,7 @@ async fn r9_a_sqlite_file_of_version_1_has_these_tables_and_rows() {
     same("sqlite.txt", &dump(&Connection::open(path).expect("open")));
 }
 
-/// The version, the schema, and the rows of all tables but entries and the audit log, which have fixtures of their own,
+/// The version, the schema, and the rows of all tables but entries and the audit log, which have other fixtures,
 /// and snapshots, which are a cache.
 fn dump(conn: &Connection) -> String {
     let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("version");

@@ -1,6 +1,7 @@
-//! Statements that change the tables of the PostgreSQL store, and commits, are ended in favour of others now and then, as other
-//! databases do it more often than PostgreSQL: each change is tried again or reported, and either stored once or not at all (spec R2,
-//! R3). Not so a node that leaves, and rows of nodes that are swept away: nothing that was acknowledged depends on them.
+//! Serialization failures and deadlocks, planted at the statements that change the tables of the PostgreSQL store and
+//! at commits, since other databases have more of them than PostgreSQL: each change is retried or reported, and either
+//! stored once or not at all (spec R2, R3). Except for a node that leaves and for removed rows of nodes: nothing that
+//! was acknowledged depends on them.
 
 use std::{
     sync::{
@@ -29,7 +30,7 @@ use crate::{
     store_support::{Driven, asks, pooled_url_of, texts, url_of},
 };
 
-/// Every table, and what is done to its rows, each of which has to give way at least once; the commits in all.
+/// Every table, and the changes of its rows, each of which has to fail at least once; all commits together.
 const CHANGES: [(&str, &[&str]); 16] = [
     ("sessions", &["insert", "update", "delete"]),
     ("entries", &["insert", "delete"]),
@@ -49,11 +50,11 @@ const CHANGES: [(&str, &[&str]); 16] = [
     ("countersign", &["update"]),
 ];
 
-/// How many statements of a kind, or rows of a commit, there are to one that is ended.
+/// One in so many statements of a kind, or rows of a commit, fails.
 const EACH: i64 = 29;
 
-/// Of the statements that do the same to the same table the first one is ended, and then one of [`EACH`]; and so are commits, by the
-/// rows of each table.
+/// Of the statements that do the same to the same table the first one fails, and then one of [`EACH`]; so do commits,
+/// by the rows of each table.
 fn plant(database: &Database) {
     let mut sql = format!(
         "CREATE FUNCTION gives_way() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n bigint; BEGIN
@@ -81,12 +82,12 @@ fn plant(database: &Database) {
     database.run(&sql);
 }
 
-/// Whoever uses a store, and how often they were told that something gave way.
+/// Callers of a store, and how many serialization failures were reported to them.
 struct Told {
     reported: AtomicU32,
 }
 
-/// Does something until it is not reported to have given way, which changed nothing.
+/// Repeats something as long as it is reported as a serialization failure, which changed nothing.
 macro_rules! done {
     ($told:expr, $does:expr) => {{
         let mut tries = 0;
@@ -124,7 +125,7 @@ impl Told {
         driven
     }
 
-    /// One that waits for an admin.
+    /// A session that is pending for an admin.
     async fn waiting(&self, store: &PostgresStore, id: &str) -> Driven {
         let mut driven = self.begun(store, id, Some("ann")).await;
         let asked = driven.calls(2, &[("pay", asks(Some("admin"), 60))]);
@@ -147,7 +148,7 @@ impl Told {
         all
     }
 
-    /// Decisions that make a rule, replace it and end it; a fork; what is deleted.
+    /// Decisions that make a rule, replace it and end it; a fork; deletions.
     async fn decides(&self, store: &PostgresStore) -> Vec<Driven> {
         let always = || Decision::approve().always(Always::Arguments { until: None });
         let mut all = Vec::new();
@@ -173,7 +174,7 @@ impl Told {
         all
     }
 
-    /// Leases that are taken, given back, handed over and taken over; a deadline that one node sees to.
+    /// Leases that are taken, given back, handed over and taken over; a deadline that one node fires.
     async fn leases(&self, database: &Database, [gone, one, two]: [&PostgresStore; 3]) -> Vec<Driven> {
         let lost = self.begun(gone, "lost", None).await;
         let given = self.begun(one, "given", None).await;
@@ -186,7 +187,7 @@ impl Told {
         self.store(one, &mut rests, said).await;
         let lease = done!(self, nodes(one).claim("rests")).expect("its own");
         assert!(done!(self, nodes(one).release("rests", lease, rests.state.pos)));
-        // Without what is planted: this is not the store's.
+        // Without planted failures: this statement is not the store's.
         database.run(
             "SET session_replication_role = replica;
              UPDATE nodes SET until = '-infinity' WHERE id = (SELECT min(id) FROM nodes)",
@@ -237,7 +238,7 @@ async fn seen(store: &PostgresStore) -> Vec<String> {
     let mut verifier = Verifier::new(None);
     log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
     let mut bodies: Vec<String> = log.iter().map(|record| record.body.get().to_owned()).collect();
-    // Which session's record is first is not said.
+    // The order of sessions' records is not defined.
     bodies.sort();
     let sessions = store.sessions(SessionFilter::default(), all()).await.expect("sessions");
     let inbox = store.interruptions(InterruptionFilter::default(), all()).await.expect("interruptions");
@@ -249,7 +250,7 @@ async fn seen(store: &PostgresStore) -> Vec<String> {
     bodies.into_iter().chain(rules).chain([rest]).collect()
 }
 
-/// Does all of it, and gives what is seen then, and how often it was reported that something gave way.
+/// Does all of it; returns what is seen afterwards, and the number of reported failures.
 async fn all_of_it(database: &Database, pooled: bool, planted: bool) -> (Vec<String>, u32) {
     let (gone, one, two) =
         (open(database, pooled, 600).await, open(database, pooled, 600).await, open(database, pooled, 8).await);
@@ -260,7 +261,7 @@ async fn all_of_it(database: &Database, pooled: bool, planted: bool) -> (Vec<Str
     let mut all = told.leases(database, [&gone, &one, &two]).await;
     all.extend(told.decides(&one).await);
     all.extend(told.together(&one).await);
-    // Nothing more comes to the log, so that the endpoints begin at the same place.
+    // The log does not grow any more, so that the endpoints begin at the same place.
     told.deliveries(&one).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(nodes(&two).term(), Some(0), "its term was renewed in time, each time");
@@ -274,7 +275,7 @@ async fn all_of_it(database: &Database, pooled: bool, planted: bool) -> (Vec<Str
     (seen(&one).await, told.reported.into_inner())
 }
 
-/// How often what was planted has struck, for each change of each table.
+/// How often a planted failure happened, for each change of each table.
 fn struck(database: &Database, what: &str) -> Vec<(String, i64)> {
     let sequence = |(table, change): (&str, &str)| {
         let name = format!("{what}_{table}_{change}");

@@ -1,4 +1,5 @@
-//! Appends of several sessions that the PostgreSQL store commits together: each comes to what it would have come to by itself.
+//! Appends of several sessions that the PostgreSQL store commits together: each has the outcome that it would have by
+//! itself.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use crate::store_support::{Driven, asks, begun, load, open_pooled, open_postgres
 
 const SESSIONS: usize = 40;
 
-/// An append for each of many sessions, which says this in it.
+/// An append with this message for each of many sessions.
 async fn appends(store: &PostgresStore, says: &str) -> Vec<Append> {
     let mut appends = Vec::new();
     for i in 0..SESSIONS {
@@ -29,7 +30,7 @@ fn queued(driven: &Driven, says: &str) -> Append {
     driven.append_of(driven.says(2, says, None, Some(OnPending::Queue)).expect("queue"))
 }
 
-/// Stores all at once: on one thread all wait before the first goes.
+/// Stores all at once: on one thread all are queued before the first is sent.
 async fn store_all(store: &PostgresStore, appends: &[Append]) -> Vec<Result<Option<Epoch>, StoreError>> {
     join_all(appends.iter().map(|append| store.append(append.clone()))).await
 }
@@ -180,7 +181,7 @@ async fn r9_sessions_that_are_locked_hold_up_no_others() {
     }
 }
 
-/// A store whose threads have ended says so of what it cannot store any more, and nobody waits for ever.
+/// A store whose threads have ended refuses appends with an error, and no caller waits for ever.
 #[test]
 fn r9_appends_end_also_if_the_threads_of_their_store_have() {
     let threads =

@@ -1,4 +1,4 @@
-//! Several nodes over one database: their leases, and what they hear of each other (spec R5).
+//! Several nodes over one database: their leases, and their notifications to each other (spec R5).
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,7 +47,7 @@ fn under(lease: Epoch) -> Guards {
     Guards { lease: Some(lease), ..Guards::default() }
 }
 
-/// What came of an effect: the model's answer, under a lease.
+/// The outcome of an effect: the model's answer, under a lease.
 fn answered(driven: &Driven, lease: Option<Epoch>) -> Append {
     Append { guards: Guards { lease, ..Guards::default() }, ..driven.append_of(driven.answers(2, "hi")) }
 }
@@ -99,7 +99,7 @@ async fn r5_inputs_are_stored_by_any_node_and_leave_the_lease_where_it_is() {
     let cancel = driven.append_of(cancel);
     assert_eq!(two.append(cancel.clone()).await.expect("cancelled"), None);
     driven.take(cancel);
-    // What it stops may still be ending there.
+    // Calls that it stops may still be ending there.
     let said = driven.append_of(driven.says(3, "again", None, None).expect("message"));
     assert_eq!(two.append(said.clone()).await.expect("a message"), None, "the other carries it out");
     driven.take(said);
@@ -178,7 +178,7 @@ async fn r5_a_node_that_cannot_renew_knows_that_its_leases_have_ended_and_goes_o
     let lease = nodes(&store).claim("s").await.expect("claim").expect("its own");
     tokio::time::sleep(3 * LEASE).await;
     assert_eq!(nodes(&store).term(), Some(0), "it renews");
-    // Renewing waits for the lock, and is given up.
+    // The renewal waits for the lock, and is abandoned.
     let blocker = database.url().to_owned();
     let held = std::thread::spawn(move || hold_nodes(&blocker));
     eventually("its term ends", async || nodes(&store).term().is_none()).await;
@@ -252,7 +252,7 @@ async fn r5_a_session_that_is_handed_over_is_taken_over_while_its_node_is_alive_
     assert_eq!(nodes(&one).own("", true, 9).await.expect("own"), [Arc::from("kept")]);
 }
 
-/// A node of a build that knows records up to this format. An older one is told by what it says it knows.
+/// A node of a build that knows records up to this format. Nodes recognise an older one by the format that it declares.
 async fn build(database: &Database, knows: u32) -> PostgresStore {
     let mut options = PostgresOptions::default();
     options.knows = knows;
@@ -285,7 +285,7 @@ async fn r9_sessions_with_records_that_an_older_build_does_not_know_are_refused_
         refused(id).await;
         assert!(newer.head(id).await.expect("head").is_some());
     }
-    // Each may go on with what the older one has stored.
+    // Each may continue what the older one has stored.
     assert!(older.head("old").await.expect("head").is_some() && newer.head("old").await.expect("head").is_some());
     assert_eq!(older.due(i64::MAX, 9).await.expect("due"), []);
     assert_eq!(nodes(&older).take_due(i64::MAX, 9).await.expect("due"), []);
@@ -419,7 +419,7 @@ async fn r8_nodes_that_chain_at_the_same_time_make_one_chain_in_the_order_of_eac
 async fn r8_records_of_a_node_that_has_died_are_chained_by_another() {
     let database = Database::new();
     let other = node(&database).await;
-    // Stored with its append by a node that was killed before it came to chain it.
+    // Stored with its append by a node that was killed before chaining it.
     database.run(r#"INSERT INTO unchained (body, tenant) VALUES ('{"left":true}', '')"#);
     let count = |table: &str| database.query(&format!("SELECT count(*) FROM {table}"))[0][0].clone();
     eventually("it is chained", async || count("audit").as_deref() == Some("1")).await;

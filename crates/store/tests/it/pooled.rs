@@ -1,5 +1,5 @@
-//! The PostgreSQL store through a transaction pooler, which gives each transaction any session of the database: what is true of
-//! a session must not be relied upon, nor left behind in it.
+//! The PostgreSQL store through a transaction pooler, which gives each transaction any session of the database: the
+//! store must neither rely on the state of a session nor leave any behind.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     store_support::{Tested, asks, begun, ids, open_pooled, open_postgres, pooled_url_of, url_of, waiting},
 };
 
-/// A node with a way past the pooler.
+/// A node with a direct connection beside the pooler.
 async fn open_past(database: &Database) -> PostgresStore {
     let url = pooled_url_of(database, Some(url_of(database)));
     PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open")
@@ -153,7 +153,7 @@ async fn writes_with_its_settings(database: &Database, store: PostgresStore) {
     assert_eq!(had, [all("countersign"), all("entries"), all("nodes")]);
 }
 
-/// A text of which somebody wants to know more.
+/// A text that another node follows.
 fn wanted() -> Said {
     let text = TextId { block: 1, epoch: 2, n: 3 };
     Said::Wanted { session_id: "s".into(), known: TextPlace { text, offset: 4 } }
@@ -165,7 +165,7 @@ async fn r7_nodes_behind_a_pooler_hear_each_other_past_it_and_not_without() {
     let (one, two) = (open_past(&database).await, open_past(&database).await);
     let nodes = two.nodes().expect("nodes");
     let (mut hints, mut texts) = (nodes.hints(), nodes.said());
-    // What is told before the other one listens is lost.
+    // Notifications from before the other one listens are lost.
     let told = async {
         for n in 0.. {
             begun(&one, &format!("s{n}"), 1, None).await;
@@ -181,7 +181,7 @@ async fn r7_nodes_behind_a_pooler_hear_each_other_past_it_and_not_without() {
         tokio::select! { () = told => {}, () = heard => {} }
     };
     tokio::time::timeout(Duration::from_secs(30), heard).await.expect("it is heard");
-    // Without, others are found out by looking, and nothing is known of their texts.
+    // Without one, changes by others are found by polling, and their texts are not seen.
     let three = open_pooled(&database).await.expect("open");
     let alone = three.nodes().expect("nodes");
     let (mut hints, mut texts) = (alone.hints(), alone.said());
@@ -197,7 +197,7 @@ async fn r7_nodes_behind_a_pooler_hear_each_other_past_it_and_not_without() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_an_append_whose_commit_is_not_answered_through_a_pooler_is_unknown_and_stored() {
     let database = Database::new();
-    // One that is one statement has a COMMIT too.
+    // An append of one statement has a COMMIT too.
     commits_unheard(&database.pooled_url(), ["COMMIT", "COMMIT"], |url| url.through_pooler(None).expect("no options"))
         .await;
 }

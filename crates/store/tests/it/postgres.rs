@@ -93,7 +93,7 @@ async fn c_each_schema_of_a_database_is_a_store_of_its_own() {
     begun(&two, "s", 1, None).await;
 }
 
-/// Waits for a read that is not cut.
+/// Reads until the connection is not cut.
 macro_rules! read {
     ($read:expr) => {
         loop {
@@ -107,7 +107,7 @@ macro_rules! read {
 }
 
 /// Stores another message or a cancel, and returns how often that failed.
-async fn go_on(store: &PostgresStore, driven: &mut Driven, now: i64) -> u32 {
+async fn store_next(store: &PostgresStore, driven: &mut Driven, now: i64) -> u32 {
     let mut failed = 0;
     loop {
         let said = driven.says(now, &format!("{now}"), None, Some(OnPending::Queue));
@@ -133,7 +133,8 @@ async fn go_on(store: &PostgresStore, driven: &mut Driven, now: i64) -> u32 {
     }
 }
 
-/// Connections are cut while sessions work: each append is stored or not, and whoever is told neither can ask.
+/// Connections are cut while sessions work: each append is stored or not, and a caller that gets no answer can look it
+/// up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r3_cut_connections_lose_nothing_that_was_acknowledged() {
     let database = Database::new();
@@ -151,7 +152,7 @@ pub(crate) async fn survives_cuts(database: &Database, store: PostgresStore) {
         tasks.push(tokio::spawn(async move {
             let (mut failed, mut now) = (0, 2);
             while !end.load(Ordering::SeqCst) {
-                failed += go_on(&store, &mut driven, now).await;
+                failed += store_next(&store, &mut driven, now).await;
                 now += 1;
             }
             (driven, failed)
@@ -174,7 +175,8 @@ pub(crate) async fn survives_cuts(database: &Database, store: PostgresStore) {
     assert!(failures > 0, "nothing was cut");
 }
 
-/// Else every read fails once after the database was started again, and people are asked about calls that standing rules allow.
+/// Otherwise every read fails once after a restart of the database, and people are asked about calls that standing
+/// rules allow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_a_read_whose_connection_ends_is_made_again_on_another() {
     let database = Database::new();
@@ -191,7 +193,8 @@ async fn r2_a_read_whose_connection_ends_is_made_again_on_another() {
     assert!(proxy.has_struck() && listed.rows.len() == 1);
 }
 
-/// What an append that a standing rule decides depends on, of which the rule is made here: it is more than one statement.
+/// The guards of an append that depends on a standing rule, which is made here: such an append is more than one
+/// statement.
 pub(crate) async fn of_a_rule(store: &PostgresStore) -> Guards {
     let mut made = waiting(store, "made", 1, Some("ann"), "pay", asks(None, 60)).await;
     let always = Decision::approve().always(Always::Arguments { until: None });
@@ -203,11 +206,11 @@ pub(crate) async fn of_a_rule(store: &PostgresStore) -> Guards {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_an_append_whose_commit_is_not_answered_is_unknown_and_stored() {
     let database = Database::new();
-    // One that is a statement by itself is committed with it.
+    // An append of one statement is committed with it.
     commits_unheard(database.url(), ["SELECT 1", "COMMIT"], |url| url).await;
 }
 
-/// Of two appends, one of which is one statement, the answers to what commits them are lost.
+/// Of two appends, one of which is one statement, the answers to the commits are lost.
 pub(crate) async fn commits_unheard(
     database: &str,
     commits: [&'static str; 2],
@@ -236,7 +239,7 @@ pub(crate) async fn commits_unheard(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_an_append_that_is_cut_before_its_commit_has_failed_and_changed_nothing() {
     let database = Database::new();
-    // Its statement, of which the database gives the session's row.
+    // Its statement, for which the database returns the session's row.
     let proxy = Proxy::before(database.url()).await;
     let url: PostgresUrl = proxy.url().parse().expect("a URL");
     let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
@@ -253,7 +256,7 @@ async fn r2_an_append_that_is_cut_before_its_commit_has_failed_and_changed_nothi
     store.append(append).await.expect("it may be stored again");
 }
 
-/// A trigger that fails so often with this code, at once or when the transaction is committed.
+/// A trigger that fails so often with this code, at once or at the commit.
 fn fails(database: &Database, times: u32, code: &str, at_commit: bool) {
     let when = if at_commit { "CREATE CONSTRAINT TRIGGER fails AFTER" } else { "CREATE TRIGGER fails BEFORE" };
     let deferred = if at_commit { "DEFERRABLE INITIALLY DEFERRED" } else { "" };
@@ -275,7 +278,7 @@ async fn r2_what_gave_way_to_others_is_tried_again_and_stored_once() {
     }
 }
 
-/// An append that the database ends three times, in favour of others, is stored once.
+/// An append that the database aborts three times, in favour of others, is stored once.
 pub(crate) async fn gives_way(database: &Database, store: &PostgresStore, code: &str, at_commit: bool) {
     let mut driven = waiting(store, "s", 1, None, "t", asks(None, 60)).await;
     fails(database, 3, code, at_commit);

@@ -287,7 +287,7 @@ async fn rests(store: Tested) {
     assert_eq!(rested(1_000, 999).await, Vec::<String>::new());
 }
 
-/// A session whose turn is over, at 2.
+/// A session whose turn ends at 2.
 async fn decided_and_done(store: &Tested, id: &str, decision: Decision) -> Driven {
     let mut driven = decided(store, id, 2, "pay", decision).await;
     let start = driven.draft(2).start(&driven.in_phase(|phase| *phase == Phase::Permitted));
@@ -297,7 +297,7 @@ async fn decided_and_done(store: &Tested, id: &str, decision: Decision) -> Drive
     driven.store(&**store, ran).await.expect("finished");
     let done = driven.answers(2, "done");
     driven.store(&**store, done).await.expect("answered");
-    // What came of an effect gives the lease back, where there is one.
+    // The outcome of an effect gives the lease back, where there is one.
     if let Some(nodes) = store.nodes() {
         let lease = nodes.claim(id).await.expect("claim").expect("it is its own");
         assert!(nodes.release(id, lease, driven.state.pos).await.expect("released"));

@@ -310,7 +310,7 @@ async fn x_rekey_seals_a_plain_store_and_its_plain_text_is_gone_from_the_files()
     for i in 0..20 {
         all.push(planted(&store, &format!("s{i}")).await);
     }
-    // What a deleted session leaves in free pages is gone too.
+    // The pages that a deleted session leaves free are cleared too.
     assert!(store.delete("s19").await.expect("delete"));
     let anchor = audit(&store).await.last().expect("records").anchor();
     let in_use = rekey(&path, &keys_of(&['1']), false, &mut |_| {}).expect_err("in use");

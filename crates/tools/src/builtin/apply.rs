@@ -33,7 +33,7 @@ struct Patch {
     operation: Option<OperationArgs>,
 }
 
-/// The format as the model is told it. Reviewers read the tool's own description, which is short.
+/// The description of the format for the model. Reviewers read the tool's own description, which is short.
 const FORMAT: &str = "The patch, in this format:\n\
 *** Begin Patch\n\
 *** Add File: path/new.txt\n\
@@ -81,7 +81,7 @@ impl Patch {
         .map_err(ToolError::new)
     }
 
-    /// The changes, and what the result says of each.
+    /// The changes, and the line of the result about each.
     fn changes(&self, workspace: &Workspace) -> Result<(Vec<Change>, Vec<String>), ToolError> {
         let operations = self.operations()?;
         if operations.is_empty() || operations.len() > FILES {

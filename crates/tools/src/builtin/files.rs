@@ -193,7 +193,7 @@ impl<T: DeserializeOwned + Send + 'static> Previewer for Shows<T> {
     }
 }
 
-/// What a reviewer is shown of a change.
+/// The preview of a change for a reviewer.
 fn preview(change: Change) -> Preview {
     let base = base(&change.before);
     diff::of(&[change]).against(&base)
@@ -218,7 +218,7 @@ fn is_as_shown(change: &Change, shown: Option<&Preview>, attempt: u32) -> Result
     let (as_it_was, since) = match shown {
         None => (attempt <= 1 || matches!(change.before, There::Nothing), "before the call was interrupted"),
         Some(Preview { base: Some(shown), .. }) => (**shown == *base(&change.before), "when the change was shown"),
-        // It was recorded without a base: the diff shows it.
+        // The preview was recorded without a base: only its diff can be compared.
         Some(shown) => {
             let now = Preview { base: None, ..preview(change.clone()) };
             (now == *shown, "when the change was shown")

@@ -210,7 +210,7 @@ impl Tool for Shell {
 }
 
 impl Previewer for Shell {
-    /// The command lines as a shell echoes them: no continuation line looks like a command of its own.
+    /// The command lines as a shell echoes them: no continuation line looks like a separate command.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
         Box::pin(async move {
             let args: Commands = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;

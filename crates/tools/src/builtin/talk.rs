@@ -121,7 +121,7 @@ pub fn write_todos() -> ToolEntry {
     }
 }
 
-/// Shows the user a text of its own during the work.
+/// Shows the user a separate text during the work.
 #[must_use]
 pub fn share_thought() -> ToolEntry {
     let spec = ToolSpec {
@@ -156,7 +156,7 @@ struct KeepTodos;
 impl Tool for KeepTodos {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         async move {
-            // That the session keeps the list follows from the call itself, when its result is recorded.
+            // The session stores the list when the call's result is recorded.
             let list: Todos = serde_json::from_str(permit.args().text()).map_err(|e| ToolError::new(e.to_string()))?;
             let list = serde_json::to_string(&list.todos).map_err(|e| ToolError::new(e.to_string()))?;
             Ok(format!("{} {list}", permit.locale().text(Text::TodosKept)))

@@ -80,7 +80,7 @@ impl Stamp {
     }
 }
 
-/// What is at a place.
+/// The file at a place, if any.
 #[derive(Clone, Debug)]
 pub(super) enum There {
     /// Nothing.
@@ -119,7 +119,7 @@ impl Workspace {
         Ok(folder)
     }
 
-    /// What is at a place, with its text if it has one.
+    /// The file at a place, with its text if it has one.
     pub(super) fn look(&self, place: &Place) -> Result<There, ToolError> {
         let folder = match self.folder(place.folders()) {
             Ok(folder) => folder,

@@ -212,7 +212,7 @@ impl HttpRequest {
         Ok(Compiled { method, base, url, query, headers, body, secrets, definition })
     }
 
-    /// Whether the secrets are valid where they are named, so that no call fails for what is known now.
+    /// Whether the secrets are valid where they are named, so that no call fails for a reason that is known now.
     fn fit(&self, url: &Template, headers: &[(HeaderName, Template)]) -> Result<(), HttpToolError> {
         let secret = |place: &Place| match place {
             Place::Env(name) => self.env.get(name).map(|value| (name.clone(), value.expose())),
@@ -413,7 +413,7 @@ fn headers(declared: &[(String, String)]) -> Result<Vec<(HeaderName, Template)>,
     Ok(headers)
 }
 
-/// The address: its scheme, host and port, and what follows.
+/// The address: its scheme, host and port, and the rest.
 fn address(text: &str) -> Result<(Url, Template), HttpToolError> {
     let wrong = |what: &str| {
         HttpToolError::new("url", format!("{what}; one looks like https://api.example.com/orders/{{{{ args.id }}}}"))
@@ -422,7 +422,7 @@ fn address(text: &str) -> Result<(Url, Template), HttpToolError> {
     let rest = rest.ok_or_else(|| wrong("must begin with http:// or https://, as they are"))?;
     let end = text.len() - rest.len() + rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
     let (base, rest) = text.split_at(end);
-    // A place may itself hold what would end the host.
+    // A place may itself hold a character that would end the host.
     if base.contains("{{") {
         return Err(wrong(
             "has a place before its path: the scheme, the host and the port must stand there as they are",

@@ -17,7 +17,7 @@ use countersign_engine::redact::redacted;
 /// All except what RFC 3986, 2.3 calls unreserved.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What is filled into the places of secrets.
+/// The text in the places of secrets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrets {
     /// Their values.
@@ -26,7 +26,7 @@ pub(super) enum Secrets {
     Named,
 }
 
-/// A request that could be sent. It has no text form of its own: it may contain secrets.
+/// A request that could be sent. It has no text form, since it may contain secrets.
 pub(super) struct Filled {
     /// The whole address.
     pub(super) url: String,
@@ -195,7 +195,7 @@ impl Values<'_> {
         }
     }
 
-    /// From the path on: values in the path have rules of their own.
+    /// From the path on: values in the path have other rules.
     fn url(&self) -> Result<String, Unfit> {
         let (mut out, mut in_path) = (String::new(), true);
         // The segment that is being written, and the last place in it.
@@ -322,7 +322,7 @@ impl Compiled {
         Ok(Filled { url: format!("{base}{slash}{rest}"), headers, body: values.body()? })
     }
 
-    /// The address as it is sent. That it stays where the template says was ensured before, and is checked again.
+    /// The address as it is sent. That its host is the template's was ensured before, and is checked again.
     pub(super) fn address(&self, text: &str) -> Result<Url, String> {
         let url = Url::parse(text).map_err(|error| error.to_string())?;
         let right = url.origin() == self.base.origin()

@@ -1,4 +1,4 @@
-//! What is sent for which arguments, and what becomes of which answer: each test checks a promise of
+//! The request for given arguments, and the result of a given answer: each test checks a promise of
 //! [`super::HttpTool`].
 
 use std::sync::Mutex;

@@ -204,7 +204,7 @@ pub fn audit(sessions: &[Evidence<'_>], log: &[AuditRecord], findings: &mut Find
         let told = told.remove(at).unwrap_or_default();
         let mut session = Session::new(Arc::from(at));
         let mut happened: Vec<String> = Vec::new();
-        // What a fork has copied is told of in the original.
+        // The original's records cover what a fork has copied.
         let own = forked(evidence.entries).map_or(0, |(own, _)| own);
         for (i, entry) in evidence.entries.iter().enumerate() {
             if let Err(wrong) = session.append(entry) {
@@ -237,7 +237,7 @@ fn forked(entries: &[Entry]) -> Option<(usize, &Forked)> {
     })
 }
 
-/// A fork that is left alone is the past of its original up to a checkpoint, all of it, and the one append that made it (spec G6).
+/// An unused fork is the whole past of its original up to a checkpoint, and the one append that made it (spec G6).
 fn fork(evidence: &Evidence<'_>, own: usize, forked: &Forked, sessions: &[Evidence<'_>], findings: &mut Findings) {
     let at = evidence.session_id;
     let original = sessions.iter().find(|original| *original.session_id == *forked.from);

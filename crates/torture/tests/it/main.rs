@@ -14,12 +14,12 @@ use std::path::PathBuf;
 
 use countersign_torture::world::{Base, Switch};
 
-/// What the worlds have in common: nothing is different.
+/// What the worlds have in common: no switch is set.
 fn base() -> Base {
     different(&[])
 }
 
-/// The same where this is.
+/// The same with these switches.
 fn different(switches: &[Switch]) -> Base {
     Base { tool: PathBuf::from(env!("CARGO_BIN_EXE_countersign-torture")), switches: switches.to_vec() }
 }

@@ -1,4 +1,4 @@
-//! The names of failpoints: what is hit, and what runs have to reach.
+//! The names of failpoints: those that are hit, and those that runs have to reach.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// A point that no list has is reached by no run, and nobody would notice.
+/// A point that is in no list is reached by no run, which would go unnoticed.
 #[test]
 fn r4_every_failpoint_of_the_sources_is_one_that_a_run_has_to_reach() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

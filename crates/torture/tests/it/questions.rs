@@ -1,4 +1,4 @@
-//! Many clients, one question: one answer wins, and all others are told which (spec R2, Q3).
+//! Many clients, one question: one answer wins, and all others learn which (spec R2, Q3).
 
 use std::{sync::Arc, time::Duration};
 

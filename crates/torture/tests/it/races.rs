@@ -1,5 +1,5 @@
-//! Many people, one interruption: one of them wins, and all others are told who (spec R2); at one server, and each at another
-//! node (spec R5).
+//! Many people, one interruption: one of them wins, and all others learn who (spec R2); at one server, and each at
+//! another node (spec R5).
 
 use countersign_torture::{
     people::Ground,

@@ -1,4 +1,4 @@
-//! Runs in which something is different throughout.
+//! Runs with a switch throughout.
 
 use countersign_torture::{
     nodes,

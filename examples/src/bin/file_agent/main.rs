@@ -147,7 +147,7 @@ async fn main() -> Result<()> {
     let runtime = runtime(store, model(&mut options)?, &folder)?;
     runtime.start().await?;
 
-    let mut outcome = begin_or_go_on(&runtime, &options.words.join(" ")).await?;
+    let mut outcome = begin_or_resume(&runtime, &options.words.join(" ")).await?;
     while !outcome.interruptions.is_empty() {
         for request in &outcome.interruptions {
             let Request::Actions(asked) = request else { return Err("this agent has no questions to ask".into()) };
@@ -184,7 +184,7 @@ async fn main() -> Result<()> {
 }
 
 /// Continues the session in the file, or starts one.
-async fn begin_or_go_on(runtime: &Runtime, message: &str) -> Result<Outcome> {
+async fn begin_or_resume(runtime: &Runtime, message: &str) -> Result<Outcome> {
     let user = person("user")?;
     let known = match runtime.wait(&user, SESSION).await {
         Ok(outcome) => Some(outcome),

@@ -1,4 +1,4 @@
-//! What is asked of each endpoint, and sent as each type of message. A new one must be entered here.
+//! The requests to each endpoint, and the frames of each type of message. A new one must be entered here.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(super) struct Call {
     pub(super) makes: bool,
     /// It never ends.
     pub(super) streams: bool,
-    /// It is about a standing rule, so that the session has to have made one.
+    /// It is about a standing rule, so that the session must have made one.
     pub(super) ruled: bool,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn calls(method: &str, path: &str) -> Vec<Call> {
         ("post", "/v1/webhooks/{name}/test") => {
             vec![with(May::WebhookAuditor, |_| "/v1/webhooks/desk/test".into(), |_| json!({}))]
         }
-        // Each time another one, since one that was just forgotten is not there again at once.
+        // Another one each time, since a forgotten webhook does not exist again at once.
         ("post", "/v1/webhooks/{name}/forget") => {
             let path = |id: &str| format!("/v1/webhooks/{}/forget", &id[..3]);
             vec![Call { makes: true, ..with(May::WebhookAuditor, path, |_| json!({})) }]

@@ -48,7 +48,7 @@ struct World {
 impl World {
     async fn new() -> World {
         let setup = Setup::one_trade(Store::Sqlite).trade(r#"approval = { levels = ["admin"], timeout = 0 }"#);
-        // What is sent to them is of no kind that happens here.
+        // They get only kinds of messages that do not occur here.
         let webhooks = ["desk", "olg", "ali", "eri"].map(|name| {
             let of = "tenant = \"north\"\nevents = [\"approval.escalated\"]\nsecret_env = [\"HOOK_SECRET\"]";
             format!("\n[webhooks.{name}]\nurl = \"http://127.0.0.1:9/\"\nprivate = true\n{of}\n")
@@ -142,7 +142,7 @@ async fn x_every_endpoint_by_everybody_on_everybodys_sessions() {
                     let must = who.must(call.may, owner);
                     let writes = call.method != "GET";
                     let id = match (must, writes) {
-                        // What is done cannot be done again.
+                        // It cannot be done twice.
                         (Must::Pass, true) if call.ruled => world.ruled(owner).await,
                         (Must::Pass, true) => world.session(owner).await,
                         _ if call.ruled => ruled[owner.name].clone(),
@@ -173,7 +173,7 @@ async fn check(world: &World, call: &Call, who: &Who, id: &str, must: Must) {
     let answer = world.ask(who, &call.method, &path, body(id).as_deref()).await;
     match must {
         Must::Pass => {
-            // There are no graphs, and no message that did not arrive, for any client.
+            // There are no graphs, and no failed messages, for any client.
             if path.starts_with("/v1/graphs/") {
                 answer.problem(404, "unknown_graph");
                 return;

@@ -56,7 +56,7 @@ pub(super) enum May {
     Own,
     /// Its owner, if that is a person: it rejects what is pending.
     OwnPerson,
-    /// A person with the role that is asked.
+    /// A person with the requested role.
     Decide,
     /// Everybody who sees the session, if that is a person.
     SeePerson,

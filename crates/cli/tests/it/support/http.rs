@@ -79,7 +79,7 @@ pub(crate) async fn request(
     answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
 }
 
-/// The same of a server that may be away.
+/// The same for a server that may be down.
 pub(crate) async fn try_request(
     address: SocketAddr,
     method: &str,

@@ -32,7 +32,7 @@ pub(crate) use self::{
 /// The longest any single step may take. Test machines are slow at times.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A port that stays free until a slow program has begun: the system gives none below 32768 to those who take any.
+/// A port that stays free until a slow program has started: the system assigns none below 32768 by itself.
 pub(crate) fn free_port() -> u16 {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();

@@ -10,7 +10,7 @@ pub(crate) fn ruled(store: Store, rules: &str) -> Setup {
     people(Setup::one_trade(store), rules)
 }
 
-/// The same people, and a tool without an approval of its own.
+/// The same people, and a tool without its own approval.
 pub(crate) fn people(setup: Setup, rules: &str) -> Setup {
     setup
         .trade("approval = false")
@@ -50,7 +50,7 @@ impl Server {
         self.ask_as(subject, "POST", &format!("/v1/approvals/{key}?wait=true"), Some(&body)).await
     }
 
-    /// What an edit would lead to.
+    /// The preview of an edit.
     pub(crate) async fn preview_as(&self, subject: &str, key: &str, edited: &Value) -> Response {
         let body = json!({ "edited_action": edited });
         self.ask_as(subject, "POST", &format!("/v1/approvals/{key}/preview"), Some(&body)).await

@@ -45,7 +45,7 @@ impl Received {
         self.body.contains(&format!("open={session}%5F"))
     }
 
-    /// What the reference library says of its signature.
+    /// The reference library's verdict on its signature.
     pub(crate) fn is_signed_with(&self, secret: &str) -> bool {
         Webhook::new(secret).unwrap().verify(self.body.as_bytes(), &self.headers).is_ok()
     }
@@ -57,17 +57,17 @@ pub(crate) enum Answer {
     Status(u16),
     /// 200 with this body.
     Says(&'static str),
-    /// Elsewhere, on this machine.
+    /// To another address on this machine.
     Redirect(SocketAddr),
     /// Never.
     Hangs,
-    /// The first of these never, the others with 200.
+    /// The first request never, the others with 200.
     HangsFirst,
     /// With a body that has no end.
     Endless,
 }
 
-/// Answers on a port of its own.
+/// Answers on its own port.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Received>>>,
@@ -102,7 +102,7 @@ impl Receiver {
     }
 
     /// Waits for a request like this.
-    pub(crate) async fn until_told(&self, is_it: impl Fn(&Received) -> bool) {
+    pub(crate) async fn until_received(&self, is_it: impl Fn(&Received) -> bool) {
         let deadline = Instant::now() + DEADLINE;
         while !self.all().iter().any(&is_it) {
             assert!(Instant::now() < deadline, "{:?}", self.all());

@@ -1,4 +1,4 @@
-//! A running server, and what a test does to it.
+//! A running server, and the operations of tests on it.
 
 use std::{
     fs,
@@ -40,7 +40,7 @@ async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Chil
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
     if let Some(filter) = log {
-        // The address of one that ran before is there.
+        // The address of the previous server is there.
         let before = fs::read_to_string(dir.join("stdout.log")).unwrap_or_default().len();
         let appended = |name| fs::File::options().create(true).append(true).open(dir.join(name)).unwrap();
         command.stderr(appended("stderr.log")).stdout(appended("stdout.log"));
@@ -168,12 +168,12 @@ impl Server {
         }
     }
 
-    /// How much memory the server has, in bytes.
+    /// How much memory the server uses, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.memory_of("VmRSS:")
     }
 
-    /// How much it has had at most.
+    /// The most that it has used.
     pub(crate) fn memory_peak(&self) -> usize {
         self.memory_of("VmHWM:")
     }

@@ -41,8 +41,8 @@ impl Setup {
         Setup { store, ..self }
     }
 
-    /// An agent with this script and the tools `execute_trade` (asks) and `note` (does not). Both write their arguments
-    /// to `calls.log`, a line each, and echo them.
+    /// An agent with this script and the tools `execute_trade` (needs approval) and `note` (does not). Both write their
+    /// arguments to `calls.log`, a line each, and echo them.
     pub(crate) fn new(store: Store, script: &Value) -> Setup {
         Setup {
             store,

@@ -32,7 +32,7 @@ impl Server {
         run(&self.path(""), arguments, input, &all)
     }
 
-    /// Runs it in a terminal of its own.
+    /// Runs it in a separate terminal.
     pub(crate) fn terminal(&self, arguments: &[&str], env: &[(&str, &str)]) -> Terminal {
         let words: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
         let mut child = Command::new("script")
@@ -86,7 +86,7 @@ pub(crate) struct Terminal {
     child: Child,
     keys: ChildStdin,
     shown: Arc<Mutex<Vec<u8>>>,
-    /// How much of what was shown has been looked at.
+    /// How much of the output has been read.
     read: usize,
 }
 

@@ -42,7 +42,7 @@ impl Glyph {
     pub(super) fn is_mark(self) -> bool {
         self.facts & MARK != 0
     }
-    /// A mark that takes no space of its own.
+    /// A mark that takes no space.
     pub(super) fn is_stacked(self) -> bool {
         self.facts & STACKED != 0
     }

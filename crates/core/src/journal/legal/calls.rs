@@ -73,7 +73,7 @@ fn finishes(state: &State, call: &Call, finished: &CallFinished) -> bool {
         // It was handed off just before.
         Phase::Permitted if call.handoff() == Some(state.agent_of(call.run)) => true,
         Phase::Settled(status, _) => finished.status == *status,
-        // A call that never began can only be given up, when its turn ends.
+        // A call that never started can only be abandoned, when its turn ends.
         Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking | Phase::Permitted | Phase::Lost => {
             finished.status == CallStatus::Error
         }

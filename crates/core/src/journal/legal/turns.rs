@@ -1,4 +1,4 @@
-//! Whether a turn can go on, fail or end next, or its conversation be made shorter.
+//! Whether a turn can continue, fail or end next, or its conversation be compressed.
 
 use super::super::{
     record::Record,
@@ -20,7 +20,7 @@ pub(super) fn fits(state: &State, before: u64, record: &Record) -> bool {
         Record::TurnFailed(failed) => {
             state.status.is_active() && state.open.iter().map(|open| &open.asked.n).eq(&failed.pending)
         }
-        // A turn that is given up replaces nothing.
+        // A turn that is abandoned replaces nothing.
         Record::Retried(retried) => {
             state.is_to_be_retried()
                 && retried.shown == state.unshown

@@ -1,4 +1,4 @@
-//! Requests and what becomes of them, in the history.
+//! Requests and their resolutions, in the history.
 
 use super::{
     super::{
@@ -74,7 +74,7 @@ impl Fold {
         }
     }
 
-    /// The reply to a request. It is resolved by now, but its message is still found by its key.
+    /// The reply to a request. Its request is resolved by now, but the message is still found by the key.
     pub(super) fn submitted(&mut self, n: u32, put: impl FnOnce(&mut HistoryApproval)) {
         let key = approval_key(&self.session_id, n);
         let at = self.rows.iter().rposition(|row| key_of(&row.message) == Some(key.as_str()));
@@ -93,7 +93,7 @@ impl Fold {
         }
     }
 
-    /// It is pending no more.
+    /// The request is no longer pending.
     pub(super) fn resolve(
         &mut self,
         key: &str,

@@ -64,7 +64,7 @@ impl Unions<'_> {
                     whole.push(self.named(name, &title, alternative));
                 }
                 _ => {
-                    // The title was for an alternative with members of its own.
+                    // The title was for an alternative with other members.
                     alternative.remove("title");
                     whole.push(Value::Object(alternative));
                 }

@@ -61,7 +61,7 @@ pub struct World {
     /// The tools now, and as of each record.
     pub tools: Tools,
     pub seen: Vec<Tools>,
-    /// Calls that have asked something and wait live for the answers.
+    /// Calls that have asked something and keep running until the answers.
     parked: HashSet<u32>,
     /// The calls of the answer that is being committed: number and arguments.
     pending_answer: Vec<(u32, String)>,
@@ -132,15 +132,15 @@ impl World {
             self.parked.remove(&permit.call());
             self.running.push(permit);
         }
-        // Work of an ended turn is no longer wanted, even if a queued message began the next at once. What runs when a
-        // turn fails runs to its end.
+        // The work of an ended turn is discarded, even if a queued message began the next at once. Calls that run when
+        // a turn fails run to their end.
         if !self.state.status.is_open() || self.state.turns != turns {
             self.running.clear();
             self.parked.clear();
         }
     }
 
-    /// Refuses calls before they begin: those whose answers nobody waits for, and those of tools that have changed.
+    /// Refuses calls before they begin: those of ended turns, and those of tools that have changed.
     fn stopped(&self) -> Option<Transition> {
         let effects = graph::next(&self.state);
         let gone = |call: &Call| call.is_live() && !self.parked.contains(&call.call);
@@ -316,7 +316,7 @@ impl World {
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
             }
-            // A failure in the middle of whatever is under way.
+            // A failure in the middle of any work.
             Op::Fail if self.state.status.is_active() && self.now % 3 == 0 => {
                 let transition = self.draft().fail("budget", "spent".into(), self.written(), &self.tools);
                 self.commit(transition);

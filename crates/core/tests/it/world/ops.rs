@@ -20,7 +20,7 @@ pub enum Op {
     /// A person gives it a title, or the automatic one back.
     Rename(Option<u8>),
     Later(u32),
-    /// A running call asks people: which, how many questions, and whether it waits live for the answers.
+    /// A running call asks people: which, how many questions, and whether it keeps running until the answers.
     Asks(usize, u8, bool),
     /// A pending question gets this value.
     Resume(usize, u8),

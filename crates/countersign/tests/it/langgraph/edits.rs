@@ -21,7 +21,7 @@ use crate::{
     support::{Ledger, decide, entry, send},
 };
 
-/// Plans, stops, and does what is planned by then.
+/// Plans, pauses, and carries out the plan as it is then.
 fn planned() -> Graph<Work> {
     graph_of(|graph| {
         let plan = graph.node("plan", |_| async { Ok(WorkUpdate::new().last("rough plan")) });
@@ -34,14 +34,14 @@ fn planned() -> Graph<Work> {
     })
 }
 
-/// 50: what is changed while it waits is what runs on; another run while one waits is refused.
+/// 50: an edit during a pause is what continues; another run during a pause is refused.
 async fn e50_a_change_at_a_pause_is_what_goes_on(store: Arc<dyn Store>) {
     let graph = planned();
     let (_, runs) = process(&store, &graph);
     runs.run(&me(), "s", &Work::default()).await.expect("run");
     let edited = runs.edit(&me(), "s", &WorkUpdate::new().last("fine plan")).await.expect("edit");
     assert_eq!(runs.state(&me(), "s").await.expect("state").last, "fine plan");
-    // Whoever was asked was shown the state as it was: it is asked again, under another key.
+    // The reviewer was shown the old state: the question is asked again, under another key.
     let key = edited.waiting()[0].key.clone();
     assert_eq!(code(runs.resume(&me(), "s_1", ()).await), "approval_already_resolved");
     assert_eq!(code(runs.run(&me(), "s", &Work::default()).await), "approval_pending");
@@ -74,7 +74,7 @@ async fn e51_an_edited_call_is_what_runs(store: Arc<dyn Store>) {
     assert!(history.contains(r#""n":1"#), "{history}");
 }
 
-/// 52: a call that a person takes away never runs, is not removed from the conversation, and has its result.
+/// 52: a call that a person removes never runs, is not removed from the conversation, and has its result.
 async fn e52_a_call_that_is_taken_away_has_its_result(store: Arc<dyn Store>) {
     let ledger = Ledger::default();
     let runtime = agent(store, &ledger);
@@ -96,7 +96,7 @@ async fn e53_every_node_is_a_checkpoint(store: Arc<dyn Store>) {
     assert_eq!(after.iter().filter(|after| **after == "node" || **after == "end").count(), 3, "{after:?}");
 }
 
-/// 54: a route is the only way on: nothing adds to it or goes beside it.
+/// 54: a route is the only continuation: nothing adds to it or bypasses it.
 async fn e54_a_route_is_the_only_way_on(store: Arc<dyn Store>) {
     let (on, back) = (Count::default(), Count::default());
     let graph = graph_of(|graph| {
@@ -120,7 +120,7 @@ async fn e54_a_route_is_the_only_way_on(store: Arc<dyn Store>) {
     assert_eq!((on.get(), back.get()), (1, 0));
 }
 
-/// 55: what runs beside an inner graph that waits is done once.
+/// 55: a node beside a pending inner graph runs once.
 async fn e55_beside_an_inner_graph_that_waits_work_is_done_once(store: Arc<dyn Store>) {
     let begun = Count::default();
     let inner = one(asks("ask"));
@@ -134,7 +134,7 @@ async fn e55_beside_an_inner_graph_that_waits_work_is_done_once(store: Arc<dyn S
     assert_eq!((done.log, begun.get()), (vec!["ask: 1".to_owned(), "beside".to_owned()], 1));
 }
 
-/// 56, 68: a process that goes away just before a question does not skip it, in a graph or in one inside of it.
+/// 56, 68: a process that ends just before a question does not skip it, in a graph or in an inner one.
 async fn e56_a_shutdown_before_a_question_does_not_skip_it(store: Arc<dyn Store>) {
     for inside in [false, true] {
         let (begun, paid) = (Count::default(), Count::default());
@@ -178,7 +178,7 @@ async fn e56_a_shutdown_before_a_question_does_not_skip_it(store: Arc<dyn Store>
     }
 }
 
-/// 57: the pause itself is the newest checkpoint, with what waits.
+/// 57: the pause itself is the newest checkpoint, with its pending questions.
 async fn e57_a_pause_is_the_newest_checkpoint(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &planned());
     runs.run(&me(), "s", &Work::default()).await.expect("run");
@@ -188,7 +188,8 @@ async fn e57_a_pause_is_the_newest_checkpoint(store: Arc<dyn Store>) {
     assert_eq!(newest.0, head.pos);
 }
 
-/// 58: a fork of the newest checkpoint is the same whether it is named or not: it waits, and goes on when answered.
+/// 58: a fork of the newest checkpoint is the same whether it is named or not: it is pending, and resumes when
+/// answered.
 async fn e58_a_fork_of_the_newest_checkpoint_named_or_not_is_the_same(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &planned());
     runs.run(&me(), "s", &Work::default()).await.expect("run");
@@ -203,7 +204,7 @@ async fn e58_a_fork_of_the_newest_checkpoint_named_or_not_is_the_same(store: Arc
     }
 }
 
-/// 59: a run after one that was cancelled half way has nothing of its unfinished round.
+/// 59: a run after a cancelled one has nothing of its unfinished round.
 async fn e59_a_new_run_has_nothing_of_a_cancelled_round(store: Arc<dyn Store>) {
     let begun = Count::default();
     let graph = graph_of(|graph| {

@@ -37,7 +37,7 @@ use crate::{
     support::{Ledger, decide, entry, send},
 };
 
-/// 47 of 60 threads gave the $9999 tool the yes that the $10 tool was given.
+/// 47 of 60 threads gave the $9999 tool the approval of the $10 tool.
 async fn m1_parallel_approvals_are_never_swapped(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
         let pay = |name: &'static str, amount: u32, wait: u64| {
@@ -47,13 +47,13 @@ async fn m1_parallel_approvals_are_never_swapped(store: Arc<dyn Store>) {
                     tokio::time::sleep(Duration::from_millis(wait)).await;
                     Ok::<_, NodeError>(())
                 };
-                // What goes on beside a question is a step, so that the node does not stand still before it is over.
+                // Work beside a question is a step, so that the node is not idle before the step ends.
                 ctx.step(name, slow).await.expect("a step");
                 let yes: bool = ctx.interrupt(name, json!({ "amount": amount })).typed().await;
                 format!("{amount} {yes}")
             }
         };
-        // Whoever is first to ask is another one each time.
+        // Another one is first to ask each time.
         let wait = u64::from(ctx.session_id().as_bytes().iter().map(|b| u32::from(*b)).sum::<u32>() * 7 % 5);
         let (small, large) = join(pay("small", 10, wait), pay("large", 9999, 4 - wait)).await;
         Ok(said(small).log([large]))
@@ -77,7 +77,7 @@ async fn m1_parallel_approvals_are_never_swapped(store: Arc<dyn Store>) {
     }
 }
 
-/// Three that ask at once were asked one at a time, and what followed the first answer ran three times.
+/// Three concurrent questions were asked one at a time, and the code after the first answer ran three times.
 async fn m2_questions_at_once_are_asked_at_once_and_what_follows_runs_once(store: Arc<dyn Store>) {
     let after = Count::default();
     let counted = after.clone();
@@ -105,7 +105,7 @@ async fn m2_questions_at_once_are_asked_at_once_and_what_follows_runs_once(store
     assert_eq!(after.get(), 3);
 }
 
-/// M3, M15: a wrong set of answers is refused as a whole and can be repeated rightly; the thread was stuck for ever.
+/// M3, M15: a wrong set of answers is refused as a whole and can be corrected; the thread was stuck for ever.
 async fn m3_a_wrong_set_of_answers_is_refused_as_a_whole_and_repeated(store: Arc<dyn Store>) {
     let effects = Count::default();
     let graph = graph_of(|graph| {
@@ -138,7 +138,7 @@ async fn m3_a_wrong_set_of_answers_is_refused_as_a_whole_and_repeated(store: Arc
     assert_eq!((done.log, effects.get()), (vec!["a true".to_owned(), "b false".to_owned()], 2));
 }
 
-/// M3 of an agent's calls: the wrong number of decisions, and one that is not allowed, leave all as it was.
+/// M3 of an agent's calls: the wrong number of decisions, and one that is not allowed, change nothing.
 async fn m3_wrong_decisions_on_calls_leave_them_waiting(store: Arc<dyn Store>) {
     let ledger = Ledger::default();
     let runtime = agent(store, &ledger, Approval::always(), Policy::default());
@@ -153,7 +153,7 @@ async fn m3_wrong_decisions_on_calls_leave_them_waiting(store: Arc<dyn Store>) {
     assert_eq!((done.status, ran(&ledger).len()), (Status::Completed, 1));
 }
 
-/// A node that has failed with a bad answer got the same answer for ever, and a new one was dropped in silence.
+/// A node that failed with a bad answer got the same answer for ever, and a new one was dropped silently.
 async fn m4_after_a_failure_the_answer_is_given_anew_in_a_fork(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
         let answer: String = ctx.interrupt("amount", ()).typed().await;
@@ -167,7 +167,7 @@ async fn m4_after_a_failure_the_answer_is_given_anew_in_a_fork(store: Arc<dyn St
     assert_eq!(code(runs.resume(&me(), "s_1", "5").await), "approval_already_resolved");
     let then = where_waited(&runtime, "s", "s_1").await;
     assert_eq!(fork(&runtime, "s", then, "f").await, ["f_2"]);
-    // Here the answer is good and the state is not: it is changed, and the run taken up.
+    // Here the answer is valid and the state is not: the state is edited, and the run retried.
     assert_eq!(failure(&runs.resume(&me(), "f_2", "5").await.expect("resume")), "node_failed");
     runs.edit(&me(), "f", &WorkUpdate::new().sum(10)).await.expect("edit");
     assert_eq!(runs.retry(&me(), "f").await.expect("retry").done().expect("done").log, ["5"]);
@@ -223,7 +223,7 @@ fn before() -> Graph<Work> {
     })
 }
 
-/// A node that asks these, in this order, and writes down what it was told.
+/// A node that asks these, in this order, and records the answers.
 fn program(
     node: &str,
     asked: &'static [(&'static str, &'static str)],
@@ -248,7 +248,7 @@ fn program(
     })
 }
 
-/// The program was changed while it waited: the answer 500 to "amount?" went to the question that is new.
+/// The program was changed during a pause: the answer 500 to "amount?" went to the new question.
 async fn m7_an_answer_is_never_given_to_another_question(store: Arc<dyn Store>) {
     type Asked = &'static [(&'static str, &'static str)];
     const NEW_FIRST: Asked = &[("currency", "which?"), ("amount", "how much?")];
@@ -259,7 +259,7 @@ async fn m7_an_answer_is_never_given_to_another_question(store: Arc<dyn Store>) 
         let store = store.clone();
         async move { process(&store, &before()).1.run(&me(), session, &Work::default()).await.expect("run") }
     };
-    // A new question first: it is asked, and the answer waits for its own. The new one is answered after it.
+    // A new question first: it is asked, and the answer goes to its own question. The new one is answered after it.
     paused("new").await;
     let (_, runs) = process(&store, &program("pay", NEW_FIRST, None));
     let outcome = runs.resume(&me(), "new_1", 500).await.expect("resume");
@@ -267,7 +267,7 @@ async fn m7_an_answer_is_never_given_to_another_question(store: Arc<dyn Store>) 
     assert!(!told.contains("currency=500"), "{told}");
     assert_eq!(failure(&outcome), "question_gone", "it stands at the new question, and has not come to the old one");
 
-    // The question, or the node, is gone by its name: refused, also if there is another one now; nothing is delivered.
+    // No question, or node, has that name any more: refused, also if there is another one now; nothing is delivered.
     for (session, graph, why) in [
         ("renamed", program("pay", RENAMED, None), "question_gone"),
         ("changed", program("pay", CHANGED, None), "question_changed"),
@@ -279,12 +279,12 @@ async fn m7_an_answer_is_never_given_to_another_question(store: Arc<dyn Store>) 
         let outcome = runs.resume(&me(), &key, 500).await.expect("resume");
         assert_eq!(failure(&outcome), why, "{outcome:?}");
         assert!(runs.state(&me(), session).await.expect("state").log.is_empty());
-        // Brought back, the run is taken up with the answer that was given.
+        // Once it is restored, the run resumes with the answer that was given.
         let (_, runs) = process(&store, &before());
         assert_eq!(runs.retry(&me(), session).await.expect("retry").done().expect("done").log, ["paid 500"]);
     }
 
-    // Or a migration says what has become of it.
+    // Or a migration names its successor.
     for (session, graph) in [
         ("m_question", program("pay", RENAMED, Some(("amount", "sum")))),
         ("m_node", program("pay_all", SAME, Some(("pay", "pay_all")))),
@@ -322,12 +322,12 @@ async fn m7_a_renamed_question_beside_another_gets_its_answer(store: Arc<dyn Sto
     }
 }
 
-/// What a tool with this approval has done.
+/// The runs of a tool with this approval.
 fn ran(ledger: &Ledger) -> Vec<String> {
     ledger.lock().expect("ledger").iter().map(|(tool, args, ..)| format!("{tool} {args}")).collect()
 }
 
-/// An agent that mails once and then says what came of it; it can wipe as well.
+/// An agent that mails once and then reports the result; it can wipe as well.
 fn agent(store: Arc<dyn Store>, ledger: &Ledger, approval: Approval, policy: Policy) -> Runtime {
     let script = r#"{"turns":[{"tool_calls":[{"name":"mail","args":{"n":1}}]},{"text":"{{ last_tool_result }}"}],"at_end":"repeat"}"#;
     let agent = Agent::new("a", ("m", Arc::new(Scripted::from_json(script).expect("script"))))
@@ -336,7 +336,7 @@ fn agent(store: Arc<dyn Store>, ledger: &Ledger, approval: Approval, policy: Pol
     Runtime::builder(store).agent(agent).policy(policy).build().expect("runtime")
 }
 
-/// The condition was looked at again after a reject, and the rejected tool ran.
+/// The condition was evaluated again after a reject, and the rejected tool ran.
 async fn m8_the_verdict_is_the_one_of_when_it_was_asked(store: Arc<dyn Store>) {
     let needed = Arc::new(AtomicBool::new(true));
     let approval = || {
@@ -350,14 +350,14 @@ async fn m8_the_verdict_is_the_one_of_when_it_was_asked(store: Arc<dyn Store>) {
     let runtime = agent(store.clone(), &ledger, approval(), Policy::default());
     send(&runtime, "s", "go").await.expect("paused");
     needed.store(false, Ordering::SeqCst);
-    // Also in another process, where the condition has never said anything else.
+    // Also in another process, where the condition has never had another result.
     let runtime = agent(store, &ledger, approval(), Policy::default());
     let done = decide(&runtime, "s_1", vec![Decision::reject(Some("no".into()))]).await.expect("decided");
     assert_eq!((done.status, &*done.text), (Status::Completed, "no"));
     assert!(ran(&ledger).is_empty(), "what is rejected does not run");
 }
 
-/// A mail that was edited into a deletion, which its policy does not let anybody choose, was run without another word.
+/// A mail that was edited into a deletion, which its policy does not allow, ran without another approval.
 async fn m9_an_edit_into_another_tool_is_judged_by_its_own_policy(store: Arc<dyn Store>) {
     let rule =
         |then| Policy { rules: vec![PolicyRule { tools: vec![Glob::new("wipe")], then, ..PolicyRule::default() }] };
@@ -380,7 +380,7 @@ async fn m9_an_edit_into_another_tool_is_judged_by_its_own_policy(store: Arc<dyn
     assert_eq!(ran(&ledger), [r#"wipe {"n":2}"#]);
 }
 
-/// A message while something waited dropped the question, and left calls without results.
+/// A message during a pause dropped the question, and left calls without results.
 async fn m10_a_message_while_something_waits_is_refused_and_nothing_is_lost(store: Arc<dyn Store>) {
     let ledger = Ledger::default();
     let runtime = agent(store.clone(), &ledger, Approval::always(), Policy::default());
@@ -435,12 +435,12 @@ async fn m11_n_questions_one_at_a_time_are_n_node_starts(store: Arc<dyn Store>) 
         }
         assert_eq!(outcome.done().expect("done").sum, i64::from(N));
         assert_eq!(begun.get(), if cold { 2 * N } else { N });
-        // What an answer costs in records is the same for the first and for the last but one.
+        // An answer needs as many records for the first as for the last but one.
         assert_eq!(sizes[0], sizes[sizes.len() - 2], "{sizes:?}");
     }
 }
 
-/// K questions in one node were K²/2 executions of what stands before them.
+/// K questions in one node were K²/2 executions of the code before them.
 async fn m12_k_questions_in_a_node_are_asked_k_times(store: Arc<dyn Store>) {
     const K: u32 = 20;
     let (asked, begun) = (Count::default(), Count::default());
@@ -507,7 +507,7 @@ async fn m13_what_is_stored_grows_with_what_is_new() {
     assert!(files < 30 * text as u64, "{files} bytes on disk for {text} of text");
 }
 
-/// null broke the program, {} asked again in silence, and a wrong thread began a new run.
+/// null broke the program, {} silently asked again, and a wrong thread began a new run.
 async fn m14_null_empty_and_false_are_answers_like_any_other(store: Arc<dyn Store>) {
     let graph = one(asks("what?"));
     for (i, value) in [Value::Null, json!({}), json!(false), json!(0), json!(""), json!([])].into_iter().enumerate() {
@@ -519,7 +519,7 @@ async fn m14_null_empty_and_false_are_answers_like_any_other(store: Arc<dyn Stor
         assert_eq!(done.log, [format!("what?: {value}")]);
         assert_eq!(code(runs.resume(&me(), &format!("{session}_1"), &value).await), "approval_already_resolved");
     }
-    // Also as the first of two, and when the process has gone away between them.
+    // Also as the first of two, and when the process has ended between them.
     let two = one(|ctx: Context<Work>| async move {
         let (a, b) = (ctx.interrupt("a", ()).await, ctx.interrupt("b", ()).await);
         Ok(said(format!("{a} {b}")))
@@ -541,7 +541,7 @@ async fn m14_null_empty_and_false_are_answers_like_any_other(store: Arc<dyn Stor
     assert_eq!(code(runs.resume(&stranger, "anns_1", true).await), "approval_not_found");
 }
 
-/// A step that is done before a question stays done when the program is changed behind it, and in a fork.
+/// A step before a question is kept when the program is changed after it, and in a fork.
 async fn m7_steps_are_kept_when_the_program_behind_them_changes(store: Arc<dyn Store>) {
     let paid = Count::default();
     let make = |question: &'static str| {

@@ -21,7 +21,7 @@ use countersign::{
 
 use super::{Way, Work, WorkUpdate, graph_of, me, process, said};
 
-/// Where the child has its store and its marks, and what it does.
+/// The child's folder of store and marks, and its mode.
 const FOLDER: &str = "COUNTERSIGN_TEST_M6_FOLDER";
 const MODE: &str = "COUNTERSIGN_TEST_M6_MODE";
 const PAYMENTS: i64 = 12;
@@ -30,13 +30,13 @@ const PAYMENTS: i64 = 12;
 #[derive(Clone, Copy, PartialEq)]
 enum Hangs {
     Never,
-    /// In the middle of the payment, when the money is gone and nobody knows.
+    /// In the middle of the payment: the money is gone, and no result is stored.
     InPayment,
     /// At the beginning of the node after it.
     AfterPayment,
 }
 
-/// The world outside: a line for each payment. It is there whatever becomes of the process.
+/// The world outside: a line for each payment. It outlives the process.
 fn paid(folder: &Path) -> Vec<String> {
     fs::read_to_string(folder.join("paid")).unwrap_or_default().lines().map(str::to_owned).collect()
 }
@@ -99,7 +99,7 @@ fn open(folder: &Path) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(folder.join("s.db"), &SqliteOptions::default()).expect("open"))
 }
 
-/// What the child does. It is a test of nothing when nobody has started it.
+/// The child's work. Without the variables of a parent it does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m6_the_child_that_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
@@ -114,7 +114,7 @@ async fn m6_the_child_that_is_killed() {
     runs.resume(&me(), "s_1", true).await.expect("resume");
 }
 
-/// A child over a store of its own.
+/// A child over its own store.
 fn child(folder: &Path, mode: &str) -> Child {
     Command::new(std::env::current_exe().expect("this binary"))
         .args(["langgraph::kills::m6_the_child_that_is_killed", "--exact", "--test-threads=1"])
@@ -135,7 +135,7 @@ fn wait_for(folder: &Path, mark: &str) {
     }
 }
 
-/// The next process: takes up what the dead one has left.
+/// The next process: resumes the run of the dead one.
 async fn next(folder: &Path, payments: i64) -> (Runtime, Runs<Work>, Outcome<Work>) {
     let (runtime, runs) = process(&open(folder), &shop(folder, payments, Hangs::Never));
     runtime.start().await.expect("start");
@@ -198,7 +198,7 @@ async fn m6_killed_at_any_moment_every_payment_is_made_exactly_once() {
         let (runtime, runs, mut outcome) = next(dir.path(), PAYMENTS).await;
         while let Some(waiting) = outcome.waiting().first().cloned() {
             outcome = if waiting.in_doubt {
-                // The person looks at the account.
+                // The person checks the account.
                 let n = runs.state(&me(), "s").await.expect("state").sum;
                 let done = paid(dir.path()).contains(&n.to_string());
                 let decision = if done { Decision::respond(n.to_string()) } else { Decision::approve() };

@@ -86,7 +86,7 @@ async fn yes_or_no(runtime: &Runtime, key: &str, yes: bool) -> Outcome {
     runtime.decide_and_run(&me(), new).await.expect("decided")
 }
 
-/// The results of calls: tool, how it ended, what the model is told, in the order in which they came.
+/// The results of calls: tool, outcome and text for the model, in the order in which they came.
 fn results(journal: &[Arc<Entry>]) -> Vec<(String, CallStatus, String)> {
     let result = |record: &Record| match record {
         Record::CallFinished(done) => Some((done.name.to_string(), done.status, done.output.clone())),
@@ -95,8 +95,8 @@ fn results(journal: &[Arc<Entry>]) -> Vec<(String, CallStatus, String)> {
     records(journal).filter_map(result).collect()
 }
 
-/// Ordinary calls run first; the user's approval is not enough for a critical one; the admin says no in another process,
-/// and the model is told so under the call's own id.
+/// Ordinary calls run first; the user's approval is not enough for a critical one; the admin rejects in another
+/// process, and the model gets that result under the call's own id.
 async fn l1_a_second_approval_refuses_one_call_after_a_restart(store: Arc<dyn Store>) {
     let (ledger, graph) = (Ledger::default(), critical("critical_approval"));
     let first = runtime(&store, &ledger, &graph);
@@ -131,7 +131,7 @@ async fn l1_a_second_approval_refuses_one_call_after_a_restart(store: Arc<dyn St
     assert_eq!(asked, told, "under the call's own id");
 }
 
-/// The admin says yes: each call runs once.
+/// The admin approves: each call runs once.
 async fn l1_a_second_approval_lets_all_run_once(store: Arc<dyn Store>) {
     let (ledger, graph) = (Ledger::default(), critical("critical_approval"));
     let runtime = runtime(&store, &ledger, &graph);
@@ -143,7 +143,8 @@ async fn l1_a_second_approval_lets_all_run_once(store: Arc<dyn Store>) {
     assert_eq!((done.status, all), (Status::Completed, ["look", "trade", "wipe"].map(str::to_owned).to_vec()));
 }
 
-/// The node at which it waits is gone from the program: the turn fails by its name, no call runs, and each has its result.
+/// The node at which it is pending is gone from the program: the turn fails by its name, no call runs, and each has its
+/// result.
 async fn l2_a_node_that_is_gone_fails_the_turn_by_name(store: Arc<dyn Store>) {
     let ledger = Ledger::default();
     let first = runtime(&store, &ledger, &critical("critical_approval"));
@@ -156,13 +157,13 @@ async fn l2_a_node_that_is_gone_fails_the_turn_by_name(store: Arc<dyn Store>) {
     assert!(error.message.contains("critical_approval"), "{}", error.message);
     assert_eq!(ran(&ledger), ["look"]);
     assert_eq!(results(&journal(&store, "s").await).len(), 1, "what was approved can still be carried out");
-    // A message gives that turn up.
+    // A message abandons that turn.
     let next = send(&second, "s", "again").await.expect("run");
     assert_ne!(next.status, Status::Failed, "{:?}", next.error);
     assert_eq!(results(&journal(&store, "s").await).len(), 3, "none is left without a result");
 }
 
-/// Routes that go round for ever are stopped.
+/// Routes that loop for ever are stopped.
 async fn l3_a_loop_that_goes_round_for_ever_is_stopped(store: Arc<dyn Store>) {
     let AgentLoop { mut graph, agent, compression, .. } = AgentLoop::new();
     let spin = graph.node("spin", |_| async { Ok(AgentUpdate::new()) });
@@ -184,11 +185,11 @@ async fn l3_a_loop_that_goes_round_for_ever_is_stopped(store: Arc<dyn Store>) {
     assert!(ran(&ledger).is_empty());
 }
 
-/// A route to the end with calls that are open gives each of them a result.
+/// A route to the end with open calls gives each of them a result.
 async fn l4_a_route_to_the_end_leaves_no_call_without_a_result(store: Arc<dyn Store>) {
     let AgentLoop { mut graph, agent, tools, approval, .. } = AgentLoop::new();
     graph.detach(agent);
-    // The other nodes are led to, as every node of a graph is, and never chosen.
+    // The other nodes are reachable, as every node of a graph must be, and never chosen.
     graph.route(
         agent,
         |_| AfterAgent::End,
@@ -208,7 +209,7 @@ async fn l4_a_route_to_the_end_leaves_no_call_without_a_result(store: Arc<dyn St
     send(&runtime, "s", "again").await.expect("the session goes on");
 }
 
-/// A node cannot let a call run, whatever it says, and one that refuses a call that is not there fails by name.
+/// A node cannot permit a call, whatever it returns, and one that refuses an unknown call fails by name.
 async fn l5_a_node_only_refuses(store: Arc<dyn Store>) {
     let AgentLoop { mut graph, agent, approval, tools, compression } = AgentLoop::new();
     let wrong = graph.node("wrong", |_| async { Ok(AgentUpdate::new().reject("no such call", None)) });
@@ -234,7 +235,7 @@ fn seen(state: &State) -> AgentState {
     serde_json::from_value(serde_json::to_value(state).expect("JSON")).expect("a state")
 }
 
-/// Where the routes of the loop lead, from where every call stands.
+/// Where the routes of the loop lead, by the phases of the calls.
 fn walk(state: &State) -> Vec<At> {
     let turn = seen(state);
     let agent = match after_agent(&turn) {
@@ -259,7 +260,7 @@ fn walk(state: &State) -> Vec<At> {
         (true, _) => vec![agent, approval],
         // People are needed: the model and the tools both lead to them.
         (false, true) => vec![agent, tools],
-        // Everything has its result: the model and the tools lead to where room is made, the people to the model.
+        // Everything has its result: the model and the tools lead to compression, the people to the model.
         (false, false) => vec![agent, tools, approval],
     }
 }
@@ -267,21 +268,21 @@ fn walk(state: &State) -> Vec<At> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// On random sessions the public routes of the loop lead to where sessions without such a graph go.
+    /// On random sessions the public routes of the loop lead to the same nodes as in sessions without such a graph.
     #[test]
     fn l6_the_public_routes_lead_where_sessions_go(ops in ops()) {
         let mut world = World::new();
         for op in &ops {
             let _refused = world.apply(op);
             let state = &world.state;
-            // Before the first answer, while calls run, and between turns no route is looked at.
+            // Before the first answer, while calls run, and between turns no route is evaluated.
             let running = state.calls.iter().any(|call| matches!(call.phase, Phase::Started(_) | Phase::Delegated));
             if !state.status.is_active() || state.held || running || state.calls.is_empty() {
                 continue;
             }
             let at = nodes::position(state);
             for to in walk(state) {
-                // From where room is made one edge leads on, to the model.
+                // From compression one edge leads to the model.
                 let same = at == to || matches!((at, to), (At::Compression | At::Agent, At::Compression | At::Agent));
                 prop_assert!(same, "position {at:?}, route {to:?}: {:?}", state.calls);
             }

@@ -1,4 +1,4 @@
-//! How LangGraph behaves, and what ours does in its place: the rows of docs/langgraph.md.
+//! How LangGraph behaves, and how these graphs behave: the rows of docs/langgraph.md.
 //!
 //! The numbers in the names of tests are those of its behaviours (A1 to H87) and of its faults (M1 to M15).
 
@@ -50,7 +50,7 @@ where
     })
 }
 
-/// These nodes begin, at the same time, and nothing follows.
+/// These nodes begin at the same time, and none follows.
 pub(crate) fn alone(graph: &mut StateGraph<Work>, nodes: &[Node<Work>]) {
     for node in nodes {
         graph.start(*node);
@@ -67,7 +67,7 @@ pub(crate) fn in_line(graph: &mut StateGraph<Work>, nodes: &[Node<Work>]) {
     graph.edge(nodes[nodes.len() - 1], Node::END);
 }
 
-/// A node that asks this and writes down the answer.
+/// A node that asks this and records the answer.
 pub(crate) fn asks(
     question: &'static str,
 ) -> impl Fn(Context<Work>) -> futures::future::BoxFuture<'static, Result<WorkUpdate, NodeError>> + Send + Sync {
@@ -79,7 +79,7 @@ pub(crate) fn asks(
     }
 }
 
-/// A node that writes this down and counts how often it is begun.
+/// A node that records this and counts how often it is begun.
 pub(crate) fn says(
     what: &'static str,
     count: &Count,
@@ -98,7 +98,7 @@ pub(crate) enum Way {
     Back,
 }
 
-/// What waits, by question.
+/// The pending questions.
 pub(crate) fn questions(outcome: &Outcome<Work>) -> Vec<&str> {
     let mut all: Vec<&str> = outcome.waiting().iter().map(|waiting| &*waiting.question).collect();
     all.sort_unstable();
@@ -138,21 +138,21 @@ pub(crate) async fn count(store: &Arc<dyn Store>, session: &str, kind: impl Fn(&
     records(&journal(store, session).await).filter(|record| kind(record)).count()
 }
 
-/// The checkpoints, oldest first: each with what brought it there and what waited.
+/// The checkpoints, oldest first: each with its cause and its pending questions.
 pub(crate) async fn checkpoints(runtime: &Runtime, session: &str) -> Vec<(u64, String, Vec<String>)> {
     let query = CheckpointQuery { cursor: None, limit: 1000 };
     let page = runtime.checkpoints(&me(), session, query).await.expect("checkpoints");
     page.rows.into_iter().rev().map(|one| (one.checkpoint, one.after, one.pending)).collect()
 }
 
-/// The newest checkpoint at which this key waited.
+/// The newest checkpoint at which this key was pending.
 pub(crate) async fn where_waited(runtime: &Runtime, session: &str, key: &str) -> u64 {
     let all = checkpoints(runtime, session).await;
     let found = all.iter().rev().find(|(_, _, pending)| pending.iter().any(|one| one == key));
     found.expect("it waited").0
 }
 
-/// A fork that goes on by itself, when nothing happens any more.
+/// A fork that continues by itself, once it is idle.
 pub(crate) async fn fork(runtime: &Runtime, of: &str, checkpoint: u64, id: &str) -> Vec<String> {
     let new =
         NewFork { checkpoint: Some(checkpoint), session_id: Some(id.to_owned()), run: true, ..NewFork::default() };

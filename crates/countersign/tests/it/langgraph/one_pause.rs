@@ -30,7 +30,7 @@ async fn a1_an_answer_at_the_root_reaches_the_node_of_an_inner_graph(store: Arc<
     assert_eq!(done.log, ["name: \"bar\""]);
 }
 
-/// 2: asking is a value, not an error: nothing is tried again, and no record tells of a failure.
+/// 2: asking is a value, not an error: nothing is retried, and there is no record of a failure.
 async fn a2_asking_is_not_an_error_and_is_not_retried(store: Arc<dyn Store>) {
     let begun = Count::default();
     let counted = begun.clone();
@@ -51,7 +51,7 @@ async fn a2_asking_is_not_an_error_and_is_not_retried(store: Arc<dyn Store>) {
     assert_eq!(begun.get(), 1);
 }
 
-/// 4: what waits is taken away by a cancel; the state stays, and the key is over.
+/// 4: a cancel withdraws the question; the state stays, and the key has ended.
 async fn a4_cancelling_takes_the_question_away_and_keeps_the_state(store: Arc<dyn Store>) {
     let graph = graph_of(|graph| {
         let first = graph.node("first", |_| async { Ok(said("kept")) });
@@ -69,7 +69,7 @@ async fn a4_cancelling_takes_the_question_away_and_keeps_the_state(store: Arc<dy
     assert_eq!(again.waiting()[0].key, "s_2");
 }
 
-/// 5: whoever follows the session is told of the question, and then of the end; whoever comes later sees the same.
+/// 5: a follower gets the question, and then the end; a later one gets the same.
 async fn a5_a_follower_sees_the_question_and_then_the_end(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
         Ok(said(ctx.interrupt("go on?", json!({"price": 3})).await.to_string()))
@@ -92,7 +92,7 @@ async fn a5_a_follower_sees_the_question_and_then_the_end(store: Arc<dyn Store>)
     }
 }
 
-/// 6: a node asks until the answer is good. Each time is a question of its own.
+/// 6: a node asks until the answer is valid. Each time is another question.
 async fn a6_a_node_asks_until_the_answer_is_good(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
         loop {
@@ -114,8 +114,8 @@ async fn a6_a_node_asks_until_the_answer_is_good(store: Arc<dyn Store>) {
     assert_eq!(outcome.done().expect("done").sum, 19);
 }
 
-/// 7, 12: a breakpoint is a node that asks: it has a key like everything that waits, any value lets it go on, and a wrong
-/// key does not.
+/// 7, 12: a breakpoint is a node that asks: it has a key like every interruption, any value resumes it, and a wrong key
+/// does not.
 async fn a7_a_breakpoint_is_a_node_that_asks(store: Arc<dyn Store>) {
     let ran = Count::default();
     let graph = graph_of(|graph| {
@@ -184,7 +184,7 @@ async fn a9_an_answer_comes_as_what_the_node_asks_for(store: Arc<dyn Store>) {
     assert_eq!(log, [answer.to_string(), answer.to_string(), "Ada 36".to_owned()]);
 }
 
-/// 10: what does not fit is refused with the place, nothing is stored of it, and a good answer is taken after it.
+/// 10: an invalid answer is refused with the place, stores nothing, and a valid one is taken afterwards.
 async fn a10_an_answer_that_does_not_fit_is_refused_and_the_question_waits_on(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
         let person: Person = ctx.interrupt("who", ()).typed().await;
@@ -202,7 +202,7 @@ async fn a10_an_answer_that_does_not_fit_is_refused_and_the_question_waits_on(st
     assert_eq!(done.done().expect("done").log, ["Ada"]);
 }
 
-/// 11: what a node itself finds wrong is its failure, and not one of the answer.
+/// 11: an error of the node itself is its failure, and no error of the answer.
 async fn a11_a_nodes_own_error_is_no_wrong_answer(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
         let age: u32 = ctx.interrupt("age", ()).typed().await;
@@ -215,7 +215,7 @@ async fn a11_a_nodes_own_error_is_no_wrong_answer(store: Arc<dyn Store>) {
     assert_eq!(failure(&outcome), "node_failed");
 }
 
-/// 3: a session has a name: one that is made, or one that is right.
+/// 3: a session has a name: a generated one, or a valid one.
 #[tokio::test]
 async fn a3_a_run_has_a_session_whose_name_is_made_or_right() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

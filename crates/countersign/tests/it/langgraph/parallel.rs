@@ -53,7 +53,7 @@ fn branches(diary: &Diary) -> Graph<Work> {
     })
 }
 
-/// 22, 43: there is no answer that does not say to what; what waits beside it goes on waiting.
+/// 22, 43: every answer names its question; others stay pending.
 async fn c22_every_answer_names_its_question(store: Arc<dyn Store>) {
     let (_, runs) = process(&store, &branches(&Diary::default()));
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
@@ -115,7 +115,7 @@ async fn c25_two_questions_in_each_of_two_inner_graphs_are_four(store: Arc<dyn S
     assert_eq!(latest.done().expect("done").log, ["x: a: \"x/a\", b: \"x/b\"", "y: a: \"y/a\", b: \"y/b\""]);
 }
 
-/// 26: only what still waits is shown, and no branch is begun again for the answer of another. The past has both.
+/// 26: only pending questions are shown, and no branch is begun again for the answer of another. The past has both.
 async fn c26_only_what_waits_is_shown_and_nothing_begins_again(store: Arc<dyn Store>) {
     let diary = Diary::default();
     let (runtime, runs) = process(&store, &branches(&diary));
@@ -129,7 +129,7 @@ async fn c26_only_what_waits_is_shown_and_nothing_begins_again(store: Arc<dyn St
     assert_eq!(diary.sorted(), ["a answered", "a begins", "b answered", "b begins"]);
 }
 
-/// 27, 28: a branch with a further question goes on waiting, whoever else is over by then.
+/// 27, 28: a branch with a further question stays pending, whichever others have ended by then.
 async fn c27_a_branch_at_its_second_question_still_waits(store: Arc<dyn Store>) {
     let graph = graph_of(|graph| {
         let a = graph.node("a", |ctx: Context<Work>| async move {
@@ -149,7 +149,7 @@ async fn c27_a_branch_at_its_second_question_still_waits(store: Arc<dyn Store>) 
     assert_eq!(done.log, ["a13", "b: 2"]);
 }
 
-/// 29: a branch that changes nothing is over too, and is not run again.
+/// 29: a branch that changes nothing has ended too, and is not run again.
 async fn c29_a_branch_that_changes_nothing_is_over(store: Arc<dyn Store>) {
     let begun = Count::default();
     let counted = begun.clone();
@@ -181,7 +181,7 @@ async fn c32_of_two_inner_graphs_only_the_open_one_is_shown(store: Arc<dyn Store
     assert_eq!(process(&store, &outer).1.outcome(&me(), "s").await.expect("outcome"), half);
 }
 
-/// 33: of answers that are sent together one is wrong: none counts, nothing is done, and all can be sent again.
+/// 33: one of several answers sent together is wrong: none counts, nothing is stored, and all can be sent again.
 async fn c33_one_wrong_answer_of_two_refuses_both(store: Arc<dyn Store>) {
     let effects = Count::default();
     let graph = graph_of(|graph| {
@@ -248,11 +248,11 @@ async fn c35_a_cancel_leaves_the_state_that_the_round_began_with(store: Arc<dyn 
     runtime.cancel(&me(), "s", None).await.expect("cancel");
     let (_, runs) = process(&store, &graph);
     assert_eq!(runs.state(&me(), "s").await.expect("state").log, ["first"]);
-    // Its result is on record all the same.
+    // Its result is recorded all the same.
     assert_eq!(count(&store, "s", |record| matches!(record, Record::TasksDone(_))).await, 2);
 }
 
-/// 36: after a pause in a fan-out only what waited is run; what is over, and where it leads, is not worked out again.
+/// 36: after a pause in a fan-out only pending branches run; ended ones, and their routes, are not evaluated again.
 async fn c36_after_a_pause_only_what_waited_is_run(store: Arc<dyn Store>) {
     let diary = Diary::default();
     let graph = || {
@@ -286,7 +286,7 @@ async fn c36_after_a_pause_only_what_waited_is_run(store: Arc<dyn Store>) {
     assert_eq!(diary.read(), ["each 2", "after"]);
 }
 
-/// 37: what succeeded beside a failure is not run again, however often the run is taken up.
+/// 37: a branch that succeeded beside a failure is not run again, however often the run is retried.
 async fn c37_what_succeeded_beside_a_failure_is_not_run_again(store: Arc<dyn Store>) {
     let (fine, bad) = (Count::default(), Count::default());
     let counted = bad.clone();
@@ -328,7 +328,7 @@ async fn c38_no_handling_of_errors_swallows_a_question(store: Arc<dyn Store>) {
     assert!(matches!(&outcome, Outcome::Failed { message, .. } if message == "fails"), "{outcome:?}");
 }
 
-/// 39: each call is a task of its own: one that waits does not hide the result of another.
+/// 39: each call is a separate task: a pending one does not hide the result of another.
 #[tokio::test]
 async fn c39_a_call_that_waits_does_not_hide_the_results_of_others() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -1,4 +1,4 @@
-//! H: time travel with questions. A fork is a session of its own; what it is a fork of does not change.
+//! H: time travel with questions. A fork is a separate session; its original does not change.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ fn twice() -> Graph<Work> {
     })
 }
 
-/// 76, 86: a fork before an answer asks again; both go on by themselves, and the first session's journal is untouched.
+/// 76, 86: a fork before an answer asks again; both continue independently, and the first session's journal is
+/// untouched.
 async fn h76_a_fork_before_an_answer_asks_again_and_changes_nothing(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &one(asks("ask")));
     runs.run(&me(), "s", &Work::default()).await.expect("run");
@@ -35,7 +36,7 @@ async fn h76_a_fork_before_an_answer_asks_again_and_changes_nothing(store: Arc<d
     assert_eq!(texts(&journal(&store, "s").await), before);
 }
 
-/// 77, 85: each fork of a pause has the same question, with what was shown, under a key of its own.
+/// 77, 85: each fork of a pause has the same question, with its payload, under its own key.
 async fn h77_every_fork_has_the_same_question_under_its_own_key(store: Arc<dyn Store>) {
     let graph =
         one(|ctx: Context<Work>| async move { Ok(said(ctx.interrupt("ask", json!({"price": 7})).await.to_string())) });
@@ -88,7 +89,7 @@ async fn h84_a_fork_asks_all_questions_of_the_round_again(store: Arc<dyn Store>)
     assert_eq!(log, [r#"a"a.one""a.two""#, r#"b"b.one""b.two""#]);
 }
 
-/// 79: a fork between two nodes that ask keeps what the first has made of its answer, and asks the second.
+/// 79: a fork between two nodes that ask keeps the first one's update, and asks the second.
 async fn h79_a_fork_between_two_nodes_keeps_the_first(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &twice());
     runs.run(&me(), "s", &Work::default()).await.expect("run");

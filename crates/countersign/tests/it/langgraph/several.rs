@@ -25,7 +25,7 @@ fn names() -> Graph<Work> {
     })
 }
 
-/// 13, 14: each answer goes to its question, the state changes when the node is over, and once.
+/// 13, 14: each answer goes to its question, the state changes once, when the node ends.
 async fn b13_two_questions_of_a_node_are_answered_by_name(store: Arc<dyn Store>) {
     for cold in [false, true] {
         let session = if cold { "cold" } else { "warm" };
@@ -46,7 +46,7 @@ async fn b13_two_questions_of_a_node_are_answered_by_name(store: Arc<dyn Store>)
     }
 }
 
-/// 15, 16: the second question has a key of its own, and answering the first again (a double click) answers nothing.
+/// 15, 16: the second question has its own key, and answering the first again (a double click) answers nothing.
 async fn b16_answering_the_first_again_does_not_answer_the_second(store: Arc<dyn Store>) {
     let (_, runs) = process(&store, &names());
     let first = runs.run(&me(), "s", &Work::default()).await.expect("run");
@@ -75,7 +75,7 @@ async fn b17_two_questions_at_once_each_take_their_answer(store: Arc<dyn Store>)
     assert_eq!(done.done().expect("done").log, ["10 20"]);
 }
 
-/// 18: a key is good as long as its question waits, in whatever process.
+/// 18: a key is valid as long as its question is pending, in any process.
 async fn b18_a_key_is_good_in_every_later_process(store: Arc<dyn Store>) {
     let graph = names();
     let paused = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
@@ -88,7 +88,7 @@ async fn b18_a_key_is_good_in_every_later_process(store: Arc<dyn Store>) {
     assert_eq!(done.done().expect("done").log, ["Ada Byron"]);
 }
 
-/// 19: a second answer that is wrong leaves the first, and is given anew.
+/// 19: an invalid second answer keeps the first, and can be corrected.
 async fn b19_a_wrong_second_answer_keeps_the_first(store: Arc<dyn Store>) {
     let graph = names();
     let (_, runs) = process(&store, &graph);
@@ -101,8 +101,8 @@ async fn b19_a_wrong_second_answer_keeps_the_first(store: Arc<dyn Store>) {
     assert_eq!(done.done().expect("done").log, ["Ada Lovelace"]);
 }
 
-/// 20: the state is changed between answers, and each change counts once. The node begins anew with it: who had answered
-/// was shown the state as it was.
+/// 20: the state is changed between answers, and each change counts once. The node starts over with it: earlier answers
+/// were about the old state.
 async fn b20_edits_between_answers_count_once(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
         for name in ["a", "b", "c"] {

@@ -1,4 +1,4 @@
-//! G: steps, which stand where LangGraph has tasks and entrypoints.
+//! G: steps, in place of LangGraph's tasks and entrypoints.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ async fn g69_steps_and_questions_in_a_loop_are_done_once(store: Arc<dyn Store>) 
     assert_eq!(diary.read(), ["0", "1", "2"]);
 }
 
-/// 71: an answer puts on record what is new, and nothing of what was there.
+/// 71: an answer records only new data.
 async fn g71_an_answer_writes_only_what_is_new(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
         for name in ["a", "b", "c"] {
@@ -66,7 +66,7 @@ async fn g71_an_answer_writes_only_what_is_new(store: Arc<dyn Store>) {
     assert!(bytes < 1000, "{bytes} bytes: {new:?}");
 }
 
-/// 73: a step whose result is nothing, null or false is done all the same.
+/// 73: a step whose result is nothing, null or false counts as done.
 async fn g73_a_step_that_gives_nothing_is_done(store: Arc<dyn Store>) {
     let done = Count::default();
     let counted = done.clone();

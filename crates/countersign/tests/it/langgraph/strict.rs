@@ -34,7 +34,7 @@ async fn d40_an_unknown_key_changes_nothing(store: Arc<dyn Store>) {
     runs.resume_all(&me(), [("s_1", 1), ("s_2", 2)]).await.expect("resume").done().expect("done");
 }
 
-/// 41: a key that was answered is refused and says so; the other can still be answered.
+/// 41: an answered key is refused as such; the other can still be answered.
 async fn d41_an_answered_key_is_refused_and_the_other_stays(store: Arc<dyn Store>) {
     let (_, runs) = process(&store, &two());
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
@@ -58,7 +58,7 @@ async fn d42_an_empty_or_contradictory_set_is_refused(store: Arc<dyn Store>) {
     assert_eq!(runs.outcome(&me(), "s").await.expect("outcome"), paused);
 }
 
-/// 45, 46: an old pause is answered anew in a fork of it, under its own key; the session's own key is over.
+/// 45, 46: an old pause is answered again in a fork of it, under the fork's key; the session's own key has ended.
 async fn d46_an_old_pause_is_answered_anew_in_a_fork_only(store: Arc<dyn Store>) {
     let graph = one(asks("ask"));
     let (runtime, runs) = process(&store, &graph);
@@ -74,7 +74,7 @@ async fn d46_an_old_pause_is_answered_anew_in_a_fork_only(store: Arc<dyn Store>)
     assert_eq!(runs.state(&me(), "s").await.expect("state").log, ["ask: 1"]);
 }
 
-/// 47: a node that fails after its answer and is tried again has its answer still; nobody is asked twice.
+/// 47: a node that fails after its answer and is retried still has the answer; nobody is asked twice.
 async fn d47_a_retried_node_keeps_its_answer(store: Arc<dyn Store>) {
     let tries = Count::default();
     let counted = tries.clone();
@@ -98,7 +98,7 @@ async fn d47_a_retried_node_keeps_its_answer(store: Arc<dyn Store>) {
     assert_eq!((done.log, tries.get()), (vec!["\"yes\"".to_owned()], 3));
 }
 
-/// 48: an answer that a node has used before it failed for good stays; a second one is refused and not silently dropped.
+/// 48: an answer that a node used before its permanent failure stays; a second one is refused, not silently dropped.
 async fn d48_an_answer_stays_when_its_node_fails(store: Arc<dyn Store>) {
     let tries = Count::default();
     let counted = tries.clone();

@@ -11,7 +11,7 @@ use countersign_core::journal::record::Record;
 use super::{Diary, Way, Work, WorkUpdate, alone, asks, count, graph_of, in_line, me, one, process, said};
 use crate::store_support::conformance;
 
-/// A node that writes down that it is begun, and asks if it is to.
+/// A node that records its start, and asks if so configured.
 fn noted(
     name: &'static str,
     asks: bool,
@@ -48,7 +48,8 @@ fn nested(diary: &Diary, inner: &[(&'static str, bool)]) -> Graph<Work> {
     })
 }
 
-/// 60: what an inner graph waits for is seen outside, with its path, and the state that is shown is the outer one.
+/// 60: the pending questions of an inner graph are seen outside, with their path, and the state that is shown is the
+/// outer one.
 async fn f60_what_an_inner_graph_waits_for_is_seen_with_its_path(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &nested(&Diary::default(), &[("step", false), ("ask", true)]));
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
@@ -59,7 +60,7 @@ async fn f60_what_an_inner_graph_waits_for_is_seen_with_its_path(store: Arc<dyn 
     assert_eq!(done.log, ["before", "step+ask1", "after"]);
 }
 
-/// 61, 72: two asking nodes inside: two answers, each question told once, and one change outside, at the end.
+/// 61, 72: two asking nodes inside: two answers, each question sent once, and one change outside, at the end.
 async fn f61_two_answers_inside_are_one_change_outside(store: Arc<dyn Store>) {
     let (_, runs) = process(&store, &nested(&Diary::default(), &[("a", true), ("b", true)]));
     runs.run(&me(), "s", &Work::default()).await.expect("run");
@@ -89,7 +90,7 @@ async fn f62_an_answer_begins_only_the_node_that_asked(store: Arc<dyn Store>) {
     }
 }
 
-/// 63, 64: an inner graph can wait, and begins fresh whenever it is entered.
+/// 63, 64: an inner graph can pause, and begins with a new state whenever it is entered.
 async fn f64_an_inner_graph_begins_fresh_each_time(store: Arc<dyn Store>) {
     let inner = one(asks("ask"));
     let graph = graph_of(|graph| {
@@ -118,7 +119,7 @@ async fn f64_an_inner_graph_begins_fresh_each_time(store: Arc<dyn Store>) {
     assert_eq!(outcome.done().expect("done").log, ["1", "1", "1"]);
 }
 
-/// 65: what an inner graph is to remember, the outer state carries: it is in sight, and in the journal once.
+/// 65: the memory of an inner graph is in the outer state: visible, and in the journal once.
 async fn f65_what_an_inner_graph_remembers_is_in_the_outer_state(store: Arc<dyn Store>) {
     let inner = one(asks("ask"));
     let graph = graph_of(|graph| {
@@ -142,7 +143,7 @@ async fn f65_what_an_inner_graph_remembers_is_in_the_outer_state(store: Arc<dyn 
     assert_eq!(done.log, ["ask: 1", "ask: 2"]);
 }
 
-/// 66: what is finished in an inner graph that waits is not run again when its neighbour is answered.
+/// 66: an ended node of a pending inner graph is not run again when its neighbour is answered.
 async fn f66_what_is_finished_inside_is_not_run_again(store: Arc<dyn Store>) {
     let diary = Diary::default();
     let inside = graph_of(|graph| {
@@ -160,14 +161,14 @@ async fn f66_what_is_finished_inside_is_not_run_again(store: Arc<dyn Store>) {
     assert_eq!((done.log, diary.read()), (vec!["fine".to_owned(), "ask1".to_owned()], vec!["ask".to_owned()]));
 }
 
-/// 67: an update with fields that the state has not is refused, and names them.
+/// 67: an update with fields that the state lacks is refused, and the error names them.
 #[tokio::test]
 async fn f67_an_update_that_does_not_fit_the_state_is_refused() {
     let error = serde_json::from_str::<WorkUpdate>(r#"{"lst":"x"}"#).expect_err("unknown");
     assert!(error.to_string().contains("lst"), "{error}");
     let error = serde_json::from_str::<WorkUpdate>(r#"{"log":{"ad":["x"]}}"#).expect_err("unknown");
     assert!(error.to_string().contains("ad"), "{error}");
-    // In the library a wrong field does not compile; and what cannot be merged changes nothing.
+    // In the library a wrong field does not compile; and an update that cannot be merged changes nothing.
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (_, runs) = process(&store, &one(asks("ask")));
     runs.run(&me(), "s", &Work::default()).await.expect("run");

@@ -1,4 +1,4 @@
-//! docs/langgraph.md says of each behaviour and each fault of LangGraph what we do, and names a test that exists.
+//! docs/langgraph.md has a row for each behaviour and each fault of LangGraph, which names an existing test.
 
 use crate::table::{is_complete, text};
 

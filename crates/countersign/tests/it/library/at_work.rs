@@ -1,4 +1,4 @@
-//! What runs in this process has an outcome, which is only not known yet: nothing takes it for lost (spec R4).
+//! A call that runs in this process has an outcome that is only not known yet: nothing takes it for lost (spec R4).
 
 use std::sync::{
     Arc,
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use super::{calls, script};
 use crate::support::stores;
 
-/// A tool that says when it has begun, and ends when it is let.
+/// A tool that signals when it has begun, and ends when the test says so.
 #[derive(Clone, Default)]
 struct Slow {
     runs: Arc<AtomicUsize>,
@@ -98,7 +98,7 @@ async fn r4_a_stored_request_that_is_handled_twice_while_its_tool_runs_runs_it_o
             let over = first.await.expect("joined").expect("over");
             assert_eq!(over.final_output, "paid in run 1", "{name}: the first result is kept");
             assert_eq!(slow.runs.load(Ordering::SeqCst), 1, "{name}");
-            // What comes after that is an ordinary turn.
+            // The next turn is an ordinary one.
             let again = RunState::save(&*store, &id).await.expect("saved");
             assert_eq!(runner.run(&agent, again).await.expect("over").final_output, "paid in run 1");
         }
@@ -134,7 +134,7 @@ async fn r4_a_second_runtime_over_the_store_waits_for_what_the_first_one_runs() 
         let (first, second, me) = (runtime(), runtime(), Principal::trusted());
         first.message(&me, NewMessage::text("s", "Pay."), false).await.expect("taken");
         slow.begun.notified().await;
-        // It goes on with every session that seems to have been running.
+        // It resumes every session that seems to have been running.
         second.start().await.expect("started");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         slow.end.notify_one();

@@ -54,7 +54,7 @@ fn says(text: &'static str) -> RunConfig {
     RunConfig::new().tool_error_formatter(move |call| Some(format!("{text}: {} {}", call.tool, call.call_id)))
 }
 
-/// What the model is told about a rejection.
+/// The result of a rejected call.
 async fn rejected(runner: &Runner, config: RunConfig, message: Option<&str>) -> String {
     let agent = helper(&Ran::default());
     let mut paused = runner.run(&agent, "go").await.expect("paused");
@@ -232,7 +232,7 @@ async fn s6_a_person_can_supply_the_result() {
     assert!(ran(&done).is_empty());
 }
 
-/// E25: a run that is over stays over.
+/// E25: a run that has ended is not resumed.
 #[tokio::test]
 async fn s8_resuming_a_run_that_is_over_does_nothing() {
     let asked = Arc::new(AtomicU32::new(0));
@@ -258,7 +258,7 @@ async fn s15_a_run_shows_no_block_that_its_model_has_not_written() {
     assert_eq!(records(over.state.entries()).filter(shown).count(), 0, "{:?}", over.state.entries());
 }
 
-/// What joins, spawns or times runs holds their futures in its own.
+/// Combinators that join, spawn or time runs hold their futures.
 #[tokio::test]
 async fn s15_futures_of_runs_are_small() {
     let (agent, runner) = (Agent::new("Helper", script(&[])), Runner::default());

@@ -72,7 +72,7 @@ async fn s22_a_bound_that_bounds_nothing_is_refused_before_anything_runs() {
         (RunConfig::new().parallel_calls(0), "parallel_calls is 0"),
     ] {
         for runner in [Runner::new(config.clone()), Runner::default()] {
-            // Of the runner's own, or of one run.
+            // The runner's policy, or that of one run.
             let error = runner.run_with(&agent, "go", config.clone()).await.expect_err(what);
             assert!(error.kind() == RunErrorKind::Settings && error.state().is_none(), "{error:?}");
             assert!(error.to_string().starts_with(&format!("the run cannot begin: {what}")), "{error}");
@@ -83,7 +83,7 @@ async fn s22_a_bound_that_bounds_nothing_is_refused_before_anything_runs() {
     assert!(super::ran(&done).is_empty());
 }
 
-/// A model whose provider reports what it likes.
+/// A model whose provider reports these counts.
 struct Reports(countersign::Usage, std::sync::atomic::AtomicUsize);
 
 impl Model for Reports {
@@ -112,7 +112,7 @@ async fn s22_tokens_that_no_sum_can_hold_stop_at_the_largest_number_and_never_pa
         .tool(gated("a", &done))
         .compression(Compression::trim(u64::MAX));
     let mut paused = run(&agent, "go").await.expect("paused");
-    // A saved state in which they are is read, too.
+    // A saved state with them can be read, too.
     for id in ["c0", "c1"] {
         paused.state = RunState::from_json(&paused.state.to_json()).expect("read");
         paused.state.approve(&item(&paused, id)).expect("approved");

@@ -1,4 +1,4 @@
-//! A state that was kept as text goes on where it stood, and nowhere else (spec S17, S22, R4).
+//! A state that was kept as text resumes from its position, and from no other (spec S17, S22, R4).
 
 use std::sync::{
     Arc,
@@ -33,7 +33,7 @@ fn leaks_once(entry: ToolEntry) -> ToolEntry {
     })
 }
 
-/// Two calls wait; if both are approved, `b` runs and stops the run before `a` begins.
+/// Two calls are pending; if both are approved, `b` runs and stops the run before `a` begins.
 async fn paused(done: &Ran) -> (Agent, RunResult) {
     let agent = Agent::new("Helper", script(&[calls(&[("b", "c0", "{}"), ("a", "c1", "{}")])]))
         .tool(leaks_once(gated("b", done)))
@@ -62,7 +62,7 @@ async fn s17_r4_what_was_rejected_in_a_store_does_not_run_from_a_text_with_anoth
     let json: Value = serde_json::from_str(&error.to_json()).expect("json");
     let length = json["count"].as_u64().expect("how many appends it has");
 
-    // The same pause goes on elsewhere: there, both are rejected.
+    // The same pause is resumed elsewhere: there, both are rejected.
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let mut state = elsewhere(&paused.state);
     for item in &paused.interruptions {
@@ -80,7 +80,7 @@ async fn s17_r4_what_was_rejected_in_a_store_does_not_run_from_a_text_with_anoth
     }
     assert_eq!(ran(&done), ["b {}"], "nothing ran");
     assert_eq!(store.head(&id).await.expect("store").expect("head").pos, length, "and nothing is stored");
-    // Without that store it is a run of its own.
+    // Without that store it is a separate run.
     assert_eq!(&*run(&agent, error).await.expect("over").final_output, "done");
 }
 
@@ -118,7 +118,7 @@ async fn s7_s13_a_standing_approval_does_not_decide_what_waits_of_a_tool_that_wa
         assert_eq!(paused.interruptions.len(), 2);
         let mut state = paused.state;
         state.approve(&paused.interruptions[0]).expect("approved");
-        // The tool has changed: what was approved is asked again as it is now, the other one waits as it was.
+        // The tool has changed: the approved call is requested again with the new tool, the other one stays pending.
         let changed = agent("Pays everything.");
         let mut again = run(&changed, state).await.expect("paused");
         assert_eq!((again.interruptions.len(), ran(&done).len()), (2, 0));
@@ -136,12 +136,12 @@ async fn s7_s13_a_standing_approval_does_not_decide_what_waits_of_a_tool_that_wa
             again.state.always_reject(&other, None).expect("rejected");
         }
         let after = run(&changed, again.state).await.expect("goes on");
-        // What is rejected is so whatever it was shown as; what was approved is asked again as it is now.
+        // A rejection counts whatever was shown; an approved call is requested again with the new tool.
         assert_eq!((ran(&done).len(), waits(&after, "Pays everything.")), if approves { (0, 2) } else { (0, 0) });
     }
 }
 
-/// The statuses of a stream, and the calls whose results it tells.
+/// The statuses of a stream, and the calls whose results it has.
 async fn said(agent: &Agent, state: RunState) -> (Vec<Status>, Vec<String>) {
     let mut stream = run_streamed(agent, state).await.expect("goes on");
     let (mut statuses, mut results) = (Vec::new(), Vec::new());
@@ -170,11 +170,11 @@ async fn s15_a_stream_goes_on_after_a_status_that_was_over_when_it_began() {
     paused.state.approve(&item(&paused, "c2")).expect("approved");
     let (statuses, results) = said(&agent, paused.state).await;
     assert_eq!((statuses.last(), results), (Some(&Status::Completed), vec!["c1".to_owned(), "c2".to_owned()]));
-    // One is rejected, the other one waits: that is all.
+    // One is rejected, the other one stays pending: that is all.
     let (statuses, results) = said(&agent, only_one).await;
     assert_eq!((statuses.last(), results), (Some(&Status::AwaitingInput), vec!["c1".to_owned()]));
 
-    // What was pending when a turn failed is still pending before what was decided about it.
+    // A request that was pending when a turn failed is pending until its decision.
     let done = Ran::default();
     let levels = |role| Approval::always().timeout(0).levels([role]);
     let agent = Agent::new("Helper", script(&[calls(&[("b", "c0", "{}"), ("a", "c1", "{}"), ("c", "c2", "{}")])]))

@@ -34,7 +34,7 @@ fn child(file: &Path) -> Command {
     child
 }
 
-/// Takes the state, if it can, approves what waits, and says what has come of it.
+/// Takes the state, if it can, approves the pending calls, and returns the outcome.
 async fn take(file: &Path) -> String {
     match RunState::take(file) {
         Err(RunStateError::Claimed(_)) => "claimed".to_owned(),
@@ -99,7 +99,7 @@ async fn s17_only_its_owner_can_read_a_state_in_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("result.json");
     let (_, paused) = paused(&Ran::default()).await;
-    // Also where there was a file that others could read.
+    // Also where the file was readable by others.
     std::fs::write(&file, "{}").expect("written");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("rights");
     paused.state.write(&file).expect("written");
@@ -121,7 +121,7 @@ async fn s16_of_two_inputs_at_once_to_one_session_the_later_one_is_told_how_it_s
         for n in 0..20 {
             let done = Ran::default();
             let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", &done));
-            // With data of the application's a session is made before the message is taken.
+            // With the application's data a session is made before the message is taken.
             let mut config = RunConfig::new().store(store.clone()).session(format!("s{n}"));
             if n % 2 == 1 {
                 config = config.context(&"of the application").expect("context");
@@ -160,7 +160,7 @@ async fn s17_a_run_in_a_store_goes_on_from_a_state_once() {
     assert_eq!((claimed, ran(&done).len()), (1, 1));
     let later = runner.run(&agent, &paused.state).await.expect_err("it has gone on");
     assert_eq!(later.kind(), RunErrorKind::Claimed, "{later}");
-    // Restored into another store it is another session, and its own copy: there, too, only one gets it.
+    // Restored into another store it is a separate session: there, too, only one gets it.
     let elsewhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
     paused.state.restore(&*elsewhere).await.expect("restored");
     assert!(matches!(paused.state.restore(&*elsewhere).await, Err(RunStateError::Exists(_))));

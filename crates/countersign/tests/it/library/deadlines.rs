@@ -50,7 +50,7 @@ async fn w7_what_a_program_keeps_waits_for_ever_unless_a_deadline_was_set() {
     let done = Ran::default();
     let paused = run(&one(tool("a", &done).needs_approval(Approval::always())), "go").await.expect("paused");
     assert_eq!(paused.interruptions[0].expires_at, None);
-    // Whatever was said counts, also if it is what nobody needs to say elsewhere.
+    // An explicit timeout counts, also if it equals the default.
     for seconds in [60, 300, 600] {
         let timed = tool("a", &done).needs_approval(Approval::always().timeout(seconds));
         let before = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time").as_millis();
@@ -62,7 +62,7 @@ async fn w7_what_a_program_keeps_waits_for_ever_unless_a_deadline_was_set() {
             "{seconds}: {given}"
         );
     }
-    // However it was said: also beside nothing else that tells it from the default of the same length.
+    // Also without any other option that would tell it from the default of the same length.
     let mut by_hand = tool("a", &done).needs_approval(Approval::always());
     by_hand.approval.ask = Ask { timeout: 300.into(), ..Ask::default() };
     let paused = run(&one(by_hand), "go").await.expect("paused");
@@ -117,13 +117,13 @@ async fn s6_of_several_decisions_all_count_or_none() {
     assert!(error.refusal().is_some_and(|refusal| refusal.message.contains("finance")), "{error}");
     let head = store.head(&paused.state.state().session_id).await.expect("store").expect("head");
     assert_eq!((head.pos, ran(&done).len()), (paused.state.state().pos, 0));
-    // The state is as good as before.
+    // The state is unchanged.
     assert!(paused.state.retract(&item(&paused, "c2")));
     let again = runner.run(&agent, paused.state).await.expect("paused");
     assert_eq!((ids(&again), ran(&done)), (vec!["c2".to_owned()], vec!["a {}".to_owned()]));
 }
 
-/// Asks for a size before it says what it was told.
+/// Asks for a size, and returns the answer.
 struct Orders(Timeout);
 
 impl Tool for Orders {
@@ -217,7 +217,7 @@ async fn s18_a_runtime_over_a_restored_store_sees_the_new_context() {
 
 #[tokio::test]
 async fn s24_what_waited_when_a_turn_failed_waits_in_the_state_of_the_error() {
-    // `b` runs before anybody is asked about `a`, or while it waits.
+    // `b` runs before anybody is asked about `a`, or while `a` is pending.
     for approval in [Approval::never(), Approval::always().timeout(0).levels(["finance"])] {
         let done = Ran::default();
         let leaks = tool("b", &done).output_guardrail("leak", |_, _| async { ToolGuardrailOutput::Trip(Value::Null) });

@@ -24,7 +24,7 @@ fn in_store(store: &Arc<dyn Store>) -> RunConfig {
     RunConfig::new().store(store.clone()).session("s")
 }
 
-/// In another process: all that is known is the text.
+/// In another process, which has only the text.
 fn elsewhere(error: &RunError) -> RunState {
     RunState::from_json(&error.state().expect("a state").to_json()).expect("read")
 }
@@ -33,7 +33,7 @@ async fn entries(store: &Arc<dyn Store>) -> Vec<Arc<Entry>> {
     store.read("s", 0, usize::MAX).await.expect("entries")
 }
 
-/// What clients were told of the run: its statuses, in order.
+/// The statuses that clients got of the run, in order.
 async fn statuses(store: &Arc<dyn Store>) -> Vec<Status> {
     let mut said = Vec::new();
     for entry in entries(store).await {
@@ -49,7 +49,7 @@ async fn retried(store: &Arc<dyn Store>) -> usize {
     records(&entries(store).await).filter(|record| matches!(record, Record::Retried(_))).count()
 }
 
-/// What is in the store is what the result says, word for word, and can be read as text.
+/// The store has the same as the result, to the letter, and it can be read as text.
 async fn assert_stored(store: &Arc<dyn Store>, over: &RunResult) {
     let saved = RunState::save(&**store, "s").await.expect("saved");
     assert_eq!(saved.state(), over.state.state());
@@ -68,7 +68,7 @@ async fn s24_a_run_that_used_up_its_model_calls_goes_on_in_the_same_store_with_m
         paused.state.approve(&paused.interruptions[0]).expect("approved");
         let error = few.run(&agent, paused.state).await.expect_err("too many");
         assert_eq!(error.to_string(), "the turn used up its model calls: 1", "{name}");
-        // Under the same limit nothing is stored, as often as it is tried.
+        // Under the same limit nothing is stored, however often it is retried.
         let before = entries(&store).await.len();
         for _ in 0..2 {
             let again = few.run(&agent, elsewhere(&error)).await.expect_err("too many");
@@ -107,7 +107,7 @@ async fn s23_a_run_whose_model_failed_goes_on_in_the_same_store() {
         }
         let up = Agent::new("Helper", script(std::slice::from_ref(&first))).tool(gated("a", &done));
         let over = runner.run(&up, elsewhere(&error)).await.expect("over");
-        // What the model was writing when it failed is none of its answer.
+        // The text of the broken answer is no part of the next one.
         assert_eq!((told(&over), ran(&done).len()), (strings(&["user: go", "a c1", "c1: a {}", "says: done"]), 1));
         assert_eq!(retried(&store).await, 3, "{name}");
         let entries = entries(&store).await;
@@ -224,7 +224,7 @@ async fn s22_a_run_that_failed_otherwise_goes_on_in_the_same_store() {
         let error = runner.run(&agent, "go").await.expect_err("failed");
         assert_eq!(error.code(), Some("instructions_failed"), "{name}: {error}");
         broken.store(false, Ordering::SeqCst);
-        // What the store has is enough: nobody kept the state of the error.
+        // The store is enough: the state of the error was not kept.
         let saved = RunState::save(&*store, "s").await.expect("saved");
         assert_eq!(saved.state().status, Status::Failed, "{name}: until it goes on, it has failed");
         let over = runner.run(&agent, saved).await.expect("over");
@@ -252,7 +252,7 @@ async fn s17_of_several_that_go_on_from_one_failed_turn_one_runs() {
             assert_eq!(refused.into_state().expect("a state").state().turn_calls, 1, "{name}: it is given back");
         }
         assert_eq!((ran(&done).len(), retried(&store).await), (1, 1), "{name}");
-        // Also when it is all over.
+        // Also after the end.
         for state in [kept, saved] {
             let late = runner.run(&agent, state).await.expect_err("gone on");
             assert_eq!(late.kind(), RunErrorKind::Claimed, "{name}: {late}");
@@ -260,7 +260,7 @@ async fn s17_of_several_that_go_on_from_one_failed_turn_one_runs() {
     }
 }
 
-/// Says that it was asked, and never answers.
+/// Signals that it was called, and never answers.
 struct Silent(Arc<Notify>);
 
 impl Model for Silent {
@@ -288,7 +288,7 @@ async fn r4_a_crash_after_a_failed_turn_was_retried_loses_nothing() {
             _ = runner.run(&silent, elsewhere(&error)) => panic!("{name}: it never answers"),
             () = asked.notified() => {}
         }
-        // The process that had claimed it is gone: the text that it began with is used up, and the store has the rest.
+        // The process that had claimed it is gone: the text that it began with is consumed, and the store has the rest.
         let up = Agent::new("Helper", script(&[first])).tool(super::tool("a", &done));
         let refused = runner.run(&up, elsewhere(&error)).await.expect_err("claimed");
         assert_eq!(refused.kind(), RunErrorKind::Claimed, "{name}: {refused}");
@@ -311,7 +311,7 @@ async fn s22_a_failed_run_also_goes_on_in_a_store_of_its_own_and_there_once() {
         assert_eq!((&*over.final_output, ran(&done).len()), ("done", 1), "{name}");
         let again = more.run(&agent, elsewhere(&error)).await.expect_err("claimed");
         assert_eq!(again.kind(), RunErrorKind::Claimed, "{name}: {again}");
-        // Without any, each run of a copy is a run.
+        // Without a store, each run of a copy is a separate run.
         assert!(countersign::run(&agent.clone().max_turns(9), &over.state).await.is_ok());
     }
 }
@@ -332,7 +332,7 @@ async fn s22_what_was_cancelled_stays_over() {
         let again = Runner::new(in_store(&store)).run(&agent, &kept).await.expect_err("over");
         assert_eq!(again.kind(), RunErrorKind::Cancelled, "{name}: {again}");
         assert_eq!((entries(&store).await.len(), ran(&done).len(), retried(&store).await), (count, 0, 0), "{name}");
-        // Also for another agent; what is said next begins another turn.
+        // Also for another agent; the next message begins another turn.
         kept.set_current_agent("Helper");
         let again = Runner::new(in_store(&store)).run(&agent, kept).await.expect_err("over");
         assert_eq!(again.kind(), RunErrorKind::Cancelled, "{name}: {again}");

@@ -1,4 +1,5 @@
-//! Spec W2, S22, R4: what was under way when a turn failed: calls that ran, that were approved or pending, and agents in agents.
+//! Spec W2, S22, R4: work in progress when a turn failed: calls that ran, that were approved or pending, and nested
+//! agents.
 
 use std::sync::{
     Arc,
@@ -33,7 +34,7 @@ fn elsewhere(error: &RunError) -> RunState {
     RunState::from_json(&error.state().expect("a state").to_json()).expect("read")
 }
 
-/// The tool, whose first result is not let through.
+/// The tool, whose first result is withheld.
 fn leaks_once(entry: ToolEntry) -> ToolEntry {
     let first = Arc::new(AtomicBool::new(true));
     entry.output_guardrail("leak", move |_, _| {
@@ -83,7 +84,7 @@ async fn w2_what_was_pending_when_a_turn_failed_stays_pending_under_its_key_and_
         let inbox = runtime.approvals(&Principal::trusted(), waits).await.expect("inbox").rows;
         assert_eq!((inbox.len(), inbox[0].request.approval_key()), (1, &*again[0].approval_key), "{name}");
 
-        // What was decided on the state of the error counts where it goes on; here another one was first.
+        // Decisions on the error's state count when it resumes; here another decision was first.
         state.approve(&again[0]).expect("approved");
         let late = runner.run(&agent, state).await.expect_err("claimed");
         assert_eq!(late.kind(), RunErrorKind::Claimed, "{name}: {late}");
@@ -132,7 +133,7 @@ async fn w2_nobody_is_asked_anything_new_before_a_failed_turn_is_retried() {
     }
 }
 
-/// It is not given up: what it did would not be known.
+/// It is not aborted: its outcome would be unknown.
 #[tokio::test]
 async fn w2_a_call_at_work_when_its_turn_fails_comes_to_its_end_and_its_result_counts() {
     for (name, store, _dir) in stores() {
@@ -168,7 +169,7 @@ async fn w2_a_call_at_work_when_its_turn_fails_comes_to_its_end_and_its_result_c
     }
 }
 
-/// Nobody has seen its end, so a person is asked, unless it may run again.
+/// Its outcome is unknown, so a person is asked, unless it is idempotent.
 #[tokio::test]
 async fn r4_a_call_at_work_whose_process_ends_after_its_turn_failed_is_asked_about_when_it_is_retried() {
     for idempotent in [false, true] {
@@ -299,7 +300,7 @@ async fn g2_a_node_of_the_users_that_failed_is_tried_again_where_the_loop_stood(
         }
         broken.store(false, Ordering::SeqCst);
         let over = in_store(&store).run(&agent, elsewhere(&error)).await.expect("over");
-        // What was approved is approved.
+        // An approval stays one.
         assert_eq!((&*over.final_output, ran(&done)), ("done", vec!["a {}".to_owned()]), "{name}");
     }
 }

@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use super::{Ran, calls, decide_all, gated, ids, model, ran, script, told};
 use crate::support::send;
 
-/// The gated tool `a` with an input guardrail that says this, and how often it was asked.
+/// The gated tool `a` with an input guardrail of this verdict, and how often that was called.
 fn guarded(done: &Ran, says: fn(u32) -> ToolGuardrailOutput) -> (Agent, Arc<AtomicU32>) {
     let asked = Arc::new(AtomicU32::new(0));
     let counts = asked.clone();
@@ -77,7 +77,7 @@ async fn c31_what_became_unsafe_while_it_waited_does_not_run() {
     assert_eq!((ran(&done).len(), &*told(&over)[2]), (0, "c1: too late"));
 }
 
-/// A standing decision is there before the guardrail is asked at all.
+/// A standing decision applies before the guardrail is called at all.
 #[tokio::test]
 async fn c32_a_standing_decision_counts_more_than_asking_first() {
     let done = Ran::default();
@@ -95,7 +95,7 @@ async fn c32_a_standing_decision_counts_more_than_asking_first() {
     assert_eq!((ids(&over).len(), ran(&done).len(), asked.load(Ordering::SeqCst)), (0, 0, 1));
 }
 
-/// A standing decision about another call of the answer does not make the guardrail be asked twice.
+/// A standing decision about another call of the answer does not call the guardrail twice.
 #[tokio::test]
 async fn c30_a_guardrail_is_asked_once_before_a_person_whatever_else_the_answer_has() {
     let done = Ran::default();
@@ -124,7 +124,7 @@ async fn s11_a_tool_guardrail_that_trips_stops_the_run_and_nothing_runs() {
     assert_eq!((result.kind, result.info.as_str()), (GuardrailKind::ToolInput, Some("stolen card")));
     assert_eq!(result.call_id.as_deref(), Some("c1"));
     assert!(ran(&done).is_empty());
-    // With asking first, nobody is even asked.
+    // With guardrails before approval, no person is asked.
     let error = asked_first().run(&agent, "go").await.expect_err("stopped");
     assert_eq!(error.kind(), RunErrorKind::Guardrail, "{error}");
 }
@@ -141,7 +141,7 @@ async fn e62_a_guardrail_that_trips_on_a_result_does_not_make_the_call_run_again
     let state = error.state().expect("a state").to_json();
     let over = run(&agent, RunState::from_json(&state).expect("read")).await.expect("over");
     assert_eq!(ran(&done), ["a {}"]);
-    // What tripped it is withheld from the model too.
+    // The result that tripped it is withheld from the model too.
     assert_eq!(told(&over)[2], r#"c1: the tool output guardrail "leak" stopped the run"#);
 }
 
@@ -258,7 +258,7 @@ async fn s11_a_guardrail_that_failed_is_told_from_one_that_tripped() {
     }
 }
 
-/// Nor does it say what the guardrail found: that is for those who run it.
+/// Nor does the error say what the guardrail found: that is for operators.
 #[tokio::test]
 async fn s11_c_people_are_told_in_their_language_which_guardrail_stopped_a_run_and_whether_it_failed() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -347,7 +347,7 @@ fn s23_an_output_type_that_is_no_object_is_refused_when_the_agent_is_made() {
     agent().output_type::<std::collections::BTreeMap<String, u32>>().expect("an object");
 }
 
-/// Writes down what it is told.
+/// Records its callbacks.
 #[derive(Clone, Default)]
 struct Told(Ran);
 

@@ -1,4 +1,4 @@
-//! E: what was shown is what runs, and once.
+//! E: exactly what was shown runs, once.
 
 use countersign::{
     Agent, DecisionError, Interruption, RunConfig, RunState, Runner, run,
@@ -19,7 +19,7 @@ async fn e46_a_changed_copy_of_an_item_decides_nothing() {
     assert_eq!((&*again.interruptions[0].arguments, ran(&done).len()), (r#"{"n":1}"#, 0));
 }
 
-/// A card that was shown once is of that request for ever, whatever is asked about the same call later.
+/// A card belongs to its request permanently, whatever is requested about the same call later.
 #[tokio::test]
 async fn r11_an_old_card_decides_nothing_that_is_asked_later() {
     let done = Ran::default();
@@ -43,12 +43,12 @@ async fn r11_an_old_card_decides_nothing_that_is_asked_later() {
     };
     let mut paused = run(&agent(), "go").await.expect("paused");
     let (a, b) = (item(&paused, "c1"), item(&paused, "c2"));
-    // Its first level says yes; at the second the card of the first counts for nothing.
+    // Its first level approves; at the second the card of the first does not count.
     paused.state.approve(&b).expect("approved");
     let mut next = run(&agent(), paused.state).await.expect("paused");
     assert_eq!(ids(&next), ["c1", "c2"]);
     stale(&mut next.state, &b);
-    // Left undecided it came back: that is another request too, with the same arguments.
+    // Deferred, it is requested again: that is another request too, with the same arguments.
     stale(&mut next.state, &a);
     assert_eq!(item(&next, "c1").args_digest, a.args_digest);
     // The same names in another run.
@@ -90,7 +90,7 @@ async fn e49_a_call_id_that_is_used_again_is_another_call_and_is_asked_about_aga
     let first = item(&paused, "c1");
     let mut paused = decide_all(&agent, paused, |state, item| state.approve(item).expect("approved")).await;
     assert_eq!(ids(&paused), ["c1", "c2"]);
-    // The old item decides nothing about the new call.
+    // The old item does not decide the new call.
     assert_eq!(
         paused.state.approve(&first).expect_err("over").to_string(),
         "the call \"c1\" of the tool \"a\" already has its result"
@@ -134,7 +134,7 @@ async fn e53_numbers_are_what_was_shown_to_the_last_digit() {
     assert_ne!(digests[0], digests[1]);
 }
 
-/// Writes down its arguments as they are.
+/// Records its arguments unchanged.
 struct Exact(Ran);
 
 impl countersign::tool::Tool for Exact {
@@ -225,11 +225,11 @@ async fn e59_a_call_that_was_cut_off_is_not_run_again_by_itself() {
         _ = runner.run(&agent, paused.state) => panic!("it hangs"),
         () = begun.notified() => {}
     }
-    // Dropping the run is as a crash: nobody knows what the call has done.
+    // Dropping the run is like a crash: the outcome of the call is unknown.
     let left = RunState::save(&*store, &id).await.expect("saved");
     let paused = runner.run(&agent, left).await.expect("asks");
     let [lost] = &*paused.interruptions else { panic!("{:?}", paused.interruptions) };
-    // Who was shown that it would run has not been asked whether it has run.
+    // An approval to run does not answer whether it has run.
     assert!(matches!(paused.state.clone().approve(&card), Err(DecisionError::Stale { .. })));
     assert_eq!(lost.to_string(), "It is not known whether the tool a of agent Helper has run with {}");
     assert_eq!((lost.kind, count.load(std::sync::atomic::Ordering::SeqCst)), (countersign::Kind::InDoubt, 1));

@@ -26,7 +26,7 @@ fn two(done: &Ran) -> Agent {
         .tool(gated("b", done))
 }
 
-/// Asserts that the error has the state as it was given, to the letter.
+/// Asserts that the error has the given state, to the letter.
 fn assert_kept(error: RunError, given: &str) -> RunState {
     let why = error.to_string();
     let state = error.into_state().unwrap_or_else(|| panic!("{why}: the state is lost"));
@@ -96,7 +96,7 @@ async fn s17_decisions_are_not_lost_whatever_refuses_them() {
     let error = countersign::run(&without, state).await.expect_err("it is gone");
     assert_eq!(error.kind(), RunErrorKind::Decision, "{error}");
     let state = assert_kept(error, &given);
-    // Somebody who may not go on with it.
+    // Somebody who may not resume it.
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let owner = Runner::new(RunConfig::new().store(store.clone()).principal(Principal::person("ann", Vec::new())));
     let theirs = decided(&owner, &agent).await;
@@ -105,7 +105,7 @@ async fn s17_decisions_are_not_lost_whatever_refuses_them() {
     let error = other.run(&agent, theirs).await.expect_err("not theirs");
     assert_eq!(error.kind(), RunErrorKind::Refused, "{error}");
     assert_kept(error, &kept);
-    // Nothing of all that has changed it.
+    // None of this has changed it.
     let over = countersign::run(&agent, state).await.expect("over");
     assert_eq!((&*over.final_output, ran(&done).len()), ("done", 1));
 }

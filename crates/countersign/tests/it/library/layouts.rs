@@ -1,4 +1,4 @@
-//! A state is what its text says, however that is laid out (spec S17), and one rule says how long people have (spec W7).
+//! A state does not depend on the layout of its text (spec S17), and one rule determines the deadline (spec W7).
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ async fn w2_s17_what_is_pending_in_an_error_stays_pending_whatever_has_laid_it_o
         let error = runner.run(&agent, paused.state).await.expect_err("stopped");
         let text = layouts(&error.state().expect("a state").to_json()).swap_remove(n);
         let mut state = RunState::from_json(&text).expect("read");
-        // What is shown, a schema among it, is what was shown.
+        // The request is shown unchanged, with its schema.
         let waits = state.interruptions();
         let names: Vec<&str> = waits.iter().map(|item| &*item.call_id).collect();
         assert_eq!(names, ["c1"], "{n}");
@@ -126,7 +126,7 @@ async fn w2_s17_what_is_pending_in_an_error_stays_pending_whatever_has_laid_it_o
 #[tokio::test]
 async fn w7_an_approval_without_a_time_out_waits_for_ever_with_a_store_and_without() {
     let done = Ran::default();
-    // 300 s that were said are 300 s.
+    // An explicit 300 s is 300 s.
     for (approval, ends) in [(Approval::always(), false), (Approval::always().timeout(300), true)] {
         let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])]))
             .tool(any_tool("a", &done).needs_approval(approval));

@@ -1,4 +1,4 @@
-//! The library: what the OpenAI Agents SDKs do where people are asked, by the numbers of `docs/openai-agents.md`,
+//! The library: what the OpenAI Agents SDKs do with approvals, by the numbers of `docs/openai-agents.md`,
 //! and spec S. A test's name begins with the group and the number.
 
 mod at_work;
@@ -44,7 +44,7 @@ pub fn model(script: &str) -> Scripted {
     Scripted::from_json(script).expect("script")
 }
 
-/// A tool that writes down what it is run with, and says so.
+/// A tool that records its arguments, and returns them.
 pub fn tool(name: &str, ran: &Ran) -> ToolEntry {
     let (own, ran) = (name.to_owned(), ran.clone());
     function::tool(name, "A tool of the tests.", move |args: serde_json::Map<String, Value>| {
@@ -57,7 +57,7 @@ pub fn tool(name: &str, ran: &Ran) -> ToolEntry {
     })
 }
 
-/// The tool, about which a person is always asked; the wait has no end.
+/// The tool, which always needs approval, without a deadline.
 pub fn gated(name: &str, ran: &Ran) -> ToolEntry {
     tool(name, ran).needs_approval(countersign::tool::Approval::always().timeout(0))
 }
@@ -79,7 +79,7 @@ pub fn script(answers: &[String]) -> Scripted {
     model(&format!(r#"{{"turns":[{}]}}"#, all.join(",")))
 }
 
-/// The conversation in short: what was said, which calls were made, and which results they have, in order.
+/// The conversation in short: texts, calls and results, in order.
 pub fn told(result: &RunResult) -> Vec<String> {
     let mut told = Vec::new();
     for message in result.history() {
@@ -106,12 +106,12 @@ pub fn item(result: &RunResult, call_id: &str) -> Interruption {
     found.unwrap_or_else(|| panic!("{call_id} waits: {:?}", ids(result))).clone()
 }
 
-/// The ids of the calls that wait.
+/// The ids of the pending calls.
 pub fn ids(result: &RunResult) -> Vec<String> {
     result.interruptions.iter().map(|item| item.call_id.to_string()).collect()
 }
 
-/// Decides about all that waits, and goes on.
+/// Decides everything pending, and resumes.
 pub async fn decide_all(
     agent: &Agent,
     mut result: RunResult,

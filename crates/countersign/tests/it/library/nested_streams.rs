@@ -1,4 +1,4 @@
-//! L: what agents do that work for calls of other agents, in the stream of the run.
+//! L: nested agents in the stream of the run.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -64,7 +64,7 @@ fn runner() -> Runner {
     Runner::new(RunConfig::new().nested_events(true).retry(retry))
 }
 
-/// What is told of nested agents, in short, and between it what the run's own agent calls and gets.
+/// The events of nested agents, in short, and between them the calls and results of the run's own agent.
 async fn said(stream: &mut RunStream) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(event) = stream.next().await.expect("event") {
@@ -113,7 +113,7 @@ fn short(nested: &NestedEvent) -> String {
     format!("{} {}: {event}", path(nested), nested.agent)
 }
 
-/// An agent with a script of its own: the journal counts answers by their model's name.
+/// An agent with its own script: the journal counts answers by their model's name.
 fn agent(name: &str, script: Scripted) -> Agent {
     Agent::new(name, (format!("{name}'s"), Arc::new(script)))
 }
@@ -128,7 +128,7 @@ fn front(done: &Ran, gate: bool) -> Agent {
     agent("Front", script(&[calls(&[("ask_desk", "a", INPUT)])])).tool(desk.as_tool("ask_desk", "Asks."))
 }
 
-/// Without what is told while it is written, whose pieces are the model's.
+/// Without partial texts, whose pieces are the model's choice.
 fn whole(said: Vec<String>) -> Vec<String> {
     said.into_iter().filter(|line| !line.contains(": +")).collect()
 }
@@ -160,7 +160,7 @@ async fn s15_a_stream_tells_what_nested_agents_do_at_any_depth_to_who_asks_for_i
     );
     assert_eq!(stream.finish().await.expect("over").final_output, "done");
 
-    // Who does not ask for it has the same stream as ever.
+    // Without the option the stream is the same as before.
     let quiet = Runner::default();
     let mut stream = quiet.run_streamed(&front(&done, false), "go").await.expect("begins");
     assert_eq!(said(&mut stream).await, ["calls a", "a gave done"]);
@@ -247,7 +247,7 @@ async fn s15_a_handoff_of_a_nested_agent_is_told() {
     assert!(at.iter().all(Option::is_some) && at.is_sorted(), "{told:?}");
 }
 
-/// The pieces are lost that were told while nobody read, and nothing that is on record.
+/// Pieces from while nobody read are lost, and nothing that is recorded.
 #[tokio::test]
 async fn s15_a_reader_who_falls_behind_misses_nothing_of_nested_agents_that_is_on_record() {
     let done = Ran::default();

@@ -82,7 +82,7 @@ async fn s8_what_was_decided_goes_on_whatever_the_others_allow() {
     assert_eq!(ran(&done), ["a {}"]);
 }
 
-/// What was decided in part is withdrawn with the work that it was for.
+/// Partial decisions are withdrawn with the work that they were for.
 #[tokio::test]
 async fn s11_a_decision_that_is_kept_goes_with_what_it_was_for() {
     let done = Ran::default();
@@ -155,7 +155,7 @@ async fn f73_a_run_whose_rule_never_answers_can_be_cancelled() {
     assert!(ran(&done).is_empty());
 }
 
-/// Cancels a run once its rule has been asked.
+/// Cancels a run once its rule has been called.
 async fn is_cancelled(
     run: impl Future<Output = Result<RunResult, RunError>>,
     asked: &tokio::sync::Notify,

@@ -9,7 +9,7 @@ use countersign::{Agent, RunConfig, RunState, Runner, run, tool, tool::condition
 
 use super::{Ran, calls, decide_all, ids, model, ran, script, tool};
 
-/// The tool `a`, with a rule that counts how often it is asked.
+/// The tool `a`, with a rule that counts how often it is called.
 fn counted(done: &Ran, says: Result<bool, &'static str>) -> (countersign::tool::ToolEntry, Arc<AtomicU32>) {
     let asked = Arc::new(AtomicU32::new(0));
     let counts = asked.clone();
@@ -62,7 +62,7 @@ async fn b23_a_decided_call_is_not_judged_again() {
     assert_eq!((asked.load(Ordering::SeqCst), ran(&done).len()), (1, 1));
 }
 
-/// E27: a rule that says otherwise later lets nothing run that nobody decided.
+/// E27: a rule whose verdict changes later runs nothing without a decision.
 #[tokio::test]
 async fn b23_what_waits_stays_waiting_whatever_the_rule_says_later() {
     let done = Ran::default();
@@ -85,7 +85,7 @@ async fn b28_a_rule_that_fails_asks_and_says_why() {
     assert_eq!((ids(&paused), ran(&done).len()), (vec!["c1".to_owned(), "c2".to_owned()], 0));
     assert_eq!(paused.interruptions[0].reason.as_deref(), Some("the condition failed: the policy is down"));
     assert_eq!(paused.model_calls, 1);
-    // The answer of the model is not lost, nor asked for again.
+    // The answer of the model is not lost, nor requested again.
     let over = decide_all(&agent, paused, |state, item| state.approve(item).expect("approved")).await;
     assert_eq!((over.model_calls, ran(&done).len()), (2, 2));
 }

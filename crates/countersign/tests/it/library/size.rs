@@ -1,5 +1,5 @@
-//! How large a state is: at most 1.3 times the conversation that it carries, and beside that 1 KiB, 400 bytes for each call that a person
-//! was asked about, and once what each tool says that they were asked about (its description and schema).
+//! How large a state is: at most 1.3 times the conversation that it carries, and beside that 1 KiB, 400 bytes for each
+//! call that needed approval, and once the description and schema of each such tool.
 
 use countersign::{Agent, Message, RunConfig, Runner, run};
 use countersign_core::journal::record::Block;
@@ -67,7 +67,7 @@ async fn s17_a_state_is_at_most_1_3_times_its_history() {
     assert_eq!(run(&agent, paused.state).await.expect("over").final_output, "done");
 }
 
-/// Whether the text of a state is as small as is promised.
+/// Whether the text of a state is as small as promised.
 fn is_small(what: &str, result: &countersign::RunResult, asked: usize, tools: usize) -> usize {
     let (state, history) = (result.state.to_json().len(), history(result));
     let most = history * 13 / 10 + 1024 + 400 * asked + tools;

@@ -34,7 +34,7 @@ impl Model for Fast {
     }
 }
 
-/// What is printed by a reader that prints each piece, what it was told whole, and how often it had to begin anew.
+/// The output of a reader that prints each piece, the whole texts that it got, and how often it had to start over.
 async fn printed(mut stream: RunStream, pause: Duration) -> (String, String, usize) {
     let (mut printed, mut whole, mut restarts, mut events) = (String::new(), String::new(), 0, 0);
     while let Some(event) = stream.next().await.expect("event") {
@@ -67,7 +67,7 @@ async fn s15_a_reader_that_is_slower_than_the_model_prints_the_answer_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s15_an_answer_that_breaks_off_begins_anew_only_where_it_says_something_else() {
     let words = |from: usize, to: usize| (from..to).map(|n| format!("w{n} ")).collect::<String>();
-    // Told before it breaks off, what is said then, and what a reader prints.
+    // The text before the break, the text after it, and the output of a reader.
     for (before, after, prints, restarts) in [
         (words(0, 400), words(0, 900), words(0, 900), 0),
         (words(0, 400), words(0, 200) + "else", words(0, 400) + &words(0, 200) + "else", 1),

@@ -34,7 +34,7 @@ async fn j119_decisions_are_kept_in_the_text_word_for_word() {
     assert_eq!(over.state.stamp(), Some("app 7"), "it stays on what comes of the run");
 }
 
-/// Two calls wait, one is decided.
+/// Two calls are pending, one is decided.
 #[tokio::test]
 async fn j114_a_state_that_was_read_goes_on_with_what_was_decided_and_no_more() {
     let done = Ran::default();
@@ -88,7 +88,7 @@ async fn s21_decisions_about_what_does_not_wait_are_damage() {
     assert!(matches!(error, RunStateError::Damaged { pos: 0, .. }), "{error}");
 }
 
-/// Arguments that were changed in the text under a decision are not the ones that were approved.
+/// Arguments that were changed in the text under a decision are not the approved ones.
 #[tokio::test]
 async fn e46_arguments_that_were_changed_in_the_text_do_not_run() {
     let done = Ran::default();
@@ -173,7 +173,7 @@ async fn j123_a_run_whose_agent_is_gone_is_read_and_what_waits_can_be_rejected()
     }
     let error = run(&other, again.state).await.expect_err("nobody can answer");
     assert!(error.to_string().contains("Helper"), "{error}");
-    // The application says who goes on.
+    // The application chooses the next agent.
     let mut state = error.state().expect("a state").clone();
     state.set_current_agent("Other");
     let over = run(&other, read(&state)).await.expect("over");

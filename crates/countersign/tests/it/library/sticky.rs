@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{Ran, calls, gated, ids, item, ran, script, told};
 
-/// Two calls of `a` wait; two more come later.
+/// Two calls of `a` are pending; two more come later.
 fn agent(done: &Ran) -> Agent {
     let answers =
         [calls(&[("a", "s", "{}"), ("a", "e", "{}")]), calls(&[("a", "l1", "{}")]), calls(&[("a", "l2", "{}")])];
@@ -188,7 +188,7 @@ proptest! {
             let mut paused = run(&agent, "go").await.expect("paused");
             let items = paused.interruptions.clone();
             for (at, word) in words {
-                // What is refused changes nothing.
+                // A refusal changes nothing.
                 let _ = match word {
                     Word::Approve => paused.state.approve(&items[at]),
                     Word::Reject => paused.state.reject(&items[at]),
@@ -208,7 +208,7 @@ proptest! {
                 match said {
                     Some("approve") => assert!(did, "{n} was approved"),
                     Some(_) => assert!(!did, "{n} was rejected"),
-                    // Undecided: it waits, unless a standing decision is about it.
+                    // Undecided: it stays pending, unless a standing decision covers it.
                     None => assert!(!did || words_stand(&items, &after), "{n} runs only by a standing approval"),
                 }
             }

@@ -1,4 +1,5 @@
-//! Decisions on a stored session by a call's id alone: whoever knows no more has not seen what waits there now.
+//! Decisions on a stored session by a call's id alone: the id does not show that the caller has seen the pending
+//! request.
 
 use std::sync::{
     Arc,
@@ -47,7 +48,7 @@ async fn r11_a_call_of_a_deleted_session_is_decided_by_no_id_and_nothing_takes_i
     for decided in decisions(session, "c1") {
         assert!(is_gone(&decided.run(&agent()).await));
     }
-    // Made again, its model would call with the same id, and another amount.
+    // In the second run its model calls with the same id, and another amount.
     let again = Agent::new("Helper", script(&[calls(&[("pay", "c1", r#"{"n":1000}"#)])])).tool(gated("pay", &done));
     let refused = session().say("Pay 1000.").run(&again).await.expect_err("deleted");
     assert!(refused.to_string().contains("deleted"), "{refused:?}");
@@ -74,7 +75,7 @@ async fn r11_an_id_that_a_finished_call_had_decides_no_later_one() {
     // Of several decisions all count or none.
     assert!(is_stale(&session().approve("c2").approve("c1").run(&agent).await));
     assert_eq!(ran(&done).len(), 1);
-    // What is asked now is decided by what is shown of it.
+    // The current request is decided by its shown item.
     let shown = session().state().await.expect("there").interruption("c1").expect("it waits");
     assert_eq!(&*shown.arguments, r#"{"n":1000}"#);
     let over = session().decide("c2", countersign::RunState::reject).run(&agent).await.expect("goes on");
@@ -108,7 +109,7 @@ async fn r11_a_call_that_is_in_doubt_by_now_is_decided_by_no_id() {
         _ = session().approve("c1").run(&agent) => panic!("it hangs"),
         () = begun.notified() => {}
     }
-    // Whoever approves again was asked whether it may run, and not whether it has.
+    // That approval was about whether it may run, not whether it has run.
     let left = session().state().await.expect("there");
     countersign::Runner::new(countersign::RunConfig::new().store(store.clone())).run(&agent, left).await.expect("asks");
     for decided in decisions(session, "c1") {

@@ -43,7 +43,7 @@ async fn s15_l139_a_stream_ends_at_a_pause_and_goes_on_as_a_stream() {
     assert!(ended.next().await.expect("nothing").is_none());
 }
 
-/// What a stream has told, in short.
+/// The events of a stream, in short.
 async fn said(stream: &mut RunStream) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     while let Some(event) = stream.next().await.expect("event") {
@@ -109,7 +109,7 @@ async fn s15_a_stream_says_what_happens_in_types() {
     let told = said(&mut stream).await;
     assert_eq!(told, ["decided", "running", r#"result a c1: a {"n":1}"#, "failed: model_error"]);
     let state = stream.finish().await.expect_err("down").into_state().expect("a state");
-    // A turn that has failed is told to run again when it goes on.
+    // A failed turn has the status `running` again when it is retried.
     let up = Agent::new("Front", model(r#"{"turns":[]}"#))
         .handoff(Agent::new("Data", model(r#"{"turns":[{"text":"Done."}]}"#)));
     let mut stream = run_streamed(&up, state).await.expect("goes on");
@@ -135,7 +135,7 @@ async fn l138_a_streamed_rejection_is_told_in_the_runners_words() {
     assert_eq!(told(&over)[2], "c1: no chance");
 }
 
-/// What the wire protocol would take is of no use to a program.
+/// The error says what a program can do: options of the wire protocol would not help it.
 #[tokio::test]
 async fn s16_a_message_to_a_session_that_waits_is_told_what_to_do_in_the_library() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -25,7 +25,7 @@ async fn g78_deciding_costs_no_turn_and_the_next_model_call_does() {
     assert_eq!(error.to_string(), "the turn used up its model calls: 1");
     assert_eq!((error.kind(), ran(&done).len()), (RunErrorKind::MaxTurns, 1), "what was approved has run");
     let state = error.into_state().expect("its state");
-    // With a larger limit it goes on, and nothing is done again.
+    // With a larger limit it continues, and nothing is repeated.
     let error = run(&agent, &state).await.expect_err("the limit is the state's");
     assert_eq!(error.to_string(), "the turn used up its model calls: 1");
     let paused = Runner::new(RunConfig::new().max_turns(3)).run(&agent, &state).await.expect("paused");
@@ -175,7 +175,7 @@ async fn s22_a_budget_of_money_says_which_model_has_no_price() {
         assert_eq!((error.kind(), error.state().is_none()), (RunErrorKind::NoPrice, true));
         assert_eq!(said.contains("there are prices for [\"daer\"]"), misspelled, "{said}");
     }
-    // Also where a run goes on; what was decided on it is kept.
+    // Also where a run is resumed; decisions on it are kept.
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.reject(&paused.interruptions[0]).expect("rejected");
     let misspelled = Runner::new(RunConfig::new().price("daer", price).max_cost(30.0));
@@ -184,7 +184,7 @@ async fn s22_a_budget_of_money_says_which_model_has_no_price() {
     assert_eq!(error.state().map(RunState::to_json), Some(paused.state.to_json()));
 }
 
-/// Programs print errors, and an error has its state: what a session holds is not printed with it.
+/// Programs print errors, and an error has its state: the content of a session is not printed with it.
 #[tokio::test]
 async fn s20_an_error_that_is_printed_has_nothing_of_the_session() {
     let agent = Agent::new("Helper", model(r#"{"turns":[{"text":"the code is 4711"},{"error":"down"}]}"#));

@@ -1,4 +1,4 @@
-//! Arguments that cannot become what a typed tool declares never reach a person (spec S1, S26, M3, R1).
+//! Arguments that do not fit the types of a typed tool never reach a person (spec S1, S26, M3, R1).
 
 use std::sync::Mutex;
 
@@ -37,7 +37,7 @@ async fn s26_arguments_that_cannot_become_the_declared_type_are_refused_before_a
     assert!(said("c3").contains("the arguments do not fit the tool"), "{told:?}");
     assert!(said("c4").contains("the number 9007199254740993 has more digits"), "{told:?}");
 
-    // Nor can a person write what cannot run.
+    // Nor can a person edit it into something that cannot run.
     let one = item(&paused, "c1");
     for wrong in [
         json!({"count": 99_999_999_999_u64, "offset": 0, "price": 1}),

@@ -1,5 +1,5 @@
-//! Agents that change while a call for them waits: what was approved is what begins, or it is asked again (spec S5, S13,
-//! S25, R1).
+//! Agents that change while a call for them is pending: what was approved is what begins, or it is requested again
+//! (spec S5, S13, S25, R1).
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ fn heard(model: &Arc<Teller>) -> Vec<Vec<String>> {
     model.heard.lock().expect("heard").clone()
 }
 
-/// Another process goes on with what the first one has stored.
+/// Another process resumes what the first one has stored.
 async fn restart(before: Runtime, store: &Arc<dyn Store>, agent: Agent) -> Runtime {
     before.shutdown(Duration::ZERO).await;
     drop(before);
@@ -31,7 +31,7 @@ fn told(outcome: &Outcome) -> String {
     serde_json::to_string(&outcome.interruptions).expect("json")
 }
 
-/// Why what waits under a key cannot be approved.
+/// Why the request with a key cannot be approved.
 async fn refused(runtime: &Runtime, key: &str) -> Code {
     decide(runtime, key, vec![Decision::approve()]).await.expect_err("refused").code
 }
@@ -40,7 +40,7 @@ fn asked(entry: ToolEntry) -> ToolEntry {
     entry.needs_approval(Approval::always())
 }
 
-/// The outer agent with a gated tool, and what the inner one was asked.
+/// The outer agent with a gated tool, and the inner one's requests.
 struct Desk {
     outer: Arc<Teller>,
     inner: Arc<Teller>,
@@ -56,7 +56,7 @@ impl Desk {
         }
     }
 
-    /// The agent with its tool, which is for this agent and says this of itself.
+    /// The agent with its tool, which is for this agent and has this description.
     fn agent(&self, about: &str, other: bool) -> Agent {
         let (name, model) = if other { ("Other", &self.other) } else { ("Mailer", &self.inner) };
         agent("Support", &self.outer).tool(asked(agent(name, model).as_tool("mailer", about)))
@@ -75,7 +75,7 @@ async fn s13_s5_an_agent_that_is_described_otherwise_than_was_shown_is_asked_abo
         assert!(heard(&desk.inner).is_empty(), "{kind}: nothing begins by the step that finds the change");
         assert!(told(&again).contains("copies the press"), "{kind}: {}", told(&again));
         assert!(told(&again).contains("has changed since"), "{kind}: {}", told(&again));
-        // Who approves it now has seen it as it is.
+        // An approval now is for the current tool.
         let done = decide_all(&after, &again.pending[0], Decision::approve()).await;
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, "all sent"), "{kind}");
         assert_eq!(heard(&desk.inner), [["user: do it"]], "{kind}");
@@ -94,7 +94,7 @@ async fn s13_s5_an_agent_that_is_as_it_was_shown_begins() {
     }
 }
 
-/// The words are the same, and it is somebody else who would work.
+/// The description is the same, and another agent would run.
 #[tokio::test]
 async fn s13_s5_a_tool_that_is_for_another_agent_now_is_asked_about_again_and_that_one_works() {
     for (kind, store, _guard) in stores() {
@@ -156,7 +156,7 @@ async fn s13_s5_what_was_edited_is_asked_about_again_as_it_was_edited() {
     }
 }
 
-/// The tool of an agent that works for an agent: what is above it goes on as if nothing had happened.
+/// The tool of an agent that works for an agent: the agents above it continue normally.
 #[tokio::test]
 async fn s13_s5_an_agent_two_levels_down_is_asked_about_again() {
     for (kind, store, _guard) in stores() {
@@ -184,7 +184,8 @@ async fn s13_s5_an_agent_two_levels_down_is_asked_about_again() {
     }
 }
 
-/// Beside a call that needs nobody and one that is decided later: the conversation stays where it is until all is clear.
+/// Beside a call that needs nobody and one that is decided later: the conversation stays at its place until all are
+/// resolved.
 #[tokio::test]
 async fn s13_s25_a_handoff_that_is_described_otherwise_than_was_shown_is_asked_about_again() {
     for changed in [false, true] {
@@ -229,7 +230,7 @@ async fn s13_s25_a_handoff_that_is_gone_cannot_be_approved_and_leaves_the_conver
     }
 }
 
-/// Spec S7: what was approved for good was this agent, described like this.
+/// Spec S7: a standing approval was for this agent, with this description.
 #[tokio::test]
 async fn s7_s13_a_standing_approval_of_an_agent_is_not_for_the_agent_that_took_its_place() {
     for (kind, store, _guard) in stores() {

@@ -1,4 +1,4 @@
-//! Handoffs: who answers after them, what comes first, and agents of one name (spec S4, S17, S25).
+//! Handoffs: which agent answers after them, the order of results, and agents of one name (spec S4, S17, S25).
 
 use countersign::{
     Agent, Decision, Principal, RunState, Status,
@@ -31,7 +31,7 @@ async fn s25_the_target_of_a_handoff_stays_the_sessions_agent() {
     }
 }
 
-/// Letters beyond ASCII are none that providers take in names of tools.
+/// Providers take no letters beyond ASCII in names of tools.
 #[tokio::test]
 async fn s25_handoffs_to_agents_in_chinese_can_have_names_of_their_own() {
     let silent = teller([]);
@@ -48,7 +48,7 @@ async fn s25_handoffs_to_agents_in_chinese_can_have_names_of_their_own() {
     let desk = agent("接待", &first)
         .tool(countersign::handoff(agent("销售", &silent)).named("transfer_to_sales"))
         .tool(countersign::handoff(agent("客服", &second)).named("transfer_to_support"))
-        // Another agent of that name is renamed, and its handoff keeps the name that it was given.
+        // Another agent of that name is renamed, and its handoff keeps its given name.
         .tool(countersign::handoff(agent("客服", &silent).instructions("another")).named("transfer_to_other"));
     let runtime = runtime_of(&store, desk);
     assert_eq!(send(&runtime, "s", "hello").await.expect("run").text, "客服在此");

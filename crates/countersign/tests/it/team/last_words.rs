@@ -1,4 +1,4 @@
-//! When a tool's result is the last word (spec S24).
+//! When a tool's result is the final output (spec S24).
 
 use countersign::{Decision, Status, ToolUse};
 
@@ -16,7 +16,7 @@ async fn a1_an_approved_tool_is_the_last_word_and_the_model_is_not_asked_again()
         let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, "ran pay {}"), "{kind}");
         assert_eq!((ran(&ledger).len(), model.heard.lock().expect("heard").len()), (1, 1), "{kind}");
-        // The conversation goes on as any other.
+        // The conversation continues normally.
         assert_eq!(send(&runtime, "s", "thanks").await.expect("run").text, "done", "{kind}");
     }
 }

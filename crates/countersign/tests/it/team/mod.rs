@@ -25,17 +25,17 @@ use futures::{StreamExt as _, stream::BoxStream};
 
 use crate::support::{Ledger, entry};
 
-/// What a model was asked: each message in one line.
+/// The requests to a model: each message in one line.
 pub type Heard = Arc<Mutex<Vec<Vec<String>>>>;
 
-/// A model that says what it is told to, and keeps what it was asked. Past the end it says `done`.
+/// A model with these answers, which records its requests. Past the end it says `done`.
 pub struct Teller {
     says: Mutex<VecDeque<Vec<Say>>>,
     rule: Option<Rule>,
     pub heard: Heard,
 }
 
-/// What a model says to what it is asked.
+/// A model's answer to its request.
 type Rule = fn(&[String]) -> Vec<Say>;
 
 /// A part of an answer.
@@ -59,7 +59,7 @@ pub fn teller(says: impl IntoIterator<Item = Vec<Say>>) -> Arc<Teller> {
     Arc::new(Teller { says: Mutex::new(says.into_iter().collect()), rule: None, heard: Heard::default() })
 }
 
-/// A model whose answer follows from what it is asked.
+/// A model whose answer follows from its request.
 pub fn rule(rule: Rule) -> Arc<Teller> {
     Arc::new(Teller { says: Mutex::default(), rule: Some(rule), heard: Heard::default() })
 }
@@ -124,7 +124,7 @@ pub fn runtime_of(store: &Arc<dyn Store>, agent: Agent) -> Runtime {
     Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
 }
 
-/// Decides everything that waits under a key in the same way.
+/// Decides all actions of a request in the same way.
 pub async fn decide_all(runtime: &Runtime, key: &str, decision: Decision) -> Outcome {
     let waits = runtime.approval(&Principal::trusted(), key).await.expect("approval");
     let actions = match waits.request {
@@ -141,7 +141,7 @@ pub fn ran(ledger: &Ledger) -> Vec<String> {
     ledger.lock().expect("ledger").iter().map(|row| row.0.clone()).collect()
 }
 
-/// What waits: agent, tool and the ids of the calls that led to it.
+/// The pending actions: agent, tool and the ids of the calls that led to them.
 pub fn waiting(outcome: &Outcome) -> Vec<(String, String, Vec<String>)> {
     let mut all = Vec::new();
     for request in &outcome.interruptions {

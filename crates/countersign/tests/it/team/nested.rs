@@ -35,7 +35,7 @@ async fn i95_i107_a_nested_agent_asks_on_the_outer_session_and_goes_on_where_it_
         let state = RunState::save(&*store, "s").await.expect("saved");
         let elsewhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
         RunState::from_json(&state.to_json()).expect("state").restore(&*elsewhere).await.expect("restored");
-        // The models of the other process know nothing of what was answered before.
+        // The models of the other process have none of the earlier answers.
         let (outer, inner) = (teller([text("all sent")]), teller([text("mail sent")]));
         let runtime = runtime_of(&elsewhere, graph(&outer, &inner));
         let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
@@ -71,7 +71,7 @@ async fn i96_i105_agents_in_agents_in_agents_ask_again_and_again() {
         }
         assert_eq!((outcome.status, outcome.text.as_str()), (Status::Completed, "top"), "{kind}");
         assert_eq!(ran(&ledger).len(), 2, "{kind}");
-        // Nobody was asked again for what they had answered.
+        // No model was called again for an answer that it had given.
         let asked = [&one, &two, &three].map(|model| model.heard.lock().expect("heard").len());
         assert_eq!(asked, [2, 2, 3], "{kind}");
     }
@@ -121,7 +121,7 @@ async fn i102_an_agent_as_a_tool_and_what_is_in_it_are_two_levels_of_one_flow() 
         let paused = send(&runtime, "s", "go").await.expect("run");
         assert_eq!(waiting(&paused), [("Root".to_owned(), "mailer".to_owned(), vec![])], "{kind}");
         assert!(inner.heard.lock().expect("heard").is_empty(), "{kind}: it has not begun");
-        // What the agent is asked can be changed like any argument.
+        // The input of the agent can be edited like any argument.
         let other = Args::parse(r#"{"input":"be polite"}"#).expect("args");
         let paused = decide_all(&runtime, &paused.pending[0], Decision::edit("mailer", other)).await;
         assert_eq!(inner.heard.lock().expect("heard")[0], ["user: be polite"], "{kind}");
@@ -201,7 +201,7 @@ async fn s4_a_nested_agent_hands_over_in_its_own_conversation() {
         let runtime = runtime_of(&store, agent("Root", &outer).tool(child.as_tool("child", "")));
         assert_eq!(send(&runtime, "s", "go").await.expect("run").text, "end", "{kind}");
         assert_eq!(outer.heard.lock().expect("heard")[1][2], "o: expert opinion", "{kind}");
-        // The session's own agent is who it was.
+        // The session's own agent is unchanged.
         assert_eq!(send(&runtime, "s", "more").await.expect("run").text, "done", "{kind}");
         assert_eq!(outer.heard.lock().expect("heard").len(), 3, "{kind}");
     }
@@ -320,7 +320,7 @@ async fn r4_a_nested_agent_goes_on_after_its_process_died_while_its_model_answer
     }
 }
 
-/// A model that never answers, and says when it was asked.
+/// A model that never answers, and signals when it is called.
 struct Stuck(tokio::sync::Notify);
 
 impl countersign::model::Model for Stuck {
@@ -383,13 +383,13 @@ async fn i108_the_outer_calls_guardrails_run_once_however_often_the_inner_agent_
 async fn i112_a_nested_pause_outlives_whoever_waited_for_it() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
-        // What they say follows from what they are asked, however often that is.
+        // Their answers follow from their requests, however often they are called.
         let outer = rule(|said| if said.len() == 1 { vec![call("o", "child", DO)] } else { text("end") });
         let inner = rule(|said| if said.len() == 1 { vec![call("i", "pay", "{}")] } else { text("paid") });
         let child = agent("Child", &inner).tool(gated("pay", &ledger));
         let runtime = runtime_of(&store, agent("Root", &outer).tool(child.as_tool("child", "")));
         let by = Principal::trusted();
-        // Given up after one look at it, after two, …, until it comes to its pause before that.
+        // Dropped after one poll, after two, …, until it reaches its pause first.
         let mut looks = 0;
         loop {
             looks += 1 + looks / 4;

@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use super::{agent, call, decide_all, free, gated, ran, runtime_of, teller, text, waiting};
 use crate::support::{Ledger, decide, entry, send, stores};
 
-/// A rule that sees how much has run when it is asked, and asks a person about some calls.
+/// A rule that records how much has run when it is called, and requires approval for some calls.
 struct Sees {
     ledger: Ledger,
     asks: fn(&str) -> bool,
@@ -26,7 +26,7 @@ impl Condition for Sees {
     fn check<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<bool, String>> {
         self.seen.lock().expect("seen").push(ran(&self.ledger).len());
         Box::pin(async move {
-            // Whatever could begin meanwhile has the time to.
+            // Anything that could begin meanwhile gets the time to.
             for _ in 0..50 {
                 tokio::task::yield_now().await;
             }
@@ -44,7 +44,7 @@ async fn b24_a_standing_rejection_counts_whatever_the_rule_says() {
         let ledger = Ledger::default();
         let seen = Arc::default();
         let model = teller([vec![call("c1", "pay", "{}")], vec![call("c2", "pay", "{}")], text("end")]);
-        // The rule asks about the first call only.
+        // The rule gates the first call only.
         let rule = Sees { ledger: ledger.clone(), asks: |id| id == "c1", seen: Arc::clone(&seen) };
         let tool = entry("pay", Approval::when(Arc::new(rule)), &ledger);
         let runtime = runtime_of(&store, agent("A", &model).tool(tool));
@@ -69,7 +69,7 @@ async fn d44_a_standing_decision_on_a_nested_call_covers_that_agents_next_one_an
         let runtime = runtime_of(&store, root);
         let paused = send(&runtime, "s", "go").await.expect("run");
         let paused = decide_all(&runtime, &paused.pending[0], Decision::approve().always(Always::Session)).await;
-        // Twice in this run of the child, once in its next one; and then the other agent is asked about.
+        // Twice in this run of the child, once in its next one; and then the other agent's call needs approval.
         assert_eq!(ran(&ledger).len(), 3, "{kind}");
         assert_eq!(waiting(&paused), [("Root".to_owned(), "pay".to_owned(), vec![])], "{kind}");
     }

@@ -24,13 +24,13 @@ fn tripping(entry: ToolEntry) -> ToolEntry {
     entry.input_guardrail("cards", |_| async { ToolGuardrailOutput::Trip("a stolen card".into()) })
 }
 
-/// The keys of what waits for this tool.
+/// The keys of the pending requests about this tool.
 fn key(outcome: &Outcome, tool: &str) -> String {
     let at = waiting(outcome).iter().position(|one| one.1 == tool).expect("waits");
     outcome.pending[at].clone()
 }
 
-/// What is on record leads to where the session stands, entry by entry.
+/// The fold of the journal gives the session's state, entry by entry.
 async fn whole(store: &Arc<dyn Store>) {
     let saved = RunState::save(&**store, "s").await.expect("saved").to_json();
     let elsewhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -90,7 +90,7 @@ async fn s11_a_guardrail_that_trips_two_agents_deep_is_told_to_the_agent_above()
     }
 }
 
-/// What waits for people in the work of the agent that is stopped, at any depth, waits no more; what others wait for does.
+/// Requests in the stopped agent's run, at any depth, are withdrawn; those of others stay pending.
 #[tokio::test]
 async fn s11_what_waits_beside_a_call_that_trips_within_is_withdrawn_and_what_others_wait_for_stays() {
     for (kind, store, _guard) in stores() {
@@ -119,7 +119,7 @@ async fn s11_what_waits_beside_a_call_that_trips_within_is_withdrawn_and_what_ot
             assert_eq!(late.details.expect("details")["resolution"], "cancelled", "{kind}");
         }
         whole(&store).await;
-        // Another process finds it so.
+        // Another process has the same.
         drop(runtime);
         let (outer, right) = (teller([text("both")]), teller([text("right done")]));
         let l = agent("Left", &left).tool(gated("pay", &ledger));
@@ -137,7 +137,7 @@ async fn s11_what_waits_beside_a_call_that_trips_within_is_withdrawn_and_what_ot
     }
 }
 
-/// Begins, says so, and never comes back.
+/// Begins, signals that, and never returns.
 struct Endless {
     began: Arc<Notify>,
     ended: Arc<AtomicBool>,
@@ -175,7 +175,7 @@ async fn s11_what_runs_beside_a_call_that_trips_within_is_ended_at_any_depth() {
                 tool: Arc::new(Endless { began: began.clone(), ended: ended.clone() }),
                 ..free("endless", &ledger)
             };
-            // It trips when what is beside it runs.
+            // It trips while the call beside it runs.
             let pay = free("pay", &ledger).output_guardrail("leaks", move |_, _| {
                 let began = began.clone();
                 async move {
@@ -197,7 +197,8 @@ async fn s11_what_runs_beside_a_call_that_trips_within_is_ended_at_any_depth() {
     }
 }
 
-/// The caller of a run is told of the guardrail, and the run goes on; also where guardrails are asked before people are.
+/// The caller of a run gets the guardrail's result, and the run continues; also where guardrails are asked before
+/// people are.
 #[tokio::test]
 async fn s11_a_run_of_the_library_outlives_a_guardrail_that_trips_within() {
     for first in [false, true] {

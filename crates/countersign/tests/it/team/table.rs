@@ -1,4 +1,4 @@
-//! docs/openai-agents.md says of each behaviour of the Agents SDK what we do, and names a test that exists.
+//! docs/openai-agents.md has a row for each behaviour of the Agents SDK, which names an existing test.
 
 use crate::table::{is_complete, text};
 

@@ -67,7 +67,7 @@ const MACROS: [&str; 6] = ["all", "exists", "exists_one", "filter", "has", "map"
 const TICK: &str = "@tick";
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
-/// All functions, declared once; each call's variables have a scope of their own.
+/// All functions, declared once; each call's variables have their own scope.
 static FUNCTIONS_DECLARED: LazyLock<Result<Context<'static, 'static>, String>> = LazyLock::new(|| {
     let mut context = Context::with_env(ENV.clone());
     numbers::declare(&mut context).map_err(|error| error.to_string())?;

@@ -79,8 +79,8 @@ proptest! {
                 chunks.push(chunk(&json!({"index": at, "function": {"arguments": part}})));
             }
         }
-        // Only white space may follow a complete value, and it may be lost once the call is over; any other text after
-        // one is refused, and cannot come from these.
+        // Only white space may follow a complete value, and it may be lost once the call has ended; any other text
+        // after one is refused, and cannot come from these.
         let whole = |args: &str| {
             let mut scan = Scan::default();
             scan.feed(args.as_bytes());

@@ -1,4 +1,4 @@
-//! What begins of a graph's run: nodes, and the frames of the graphs within.
+//! Starting the parts of a graph's run: nodes, and the frames of nested graphs.
 
 use std::sync::{Arc, Weak};
 
@@ -34,7 +34,7 @@ use crate::{
     store::nodes::Epoch,
 };
 
-/// What is to begin.
+/// The tasks and frames to start.
 #[derive(Default)]
 struct Beginning {
     nodes: Vec<BoxFuture<'static, Done>>,
@@ -54,14 +54,14 @@ struct NewFrame {
 /// The node of a task.
 struct Node {
     graph: Arc<dyn AnyGraph>,
-    /// The state that it is given.
+    /// The state that it gets.
     of: AnyState,
     name: Arc<str>,
     options: NodeOptions,
 }
 
 impl Inner {
-    /// Starts what is to run now. A single task is returned, to be polled in place.
+    /// Starts the tasks that are ready. A single one is returned, to be polled in place.
     pub(in super::super) async fn begin_tasks(
         self: &Arc<Self>,
         live: &LiveRef,
@@ -94,7 +94,7 @@ impl Inner {
         Ok(None)
     }
 
-    /// The states of the run in memory; `None` if the turn has failed since they cannot be had.
+    /// The states of the run in memory; `None` if they cannot be read, and the turn has failed for that.
     async fn heated<'h>(
         &self,
         live: &LiveRef,
@@ -133,7 +133,7 @@ impl Inner {
         self.fold_states(&live.session_id, run, state.pos).await
     }
 
-    /// What of a run can begin now.
+    /// The tasks and frames of a run that can start now.
     fn beginning(
         self: &Arc<Self>,
         live: &LiveRef,
@@ -182,7 +182,7 @@ impl Inner {
         beginning
     }
 
-    /// The node of a task; `None` if it is gone.
+    /// The node of a task; `None` if it no longer exists.
     fn node_of(&self, state: &Arc<State>, run: &GraphRun, hot: &Hot, task: &Task) -> Option<(Node, Kind)> {
         let (graph, of) = if run.agent_loop {
             let graph = self.agents.agent_loop_of(&state.agent)?;
@@ -195,7 +195,7 @@ impl Inner {
         Some((Node { graph, of, name, options }, kind))
     }
 
-    /// A node as something to be carried out.
+    /// A node as work for the driver.
     fn node_work(
         self: &Arc<Self>,
         live: &LiveRef,
@@ -228,7 +228,7 @@ impl Inner {
         }
     }
 
-    /// Stores that frames begin, and that tasks cannot.
+    /// Records frames that begin, and tasks that cannot.
     async fn frames_begin(
         &self,
         live: &LiveRef,

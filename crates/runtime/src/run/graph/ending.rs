@@ -1,4 +1,4 @@
-//! What is recorded of ended tasks: results, finished rounds, finished frames.
+//! The records of ended tasks: results, finished rounds, finished frames.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -129,7 +129,7 @@ impl Ending<'_> {
         self.ops.iter().filter_map(of).max().unwrap_or(0).max(self.run.made)
     }
 
-    /// Merges a round's updates and finds what follows; at the end of an inner frame also the outer task's update.
+    /// Merges a round's updates and finds the next round; at the end of an inner frame also the outer task's update.
     fn round_over(&mut self, frame: u32) -> Result<(Ahead, Option<(u32, DoneTask)>), NodeError> {
         let (run, hot) = (self.run, &mut *self.hot);
         let missing = || fatal("internal", format!("the frame {frame} of the run is missing"));

@@ -1,4 +1,4 @@
-//! Running graphs: what follows from a run's position, and the results of its nodes (spec G1, G3).
+//! Running graphs: the effects that follow from a run's position, and the results of its nodes (spec G1, G3).
 //!
 //! The typed states of a run's frames are kept while a driver works, and folded again from the updates in the journal
 //! when they are not in memory. Nodes with pending questions stay in memory for a while, so that an answer finds them
@@ -48,7 +48,7 @@ use crate::graph::{
 /// last recorded states.
 const STATES_BYTES: usize = 64 * 1024;
 
-/// Also once there are so many records since.
+/// States are recorded also after so many records.
 const STATES_RECORDS: u64 = 1_000;
 
 /// A run of a graph in memory.
@@ -126,7 +126,7 @@ fn node_gone(node: &str) -> NodeError {
     fatal("node_gone", what)
 }
 
-/// A node as the graph has it now; `None` if it is gone.
+/// A node as the graph has it now; `None` if it no longer exists.
 fn look(graph: &dyn AnyGraph, node: &str) -> Option<(Arc<str>, Kind, NodeOptions)> {
     graph.look(node).or_else(|| {
         let renamed = graph.migrate()?(&Gone { node, question: None })?.node?;
@@ -134,7 +134,7 @@ fn look(graph: &dyn AnyGraph, node: &str) -> Option<(Arc<str>, Kind, NodeOptions
     })
 }
 
-/// The node's current name; `None` if it is gone.
+/// The node's current name; `None` if it no longer exists.
 fn resolve(graph: &dyn AnyGraph, node: &str) -> Option<Arc<str>> {
     look(graph, node).map(|(name, ..)| name)
 }
@@ -167,7 +167,7 @@ impl Hot {
     }
 }
 
-/// What is recorded of ended tasks.
+/// A record of ended tasks.
 enum Op {
     Done(TasksDone),
     Failed(TaskFailed),
@@ -185,7 +185,7 @@ impl Op {
         }
     }
 
-    /// Whether it is on record: what was tried before may have been stored though the store did not say so.
+    /// Whether it is on record: an earlier try may have been stored although the store did not confirm it.
     fn is_in(&self, state: &State) -> bool {
         let Some(run) = &state.run else { return false };
         let has_ended = |task: u32| {
@@ -195,7 +195,7 @@ impl Op {
         match self {
             Op::Done(done) => done.done.iter().any(|done| has_ended(done.task)),
             Op::Failed(failed) => has_ended(failed.task),
-            // Its answers may have come since, and the task may be over.
+            // Its answers may have arrived since, and the task may have ended.
             Op::Asks(task, asked, lost, _) => run.tasks.get(task).is_none_or(|found| {
                 asked.iter().any(|question| found.questions.contains_key(&question.name))
                     || lost.iter().any(|step| found.steps.get(step) != Some(&Step::Started))
@@ -357,16 +357,17 @@ impl Journal for Inner {
 }
 
 impl Memory {
-    /// Stores a record of this task. `false`: the turn is over, or the runtime closes.
+    /// Stores a record of this task. `false`: the turn has ended, or the runtime closes.
     async fn store(&self, make: impl Fn(Draft) -> Transition + Sync) -> bool {
         let Some(journal) = self.inner.upgrade() else { return false };
         journal.store(&self.session_id, self.turn, &make).await
     }
 
-    /// Records that a step begins. When nothing may begin any more it does not return.
+    /// Records that a step begins. When no effect may start any more it does not return.
     ///
-    /// Like a call, a step begins in the term in which its start was stored, or not at all: another node may have taken the
-    /// session over since, and have asked what became of the step. If none has, it is recorded that the step has not begun.
+    /// Like a call, a step starts in the term in which its start was stored, or not at all: another node may have taken
+    /// over the session since, and asked a person for the step's outcome. If none has, it is recorded that the step has
+    /// not started.
     pub(crate) async fn step_started(&self, step: &Arc<str>) {
         loop {
             let term = self.inner.upgrade().and_then(|journal| journal.term());

@@ -38,7 +38,7 @@ struct WarmRuns {
 }
 
 impl Warm {
-    /// The run, unless another node had a lease since it was kept: then it is not what is stored.
+    /// The run, unless another node held the lease since it was kept: then it may differ from the stored one.
     pub(super) fn take(&self, session_id: &str, now: Epoch) -> Option<Hot> {
         self.remove(session_id).filter(|kept| now.follows(kept.lease)).map(|kept| kept.hot)
     }

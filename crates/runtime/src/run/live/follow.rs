@@ -1,4 +1,4 @@
-//! What the followers of a session see: its stored appends as events, and the text of the block that its model writes.
+//! The view of a session's followers: its stored appends as events, and the text of the block that its model writes.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl LiveState {
         !self.followers.is_empty()
     }
 
-    /// A queue of everything from now on, and the block that is begun: its start, and its text so far, which no record
+    /// A queue of everything from now on, and the open block: its start, and its text so far, which no record
     /// holds yet.
     pub(in crate::run) fn follow(&mut self, session: &Session) -> (Arc<Queue>, Option<Begun>) {
         let begun = session.begun.as_ref().map(|block| Begun {
@@ -66,7 +66,7 @@ impl LiveState {
                 told.push(Told::Entry(entry.clone()));
             }
             for (record, mut events) in expand::by_record(session_id, entry) {
-                // What closes a block begins with all of its text.
+                // The record that closes a block begins with its whole text.
                 if let Some(block) = record.first_block() {
                     let (cursor, first) = (&entry.cursor, 1.min(events.len()));
                     match self.open.end(block) {
@@ -89,8 +89,7 @@ impl LiveState {
         }
     }
 
-    /// The model streams the block that is begun. Followers who saw other text in it, of a broken stream, see it start
-    /// over.
+    /// The model streams the open block. Followers who saw other text in it, of a broken stream, see it start over.
     pub(in crate::run) fn write(&mut self, block: &Block) {
         let began = self.session.as_ref().map_or(0, |session| session.cursor.began);
         let shows = self.open.write(began, self.working.unwrap_or(Epoch::SOLE), block);
@@ -115,13 +114,13 @@ impl LiveState {
         self.send_frames(start.into_iter().chain(content(session, more)).collect());
     }
 
-    /// How far the text of the open block is known, if somebody follows it here while another node's model writes it.
+    /// The end of the known text of the open block, if it has a follower here while another node's model writes it.
     pub(in crate::run) fn wants(&self) -> Option<TextPlace> {
         let is_elsewhere = self.lease.is_none() && self.session.as_ref().is_some_and(|session| session.begun.is_some());
         (is_elsewhere && self.has_followers()).then(|| self.open.place())
     }
 
-    /// Another node says what its model has written in this session.
+    /// Takes text that another node's model has written in this session.
     pub(in crate::run) fn hear(&mut self, birth: &str, at: TextPlace, part: &str) {
         let is_of = |session: &&Session| *session.birth == *birth && session.cursor.began == at.text.block;
         let session = self.session.as_ref().filter(is_of).filter(|_| self.wants().is_some());
@@ -131,12 +130,12 @@ impl LiveState {
         }
     }
 
-    /// Another node wants to hear the text of the open block. `true`: from now on it is to be fed.
+    /// Another node requests the text of the open block. `true`: a feed has to be started.
     pub(in crate::run) fn is_wanted(&mut self, known: TextPlace) -> bool {
         self.lease.is_some() && Fed::ask(&mut self.fed, known)
     }
 
-    /// Says what was written since to the nodes that have asked. `false`: none has for a while, or it is not written here.
+    /// Sends new text to the nodes that have requested it. `false`: none has for a while, or it is not written here.
     pub(in crate::run) fn feed(&mut self, nodes: &dyn Nodes) -> bool {
         let fed = self.fed.take().filter(|fed| self.lease.is_some() && fed.is_wanted());
         self.fed = fed;
@@ -148,7 +147,7 @@ impl LiveState {
     }
 }
 
-/// The text of the block that is begun, if there is any.
+/// The text of the open block, if it has any.
 fn content(session: &Session, block: &Block) -> Option<Frame> {
     let delta = || expand::more(&session.session_id, &session.cursor, expand::block_parts(block).1);
     (!block.content().is_empty()).then(|| Frame::of(delta()))

@@ -23,7 +23,7 @@ use crate::store::{Append, Durability, Guards, RuleName, StoreError, nodes::Epoc
 const SNAPSHOT_ENTRIES: u64 = 64;
 
 impl Inner {
-    /// Stores what an input leads to, which any node may.
+    /// Stores the transition of an input, which any node may do.
     pub(in crate::run) async fn transact(
         &self,
         live: &Live,
@@ -34,8 +34,8 @@ impl Inner {
         self.transact_if(Guards::default(), live, guard, durability, make).await
     }
 
-    /// Stores what came of an effect, or that one begins: only under the lease under which the driver works. The permits
-    /// it gives are in the result.
+    /// Stores the outcome or the start of an effect: only under the lease under which the driver works. The permits it
+    /// yields are in the result.
     pub(in crate::run) async fn record(
         &self,
         live: &Live,
@@ -53,7 +53,7 @@ impl Inner {
         guard: &mut LiveState,
         make: impl FnOnce(&State) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
-        // Another node, or a later driver of this one, accounts for what this one had begun.
+        // Another node, or a later driver of this one, accounts for the effects that this one had started.
         let lease = guard.lease.filter(|lease| guard.working == Some(*lease));
         let lease = lease.ok_or_else(|| store_refusal(StoreError::Fenced))?;
         let guards = Guards { lease: Some(lease), rules, ..Guards::default() };
@@ -63,7 +63,8 @@ impl Inner {
     /// Makes a transition, stores it, and publishes it to followers.
     ///
     /// It is on disk when this returns if `durability` asks for that, if an effect begins with it, or if the session rests after it:
-    /// then somebody is told of it next. Everything else waits for the disk only where something leaves ([`Inner::released`]).
+    /// then its outcome is reported next. Everything else waits for the disk only where something that depends on it is
+    /// released ([`Inner::released`]).
     ///
     /// If the future is dropped half way, the state is loaded again before its next use.
     pub(in crate::run) async fn transact_if(
@@ -101,7 +102,7 @@ impl Inner {
                 self.activity.stored(&session, placed.entries());
                 failpoint::stored(&live.session_id, records(placed.entries()));
                 if lease.is_some() && next.is_none() {
-                    // Nothing is to be carried out any more.
+                    // No effects are left to carry out.
                     guard.working = None;
                 }
                 self.kept(&live.session_id, next).await
@@ -119,8 +120,8 @@ impl Inner {
         Ok(self.committed(live, guard, &session, placed.commit(), snapshot))
     }
 
-    /// Publishes what is stored, and keeps it in memory. Nothing is awaited here: dropping the future would lose the
-    /// permits.
+    /// Publishes stored entries, and keeps the new state in memory. Nothing is awaited here: dropping the future would
+    /// lose the permits.
     fn committed(
         &self,
         live: &Live,
@@ -145,7 +146,7 @@ impl Inner {
     }
 
     /// Waits until everything stored so far is on disk: before anything that depends on it leaves (an answer, an event
-    /// with a `seq`, an outcome, a saved state), so that a power cut loses nothing that anybody has seen.
+    /// with a `seq`, an outcome, a saved state), so that a power cut loses nothing that was seen outside.
     ///
     /// # Errors
     /// `store_closed`: it may be lost.
@@ -159,17 +160,17 @@ impl Inner {
         if self.direct { placed.directly() } else { placed }
     }
 
-    /// The lease that came with what was stored. Where nothing is carried out, it is given to the nodes that do.
+    /// The lease that came with an append. A runtime without effects hands it to the nodes that have them.
     async fn kept(&self, session_id: &str, lease: Option<Epoch>) -> Option<Epoch> {
         let (false, Some(nodes), Some(epoch)) = (self.effects, self.store.nodes(), lease) else { return lease };
         if let Err(error) = nodes.hand_over(session_id, epoch).await {
-            // It is taken over when this node has left.
+            // Another node takes it over when this one has left.
             tracing::warn!(session = session_id, %error, "a session could not be handed over");
         }
         None
     }
 
-    /// What was accepted is on disk already. A refusal reports the session's state, which may not be.
+    /// An accepted input is on disk already. A refusal reports the session's state, which may not be.
     pub(in crate::run) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
         if taken.is_err() {
             self.released().await?;
@@ -178,7 +179,7 @@ impl Inner {
     }
 
     /// Stores a session that begins with the past of another, up to the snapshot, and then the transition that makes it
-    /// a session of its own.
+    /// a separate session.
     pub(in crate::run) async fn begin_with(
         &self,
         live: &Live,

@@ -1,4 +1,4 @@
-//! `[models.*]` of the providers with APIs of their own (spec M1, S13).
+//! `[models.*]` of the providers with their own APIs (spec M1, S13).
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn m1_whether_a_model_takes_images_follows_from_its_provider_unless_the_file_say
         if let Some(own) = default_base_url(provider) {
             assert_eq!((model("", ""), model(&format!("base_url = \"{own}/\"\n"), "")), (takes, takes), "{provider}");
         }
-        // Another server at that address might fetch whatever address it is given.
+        // Another server at that address might fetch any address it is given.
         let there = |more: &str| model("base_url = \"http://127.0.0.1/v1\"\n", more);
         assert_eq!(there(""), if takes == All { Inline } else { takes }, "{provider}");
         assert_eq!(

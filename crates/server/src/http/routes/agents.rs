@@ -1,4 +1,4 @@
-//! Agents and graphs.
+//! Routes of agents and graphs.
 
 use axum::routing::{get, post};
 use countersign_core::refusal::Code;

@@ -1,4 +1,4 @@
-//! What is asked and decided: approvals, standing rules, the policy, the audit log.
+//! Routes of approvals, standing rules, the policy and the audit log.
 
 use axum::routing::{delete, get, post};
 use countersign_core::refusal::Code;

@@ -1,4 +1,4 @@
-//! How the server is, and the documents that describe it.
+//! Routes of the server's health, and of the documents that describe it.
 
 use axum::routing::get;
 use countersign_core::{refusal::Code, wire::schema::AnyObject};

@@ -1,4 +1,4 @@
-//! Sessions: what is said to them, and what is read of them.
+//! Routes of sessions: their inputs, and reading them.
 
 use axum::routing::{delete, get, patch, post};
 use countersign_core::refusal::Code;

@@ -1,4 +1,4 @@
-//! What several routes have: parameters, answers, refusals.
+//! Shared by several routes: parameters, answers, refusals.
 
 use countersign_core::refusal::Code;
 

@@ -1,4 +1,4 @@
-//! Webhooks, and what did not arrive at them.
+//! Routes of webhooks and their failed deliveries.
 
 use axum::routing::{get, post};
 use countersign_core::refusal::Code;

@@ -1,4 +1,4 @@
-//! How PostgreSQL goes about the queries, in tables with many rows of others.
+//! PostgreSQL's plans for the queries, in tables with many rows of other people.
 
 use countersign_test_postgres::Database;
 

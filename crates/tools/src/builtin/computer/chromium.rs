@@ -88,7 +88,7 @@ impl Chromium {
         reqwest::Url::parse(&self.start_page).map_or_else(|_| self.start_page.clone(), Into::into)
     }
 
-    /// Starts it, with a profile of its own that is removed at the end.
+    /// Starts it, with a new profile that is removed at the end.
     ///
     /// # Errors
     /// It cannot be started, or does not answer, with the end of its standard error; or the start page is not on an

@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(15 * 60);
 const PAGE_BYTES: usize = 2000;
 /// The prefix of a preview's base.
 const BASE: &str = "browser";
-/// Stands for the browser if there was none yet.
+/// A placeholder for the browser if there was none yet.
 const NONE_YET: &str = "none-yet";
 
 /// The tool `computer`, or `computer_use_preview`, with a Chromium for each session (spec S14).
@@ -29,9 +29,9 @@ const NONE_YET: &str = "none-yet";
 /// A session's browser is started by its first call, is kept between calls, and ends when it was unused for a quarter
 /// of an hour, when others need its slot, when its session ends, and with this process. An approved batch is done only
 /// on the page that was shown, in the browser that showed it: if there is another browser by then, such as after a
-/// restart, or it shows another page, nothing is done, and the model is told. An edited batch applies to the page its
-/// reviewer was shown. If there was no browser yet that is the start page: if it redirects by itself, it must be looked
-/// at before anything is done there.
+/// restart, or it shows another page, nothing is done, and the result tells the model so. An edited batch applies to
+/// the page its reviewer was shown. If there was no browser yet that is the start page: if it redirects by itself, a
+/// picture of it must be taken before anything is done there.
 #[derive(Clone)]
 pub struct ChromiumSessions(Arc<Browsers>);
 
@@ -141,7 +141,7 @@ impl Browsers {
         self.all().retain(|open| !Arc::ptr_eq(open, gone));
     }
 
-    /// The session has ended: a later session with its id gets a browser of its own.
+    /// The session has ended: a later session with its id gets another browser.
     fn forget_session(&self, session_id: &str) {
         let mut all = self.all();
         let gone = all.iter().position(|open| *open.session_id == *session_id).map(|at| all.remove(at));

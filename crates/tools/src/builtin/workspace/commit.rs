@@ -116,7 +116,7 @@ struct Step {
     /// A unique name in the same folder: of the new text, or of what was removed.
     aside: String,
     applied: bool,
-    /// What was moved aside could not be restored, and must not be lost.
+    /// The file that was moved aside could not be restored, and must not be lost.
     kept: bool,
 }
 

@@ -13,7 +13,7 @@ use countersign_engine::tool::ToolError;
 /// Slots for file work: more at a time would take memory, and time from everything else, without being faster.
 static PLACES: Semaphore = Semaphore::const_new(limits::FILE_WORK);
 
-/// Whether a call is still wanted: once it is cancelled, nothing more is written.
+/// Whether a call was cancelled: then nothing more is written.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Going(Arc<AtomicBool>);
 
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// The rest waits without a thread, and does not hold up the rest of the process.
+    /// Waiting work takes no thread, and does not block the rest of the process.
     #[tokio::test]
     async fn r9_work_on_files_has_a_bounded_number_of_threads_and_holds_up_nothing_else() {
         let (now, most, go) =
@@ -75,7 +75,7 @@ mod tests {
                 }))
             })
             .collect();
-        // Everything that has begun is blocked, and this one thread still serves others.
+        // All started work is blocked, and this one thread still serves others.
         for _ in 0..20 {
             tokio::time::sleep(Duration::from_millis(2)).await;
             assert!(now.load(Ordering::SeqCst) <= limits::FILE_WORK);

@@ -218,7 +218,7 @@ fn s12_links_that_come_and_go_never_lead_outside() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(shown_outside, 0);
-    // Nothing else writes there: what was changed once stays changed.
+    // Nothing else writes there, so one change would stay visible.
     assert_eq!(fs::read_to_string(outside.join("file")).expect("read"), "outside");
     assert_eq!(fs::read_dir(&outside).expect("read").count(), 1);
     assert!(written > 0 && refused > 0, "{written} written, {refused} refused: both sides must have had their turn");
