@@ -3,6 +3,7 @@ export { CountersignProvider } from "./CountersignProvider.js";
 export { BareProvider, useCountersign, type BareProviderProps, type ClassNames, type Countersign } from "./context.js";
 export { sessionsOf, type Sessions, type SessionState } from "./sessions.js";
 export { useConnection, useSession, useSessionState, type Session } from "./useSession.js";
+export { inboxOf, type Following, type InboxQuery, type InboxState, type SharedInbox } from "./inbox.js";
 export { useInbox, type Inbox, type InboxOptions } from "./useInbox.js";
 export { forgetVotes } from "./votes.js";
 export { useReply, type CardReply, type OnReply, type Replying } from "./useReply.js";
