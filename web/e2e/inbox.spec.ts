@@ -242,6 +242,22 @@ approval = { timeout = 3000, levels = ["legal"], quorum = 2 }
   await expect(titles(page)).toHaveText(["Order VNM", "Order VNM"]);
 });
 
+test("u1: a key that is pressed as soon as the list is there counts", async ({ page, serve }) => {
+  await page.addInitScript(() => {
+    new MutationObserver((_, observer) => {
+      if (!document.querySelector(".inbox-row")) return;
+      observer.disconnect();
+      document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true, cancelable: true }));
+    }).observe(document, { childList: true, subtree: true });
+  });
+  const url = await waiting(serve, ["AAA", "BBB"]);
+  await page.goto(url);
+  // It is known before its page is drawn.
+  await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("2");
+  await page.evaluate(() => void (location.hash = "#/inbox"));
+  await expect(heading(page)).toHaveText("Order AAA");
+});
+
 for (const [width, height] of [
   [1280, 800],
   [390, 844],

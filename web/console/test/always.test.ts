@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { approvalFromBlock, type ApprovalView, type ReviewConfig } from "@countersign/client";
+import { approvalFromBlock, decisionOf, type ApprovalView, type ReviewConfig } from "@countersign/client";
 import { alwaysChoices, readAlways } from "../src/lib/always.js";
-import { emptyAction, toDecision } from "../src/lib/decisions.js";
+import { emptyCall } from "@countersign/react";
 
 const approval = (config: ReviewConfig, more: Partial<ApprovalView> = {}): ApprovalView => ({
   ...approvalFromBlock(
@@ -49,7 +49,7 @@ describe("a decision for later calls", () => {
     const always = { scope: "arguments" } as const;
     const action = { name: "pay", args: { n: 1 } };
     const of = (choice: "approve" | "reject" | "edit") =>
-      toDecision(action, { allowed_decisions: ["edit"] }, { ...emptyAction, choice, always });
+      decisionOf(action, { allowed_decisions: ["edit"] }, { ...emptyCall, choice, always, args: { n: 2 } });
     expect(of("approve")).toEqual({ type: "approve", always });
     expect(of("reject")).toEqual({ type: "reject", always });
     expect(of("edit")).not.toHaveProperty("always");

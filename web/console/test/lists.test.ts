@@ -73,13 +73,22 @@ test("u1: more sessions are read once, however often they are asked for, and a f
 });
 
 test("u1: an answer that never comes does not stop the lists", async () => {
-  pending.mockReturnValueOnce(new Promise(() => {}));
+  sessions.mockReturnValueOnce(new Promise(() => {}));
   await soon();
-  pending.mockResolvedValue({ approvals: [{ approvalKey: "s_1", updates: [] }] as never, next: undefined });
+  first = page(9);
   await vi.advanceTimersByTimeAsync(14_000);
-  expect(waiting.get().rows).toHaveLength(0);
+  expect(shown()).not.toContain("s9");
   await vi.advanceTimersByTimeAsync(2_000);
-  expect(waiting.get().rows).toHaveLength(1);
+  expect(shown()).toContain("s9");
+});
+
+test("u1: a deleted session takes along what waits in it", async () => {
+  const request = (sessionId: string, n: number) => ({ approvalKey: `${sessionId}_${n}`, sessionId, updates: [] }) as never;
+  pending.mockResolvedValue({ approvals: [request("s5", 1), request("s4", 1), request("s5", 2)], next: undefined });
+  await soon();
+  expect(waiting.get().requests).toHaveLength(3);
+  forgetSession("s5");
+  expect(waiting.get().requests.map((one) => one.approvalKey)).toEqual(["s4_1"]);
 });
 
 test("u1: agents are those of the server as it is since the last connection", async () => {

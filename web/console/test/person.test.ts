@@ -11,7 +11,7 @@ vi.stubGlobal("fetch", () => new Promise(() => {}));
 vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => {}, removeEventListener: () => {} }));
 vi.stubGlobal("location", { hash: "", href: "http://server/", reload });
 
-const OF_SOMEBODY = ["draft:s", "card:s_1", "question:s_1", "resume:s_1", "talk:s_1", "queued:s", "voted:s_1"];
+const OF_SOMEBODY = ["draft:s", "reply:s_1:d", "talk:s_1", "queued:s", "voted:s_1"];
 const left = () => OF_SOMEBODY.filter((key) => readTab(key) !== null);
 const hello = (subject: string) => Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0, subject });
 

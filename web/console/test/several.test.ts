@@ -3,6 +3,7 @@ import { createElement as h } from "react";
 import { expect, test, vi } from "vitest";
 import type { Action, ApprovalView } from "@countersign/client";
 import type { Replying } from "@countersign/react";
+import { CardFrame } from "../src/components/approval/CardFrame.js";
 import { DecisionCard } from "../src/components/approval/DecisionCard.js";
 import { button, click, show } from "./page.js";
 
@@ -21,8 +22,8 @@ const request: ApprovalView = {
 
 async function card() {
   const send = vi.fn<Replying["send"]>(async () => true);
-  const submission: Replying = { state: "no", error: undefined, voted: false, clearError: () => {}, send };
-  const { page } = await show(h(DecisionCard, { approval: request, submission }));
+  const replying: Replying = { state: "no", error: undefined, voted: false, clearError: () => {}, send };
+  const { page } = await show(h(DecisionCard, { approval: request, replying, Frame: CardFrame }));
   const choose = (action: number, choice: string) => click(page.querySelector(`[data-action="${action}"] [data-choice="${choice}"]`));
   const sent = () => send.mock.calls.at(-1)?.[0].decisions;
   return { page, choose, sent };

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { ApprovalView, JsonObject } from "@countersign/client";
 import { argFields, newEdit, type EditDraft } from "@countersign/react/forms";
-import { emptyAction, emptyCard, type CardDraft } from "../src/lib/decisions.js";
-import { draftKeys, unsentTexts } from "../src/lib/unsent.js";
+import { emptyCall } from "@countersign/react";
+import { unsentTexts, type ReplyDraft } from "../src/lib/unsent.js";
 
 const config = {
   args_schema: {
@@ -28,9 +28,8 @@ function request(more: Partial<ApprovalView> = {}): ApprovalView {
 describe("what was typed for a request that was resolved first", () => {
   const approval = request();
   const edit = newEdit(argFields(approval.actions[0]!, config), args);
-  const drafted = (change: Partial<EditDraft>): Partial<CardDraft> => ({
-    ...emptyCard(1),
-    actions: [{ ...emptyAction, choice: "edit", edit: { ...edit, ...change } }],
+  const drafted = (change: Partial<EditDraft>): ReplyDraft => ({
+    calls: [{ ...emptyCall, choice: "edit", edit: { ...edit, ...change } }],
   });
   const typed = (change: Partial<EditDraft>) => unsentTexts(approval, drafted(change));
 
@@ -46,7 +45,7 @@ describe("what was typed for a request that was resolved first", () => {
   });
 
   it("is every text of a card, and a comment for other people", () => {
-    const draft = { ...emptyCard(1), actions: [{ ...emptyAction, choice: "reject" as const, reason: " too much " }], comment: "hm" };
+    const draft = { calls: [{ ...emptyCall, choice: "reject" as const, reason: " too much " }], comment: "hm" };
     expect(unsentTexts(approval, draft, "Ask Eve")).toEqual(["too much", "hm", "Ask Eve"]);
   });
 
@@ -65,10 +64,5 @@ describe("what was typed for a request that was resolved first", () => {
     const schema = { oneOf: [{ properties: { action: { const: "accept" }, content } }] };
     const server = request({ kind: "input", interrupt: { node: "n", name: "q", payload: { from: "shop", message: "Who?", mode: "form" }, schema } });
     expect(unsentTexts(server, { texts: { who: "ann" } })).toEqual(["who: ann"]);
-  });
-
-  it("is kept by kind of reply", () => {
-    const keys = (["approval", "in_doubt", "question", "interrupt", "input"] as const).map((kind) => draftKeys(request({ kind })).reply);
-    expect(keys).toEqual(["card:s_1", "card:s_1", "question:s_1", "resume:s_1", "resume:s_1"]);
   });
 });

@@ -5,7 +5,7 @@ import type { ListedApproval } from "@countersign/client";
 import { InboxPage } from "../src/components/inbox/InboxPage.js";
 import { inboxHref, everything } from "../src/lib/inbox.js";
 import { announcement } from "../src/lib/announce.js";
-import { client } from "../src/state/connection.js";
+import { client, http } from "../src/state/connection.js";
 import { waiting } from "../src/state/lists.js";
 import { route } from "../src/state/route.js";
 import { useStore } from "../src/state/store.js";
@@ -23,9 +23,14 @@ const request = (n: number): ListedApproval => ({
 });
 
 let stored: () => void;
-beforeEach(() => {
+/** What the server says that waits. */
+const wait = async (...ns: number[]) => {
+  vi.spyOn(http, "waiting").mockResolvedValue({ approvals: ns.map(request), next: undefined });
+  await waiting.refresh();
+};
+beforeEach(async () => {
   vi.stubGlobal("fetch", () => new Promise(() => {}));
-  waiting.set({ rows: [1, 2, 3, 4].map(request), more: false, loaded: true });
+  await wait(1, 2, 3, 4);
   vi.spyOn(client, "reply").mockImplementation(() => new Promise((resolve) => (stored = () => resolve({} as never))));
 });
 afterEach(() => {
@@ -61,7 +66,7 @@ test("u1: the next request opens once one is decided, by the filters that hold t
 
 test("u1: who waits for a decision to be stored goes on from its place, also where the list has lost it by then", async () => {
   await approve("s_2");
-  await act(async () => waiting.set({ rows: [1, 4].map(request), more: false, loaded: true }));
+  await act(async () => wait(1, 4));
   await act(async () => stored());
   expect(location.hash).toBe(inboxHref({ ...everything, open: "s_4" }));
 });
@@ -70,7 +75,7 @@ test("u1: who leaves the inbox and comes back before a decision is stored goes o
   const page = await approve();
   await goTo("#/s/other");
   await goTo(inboxHref({ ...everything, open: "s_1" }));
-  await act(async () => waiting.set({ rows: [1, 3, 4].map(request), more: false, loaded: true }));
+  await act(async () => wait(1, 3, 4));
   await act(async () => stored());
   expect(location.hash).toBe(inboxHref({ ...everything, open: "s_3" }));
   expect(page.querySelector(".inbox-stored")?.textContent).toContain("pay1");

@@ -7,10 +7,10 @@ import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { useRequest } from "../lib/useRequest.js";
 import { http } from "../state/connection.js";
-import { forgetSession, waiting } from "../state/lists.js";
+import { forgetSession } from "../state/lists.js";
+import { useWaiting } from "../state/me.js";
 import { newHref, route } from "../state/route.js";
 import { sessions } from "../state/sessions.js";
-import { useStore } from "../state/store.js";
 import { rowTitle } from "./approval/title.js";
 import { Dialog } from "./Dialog.js";
 import { Refused } from "./Refusal.js";
@@ -24,7 +24,7 @@ interface Props {
 export function DeleteSession({ session, onClose }: Props) {
   const { t } = useI18n();
   const { busy, error, run } = useRequest();
-  const known = new Map(useStore(waiting).rows.map((row) => [row.approvalKey, row]));
+  const known = new Map(useWaiting().requests.map((row) => [row.approvalKey, row]));
   const back = useRef<HTMLButtonElement>(null);
   // Enter, pressed once too often, deletes nothing.
   useEffect(() => back.current?.focus(), []);

@@ -12,7 +12,7 @@ import { useNow } from "../lib/useNow.js";
 import { useRequest } from "../lib/useRequest.js";
 import { hasToken, signOut } from "../state/connection.js";
 import { loadMoreSessions, sessionList } from "../state/lists.js";
-import { useInbox, useMayAudit, useMe, useWaits } from "../state/me.js";
+import { useMayAudit, useMe, useWaiting, useWaits } from "../state/me.js";
 import { auditHref, newHref, policyHref, route, rulesHref, sessionHref, webhooksHref } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
@@ -213,7 +213,7 @@ interface RowProps {
 function SessionRow({ row, current, onOpen, onRename, onDelete }: RowProps) {
   const { t, language } = useI18n();
   const now = useNow(30_000);
-  const { mine, others } = useInbox();
+  const { mine, others } = useWaiting();
   const inRow = (approval: ApprovalView) => approval.sessionId === row.session_id;
   const waits = (row.pending?.length ?? 0) > 0;
   // Of a request that is not read, since so many are nearer their deadline, nobody is named.

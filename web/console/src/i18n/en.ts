@@ -244,7 +244,6 @@ export const en = {
   "question.by": "by {name}",
   "question.declined": "Declined",
   "question.timeout": "Nobody answered in time",
-  "question.unsupported": "This request cannot be shown here. Its content:",
 
   "interrupt.node": "Node",
   "interrupt.from": "Asked by",

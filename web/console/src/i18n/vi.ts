@@ -244,7 +244,6 @@ export const vi: Catalogue = {
   "question.by": "bởi {name}",
   "question.declined": "Đã từ chối trả lời",
   "question.timeout": "Không ai trả lời kịp",
-  "question.unsupported": "Không hiển thị được yêu cầu này ở đây. Nội dung:",
 
   "interrupt.node": "Nút",
   "interrupt.from": "Bên hỏi",

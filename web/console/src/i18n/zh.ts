@@ -244,7 +244,6 @@ export const zh: Catalogue = {
   "question.by": "（{name}）",
   "question.declined": "已拒绝回答",
   "question.timeout": "无人及时回答",
-  "question.unsupported": "此处无法显示该请求。其内容：",
 
   "interrupt.node": "节点",
   "interrupt.from": "提问方",

@@ -1,6 +1,5 @@
 /** One decision for many requests. */
-import { allowedOf, configOf, type ApprovalView, type Decision } from "@countersign/client";
-import { toDecision } from "./decisions.js";
+import { allowedOf, configOf, decisionOf, type ApprovalView, type Decision } from "@countersign/client";
 
 export type BulkChoice = "approve" | "reject";
 
@@ -15,5 +14,5 @@ export function fitsBulk(row: ApprovalView, choice: BulkChoice): boolean {
 /** The decisions about all actions of a request, each with the digests of what was shown. */
 export function bulkDecisions(row: ApprovalView, choice: BulkChoice, reason: string): Decision[] {
   const draft = { choice, reason, output: "" };
-  return row.actions.flatMap((action, i) => toDecision(action, configOf(row, i), draft) ?? []);
+  return row.actions.flatMap((action, i) => decisionOf(action, configOf(row, i), draft) ?? []);
 }

@@ -1,35 +1,12 @@
-/** From what a person did on a card to the decisions that are sent, and from those to words. */
-import { configOf, decisionOf, type Action, type Always, type ApprovalView, type Decision, type DecisionType, type ReviewConfig } from "@countersign/client";
-import { editApproves, editedArgs, type EditDraft } from "@countersign/react/forms";
+/** What a person enters for a call here, and what becomes of an edit. */
+import { configOf, type ApprovalView } from "@countersign/client";
+import type { CallDraft } from "@countersign/react";
+import { editApproves } from "@countersign/react/forms";
 import type { AlwaysDraft } from "./always.js";
 
-/** What a person has entered for one action so far. */
-export interface ActionDraft {
-  choice?: DecisionType;
-  reason: string;
-  output: string;
-  edit?: EditDraft;
+export interface ActionDraft extends CallDraft {
   /** The form of a decision for later calls too, while it is open. */
   alwaysDraft?: AlwaysDraft;
-  /** What was chosen there. */
-  always?: Always;
-}
-
-export interface CardDraft {
-  actions: ActionDraft[];
-  comment: string;
-  commentOpen: boolean;
-}
-
-export const emptyAction: ActionDraft = { reason: "", output: "" };
-
-export function emptyCard(actions: number): CardDraft {
-  return { actions: Array.from({ length: actions }, () => emptyAction), comment: "", commentOpen: false };
-}
-
-/** The decision for one action; nothing while it is undecided or its edit cannot be read. */
-export function toDecision(action: Action, config: ReviewConfig, draft: ActionDraft): Decision | undefined {
-  return decisionOf(action, config, { ...draft, args: draft.choice === "edit" ? editedArgs(action, config, draft.edit) : undefined });
 }
 
 /** Whether people are asked about an action again once it is edited, or have been: about its call, in a later request. */

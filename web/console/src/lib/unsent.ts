@@ -1,21 +1,18 @@
 /** What a person had entered about a request that somebody else, or time, resolved first. */
-import { asksForValue, configOf, questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
+import { configOf, questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
 import { answerText, type QuestionDraft } from "@countersign/react";
 import { ANSWER, answerForm, argFields, choiceText, chosenOf, diff, editedArgs, elicitationForm, elicitationOf, emptyAnswer, isGroup, newEdit, partOf, type AnswerDraft, type Field, type FieldDraft } from "@countersign/react/forms";
-import { type ActionDraft, type CardDraft } from "./decisions.js";
+import type { ActionDraft } from "./decisions.js";
 
-/** The names under which a tab keeps it: the reply, and a comment for the other people. */
-export function draftKeys(approval: ApprovalView): { reply: string; comment: string } {
-  const { kind, approvalKey } = approval;
-  const reply = kind === "question" ? "question" : asksForValue(approval) ? "resume" : "card";
-  return { reply: `${reply}:${approvalKey}`, comment: `talk:${approvalKey}` };
-}
+/** The name under which a tab keeps a comment for the other people. */
+export const commentKey = ({ approvalKey }: ApprovalView) => `talk:${approvalKey}`;
 
-export type ReplyDraft = Partial<CardDraft & QuestionDraft & AnswerDraft>;
+/** What the cards keep of a reply: to calls, to questions, or a value. */
+export type ReplyDraft = Partial<{ calls: readonly ActionDraft[]; comment: string } & QuestionDraft & AnswerDraft>;
 
 /** Their texts, without those that the page had put there; a choice alone is none. */
 export function unsentTexts(approval: ApprovalView, draft: ReplyDraft | undefined, comment = ""): string[] {
-  const texts = (draft?.actions ?? []).flatMap((one, i) => {
+  const texts = (draft?.calls ?? []).flatMap((one, i) => {
     const action = approval.actions[i];
     return action ? [one.reason, one.output, editText(action, configOf(approval, i), one)] : [];
   });

@@ -4,24 +4,21 @@
  * The protocol pushes the events of followed sessions only, so lists are read again every second or few
  * and at once when this tab or another tab of the same browser sees something change.
  */
-import { CountersignError, type AgentSummary, type ListedApproval, type SessionSummary } from "@countersign/client";
+import { CountersignError, type AgentSummary, type SessionSummary } from "@countersign/client";
+import { inboxOf, type InboxOptions } from "@countersign/react";
 import { client, http } from "./connection.js";
 import { Store } from "./store.js";
 
 export const agents = new Store<AgentSummary[] | undefined>(undefined);
 
-/** What waits for people, the soonest deadline first. */
-interface Waiting {
-  rows: ListedApproval[];
-  /** There are more, later ones, than are read. */
-  more: boolean;
-  loaded: boolean;
-}
-export const waiting = new Store<Waiting>({ rows: [], more: false, loaded: false });
+/** How soon a page that somebody looks at is told what happens elsewhere; more slowly where much has to be read for that. */
+const [SOON_MS, FEW] = [1_000, 50];
+const VISIBLE_MS = 4_000;
+const HIDDEN_MS = 15_000;
 
-/** A page is as large as the server makes them; who has this many to decide needs no exact number. */
-const [PAGE, MANY] = [200, 500];
-let mostWaiting = MANY;
+/** What waits for people: the 500 nearest their deadline, as who has more to decide needs no exact number. The whole page follows it so. */
+export const WAITING = { query: { limit: 125 }, pages: 4, everyMs: SOON_MS } satisfies InboxOptions;
+export const waiting = inboxOf(client, http, WAITING.query);
 
 interface SessionList {
   rows: SessionSummary[];
@@ -33,15 +30,11 @@ export const sessionList = new Store<SessionList>({ rows: [], next: undefined, l
 let older: SessionSummary[] = [];
 let olderNext: string | undefined;
 
-/** How soon a page that somebody looks at is told what happens elsewhere; more slowly where much has to be read for that. */
-const [SOON_MS, FEW] = [1_000, 50];
-const VISIBLE_MS = 4_000;
-const HIDDEN_MS = 15_000;
-
 const channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel("countersign");
 if (channel) {
   channel.onmessage = ({ data }: MessageEvent<unknown>) => {
     if (typeof data === "object" && data !== null && "deleted" in data) dropSession(String(data.deleted));
+    waiting.changed();
     refreshSoon();
   };
 }
@@ -64,13 +57,9 @@ async function refresh(): Promise<void> {
   }
   busy = true;
   const mine = ++turn;
-  const heard = () => {
-    if (mine === turn) inTime(LOST_MS, anew);
-  };
-  heard();
-  decided.clear();
+  inTime(LOST_MS, anew);
   try {
-    const [list, approvals, known] = await Promise.all([http.sessions(), allWaiting(heard), agentsKnown ? undefined : http.agents()]);
+    const [list, known] = await Promise.all([http.sessions(), agentsKnown ? undefined : http.agents()]);
     if (mine !== turn) return;
     if (known) agents.set(known);
     agentsKnown = true;
@@ -80,14 +69,13 @@ async function refresh(): Promise<void> {
       next: older.length > 0 ? olderNext : list.next,
       loaded: true,
     });
-    waiting.set((before) => sameAs(before, { ...approvals, rows: approvals.rows.filter((row) => !decided.has(row.approvalKey)) }));
   } catch (error) {
     // The connection indicator tells; 401 is noticed by the connection itself.
     if (!(error instanceof CountersignError) && !(error instanceof TypeError)) console.error(error);
   } finally {
     if (mine === turn) {
       busy = false;
-      const visible = waiting.get().rows.length <= FEW ? SOON_MS : VISIBLE_MS;
+      const visible = waiting.get().requests.length <= FEW ? SOON_MS : VISIBLE_MS;
       const pause = again ? 50 : document.hidden ? HIDDEN_MS : visible;
       again = false;
       clearTimeout(timer);
@@ -122,16 +110,6 @@ function keepOlder(first: readonly SessionSummary[]): void {
   older = older.filter((row) => !known.has(row.session_id));
 }
 
-/** Requests that this tab has decided since the lists were last asked for: an answer on its way may still have them. */
-const decided = new Set<string>();
-
-/** Take a request that was decided here from the list before the server says so. */
-export function forgetWaiting(approvalKey: string): void {
-  decided.add(approvalKey);
-  waiting.set((before) => ({ ...before, rows: before.rows.filter((row) => row.approvalKey !== approvalKey) }));
-  refreshSoon();
-}
-
 /** Show the title that a session was given here in the lists of all tabs. */
 export function keepTitle(session: SessionSummary): void {
   sessionList.set((list) => ({ ...list, rows: list.rows.map((row) => (row.session_id === session.session_id ? session : row)) }));
@@ -149,38 +127,7 @@ export function forgetSession(sessionId: string): void {
 function dropSession(sessionId: string): void {
   older = older.filter((row) => row.session_id !== sessionId);
   sessionList.set((list) => ({ ...list, rows: list.rows.filter((row) => row.session_id !== sessionId) }));
-  waiting.set((before) => ({ ...before, rows: before.rows.filter((row) => row.sessionId !== sessionId) }));
-}
-
-/** Rows that have not changed stay the same objects, so that only others are drawn again. */
-function sameAs(before: Waiting, now: Waiting): Waiting {
-  const known = new Map(before.rows.map((row) => [row.approvalKey, row]));
-  const rows = now.rows.map((row) => {
-    const old = known.get(row.approvalKey);
-    // Whatever changes about a request while it waits is one more update.
-    return old && old.digest === row.digest && old.updates.length === row.updates.length ? old : row;
-  });
-  const same = before.loaded && before.more === now.more && rows.length === before.rows.length && rows.every((row, i) => row === before.rows[i]);
-  return same ? before : { ...now, rows };
-}
-
-/** `heard` is told of each page. */
-async function allWaiting(heard: () => void): Promise<Waiting> {
-  const rows: ListedApproval[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await http.waiting({ limit: Math.min(PAGE, mostWaiting - rows.length), ...(cursor === undefined ? {} : { cursor }) });
-    heard();
-    rows.push(...page.approvals);
-    cursor = page.next;
-  } while (cursor !== undefined && rows.length < mostWaiting);
-  return { rows, more: cursor !== undefined, loaded: true };
-}
-
-/** Read more of what waits than until now. */
-export function readMoreWaiting(): void {
-  mostWaiting += MANY;
-  refreshSoon();
+  for (const one of waiting.get().requests) if (one.sessionId === sessionId) waiting.forget(one.approvalKey);
 }
 
 let soon: ReturnType<typeof setTimeout> | undefined;
@@ -211,6 +158,7 @@ async function readMoreSessions(): Promise<void> {
 }
 
 export function startLists(): void {
+  waiting.follow(WAITING);
   client.on("hello", () => {
     agentsKnown = false;
     // What was asked over the connection before may never be answered.

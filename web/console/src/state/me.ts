@@ -4,12 +4,12 @@
  */
 import { useEffect, useMemo } from "react";
 import type { ApprovalView, ListedApproval, SessionSummary, SessionView } from "@countersign/client";
-import { useSessionState } from "@countersign/react";
+import { useInbox, useSessionState, type InboxState } from "@countersign/react";
 import { forgetOldest } from "../lib/bounded.js";
 import { barOf, mayHand, type Bar, type Me } from "../lib/people.js";
 import { askAgain, useAttempt } from "./again.js";
 import { client, http } from "./connection.js";
-import { sessionList, waiting } from "./lists.js";
+import { sessionList, waiting, WAITING } from "./lists.js";
 import { Store, useStore } from "./store.js";
 
 const me = new Store<Me>({ name: undefined, roles: [] });
@@ -95,46 +95,48 @@ export function useMayHand(approval: ApprovalView): boolean {
   return mayHand(approval, { me: person, subject: useSubjectOf(approval) });
 }
 
-export interface Inbox {
+export interface Shares {
   /** What this person can decide, and what is for others to decide, each the soonest deadline first. */
   mine: ListedApproval[];
   others: ListedApproval[];
-  /** There are more, later ones, than are read. */
-  more: boolean;
-  /** They have been read. */
-  loaded: boolean;
 }
 
-/** The last one: every row of the session list looks at it. */
-let split: { of: unknown; person: Me; inbox: Inbox } | undefined;
+/** The last ones: every row of the session list looks at them. */
+let split: Shares & { of: unknown; person: Me } | undefined;
 
-export function useInbox(): Inbox {
-  return inboxOf(useStore(waiting), useMe());
+function sharesOf(requests: InboxState["requests"], person: Me): Shares {
+  if (split?.of !== requests || split.person !== person) {
+    const isMine = (row: ApprovalView) => barOf(row, { me: person, subject: row.subject }) === undefined;
+    const { mine = [], others = [] } = Object.groupBy(requests, (row) => (isMine(row) ? "mine" : "others"));
+    split = { mine, others, of: requests, person };
+  }
+  return split;
 }
 
-/** Tell whenever the inbox changes; returns how to stop. */
-export function watchInbox(listener: (inbox: Inbox) => void): () => void {
-  const tell = () => listener(inboxOf(waiting.get(), me.get()));
-  const [one, other] = [waiting.subscribe(tell), me.subscribe(tell)];
+/** The inbox, and whose what of it is. */
+export function useWaiting() {
+  const found = useInbox(WAITING);
+  return { ...found, ...sharesOf(found.requests, useMe()) };
+}
+
+/** Tell what this person can decide once the inbox is read, and whenever it changes; returns how to stop. */
+export function watchMine(listener: (mine: ListedApproval[]) => void): () => void {
+  const tell = () => {
+    const { requests, loading } = waiting.get();
+    if (!loading) listener(sharesOf(requests, me.get()).mine);
+  };
+  const [one, other] = [waiting.watch(tell), me.subscribe(tell)];
+  // It may have been read before.
+  tell();
   return () => {
     one();
     other();
   };
 }
 
-function inboxOf(list: ReturnType<typeof waiting.get>, person: Me): Inbox {
-  if (split?.of !== list || split.person !== person) {
-    const { rows, more, loaded } = list;
-    const isMine = (row: ApprovalView) => barOf(row, { me: person, subject: row.subject }) === undefined;
-    const { mine = [], others = [] } = Object.groupBy(rows, (row) => (isMine(row) ? "mine" : "others"));
-    split = { of: list, person, inbox: { mine, others, more, loaded } };
-  }
-  return split.inbox;
-}
-
 /** How many requests wait for this person, as a badge shows it; nothing where none do, and where it is not known `?`. */
 export function useWaits(): string | undefined {
-  const { mine, more } = useInbox();
+  const { mine, more } = useWaiting();
   if (mine.length === 0) return more ? "?" : undefined;
   return more ? `${mine.length}+` : String(mine.length);
 }

@@ -7,7 +7,7 @@ import { visibleText } from "@countersign/react";
 import type { Translate } from "../i18n/index.js";
 import { everything, inboxHref } from "../lib/inbox.js";
 import { readLocal, writeLocal } from "../lib/storage.js";
-import { watchInbox } from "./me.js";
+import { watchMine } from "./me.js";
 import { Store } from "./store.js";
 
 /** `denied`: asked for, but the browser does not allow it. */
@@ -40,8 +40,7 @@ let known: ReadonlySet<string> | undefined;
 
 /** Begin to watch. `t` is asked for texts when there is something to say. */
 export function startNotifying(t: Translate): () => void {
-  return watchInbox(({ mine, loaded }) => {
-    if (!loaded) return;
+  return watchMine((mine) => {
     const now = new Set(mine.map((row) => row.approvalKey));
     for (const [key, notification] of shown) {
       if (now.has(key)) continue;

@@ -3,11 +3,9 @@ import { Arguments } from "./arguments/Arguments.js";
 import { Changes } from "./arguments/Changes.js";
 import { PreviewText } from "./arguments/PreviewText.js";
 import { DecisionCard } from "./DecisionCard.js";
-import { draftKey } from "./drafts.js";
-import { Resolved } from "./Frame.js";
 import { useLabels } from "./labels.js";
-import { QuestionCard } from "./QuestionCard.js";
-import type { CardProps } from "./useReply.js";
+import { Answered, Questions } from "./QuestionCard.js";
+import { Request, type CardProps } from "./Request.js";
 import { ValueCard } from "./ValueCard.js";
 import { Visible } from "./Visible.js";
 
@@ -16,35 +14,29 @@ import { Visible } from "./Visible.js";
  * it ended. Nothing is chosen beforehand, and every reply names what was shown.
  */
 export function ApprovalCard(props: CardProps) {
-  const { approval } = props;
-  // What was entered, and seen, belongs to what is shown: under the same key there can be other calls later.
-  const key = draftKey(approval);
-  if (approval.kind === "question") return <QuestionCard key={key} {...props} />;
-  if (approval.resolution !== undefined) return <DecidedCard {...props} />;
-  if (!approval.complete) return null;
-  return asksForValue(approval) ? <ValueCard key={key} {...props} /> : <DecisionCard key={key} {...props} />;
+  const { approval, components } = props;
+  const { approvalKey: key } = approval;
+  if (approval.kind === "question") return <Request key={key} {...props} Waiting={Questions} outcome={<Answered approval={approval} />} />;
+  const Waiting = asksForValue(approval) ? ValueCard : (components?.Decisions ?? DecisionCard);
+  return <Request key={key} {...props} Waiting={Waiting} outcome={<Decided approval={approval} />} />;
 }
 
 /** What became of each call: the arguments that ran are those of an edit, where there was one. */
-function DecidedCard({ approval, className }: CardProps) {
+function Decided({ approval }: { approval: ApprovalView }) {
   const labels = useLabels();
   const { actions, decisions } = approval;
-  return (
-    <Resolved approval={approval} className={className}>
-      {actions.map((action, i) => {
-        const decision = decisionFor(decisions, i);
-        return (
-          <figure key={action.id ?? i} data-part="call" data-decision={decision?.type}>
-            <figcaption>
-              <Visible text={action.name} />
-              {decision && actions.length > 1 && `: ${labels.choices[decision.type]}`}
-            </figcaption>
-            <Ran approval={approval} index={i} />
-          </figure>
-        );
-      })}
-    </Resolved>
-  );
+  return actions.map((action, i) => {
+    const decision = decisionFor(decisions, i);
+    return (
+      <figure key={action.id ?? i} data-part="call" data-decision={decision?.type}>
+        <figcaption>
+          <Visible text={action.name} />
+          {decision && actions.length > 1 && `: ${labels.choices[decision.type]}`}
+        </figcaption>
+        <Ran approval={approval} index={i} />
+      </figure>
+    );
+  });
 }
 
 function Ran({ approval, index }: { approval: ApprovalView; index: number }) {

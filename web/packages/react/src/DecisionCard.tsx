@@ -1,82 +1,57 @@
 /** Calls to decide, one by one, which are sent together. */
 import { useId, useRef, useState } from "react";
-import { allowedOf, configOf, decisionOf, progress, type Action, type ApprovalView, type Decision } from "@countersign/client";
+import { allowedOf, configOf, type Action, type ApprovalView } from "@countersign/client";
 import { AgentSays } from "./arguments/AgentSays.js";
 import { focusWrong } from "./arguments/AnswerFields.js";
 import { Arguments } from "./arguments/Arguments.js";
-import { fieldErrorText } from "./arguments/FormField.js";
 import { PreviewText } from "./arguments/PreviewText.js";
-import { draftKey, emptyCall, shownArgs, type CallDraft } from "./drafts.js";
-import { argumentOf, editedArgs, needsSight, refusedEdits, type FieldProblem } from "./forms/edits.js";
+import type { CallDraft } from "./drafts.js";
+import type { FieldProblem } from "./forms/edits.js";
 import type { EditDraft } from "./forms/form.js";
-import { isLongText } from "./forms/shown.js";
-import { Form, Frame } from "./Frame.js";
-import { useLabels, useTexts } from "./labels.js";
+import { Form } from "./Frame.js";
+import { useLabels } from "./labels.js";
+import type { WaitingProps } from "./Request.js";
 import { useArgumentEdit } from "./useArgumentEdit.js";
-import { useDraft } from "./useDraft.js";
-import { useReply, type CardProps } from "./useReply.js";
+import { useDecisions, type Lack } from "./useDecisions.js";
 import { Visible } from "./Visible.js";
 
-export function DecisionCard({ approval, onReply, className }: CardProps) {
+export function DecisionCard({ approval, replying, className, Frame }: WaitingProps) {
   const labels = useLabels();
-  const { t } = useTexts();
-  const replying = useReply(approval, onReply);
-  const empty = () => ({ calls: approval.actions.map(() => emptyCall), comment: "" });
-  const [draft, setDraft] = useDraft(draftKey(approval), empty);
-  const [problem, setProblem] = useState<string>();
-  // Not kept over a reload: whoever comes back looks again.
-  const [seen, setSeen] = useState<ReadonlySet<number>>(new Set());
-  const isSeen = (i: number) => seen.has(i) || !isLongText(shownArgs(approval.actions[i]!));
-  const onSeen = (i: number) => {
-    setProblem(undefined);
-    setSeen((before) => (before.has(i) ? before : new Set([...before, i])));
-  };
+  const deciding = useDecisions({ approval, replying });
+  const { calls, comment } = deciding;
+  /** What kept it from being sent when that was tried. */
+  const [lack, setLack] = useState<Lack>();
   const form = useRef<HTMLFormElement>(null);
   const commentId = useId();
-  const callAt = (i: number) => draft.calls[i] ?? emptyCall;
 
-  const submit = async () => {
-    const decisions: Decision[] = [];
-    for (const [i, action] of approval.actions.entries()) {
-      const decision = decisionFrom(approval, i, action, callAt(i));
-      if (!decision && callAt(i).choice !== "edit") return setProblem(labels.choose);
-      if (!decision) {
-        setProblem(labels.texts["edit.fixFirst"]);
-        return focusWrong(form.current);
-      }
-      if (needsSight(decision.type) && !isSeen(i)) return setProblem(labels.texts["shown.long"]);
-      decisions.push(decision);
-    }
-    setProblem(undefined);
-    const words = draft.comment.trim();
-    if (!(await replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) }))) return;
-    // Once it is stored, nothing is left to restore; where more people must approve, the card begins anew.
-    setDraft(progress(approval) ? empty() : undefined);
+  const submit = () => {
+    const missing = calls.map((_, i) => deciding.lacks(i)).find((one) => one !== undefined);
+    setLack(missing);
+    if (missing === "edit") focusWrong(form.current);
+    if (missing === undefined) void deciding.send();
   };
   const onCall = (i: number, next: CallDraft) => {
-    // What is wrong is about what was sent.
-    if (next.edit !== callAt(i).edit) {
-      setProblem(undefined);
-      if (replying.error?.code === "invalid_edit") replying.clearError();
-    }
-    setDraft({ ...draft, calls: approval.actions.map((_, j) => (j === i ? next : callAt(j))) });
+    if (next.edit !== calls[i]?.edit) setLack(undefined);
+    deciding.setCall(i, next);
   };
-  const problems = refusedEdits(replying.error, approval, (i) => editedArgs(approval.actions[i]!, configOf(approval, i), callAt(i).edit));
-  // Here too where a field says it: there may be no such field, or the arguments are edited as JSON.
-  const found = problems.map((p) => ({ what: argumentOf(p.pointer), message: p.message, own: p.error && fieldErrorText(p.error, t) }));
+  const onSeen = (i: number) => {
+    setLack(undefined);
+    deciding.onSeen(i);
+  };
+  const problem = lack === "edit" ? labels.texts["edit.fixFirst"] : lack === "sight" ? labels.texts["shown.long"] : lack && labels.choose;
   return (
-    <Frame approval={approval} replying={replying} className={className} problem={problem} problems={found}>
+    <Frame approval={approval} replying={replying} className={className} problem={problem} problems={deciding.problems}>
       {approval.kind === "in_doubt" && <p data-part="in-doubt">{labels.inDoubt}</p>}
-      <Form replying={replying} onSubmit={() => void submit()} formRef={form}>
+      <Form replying={replying} onSubmit={submit} formRef={form}>
         {approval.actions.map((action, i) => (
           <CallFields
             key={action.id ?? i}
             approval={approval}
             index={i}
             action={action}
-            draft={callAt(i)}
-            problems={problems.filter(({ index }) => index === undefined || index === i)}
-            seen={isSeen(i)}
+            draft={calls[i]!}
+            problems={deciding.problemsOf(i)}
+            seen={deciding.isSeen(i)}
             onSeen={() => onSeen(i)}
             sending={replying.state !== "no"}
             onDraft={(next) => onCall(i, next)}
@@ -84,17 +59,11 @@ export function DecisionCard({ approval, onReply, className }: CardProps) {
         ))}
         <p data-part="comment">
           <label htmlFor={commentId}>{labels.comment}</label>
-          <textarea id={commentId} value={draft.comment} onChange={(e) => setDraft({ ...draft, comment: e.target.value })} />
+          <textarea id={commentId} value={comment ?? ""} onChange={(e) => deciding.setComment(e.target.value)} />
         </p>
       </Form>
     </Frame>
   );
-}
-
-/** The decision about a call; nothing while there is none, or its edit cannot be read. */
-function decisionFrom(approval: ApprovalView, index: number, action: Action, draft: CallDraft): Decision | undefined {
-  const config = configOf(approval, index);
-  return decisionOf(action, config, { ...draft, args: draft.choice === "edit" ? editedArgs(action, config, draft.edit) : undefined });
 }
 
 interface CallProps {

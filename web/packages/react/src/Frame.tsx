@@ -1,25 +1,15 @@
 import type { ReactNode, Ref } from "react";
-import { decidingRole, progress, type ApprovalView } from "@countersign/client";
+import { decidingRole, progress } from "@countersign/client";
 import { Refusal } from "./arguments/LeadsTo.js";
-import { Problems, type Problem } from "./arguments/Problems.js";
+import { Problems } from "./arguments/Problems.js";
 import { momentText } from "./forms/dates.js";
-import { useLabels } from "./labels.js";
+import { useLabels, useTexts } from "./labels.js";
+import type { FrameProps, ResolvedProps } from "./Request.js";
 import type { Replying } from "./useReply.js";
 import { Visible } from "./Visible.js";
 
-interface Props {
-  approval: ApprovalView;
-  replying: Replying;
-  className: string | undefined;
-  /** What keeps it from being sent, in words for people. */
-  problem?: string | undefined;
-  /** What the server found wrong with what was sent, one by one. */
-  problems?: Problem[];
-  children: ReactNode;
-}
-
 /** What every card has: who decides, until when, what was entered, and what came of sending that. */
-export function Frame({ approval, replying, className, problem, problems = [], children }: Props) {
+export function Frame({ approval, replying, className, problem, problems = [], asked, children }: FrameProps) {
   const labels = useLabels();
   const { state, voted, error } = replying;
   const votes = progress(approval);
@@ -36,6 +26,7 @@ export function Frame({ approval, replying, className, problem, problems = [], c
           </>
         )}
       </p>
+      {asked}
       {children}
       <p role="status">{said}</p>
       <div role="alert">
@@ -63,6 +54,7 @@ interface FormProps {
 /** Fields that are sent together. */
 export function Form({ replying, onSubmit, formRef, buttons, children }: FormProps) {
   const labels = useLabels();
+  const { part } = useTexts();
   return (
     <form
       ref={formRef}
@@ -72,16 +64,22 @@ export function Form({ replying, onSubmit, formRef, buttons, children }: FormPro
         onSubmit();
       }}
     >
-      <fieldset disabled={replying.state !== "no"}>
+      <fieldset {...part("form")} disabled={replying.state !== "no"}>
         {children}
-        <p data-part="buttons">{buttons ?? <button type="submit">{labels.send}</button>}</p>
+        <p {...part("buttons")}>
+          {buttons ?? (
+            <button type="submit" {...part("send")}>
+              {labels.send}
+            </button>
+          )}
+        </p>
       </fieldset>
     </form>
   );
 }
 
 /** What became of it, once that is known. */
-export function Resolved({ approval, className, children }: { approval: ApprovalView; className: string | undefined; children?: ReactNode }) {
+export function Resolved({ approval, className, children }: ResolvedProps) {
   const labels = useLabels();
   return (
     <section className={className} data-countersign="resolved" data-resolution={approval.resolution}>

@@ -1,44 +1,62 @@
-import { isObject, questionsOf, stringifyJson, type HistoryStep, type JsonValue } from "@countersign/client";
+import { isObject, questionsOf, stringifyJson, type ApprovalView, type HistoryStep, type JsonValue } from "@countersign/client";
 import { AnswerList } from "./AnswerList.js";
 import { draftKey } from "./drafts.js";
-import { Frame, Resolved } from "./Frame.js";
-import { useLabels } from "./labels.js";
+import { useQuestionWords, useLabels } from "./labels.js";
 import { QuestionForm } from "./QuestionForm.js";
-import { useReply, type CardProps } from "./useReply.js";
+import { answerProblems } from "./questions.js";
+import { Request, type CardProps, type WaitingProps } from "./Request.js";
 import { Visible } from "./Visible.js";
 
 /** Questions of an agent, to be answered or declined; once that is done, what was answered. */
-export function QuestionCard({ approval, onReply, className }: CardProps) {
-  const labels = useLabels();
-  const replying = useReply(approval, onReply);
+export function QuestionCard(props: CardProps) {
+  const { approval } = props;
+  return <Request key={approval.approvalKey} {...props} Waiting={Questions} outcome={<Answered approval={approval} />} />;
+}
+
+export function Questions({ approval, replying, className, Frame }: WaitingProps) {
   const questions = questionsOf(approval.actions[0]?.args);
-  if (approval.resolution !== undefined) {
+  const frame = { approval, replying, className };
+  if (!questions) {
     return (
-      <Resolved approval={approval} className={className}>
-        {questions && <AnswerList questions={questions} answers={approval.answers} />}
-      </Resolved>
+      <Frame {...frame} asked={<Unreadable approval={approval} />}>
+        <Declining disabled={replying.state !== "no"} onDecline={() => void replying.send({ decisions: [{ type: "reject" }] })} />
+      </Frame>
     );
   }
-  if (!approval.complete) return null;
   return (
-    <Frame approval={approval} replying={replying} className={className}>
-      {questions ? (
-        <QuestionForm questions={questions} draftKey={draftKey(approval)} replying={replying} />
-      ) : (
-        <>
-          <p>{labels.unreadable}</p>
-          <pre tabIndex={0}>
-            <Visible text={stringifyJson(approval.actions, 2)} />
-          </pre>
-          <p data-part="buttons">
-            <button type="button" disabled={replying.state !== "no"} onClick={() => void replying.send({ decisions: [{ type: "reject" }] })}>
-              {labels.questions.decline}
-            </button>
-          </p>
-        </>
-      )}
+    <Frame {...frame} problems={answerProblems(replying.error)}>
+      <QuestionForm questions={questions} draftKey={draftKey(approval)} replying={replying} />
     </Frame>
   );
+}
+
+function Unreadable({ approval }: { approval: ApprovalView }) {
+  const labels = useLabels();
+  return (
+    <>
+      <p>{labels.unreadable}</p>
+      <pre tabIndex={0}>
+        <Visible text={stringifyJson(approval.actions, 2)} />
+      </pre>
+    </>
+  );
+}
+
+function Declining({ disabled, onDecline }: { disabled: boolean; onDecline: () => void }) {
+  const { words, part } = useQuestionWords();
+  return (
+    <p {...part("buttons")}>
+      <button type="button" {...part("decline")} disabled={disabled} onClick={onDecline}>
+        {words.decline}
+      </button>
+    </p>
+  );
+}
+
+/** What was answered. */
+export function Answered({ approval }: { approval: ApprovalView }) {
+  const questions = questionsOf(approval.actions[0]?.args);
+  return questions ? <AnswerList questions={questions} answers={approval.answers} /> : null;
 }
 
 /** Questions of the history, with what was answered: for a block of `historyOf`, or of the history API. */

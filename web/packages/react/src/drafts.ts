@@ -1,5 +1,6 @@
 /** What a person has entered on a card about a call. */
-import { stringifyJson, type Action, type ApprovalView, type DecisionType } from "@countersign/client";
+import { decisionOf, stringifyJson, type Action, type Always, type ApprovalView, type Decision, type DecisionType, type ReviewConfig } from "@countersign/client";
+import { editedArgs } from "./forms/edits.js";
 import type { EditDraft } from "./forms/form.js";
 import { visibleText } from "./visibleText.js";
 
@@ -15,9 +16,16 @@ export interface CallDraft {
   edit?: EditDraft;
   /** The result that a person gives. */
   output: string;
+  /** The same is to hold for later calls. */
+  always?: Always;
 }
 
 export const emptyCall: CallDraft = { reason: "", output: "" };
+
+/** The decision about a call; nothing while there is none, or its edit cannot be read. */
+export function callDecision(action: Action, config: ReviewConfig, draft: CallDraft): Decision | undefined {
+  return decisionOf(action, config, { ...draft, args: draft.choice === "edit" ? editedArgs(action, config, draft.edit) : undefined });
+}
 
 /** The text of a call's arguments, made by the server; one that gives none has them shown as well as can be. */
 export const shownArgs = (action: Action): string => action.display?.text ?? visibleText(stringifyJson(action.args, 2));

@@ -1,5 +1,7 @@
 /** From what a person did on a question card to the answers that are sent. */
-import { NO_PREFERENCE, type Answers, type Question } from "@countersign/client";
+import { isObject, NO_PREFERENCE, type Answers, type CountersignError, type JsonValue, type Question } from "@countersign/client";
+import type { Problem } from "./arguments/Problems.js";
+import { visibleText } from "./visibleText.js";
 
 /** What a person has entered for one question so far. */
 export interface AnswerDraft {
@@ -59,4 +61,11 @@ export function answerText(question: Question, draft: AnswerDraft): string {
 
 export function answersOf(questions: Question[], drafts: AnswerDraft[]): Answers {
   return Object.fromEntries(questions.map((q, i) => [q.question, answerText(q, drafts[i] ?? skippedAnswer)]));
+}
+
+/** What the server found wrong with answers, by their questions: `details.errors` of `invalid_answers`. */
+export function answerProblems(error: CountersignError | undefined): Problem[] {
+  const errors = error?.code === "invalid_answers" ? error.details?.errors : undefined;
+  const text = (value: JsonValue | undefined) => (typeof value === "string" ? value : "");
+  return (Array.isArray(errors) ? errors : []).filter(isObject).map((e) => ({ what: visibleText(text(e.question)), message: text(e.message) }));
 }

@@ -1,26 +1,14 @@
 import { useEffect, useState } from "react";
 import { CountersignError, progress, type ApprovalView, type CountersignClient } from "@countersign/client";
 import { useCountersign } from "./context.js";
-import { forgetDrafts, useDraft } from "./useDraft.js";
-
-/** Under what keys this tab keeps that it has approved. */
-const VOTED = "voted:";
-
-/** Forget what this tab has approved: somebody else uses it now. */
-export const forgetVotes = (): void => forgetDrafts(VOTED);
+import { useDraft } from "./useDraft.js";
+import { votedKey } from "./votes.js";
 
 /** A person's reply to a request: decisions, answers, or the value that a graph asks for. */
 export type CardReply = Parameters<CountersignClient["reply"]>[1];
 
 /** How a card sends a reply; by the connection where it is not said. */
 export type OnReply = (approval: ApprovalView, reply: CardReply) => Promise<unknown>;
-
-export interface CardProps {
-  approval: ApprovalView;
-  /** Sends the reply; by the connection of the provider if absent. */
-  onReply?: OnReply | undefined;
-  className?: string | undefined;
-}
 
 export interface Replying {
   state: "no" | "sending" | "sent";
@@ -55,18 +43,18 @@ function repliesOf(client: CountersignClient): Map<string, Promise<Outcome>> {
 /** Sends a person's reply to a request, one at a time, and says what came of it. */
 export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const { client } = useCountersign();
-  const { approvalKey } = approval;
+  const { approvalKey, digest } = approval;
   const replies = repliesOf(client);
-  const [voted, setVoted] = useDraft(`${VOTED}${approvalKey}`, () => false);
+  const [voted, setVoted] = useDraft(votedKey(approvalKey), () => false);
   const [earlier] = useState(() => replies.get(approvalKey));
-  const [state, setState] = useState<Replying["state"]>(earlier ? "sending" : "no");
+  const [now, setNow] = useState<{ state: Replying["state"]; digest?: string | undefined }>({ state: earlier ? "sending" : "no" });
   const [error, setError] = useState<CountersignError>();
   const follow = async (outcome: Promise<Outcome>) => {
-    setState("sending");
+    setNow({ state: "sending" });
     setError(undefined);
     const { error, vote } = await outcome;
     // After one of several it goes on waiting, and there is still something to do with it.
-    setState(error || vote ? "no" : "sent");
+    setNow(error || vote ? { state: "no" } : { state: "sent", digest });
     setError(error);
     if (vote) setVoted(true);
     return !error;
@@ -95,5 +83,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     replies.set(approvalKey, outcome);
     return follow(outcome);
   };
+  // What was stored is about what was shown then.
+  const state = now.state === "sent" && now.digest !== digest ? "no" : now.state;
   return { state, error, voted, clearError: () => setError(undefined), send };
 }

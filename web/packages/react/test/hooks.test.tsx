@@ -3,7 +3,7 @@ import { act, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CountersignHttp, type SessionEvent } from "@countersign/client";
-import { sessionsOf, useConnection, useInbox, useArgumentEdit, useSession, type ArgumentEdit, type Inbox, type Session } from "../src/index.js";
+import { sessionsOf, useConnection, useArgumentEdit, useSession, type ArgumentEdit, type Session } from "../src/index.js";
 import { connected, request, show, Socket } from "./page.js";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -173,101 +173,5 @@ describe("useSession", () => {
     const root = createRoot(document.createElement("div"));
     const drawn = act(async () => root.render(<Chat />));
     await expect(drawn).rejects.toThrow("There is no <CountersignProvider client={…} http={…}> above this component.");
-  });
-});
-
-describe("useInbox", () => {
-  let inbox: Inbox;
-  function List({ tool }: { tool?: string }) {
-    inbox = useInbox(tool === undefined ? {} : { query: { tool } });
-    return <p>{inbox.requests.map((one) => one.approvalKey).join(" ")}</p>;
-  }
-  /** A server with these keys, two on a page. */
-  const serving = (keys: string[], delay = 0) => {
-    const asked: string[] = [];
-    const fetch = (async (url: string) => {
-      asked.push(url);
-      const at = Number(new URL(url, "http://x").searchParams.get("cursor") ?? 0);
-      const approvals = keys.slice(at, at + 2).map((key) => ({ approval_key: key, session_id: "s", actions: [] }));
-      await new Promise((resolve) => setTimeout(resolve, delay));
-      if (keys.includes("down")) throw new TypeError("fetch failed");
-      return new Response(JSON.stringify({ approvals, next_cursor: at + 2 < keys.length ? String(at + 2) : null }));
-    }) as typeof globalThis.fetch;
-    return { asked, keys, http: new CountersignHttp({ fetch }) };
-  };
-
-  it("reads page after page, and all that is shown again", async () => {
-    const { keys, http } = serving(["a", "b", "c", "d", "e"]);
-    const { page } = await show(<List />, { client: connected(), http });
-    expect(inbox.loading).toBe(true);
-    await wait(1);
-    expect([page.textContent, inbox.more, inbox.loading]).toEqual(["a b", true, false]);
-    void inbox.loadMore();
-    await wait(5);
-    expect([page.textContent, inbox.more]).toEqual(["a b c d", true]);
-    keys.shift();
-    await wait(10_010);
-    expect([page.textContent, inbox.more]).toEqual(["b c d e", false]);
-  });
-
-  it("reads on when a page has no requests, but not for ever", async () => {
-    /** Pages with nothing but the last; the cursor is the number of a page. */
-    const sparse = (empty: number) => {
-      const asked: string[] = [];
-      const fetch = (async (url: string) => {
-        const at = Number(new URL(url, "http://x").searchParams.get("cursor") ?? 0);
-        asked.push(String(at));
-        const approvals = at < empty ? [] : [{ approval_key: "a", session_id: "s", actions: [] }];
-        return new Response(JSON.stringify({ approvals, next_cursor: at < empty ? String(at + 1) : null }));
-      }) as typeof globalThis.fetch;
-      return { asked, http: new CountersignHttp({ fetch }) };
-    };
-    const near = sparse(4);
-    const { page } = await show(<List />, { client: connected(), http: near.http });
-    await wait(1);
-    expect([page.textContent, inbox.more, near.asked]).toEqual(["a", false, ["0", "1", "2", "3", "4"]]);
-    const far = sparse(7);
-    const other = await show(<List />, { client: connected(), http: far.http });
-    await wait(1);
-    expect([other.page.textContent, inbox.more, inbox.loading, far.asked.length]).toEqual(["", true, false, 5]);
-    void inbox.loadMore();
-    await wait(5);
-    expect([other.page.textContent, inbox.more, far.asked.length]).toEqual(["a", false, 13]);
-  });
-
-  it("reads again for another filter, and drops what came for the one before", async () => {
-    const { asked, http } = serving(["a"], 50);
-    const { page, draw } = await show(<List tool="pay" />, { client: connected(), http });
-    await draw(<List tool="mail" />);
-    await wait(200);
-    expect(asked).toEqual(["/v1/approvals?status=waiting&tool=pay", "/v1/approvals?status=waiting&tool=mail"]);
-    expect(page.textContent).toBe("a");
-  });
-
-  it("keeps what it has when the server cannot be reached, and waits for one that is slow", async () => {
-    const { asked, keys, http } = serving(["a"], 25_000);
-    const { page } = await show(<List />, { client: connected(), http });
-    await wait(24_000);
-    expect(asked.length).toBe(1);
-    await wait(2_000);
-    expect([page.textContent, inbox.error]).toEqual(["a", undefined]);
-    keys.push("down");
-    await wait(40_000);
-    expect([page.textContent, inbox.error]).toMatchObject(["a", { code: "unreachable" }]);
-  });
-
-  it("ends with the component, and leaves a hidden page alone", async () => {
-    const { asked, http } = serving(["a"]);
-    const { draw } = await show(<List />, { client: connected(), http });
-    await wait(1);
-    Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
-    await wait(30_000);
-    expect(asked.length).toBe(1);
-    Reflect.deleteProperty(document, "visibilityState");
-    await wait(10_000);
-    expect(asked.length).toBe(2);
-    await draw(<p />);
-    await wait(60_000);
-    expect(asked.length).toBe(2);
   });
 });

@@ -20,7 +20,7 @@ afterEach(() => {
 export class Socket {
   static last: Socket;
   onopen = null;
-  onclose = null;
+  onclose: (() => void) | null = null;
   onerror = null;
   onmessage: ((message: { data: string }) => void) | null = null;
   sent: Record<string, unknown>[] = [];

@@ -1,10 +1,10 @@
 /** One action of a request: what would run, and the means to decide about it. */
 import { useCallback, useEffect, useId, useRef, type RefObject } from "react";
-import { allowedOf, configOf, type Action, type Always, type ApprovalView, type DecisionType } from "@countersign/client";
+import { allowedOf, configOf, type Action, type Always, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
 import { AgentSays, Arguments, PreviewText, useArgumentEdit, visibleText } from "@countersign/react";
 import { asksAnew, editApproves, needsSight, type FieldProblem } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { toDecision, type ActionDraft } from "../../lib/decisions.js";
+import type { ActionDraft } from "../../lib/decisions.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
 import { serverNow } from "../../state/connection.js";
 import { useSubject } from "../../state/me.js";
@@ -17,6 +17,8 @@ interface Props {
   action: Action;
   index: number;
   draft: ActionDraft;
+  /** What is decided so far. */
+  decision: Decision | undefined;
   disabled: boolean;
   /** Others decide it: it is only shown. */
   readOnly: boolean;
@@ -46,6 +48,7 @@ export function ActionPanel({
   action,
   index,
   draft,
+  decision,
   disabled,
   readOnly,
   seen,
@@ -95,7 +98,6 @@ export function ActionPanel({
     problems,
     disabled,
   });
-  const decision = panel === "edit" ? edit.decision : toDecision(action, config, draft);
 
   const openAlways = () => {
     const { choice: _choice, always: _always, ...rest } = draft;

@@ -1,15 +1,14 @@
-/** A request for a person: the card to decide or answer it on, and once it is resolved what became of it. */
+/** A request for a person: the card of `@countersign/react`, with what stands around it here, and what became of it. */
 import { useEffect, useLayoutEffect, useRef } from "react";
 import { asksForValue, type ApprovalView } from "@countersign/client";
-import { useReply } from "@countersign/react";
+import { ApprovalCard as Card, type CardComponents, type CardReply, type ResolvedProps } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { client } from "../../state/connection.js";
 import { sessions } from "../../state/sessions.js";
-import { InterruptCard } from "../interrupt/InterruptCard.js";
 import { ResolvedInterrupt } from "../interrupt/ResolvedInterrupt.js";
-import { QuestionCard } from "../question/QuestionCard.js";
 import { ResolvedQuestion } from "../question/ResolvedQuestion.js";
+import { AskedFrame } from "./AskedFrame.js";
 import { DecisionCard } from "./DecisionCard.js";
 import { takeFocus } from "./focus.js";
 import { ResolvedLine, summarize } from "./ResolvedLine.js";
@@ -20,6 +19,24 @@ interface Props {
   approval: ApprovalView;
   /** A reply of this tab is stored. */
   onSent?: () => void;
+}
+
+const components: CardComponents = { Frame: AskedFrame, Resolved: Over, Decisions: DecisionCard };
+
+function Over({ approval, replying, children }: ResolvedProps) {
+  const question = approval.kind === "question";
+  return (
+    <>
+      <Unsent approval={approval} replying={replying} />
+      {question ? (
+        <ResolvedQuestion approval={approval}>{children}</ResolvedQuestion>
+      ) : asksForValue(approval) ? (
+        <ResolvedInterrupt approval={approval} />
+      ) : (
+        <ResolvedLine approval={approval} />
+      )}
+    </>
+  );
 }
 
 /**
@@ -34,22 +51,20 @@ export function ApprovalCard({ approval, onSent }: Props) {
   const hadFocus = useRef(false);
   const resolved = approval.resolution !== undefined;
   const wasWaiting = useRef(!resolved);
-  const submission = useReply(approval, async (one, reply) => {
+  const send = async (one: ApprovalView, reply: CardReply) => {
     await client.reply(one, reply);
     (onStored.get(one.approvalKey) ?? onSent)?.();
-  });
+  };
   const { approvalKey } = approval;
   useLayoutEffect(() => {
     if (!onSent) return;
     onStored.set(approvalKey, onSent);
     return () => void onStored.delete(approvalKey);
   }, [approvalKey, onSent]);
-  const question = approval.kind === "question";
-  const interrupt = asksForValue(approval);
 
   // A resolved card is replaced: the focus must not fall out of the page with its buttons.
   // The decisions themselves follow a moment after the news that it is resolved.
-  const settled = resolved && (approval.resolution !== "decided" || !!approval.decisions || approval.resume !== undefined || question);
+  const settled = resolved && (approval.resolution !== "decided" || !!approval.decisions || approval.resume !== undefined || approval.kind === "question");
   useEffect(() => {
     if (!settled || !wasWaiting.current) return;
     wasWaiting.current = false;
@@ -67,8 +82,6 @@ export function ApprovalCard({ approval, onSent }: Props) {
   // The card is drawn once all of the request has come, which may be some frames after its beginning.
   useEffect(() => takeFocus(approvalKey), [approvalKey, approval.complete]);
 
-  const Waiting = question ? QuestionCard : interrupt ? InterruptCard : DecisionCard;
-  const Resolved = question ? ResolvedQuestion : interrupt ? ResolvedInterrupt : ResolvedLine;
   return (
     <div
       ref={box}
@@ -78,13 +91,7 @@ export function ApprovalCard({ approval, onSent }: Props) {
         if (e.relatedTarget && !box.current?.contains(e.relatedTarget)) hadFocus.current = false;
       }}
     >
-      {resolved && <Unsent approval={approval} submission={submission} />}
-      {resolved ? (
-        <Resolved approval={approval} />
-      ) : (
-        // What was seen to its end is what is shown, and nothing else that comes under the same key.
-        approval.complete && <Waiting key={approval.digest ?? ""} approval={approval} submission={submission} />
-      )}
+      <Card approval={approval} onReply={send} components={components} />
     </div>
   );
 }

@@ -1,7 +1,7 @@
-/** What every waiting request has around it: its heading, its deadline, and how sending the reply goes. */
+/** What every waiting request has around it: its heading, its deadline, what people say about it, and how sending the reply goes. */
 import { useContext, useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
 import { asksForValue, isAnswered, type ApprovalView } from "@countersign/client";
-import { Problems, useConnection, type Problem, type Replying } from "@countersign/react";
+import { Problems, useConnection, type FrameProps } from "@countersign/react";
 import { elicitationOf } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
@@ -14,21 +14,17 @@ import { cardId } from "./focus.js";
 import { cardTitle, subjectOf } from "./title.js";
 import { AskedLine } from "./When.js";
 
-interface Props {
-  approval: ApprovalView;
-  submission: Replying;
-  /** What the server found wrong, one by one. */
-  problems: Problem[];
+interface Props extends Pick<FrameProps, "approval" | "replying" | "problems"> {
   onKeyDown?: (event: KeyboardEvent) => void;
   children: ReactNode;
 }
 
-export function CardFrame({ approval, submission, problems, onKeyDown, children }: Props) {
+export function CardFrame({ approval, replying, problems = [], onKeyDown, children }: Props) {
   const { t } = useI18n();
   const id = useId();
   const failed = useContext(TurnFailed);
   const online = useConnection() === "open";
-  const { state, error } = submission;
+  const { state, error } = replying;
   useFocusBack(state !== "no");
   const errorBox = useRef<HTMLDivElement>(null);
   // The button that was pressed stays in view by itself; the answer to it must be brought there.

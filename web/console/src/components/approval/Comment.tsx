@@ -1,27 +1,22 @@
 import { useId } from "react";
 import { useI18n } from "../../i18n/index.js";
-import type { CardDraft } from "../../lib/decisions.js";
 import { Icon } from "../Icon.js";
 
 interface Props {
-  draft: CardDraft;
+  /** Nothing: it is not wanted. */
+  comment: string | undefined;
   disabled: boolean;
-  onChange: (draft: CardDraft) => void;
+  onChange: (comment: string | undefined) => void;
 }
 
 /** The reviewer's own words to the agent, beside the decision. Out of the way until wanted. */
-export function Comment({ draft, disabled, onChange }: Props) {
+export function Comment({ comment, disabled, onChange }: Props) {
   const { t } = useI18n();
   const id = useId();
-  if (!draft.commentOpen) {
+  if (comment === undefined) {
     return (
       <div className="comment-closed">
-        <button
-          type="button"
-          className="link"
-          disabled={disabled}
-          onClick={() => onChange({ ...draft, commentOpen: true })}
-        >
+        <button type="button" className="link" disabled={disabled} onClick={() => onChange("")}>
           <Icon name="comment" />
           {t("decide.addComment")}
         </button>
@@ -37,12 +32,12 @@ export function Comment({ draft, disabled, onChange }: Props) {
         id={id}
         className="input"
         rows={2}
-        autoFocus={draft.comment === ""}
-        value={draft.comment}
+        autoFocus={comment === ""}
+        value={comment}
         disabled={disabled}
         aria-describedby={`${id}-hint`}
-        onChange={(e) => onChange({ ...draft, comment: e.target.value })}
-        onKeyDown={(e) => e.key === "Escape" && draft.comment === "" && onChange({ ...draft, commentOpen: false })}
+        onChange={(e) => onChange(e.target.value)}
+        onKeyDown={(e) => e.key === "Escape" && comment === "" && onChange(undefined)}
       />
       <p id={`${id}-hint`} className="hint">
         {t("decide.commentHint")}

@@ -9,7 +9,7 @@ import { agoText, momentText } from "../../lib/time.js";
 import { useIntoView } from "../../lib/useIntoView.js";
 import { useKeptFocus } from "../../lib/useKeptFocus.js";
 import { useNow } from "../../lib/useNow.js";
-import { draftKeys } from "../../lib/unsent.js";
+import { commentKey } from "../../lib/unsent.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { client } from "../../state/connection.js";
 import { useDates } from "../../state/dates.js";
@@ -146,7 +146,7 @@ function CommentForm({ approval, onClose }: { approval: ApprovalView; onClose: (
   const id = useId();
   const box = useRef<HTMLFormElement>(null);
   useIntoView(box);
-  const [text, setText] = useDraft(draftKeys(approval).comment, () => "");
+  const [text, setText] = useDraft(commentKey(approval), () => "");
   const { busy, error, run } = useRequest();
   const send = async () => {
     if (busy || !text.trim()) return;

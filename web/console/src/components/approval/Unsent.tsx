@@ -1,27 +1,27 @@
 /** That a reply came too late, and what was in it: nothing that somebody has typed is lost without a word. */
 import { createContext, useContext, useEffect, useMemo, useState } from "react";
 import type { ApprovalView } from "@countersign/client";
-import { keepDraft, readDraft, Visible, type Replying } from "@countersign/react";
+import { draftKey, keepDraft, readDraft, Visible, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { draftKeys, unsentTexts, type ReplyDraft } from "../../lib/unsent.js";
+import { commentKey, unsentTexts, type ReplyDraft } from "../../lib/unsent.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 
 /** Called with whether what is around a request has to stay open, by the request's key. */
 export const KeepOpen = createContext<(approvalKey: string, keep: boolean) => void>(() => {});
 
-export function Unsent({ approval, submission }: { approval: ApprovalView; submission: Replying }) {
+export function Unsent({ approval, replying }: { approval: ApprovalView; replying: Replying }) {
   const { t } = useI18n();
   const { approvalKey } = approval;
-  const { state } = submission;
-  const { reply, comment } = draftKeys(approval);
+  const { state } = replying;
+  const [reply, comment] = [draftKey(approval), commentKey(approval)];
   const [dropped, drop] = useState(false);
   const texts = useMemo(
     () => (dropped || state !== "no" ? [] : unsentTexts(approval, readDraft<ReplyDraft>(reply), readDraft<string>(comment))),
     // What is typed changes no more.
     [dropped, state, reply],
   );
-  const late = submission.error?.code === "approval_already_resolved" && !dropped ? submission.error : undefined;
+  const late = replying.error?.code === "approval_already_resolved" && !dropped ? replying.error : undefined;
   const shown = late !== undefined || texts.length > 0;
   const keepOpen = useContext(KeepOpen);
   useEffect(() => {

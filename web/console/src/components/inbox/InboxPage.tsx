@@ -9,9 +9,9 @@ import { nextAfter, stepFrom } from "../../lib/listing.js";
 import { readLocal, writeLocal } from "../../lib/storage.js";
 import { timeText } from "../../lib/time.js";
 import { bringBack, putOffRequest } from "../../state/later.js";
-import { forgetWaiting, readMoreWaiting, waiting } from "../../state/lists.js";
+import { waiting } from "../../state/lists.js";
+import { useWaiting } from "../../state/me.js";
 import { route, showInbox } from "../../state/route.js";
-import { useStore } from "../../state/store.js";
 import { focusCard } from "../approval/focus.js";
 import { rowTitle } from "../approval/title.js";
 import { TopBar } from "../TopBar.js";
@@ -45,7 +45,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
 
   const onBulkStored = (done: ListedApproval[], choice: BulkChoice) => {
     const keys = done.map((row) => row.approvalKey);
-    keys.forEach(forgetWaiting);
+    keys.forEach(waiting.forget);
     chosen.chooseAll(keys, false);
     announce(t(`bulk.stored.${choice}`, { n: keys.length }));
     const now = opened();
@@ -158,7 +158,7 @@ function ListBody({ query, listing, chosen }: { query: InboxQuery; listing: List
       {more && (
         <div className="inbox-partly">
           <p className="hint">{t("inbox.partly", { n: read })}</p>
-          <button type="button" className="link" onClick={readMoreWaiting}>
+          <button type="button" className="link" onClick={() => void waiting.loadMore()}>
             {t("inbox.readMore")}
           </button>
         </div>
@@ -184,8 +184,7 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
     latest.current = listing;
     if (open !== undefined && listing.order.includes(open)) around.current = listing.order;
   });
-  const { rows } = useStore(waiting);
-  const row = rows.find((one) => one.approvalKey === open);
+  const row = useWaiting().requests.find((one) => one.approvalKey === open);
   const [stored, setStored] = useState<Stored>();
   const [settling, settle] = useSettling();
   useEffect(() => {
@@ -214,7 +213,7 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
   const sent = (request: ListedApproval) => {
     const { approvalKey } = request;
     const title = rowTitle(request, t);
-    forgetWaiting(approvalKey);
+    waiting.forget(approvalKey);
     setStored({ approvalKey, title });
     const said = t("inbox.stored", { what: title });
     // Who has gone on to something else meanwhile stays there.

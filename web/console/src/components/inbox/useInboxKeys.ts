@@ -1,5 +1,5 @@
 /** The inbox's keys, wherever the focus is. */
-import { useEffect, useRef } from "react";
+import { useLayoutEffect, useRef } from "react";
 import { cardId } from "../approval/focus.js";
 import { keyName, type KeyName } from "./KeyHelp.js";
 
@@ -20,7 +20,8 @@ interface Keys {
 export function useInboxKeys(keys: Keys): void {
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => {
+  // As soon as there is something to press them for: the list may be known before the page is drawn.
+  useLayoutEffect(() => {
     const guard = (event: KeyboardEvent) => {
       if (!latest.current.settling || !OF_CARD.includes(keyName(event.key))) return;
       event.preventDefault();

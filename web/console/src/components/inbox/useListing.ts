@@ -5,7 +5,7 @@ import { fitsBulk } from "../../lib/bulk.js";
 import type { InboxQuery, Tab } from "../../lib/inbox.js";
 import { firstOf, grouped, matching, type RowGroup } from "../../lib/listing.js";
 import { usePutOff } from "../../state/later.js";
-import { useInbox } from "../../state/me.js";
+import { useWaiting } from "../../state/me.js";
 
 /** How many rows are drawn at first, and with each press after that. */
 const STEP = 50;
@@ -30,7 +30,7 @@ export interface Listing {
 }
 
 export function useListing({ tab, search, filters, group, open }: InboxQuery): Listing {
-  const { mine, others: theirs, more, loaded } = useInbox();
+  const { mine, others: theirs, more, loading } = useWaiting();
   const putOff = usePutOff();
   const tabs = useMemo(() => {
     const isOff = (row: ListedApproval) => putOff.has(row.approvalKey);
@@ -47,7 +47,7 @@ export function useListing({ tab, search, filters, group, open }: InboxQuery): L
   const drawn = Math.max(most, Math.ceil((order.indexOf(open ?? "") + 1) / STEP) * STEP);
   const shown = useMemo(() => firstOf(groups, drawn), [groups, drawn]);
   const drawMore = () => setMost(drawn + STEP);
-  return { tabs, found, order, shown, drawn, drawMore, others, putOff, read: mine.length + theirs.length, more, loaded };
+  return { tabs, found, order, shown, drawn, drawMore, others, putOff, read: mine.length + theirs.length, more, loaded: !loading };
 }
 
 export interface Chosen {

@@ -1,17 +1,16 @@
-import { useId } from "react";
-import { questionsOf, type ApprovalView } from "@countersign/client";
-import { AnswerList, visibleText } from "@countersign/react";
+import { useId, type ReactNode } from "react";
+import type { ApprovalView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { summarize } from "../approval/ResolvedLine.js";
 import { ResolvedWhen } from "../approval/When.js";
 import { Icon } from "../Icon.js";
 
-/** Questions that are over: what was asked, what was answered and by whom, or why there is no answer. */
-export function ResolvedQuestion({ approval }: { approval: ApprovalView }) {
+/** Questions that are over: what was asked and answered, by whom, or why there is no answer. */
+export function ResolvedQuestion({ approval, children }: { approval: ApprovalView; children: ReactNode }) {
   const { t } = useI18n();
   const id = useId();
   const { text, tone, icon } = summarize(approval, t);
-  const questions = questionsOf(approval.actions[0]?.args) ?? [];
   return (
     <section className="resolved resolved-question" data-tone={tone} tabIndex={-1} aria-labelledby={id}>
       <p id={id} className="resolved-row">
@@ -24,9 +23,7 @@ export function ResolvedQuestion({ approval }: { approval: ApprovalView }) {
           <ResolvedWhen approval={approval} />
         </span>
       </p>
-      <div className="resolved-body">
-        <AnswerList questions={questions} answers={approval.answers} />
-      </div>
+      <div className="resolved-body">{children}</div>
     </section>
   );
 }

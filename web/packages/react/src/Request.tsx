@@ -1,0 +1,76 @@
+/** One request: the one way to reply to it, what is drawn while it waits, and once it is over. */
+import type { ComponentType, ReactNode } from "react";
+import type { ApprovalView } from "@countersign/client";
+import type { Problem } from "./arguments/Problems.js";
+import { draftKey } from "./drafts.js";
+import { Frame as OwnFrame, Resolved as OwnResolved } from "./Frame.js";
+import { useReply, type OnReply, type Replying } from "./useReply.js";
+
+/** What stands around a request that waits. */
+export interface FrameProps {
+  approval: ApprovalView;
+  replying: Replying;
+  className?: string | undefined;
+  /** What keeps it from being sent, in words for people. */
+  problem?: string | undefined;
+  /** What the server found wrong with what was sent, one by one. */
+  problems?: Problem[] | undefined;
+  /** What is asked; of calls each stands with its choices. */
+  asked?: ReactNode;
+  /** The means to reply: whoever may only look needs none of them. */
+  children: ReactNode;
+}
+
+/** What became of a request. */
+export interface ResolvedProps {
+  approval: ApprovalView;
+  /** What this tab has sent last, or why that came too late. */
+  replying: Replying;
+  className?: string | undefined;
+  /** What was asked, and answered or decided. */
+  children?: ReactNode;
+}
+
+/** A request that waits, whole, and only for as long as it shows the same. */
+export interface WaitingProps {
+  approval: ApprovalView;
+  replying: Replying;
+  className?: string | undefined;
+  Frame: ComponentType<FrameProps>;
+}
+
+/** The parts of the cards that a page may draw itself. */
+export interface CardComponents {
+  /** Around every request that waits. */
+  Frame: ComponentType<FrameProps>;
+  /** In place of every request that is over. */
+  Resolved: ComponentType<ResolvedProps>;
+  /** A request for decisions about calls, with its frame; `useDecisions` has what it needs. */
+  Decisions: ComponentType<WaitingProps>;
+}
+
+export interface CardProps {
+  approval: ApprovalView;
+  /** Sends the reply; by the connection of the provider if absent. */
+  onReply?: OnReply | undefined;
+  className?: string | undefined;
+  /** Parts of the page's own. Keep the object the same: another component begins anew. */
+  components?: Partial<CardComponents> | undefined;
+}
+
+interface Props extends CardProps {
+  Waiting: ComponentType<WaitingProps>;
+  /** What is shown of it once it is over. */
+  outcome: ReactNode;
+}
+
+/** To be drawn with the request's key as its own. */
+export function Request({ approval, onReply, className, components = {}, Waiting, outcome }: Props) {
+  const replying = useReply(approval, onReply);
+  const { Frame = OwnFrame, Resolved = OwnResolved } = components;
+  const shared = { approval, replying, className };
+  if (approval.resolution !== undefined) return <Resolved {...shared}>{outcome}</Resolved>;
+  if (!approval.complete) return null;
+  // What was entered, and seen, belongs to what is shown: under the same key there can be other calls later.
+  return <Waiting key={draftKey(approval)} {...shared} Frame={Frame} />;
+}

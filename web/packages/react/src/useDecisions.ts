@@ -1,0 +1,106 @@
+import { useCallback, useState } from "react";
+import { configOf, progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
+import { fieldErrorText } from "./arguments/FormField.js";
+import type { Problem } from "./arguments/Problems.js";
+import { callDecision, draftKey, emptyCall, shownArgs, type CallDraft } from "./drafts.js";
+import { argumentOf, editedArgs, needsSight, refusedEdits, type FieldProblem } from "./forms/edits.js";
+import { isLongText } from "./forms/shown.js";
+import { useTexts } from "./labels.js";
+import { useDraft } from "./useDraft.js";
+import type { Replying } from "./useReply.js";
+
+export interface DecisionsOptions {
+  approval: ApprovalView;
+  replying: Replying;
+  /** What this person may not say, as far as the page knows. */
+  barred?: (choice: DecisionType) => boolean;
+}
+
+/** Why a call cannot be sent: nothing is chosen, its edit cannot be read, it is long and was not seen to its end, or this person may not. */
+export type Lack = "choice" | "edit" | "sight" | "barred";
+
+/** The calls of a request, and what a person has entered for each. `C`: a page of one's own may keep more for each. */
+export interface Deciding<C extends CallDraft = CallDraft> {
+  calls: readonly C[];
+  setCall: (index: number, next: C) => void;
+  /** A person's own words to the agent; nothing while they want to add none. */
+  comment: string | undefined;
+  setComment: (comment: string | undefined) => void;
+  /** Whether all that would run has been in view; what has not is not approved. */
+  isSeen: (index: number) => boolean;
+  onSeen: (index: number) => void;
+  /** What is decided about each call so far; nothing while there is no choice, or its edit cannot be read. */
+  decisions: readonly (Decision | undefined)[];
+  /** Why a call, as it is entered or as `draft` has it, cannot be sent; nothing where it can. */
+  lacks: (index: number, draft?: C) => Lack | undefined;
+  /** What the server found wrong with the edit of a call when it was sent. */
+  problemsOf: (index: number) => FieldProblem[];
+  /** All of that, in words: the field that it is about may not be there. */
+  problems: Problem[];
+  /** Sends them all, as they are entered or as `calls` has them, if no call lacks anything. Resolves to whether they are stored. */
+  send: (calls?: readonly C[]) => Promise<boolean>;
+}
+
+interface Entered<C> {
+  calls: readonly C[];
+  comment?: string | undefined;
+}
+
+const nothing = () => false;
+
+/** Deciding the calls of a request, which are sent together. What is entered, and seen, counts for nothing but what is shown. */
+export function useDecisions<C extends CallDraft = CallDraft>({ approval, replying, barred = nothing }: DecisionsOptions): Deciding<C> {
+  const { t } = useTexts();
+  const { actions } = approval;
+  const key = draftKey(approval);
+  const empty = (): Entered<C> => ({ calls: actions.map(() => emptyCall as C) });
+  const [draft, setDraft] = useDraft(key, empty);
+  // Not kept over a reload: whoever comes back looks again.
+  const [seen, setSeen] = useState<{ key: string; calls: readonly number[] }>({ key, calls: [] });
+  const onSeen = useCallback(
+    (i: number) =>
+      setSeen((before) => {
+        const calls = before.key === key ? before.calls : [];
+        return calls.includes(i) ? before : { key, calls: [...calls, i] };
+      }),
+    [key],
+  );
+  const isSeen = (i: number) => (seen.key === key && seen.calls.includes(i)) || !isLongText(shownArgs(actions[i]!));
+
+  const calls = actions.map((_, i) => draft.calls[i] ?? (emptyCall as C));
+  const decided = (call: C, i: number) => callDecision(actions[i]!, configOf(approval, i), call);
+  const lacks = (i: number, call = calls[i]!): Lack | undefined => {
+    const decision = decided(call, i);
+    if (!decision) return call.choice === "edit" ? "edit" : "choice";
+    if (barred(decision.type)) return "barred";
+    return needsSight(decision.type) && !isSeen(i) ? "sight" : undefined;
+  };
+  const setCall = (i: number, next: C) => {
+    // What the server found wrong is about the arguments as they were sent.
+    if (replying.error?.code === "invalid_edit" && next.edit !== calls[i]?.edit) replying.clearError();
+    setDraft({ ...draft, calls: calls.map((call, j) => (j === i ? next : call)) });
+  };
+  const send = async (now: readonly C[] = calls) => {
+    if (replying.state !== "no" || now.some((call, i) => lacks(i, call) !== undefined)) return false;
+    const words = draft.comment?.trim();
+    const decisions = now.flatMap((call, i) => decided(call, i) ?? []);
+    if (!(await replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) }))) return false;
+    // Once it is stored, nothing is left to restore; where more people must approve, the card begins anew.
+    setDraft(progress(approval) ? empty() : undefined);
+    return true;
+  };
+  const refused = refusedEdits(replying.error, approval, (i) => actions[i] && editedArgs(actions[i], configOf(approval, i), calls[i]?.edit));
+  return {
+    calls,
+    setCall,
+    comment: draft.comment,
+    setComment: (comment) => setDraft({ ...draft, comment }),
+    isSeen,
+    onSeen,
+    decisions: calls.map(decided),
+    lacks,
+    problemsOf: (i) => refused.filter(({ index = i }) => index === i),
+    problems: refused.map((p) => ({ what: argumentOf(p.pointer), message: p.message, own: p.error && fieldErrorText(p.error, t) })),
+    send,
+  };
+}
