@@ -29,6 +29,7 @@ use crate::{
     },
     limits,
     locale::{Locale, Text},
+    number::InterruptionNo,
     tokens,
 };
 
@@ -122,7 +123,7 @@ pub struct Conversation {
     /// Messages that users sent while calls were open.
     held: Vec<Content>,
     /// The calls of each interruption.
-    waiting: HashMap<u32, (Kind, Vec<u32>)>,
+    waiting: HashMap<InterruptionNo, (Kind, Vec<u32>)>,
     /// What reviewers ran instead, by call.
     changed: HashMap<u32, Change>,
     /// The open calls that were started.

@@ -16,6 +16,7 @@ use crate::{
     approval::{decision::Choice, question::Answers},
     call::gate::{Gate, Verdict},
     locale::Text,
+    number::InterruptionNo,
 };
 
 impl State {
@@ -234,7 +235,7 @@ impl State {
     }
 
     fn interrupted(&mut self, asked: &Arc<Interrupted>, at: Millis) {
-        self.interruptions = asked.n;
+        self.interruptions = asked.n.get();
         self.task_asked(asked);
         self.tools_shown(asked);
         if asked.kind == Kind::Input {
@@ -329,7 +330,7 @@ impl State {
         }
     }
 
-    fn answered(&mut self, n: u32, answers: &Answers) {
+    fn answered(&mut self, n: InterruptionNo, answers: &Answers) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
         // Plain strings under string keys always serialize.
@@ -339,7 +340,7 @@ impl State {
         }
     }
 
-    fn timed_out(&mut self, n: u32) {
+    fn timed_out(&mut self, n: InterruptionNo) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
         if let Some(default) = asked.at.as_ref().and_then(|at| at.default.clone()) {

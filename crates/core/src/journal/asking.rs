@@ -90,7 +90,7 @@ impl Draft {
         if actions.is_empty() {
             return false;
         }
-        let n = self.state.interruptions + 1;
+        let n = self.state.next_interruption();
         self.ask_people(Interrupted { n, kind, actions, expires_at, content, at: None, clock: None });
         true
     }

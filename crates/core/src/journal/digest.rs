@@ -25,6 +25,7 @@ use crate::{
         state::State,
     },
     limits,
+    number::InterruptionNo,
 };
 
 /// What is hashed, as JSON in canonical form: its members are in canonical order, and their contents are canonical.
@@ -41,7 +42,7 @@ struct Named<'a> {
     call: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    interruption: u32,
+    interruption: InterruptionNo,
     kind: Kind,
     level: u32,
     #[serde(skip_serializing_if = "Option::is_none")]

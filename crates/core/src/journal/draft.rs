@@ -26,6 +26,7 @@ use crate::{
     call::{gate::Gate, reviewer::Reviewer},
     limits,
     locale::{Locale, Text},
+    number::InterruptionNo,
     todo::{Todo, Todos},
 };
 
@@ -155,7 +156,7 @@ impl Draft {
 
     /// Times out interruption `n`. `None` if it is not pending or not due (spec W7, R6).
     #[must_use]
-    pub fn time_out(mut self, n: u32, catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn time_out(mut self, n: InterruptionNo, catalog: &dyn Catalog) -> Option<Transition> {
         let asked = self.state.waiting(n)?.asked.clone();
         if self.now < asked.expires_at? {
             return None;
@@ -180,7 +181,7 @@ impl Draft {
 
     /// Records a reminder of interruption `n`. `None` if it is not pending, or not yet due.
     #[must_use]
-    pub fn remind(mut self, n: u32) -> Option<Transition> {
+    pub fn remind(mut self, n: InterruptionNo) -> Option<Transition> {
         let open = self.state.waiting(n)?;
         if self.now < open.next_reminder()? {
             return None;

@@ -46,6 +46,7 @@ use super::{
 use crate::{
     approval::decision::EditedAction,
     call::{gate::Verdict, preview::Preview},
+    number::InterruptionNo,
     refusal::{Code, Refusal},
 };
 
@@ -67,7 +68,7 @@ pub struct Forked {
     pub request_id: Option<Arc<str>>,
     /// The numbers of the interruptions that were pending there. They end here, and are asked again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub withdrawn: Vec<u32>,
+    pub withdrawn: Vec<InterruptionNo>,
     /// Whether a turn was open there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub active: bool,
@@ -266,7 +267,8 @@ impl State {
             message.request_id = None;
         }
         let open = std::mem::take(&mut self.open);
-        let in_doubt = |n: u32| open.iter().any(|open| open.asked.n == n && open.asked.kind == Kind::InDoubt);
+        let in_doubt =
+            |n: InterruptionNo| open.iter().any(|open| open.asked.n == n && open.asked.kind == Kind::InDoubt);
         for call in &mut self.calls {
             match call.phase {
                 Phase::Waiting(n) if in_doubt(n) => call.lose(),

@@ -26,6 +26,7 @@ use crate::{
         timeout::Timeout,
     },
     limits,
+    number::InterruptionNo,
 };
 
 /// The maximum number of questions in one attempt of a call.
@@ -115,7 +116,7 @@ pub struct AskedQuestion {
     pub question: InputQuestion,
     /// The number of the interruption that asks it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub n: Option<u32>,
+    pub n: Option<InterruptionNo>,
     /// Its answer.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Raw>,
@@ -213,7 +214,7 @@ impl State {
     }
 
     /// A question of a call has its answer; with the last one the call may begin again.
-    pub(super) fn input_answered(&mut self, n: u32, answer: &Raw) {
+    pub(super) fn input_answered(&mut self, n: InterruptionNo, answer: &Raw) {
         for call in &mut self.calls {
             let Some(input) = &mut call.input else { continue };
             let Some(asked) = input.questions.iter_mut().find(|asked| asked.n == Some(n)) else { continue };
@@ -277,7 +278,7 @@ impl Draft {
         let of_call = |open: &&Open| {
             open.asked.kind == Kind::Input && open.asked.actions.first().is_some_and(|action| action.call == call)
         };
-        let others: Vec<u32> = self.state.open.iter().filter(of_call).map(|open| open.asked.n).collect();
+        let others: Vec<InterruptionNo> = self.state.open.iter().filter(of_call).map(|open| open.asked.n).collect();
         for n in others {
             self.push(Record::Withdrawn { n, by: None });
         }
@@ -316,7 +317,7 @@ impl Draft {
                     digest: Arc::default(),
                 };
                 let at = At { task: 0, node: from, question: name, payload, schema, default };
-                let (n, content) = (self.state.interruptions + 1, call.display.stream.display_as_content);
+                let (n, content) = (self.state.next_interruption(), call.display.stream.display_as_content);
                 self.ask_people(Interrupted {
                     n,
                     kind: Kind::Input,

@@ -18,6 +18,7 @@ use crate::{
         preview::Preview,
         reviewer::Reviewer,
     },
+    number::InterruptionNo,
 };
 
 /// The state of one call of the latest answer.
@@ -29,7 +30,7 @@ pub enum Phase {
     /// Needs a person who is not asked yet, because ungated calls of the answer run first.
     Gated,
     /// Pending in the interruption of this number.
-    Waiting(u32),
+    Waiting(InterruptionNo),
     /// May run.
     Permitted,
     /// This attempt was begun.

@@ -35,6 +35,7 @@ use crate::{
         run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
     },
     locale::Locale,
+    number::InterruptionNo,
     shared,
     todo::Todo,
 };
@@ -127,7 +128,7 @@ pub enum Record {
     /// The deadline expired first.
     TimedOut {
         /// The interruption's number.
-        n: u32,
+        n: InterruptionNo,
         /// The reviewers it escalates to; empty if the pending actions are rejected.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         escalated: Vec<Reviewer>,
@@ -141,7 +142,7 @@ pub enum Record {
     /// The interruption ended because its turn did.
     Withdrawn {
         /// The interruption's number.
-        n: u32,
+        n: InterruptionNo,
         /// Who cancelled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
@@ -183,7 +184,7 @@ pub enum Record {
     Status {
         /// The numbers of the pending interruptions; empty while running.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pending: Vec<u32>,
+        pending: Vec<InterruptionNo>,
         /// Whether the turn is blocked until one of them is resolved.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaiting: bool,

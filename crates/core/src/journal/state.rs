@@ -26,6 +26,7 @@ pub use super::{
 use crate::{
     approval::{key::approval_key, rule::Rule},
     locale::Locale,
+    number::InterruptionNo,
     todo::Todo,
 };
 
@@ -226,6 +227,11 @@ impl State {
         if has_calls { self.call_count.checked_add(1).unwrap_or_default() } else { 0 }
     }
 
+    /// The number that the next interruption gets.
+    pub(super) fn next_interruption(&self) -> InterruptionNo {
+        InterruptionNo::new(self.interruptions + 1)
+    }
+
     /// The keys of the pending interruptions, oldest first.
     #[must_use]
     pub fn pending_keys(&self) -> Vec<String> {
@@ -234,7 +240,7 @@ impl State {
 
     /// The pending interruption of this number.
     #[must_use]
-    pub fn waiting(&self, n: u32) -> Option<&Open> {
+    pub fn waiting(&self, n: InterruptionNo) -> Option<&Open> {
         self.open.iter().find(|open| open.asked.n == n)
     }
 }

@@ -31,6 +31,7 @@ use countersign_core::{
         run::{GraphRun, Task},
         state::State,
     },
+    number::InterruptionNo,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -416,14 +417,14 @@ fn decided_span(state: &State) -> Span {
 }
 
 /// `call` is the tool and the call's id from the model.
-fn event(span: &Span, what: &str, n: u32, call: Option<(&str, &str)>, decision: &str) {
+fn event(span: &Span, what: &str, n: InterruptionNo, call: Option<(&str, &str)>, decision: &str) {
     let (tool, id) = call.unwrap_or_default();
     tracing::event!(
         target: TARGET,
         parent: span,
         Level::DEBUG,
         "otel.name" = format_args!("approval.{what}"),
-        "countersign.approval.number" = n,
+        "countersign.approval.number" = n.get(),
         "countersign.approval.decision" = (!decision.is_empty()).then_some(decision),
         "gen_ai.tool.name" = (!tool.is_empty()).then_some(tool),
         "gen_ai.tool.call.id" = (!id.is_empty()).then_some(id),

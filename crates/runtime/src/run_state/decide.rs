@@ -21,6 +21,7 @@ use countersign_core::{
         run::Raw,
         state::Open,
     },
+    number::InterruptionNo,
     refusal::Refusal,
 };
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,7 @@ impl Staged {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StagedAnswer {
     /// The number of the interruption that asks.
-    pub(crate) n: u32,
+    pub(crate) n: InterruptionNo,
     pub(crate) value: Raw,
 }
 

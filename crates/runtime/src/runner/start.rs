@@ -18,6 +18,7 @@ use countersign_core::{
         state::{Open, State, Status},
     },
     locale::Text,
+    number::InterruptionNo,
     refusal::{Code, Refusal},
     session,
 };
@@ -52,7 +53,7 @@ enum Stopped {
     Claimed,
     AtWork,
     MaxTurns(u32),
-    TooLate { call_id: String, expired_at: String, late: Vec<u32> },
+    TooLate { call_id: String, expired_at: String, late: Vec<InterruptionNo> },
     Other(RunError),
 }
 
@@ -368,7 +369,7 @@ impl Session {
     }
 
     /// The interruptions that are overdue, once nothing else speaks against continuing.
-    fn check(&self, state: &RunState, at: Millis) -> Result<Vec<u32>, Stopped> {
+    fn check(&self, state: &RunState, at: Millis) -> Result<Vec<InterruptionNo>, Stopped> {
         let agents = &self.runtime.inner.agents;
         // A turn without model calls left is refused before anything is stored.
         if state.state().status == Status::Failed
@@ -432,7 +433,12 @@ impl Session {
     }
 
     /// The decisions by interruption. Those of one that cannot be decided in part are kept for later.
-    fn sets(&mut self, state: &State, staged: &[Staged], late: &[u32]) -> Result<Vec<(u32, Vec<Decision>)>, RunError> {
+    fn sets(
+        &mut self,
+        state: &State,
+        staged: &[Staged],
+        late: &[InterruptionNo],
+    ) -> Result<Vec<(InterruptionNo, Vec<Decision>)>, RunError> {
         let agents = &self.runtime.inner.agents;
         let items = Interruption::all(state, Some(agents));
         let runs = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit);

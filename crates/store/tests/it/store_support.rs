@@ -11,6 +11,7 @@ use countersign_core::{
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
         state::Phase,
     },
+    number::InterruptionNo,
     refusal::Refusal,
     session::Session,
 };
@@ -169,7 +170,7 @@ impl Driven {
             staged: false,
             digest: None,
             previews: Vec::new(),
-            n,
+            n: InterruptionNo::new(n),
             reply: vec![decision].into(),
             verdicts: Vec::new(),
             user_edit_content: None,

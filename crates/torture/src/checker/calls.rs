@@ -18,6 +18,7 @@ use countersign_core::{
         Action, Answered, Block, CallFinished, CallStatus, Decided, Interrupted, Kind, Millis, ModelResponded, Record,
         ToolUse,
     },
+    number::InterruptionNo,
 };
 
 use super::Findings;
@@ -58,7 +59,7 @@ pub(super) struct Calls<'a, 'f> {
     session: &'a str,
     findings: &'f mut Findings,
     calls: BTreeMap<u32, Call>,
-    questions: BTreeMap<u32, Question>,
+    questions: BTreeMap<InterruptionNo, Question>,
     shown: Vec<Block>,
     answer: Vec<(u32, ToolUse)>,
     count: u32,
@@ -174,7 +175,7 @@ impl<'a, 'f> Calls<'a, 'f> {
     }
 
     /// A deadline never fires early (spec R6).
-    fn due(&mut self, n: u32, at: Millis) {
+    fn due(&mut self, n: InterruptionNo, at: Millis) {
         let due = self.questions.get(&n).and_then(|asked| asked.asked.expires_at);
         match due.map(|due| u64::try_from(at - due)) {
             Some(Ok(late)) => self.findings.counts.late.push(late),
@@ -183,7 +184,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         }
     }
 
-    fn resolve(&mut self, n: u32) -> Option<Arc<Interrupted>> {
+    fn resolve(&mut self, n: InterruptionNo) -> Option<Arc<Interrupted>> {
         let found = self.questions.get_mut(&n).map(|question| {
             question.resolved += 1;
             (question.resolved, question.asked.clone())
@@ -214,7 +215,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         call.answers = Some(answered.answers.clone());
     }
 
-    fn refused(&mut self, n: u32) {
+    fn refused(&mut self, n: InterruptionNo) {
         let Some(asked) = self.resolve(n) else { return };
         for action in &asked.actions {
             let call = self.calls.entry(action.call).or_default();
@@ -305,7 +306,8 @@ impl<'a, 'f> Calls<'a, 'f> {
         if self.active {
             self.wrong("A10", "the session is stuck: its last turn has not ended");
         }
-        let open: Vec<u32> = self.questions.iter().filter(|(_, q)| q.resolved == 0).map(|(n, _)| *n).collect();
+        let open: Vec<InterruptionNo> =
+            self.questions.iter().filter(|(_, q)| q.resolved == 0).map(|(n, _)| *n).collect();
         if !open.is_empty() {
             self.wrong("R2", &format!("interruptions {open:?} were never resolved"));
         }
