@@ -55,3 +55,49 @@ impl InterruptionNo {
     /// The first of a session.
     pub const FIRST: InterruptionNo = InterruptionNo(1);
 }
+
+number! {
+    /// Of a call in its session, from 1.
+    ///
+    /// It is no other number, such as that of an interruption:
+    ///
+    /// ```compile_fail,E0308
+    /// use countersign_core::{journal::state::State, number::CallNo};
+    ///
+    /// State::new("session".into()).waiting(CallNo::FIRST);
+    /// ```
+    CallNo(u32)
+}
+
+impl Default for CallNo {
+    fn default() -> CallNo {
+        CallNo::NONE
+    }
+}
+
+impl CallNo {
+    /// In place of a call where there is none: what a graph asks, a switch of agents by the application, an answer without
+    /// calls.
+    pub const NONE: CallNo = CallNo(0);
+
+    /// The first of a session.
+    pub const FIRST: CallNo = CallNo(1);
+
+    /// Whether there is no call.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == CallNo::NONE
+    }
+
+    /// The one `places` after it: the calls of an answer follow each other.
+    #[must_use]
+    pub const fn later(self, places: u32) -> CallNo {
+        CallNo(self.0.saturating_add(places))
+    }
+
+    /// The run of the agent that works for this call.
+    #[must_use]
+    pub const fn run(self) -> u32 {
+        self.0
+    }
+}

@@ -26,7 +26,7 @@ use crate::{
         timeout::Timeout,
     },
     limits,
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
 };
 
 /// What kind of answer an interruption waits for.
@@ -128,7 +128,7 @@ impl Interrupted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
     /// The call's number in its session.
-    pub call: u32,
+    pub call: CallNo,
     /// The call's id as the model wrote it.
     pub tool_use_id: Arc<str>,
     /// The agent that proposed it.

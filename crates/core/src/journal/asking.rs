@@ -42,7 +42,7 @@ impl Draft {
         if self.state.loop_node().is_none_or(|node| node == graph::APPROVAL) {
             self.ask_in(0, catalog);
         }
-        for run in self.state.nested.iter().map(|nested| nested.call).collect::<Vec<_>>() {
+        for run in self.state.nested.iter().map(|nested| nested.call.run()).collect::<Vec<_>>() {
             self.ask_in(run, catalog);
         }
     }

@@ -25,7 +25,7 @@ use crate::{
         state::State,
     },
     limits,
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
 };
 
 /// What is hashed, as JSON in canonical form: its members are in canonical order, and their contents are canonical.
@@ -39,7 +39,7 @@ struct Named<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<Box<RawValue>>,
     birth: &'a str,
-    call: u32,
+    call: CallNo,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     interruption: InterruptionNo,

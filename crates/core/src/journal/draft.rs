@@ -26,7 +26,7 @@ use crate::{
     call::{gate::Gate, reviewer::Reviewer},
     limits,
     locale::{Locale, Text},
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     todo::{Todo, Todos},
 };
 
@@ -38,7 +38,7 @@ pub struct Draft {
     entries: Vec<Arc<Entry>>,
     /// The records of the open append so far.
     pub(super) records: Vec<Record>,
-    started: Vec<u32>,
+    started: Vec<CallNo>,
     /// The clock's time, from which deadlines are counted.
     pub(super) now: Millis,
 }
@@ -49,7 +49,7 @@ pub struct Draft {
 pub struct Transition {
     state: Arc<State>,
     entries: Vec<Arc<Entry>>,
-    started: Vec<u32>,
+    started: Vec<CallNo>,
 }
 
 impl Transition {
@@ -84,7 +84,7 @@ impl Transition {
     }
 
     /// The state after it, its entries, and the calls that it starts.
-    pub(crate) fn into_parts(self) -> (Arc<State>, Vec<Arc<Entry>>, Vec<u32>) {
+    pub(crate) fn into_parts(self) -> (Arc<State>, Vec<Arc<Entry>>, Vec<CallNo>) {
         (self.state, self.entries, self.started)
     }
 }
@@ -150,7 +150,7 @@ impl Draft {
 
     /// Records that the model's provider is about to be told that it may make these calls; see
     /// [`Record::ApprovalSent`].
-    pub fn approval_sent(&mut self, calls: Vec<u32>) {
+    pub fn approval_sent(&mut self, calls: Vec<CallNo>) {
         self.push(Record::ApprovalSent { calls });
     }
 
@@ -272,7 +272,7 @@ impl Draft {
     }
 
     /// Claims the start of those of `calls` that are permitted.
-    pub fn start(mut self, calls: &[u32]) -> Transition {
+    pub fn start(mut self, calls: &[CallNo]) -> Transition {
         for number in calls {
             let begins = |c: &&Call| c.call == *number && c.phase == Phase::Permitted && c.target.is_none();
             let permitted = self.state.calls.iter().find(begins);
@@ -290,7 +290,7 @@ impl Draft {
     #[must_use]
     pub fn call_finished(
         mut self,
-        call: u32,
+        call: CallNo,
         attempt: u32,
         outcome: Result<String, String>,
         catalog: &dyn Catalog,
@@ -311,7 +311,7 @@ impl Draft {
     /// unknown outcome. They begin again where that is harmless, else a person is asked (spec R4). `None` if there is
     /// nothing to recover.
     #[must_use]
-    pub fn recover(mut self, at_work: &BTreeSet<u32>, catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn recover(mut self, at_work: &BTreeSet<CallNo>, catalog: &dyn Catalog) -> Option<Transition> {
         if !self.state.status.is_active() {
             return None;
         }

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     approval::decision::Decision,
     call::reviewer::Reviewer,
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
 };
 
@@ -240,7 +240,7 @@ impl Draft {
     #[must_use]
     pub fn call_stopped(
         mut self,
-        call: u32,
+        call: CallNo,
         attempt: u32,
         message: &str,
         code: &str,

@@ -46,7 +46,7 @@ use super::{
 use crate::{
     approval::decision::EditedAction,
     call::{gate::Verdict, preview::Preview},
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
 };
 
@@ -95,7 +95,7 @@ pub struct ForkedFrom {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
     /// The call's number.
-    pub call: u32,
+    pub call: CallNo,
     /// The call's id as the model wrote it.
     pub tool_use_id: Arc<str>,
     /// What it is changed to; unchanged if absent.
@@ -128,7 +128,7 @@ pub struct ForkInput {
     /// Distinguishes the fork from every other session.
     pub birth: Arc<str>,
     /// The calls that the model's provider may make, or has made, for the original: see [`Record::ApprovalSent`].
-    pub approved: Vec<u32>,
+    pub approved: Vec<CallNo>,
 }
 
 /// The entries of an append that are the session's own, without the past that a fork copied: that was delivered,

@@ -26,7 +26,7 @@ use crate::{
         timeout::Timeout,
     },
     limits,
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
 };
 
 /// The maximum number of questions in one attempt of a call.
@@ -65,7 +65,7 @@ impl InputQuestion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputRequired {
     /// The call's number.
-    pub call: u32,
+    pub call: CallNo,
     /// The attempt.
     pub attempt: u32,
     /// The questions; at least one.
@@ -243,10 +243,10 @@ impl Draft {
     /// Calls that have their answers, but whose attempt was lost with the process that it waited in: their outcome is
     /// unknown (spec R4). One that is idempotent begins again. `None` if nothing follows for `calls`.
     #[must_use]
-    pub fn input_lost(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn input_lost(mut self, calls: &[CallNo], catalog: &dyn Catalog) -> Option<Transition> {
         let idempotent =
             |call: &Call| call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent);
-        let lost: Vec<u32> = self
+        let lost: Vec<CallNo> = self
             .state
             .calls
             .iter()
@@ -267,14 +267,14 @@ impl Draft {
     /// asked is unknown, so a person decides whether it runs again (spec R4). `None` if that attempt is not the running
     /// one.
     #[must_use]
-    pub fn call_forgotten(mut self, call: u32, attempt: u32, catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn call_forgotten(mut self, call: CallNo, attempt: u32, catalog: &dyn Catalog) -> Option<Transition> {
         self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
         self.push(Record::CallLost { call, forgotten: true });
         Some(self.settle(catalog))
     }
 
     /// A question of a call timed out, which ends the call: its other questions are withdrawn.
-    pub(super) fn withdraw_inputs(&mut self, call: u32) {
+    pub(super) fn withdraw_inputs(&mut self, call: CallNo) {
         let of_call = |open: &&Open| {
             open.asked.kind == Kind::Input && open.asked.actions.first().is_some_and(|action| action.call == call)
         };

@@ -35,7 +35,7 @@ use crate::{
         run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
     },
     locale::Locale,
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     shared,
     todo::Todo,
 };
@@ -150,7 +150,7 @@ pub enum Record {
     /// An attempt of a call is about to begin. Stored before the effect (spec R4).
     CallStarted {
         /// The call's number.
-        call: u32,
+        call: CallNo,
         /// From 1.
         attempt: u32,
     },
@@ -166,7 +166,7 @@ pub enum Record {
     /// now targets another agent. It is asked about again (spec S13).
     CallOutdated {
         /// The call's number.
-        call: u32,
+        call: CallNo,
         /// The agent that it targets now, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Target>,
@@ -175,7 +175,7 @@ pub enum Record {
     /// R4).
     CallLost {
         /// The call's number.
-        call: u32,
+        call: CallNo,
         /// It had asked people something, and its attempt cannot resume with their answers.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forgotten: bool,
@@ -235,7 +235,7 @@ pub enum Record {
     /// them from here on, so it is never told again.
     ApprovalSent {
         /// Their numbers.
-        calls: Vec<u32>,
+        calls: Vec<CallNo>,
     },
     /// The turn is over.
     TurnEnded(Box<TurnEnded>),
@@ -310,8 +310,8 @@ pub struct ModelResponded {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<Block>,
     /// The number of its first call in the session; the others follow. 0: it has none. The journal sets it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub first_call: u32,
+    #[serde(default, skip_serializing_if = "CallNo::is_none")]
+    pub first_call: CallNo,
     /// Tokens.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
@@ -415,7 +415,7 @@ pub enum CallStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFinished {
     /// The call's number.
-    pub call: u32,
+    pub call: CallNo,
     /// The call's id as the model wrote it.
     #[serde(deserialize_with = "shared::string")]
     pub id: Arc<str>,

@@ -24,7 +24,7 @@ use crate::{
     journal::permission::check_reviewer,
     limits,
     locale::Text,
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
 };
 
@@ -417,7 +417,7 @@ impl Draft {
         let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
         let expires_at = self.due_in(kind, ask.timeout);
         let action = Action {
-            call: 0,
+            call: CallNo::NONE,
             tool_use_id: format!("t{}", at.task).into(),
             agent: graph,
             name: at.question.clone(),

@@ -27,7 +27,7 @@ use countersign_core::{
         record::{Block, Interrupted, Kind, ModelResponded, Record, Schema, ToolUse, Usage, records},
         state::{Phase, State},
     },
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
     session::Session,
 };
@@ -72,7 +72,7 @@ pub fn answer_gated(world: &mut World, calls: &[(&str, Gate)]) {
         blocks: blocks.collect(),
         usage: Usage::default(),
         opaque: None,
-        first_call: 0,
+        first_call: CallNo::NONE,
         run: 0,
         cut: None,
         continued: 0,
@@ -386,7 +386,7 @@ fn r11_an_answer_that_names_another_question_is_stale() {
         blocks: vec![block(1), block(2)],
         usage: Usage::default(),
         opaque: None,
-        first_call: 0,
+        first_call: CallNo::NONE,
         run: 0,
         cut: None,
         continued: 0,
@@ -500,9 +500,9 @@ fn w5_a_quorum_waits_for_different_people_and_one_reject_ends_it() {
 fn w4_actions_for_one_role_share_a_request_and_other_roles_get_their_own() {
     let admin = Ask { levels: vec!["admin".into()], ..plain() };
     let world = waiting(&[("pay", plain()), ("wire", admin.clone()), ("pay", plain()), ("pay", admin)]);
-    let groups: Vec<Vec<u32>> =
+    let groups: Vec<Vec<CallNo>> =
         world.state.open.iter().map(|o| o.asked.actions.iter().map(|a| a.call).collect()).collect();
-    assert_eq!(groups, [vec![1, 3], vec![2, 4]]);
+    assert_eq!(groups, [[1, 3], [2, 4]].map(|calls| calls.map(CallNo::new).to_vec()));
 }
 
 #[test]
@@ -699,10 +699,11 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     };
     let mut ran = waiting(&[("pay", plain())]);
     decide(&mut ran, 1, edit(), Principal::trusted()).expect("edited");
-    let transition = Draft::new(&ran.state, ran.now).start(&[1]);
+    let transition = Draft::new(&ran.state, ran.now).start(&[CallNo::FIRST]);
     ran.commit(transition);
-    let done =
-        Draft::new(&ran.state, ran.now).call_finished(1, 1, Ok("paid".to_owned()), &Tools::FIRST).expect("running");
+    let done = Draft::new(&ran.state, ran.now)
+        .call_finished(CallNo::FIRST, 1, Ok("paid".to_owned()), &Tools::FIRST)
+        .expect("running");
     ran.commit(done);
     assert_eq!(told(&ran), "[A reviewer changed this call. What ran: pay {\"n\":77}]\npaid");
 

@@ -13,7 +13,7 @@ use countersign_core::{
         restart::{Held, Hold},
         state::{Phase, State, Status},
     },
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
 };
 
@@ -426,7 +426,7 @@ fn r4_a_decision_about_one_call_of_a_restored_store_begins_no_other() {
         let asked = world.state.waiting(InterruptionNo::new(3)).expect("the other is asked about");
         assert_eq!((asked.asked.kind, asked.asked.actions[0].reviewer_said()), (Kind::InDoubt, Some("admin")));
         decide(&mut world, 3, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
-        assert_eq!(graph::next(&world.state).start, [1]);
+        assert_eq!(graph::next(&world.state).start, [CallNo::FIRST]);
     }
 }
 

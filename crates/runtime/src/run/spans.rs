@@ -101,7 +101,7 @@ impl Part {
         if let Some((.., agent)) = self.runs.iter().find(|(known, ..)| *known == run) {
             return agent.clone();
         }
-        let Some(call) = state.calls.iter().find(|call| call.call == run) else { return part.clone() };
+        let Some(call) = state.calls.iter().find(|call| call.call.run() == run) else { return part.clone() };
         let above = self.run(state, call.run);
         let tool = tool_span(&above, &state.session_id, &call.name, &call.id, "agent");
         let agent = state.agent_of(run);
@@ -176,7 +176,7 @@ impl Part {
 
     /// One attempt of a call.
     pub(super) fn call(&mut self, inner: &Inner, state: &State, permit: &Permit) -> Span {
-        let run = state.calls.iter().find(|call| call.call == permit.call()).map_or(0, |call| call.run);
+        let run = state.calls.iter().find(|call| call.call.get() == permit.call()).map_or(0, |call| call.run);
         let above = self.run(state, run);
         if above.is_disabled() {
             return Span::none();

@@ -13,7 +13,7 @@ use countersign_core::{
     call::{args::Args, gate::Gate, preview::Preview},
     journal::record::{Action, Block, Entry, Interrupted, Kind, Millis, Record, records},
     limits::CALLS_PER_RESPONSE,
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -215,7 +215,7 @@ pub(super) fn read<'de, A: SeqAccess<'de>>(before: Before<'_>, mut list: A) -> R
 
 /// Call, id, agent, tool, arguments, gate, preview, the model's stated purpose, digest, and the action it is like.
 type ShortAction = (
-    u32,
+    CallNo,
     Arc<str>,
     Arc<str>,
     Arc<str>,

@@ -3,7 +3,7 @@
 use countersign_core::{
     approval::key::{approval_key, parse_approval_key},
     journal::record::Kind,
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     time::rfc3339,
 };
 
@@ -15,7 +15,7 @@ use crate::{
 /// A call that was decided or answered although its deadline has passed, and that deadline.
 pub(super) fn too_late(state: &RunState, late: &[InterruptionNo]) -> Option<(String, String)> {
     state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
-        let said = |call: u32| state.staged.iter().any(|staged| staged.call == call);
+        let said = |call: CallNo| state.staged.iter().any(|staged| staged.call == call);
         let answered = state.answers.iter().any(|staged| staged.n == open.asked.n);
         let decides = !matches!(open.asked.kind, Kind::Interrupt | Kind::Input);
         let action = open.asked.actions.iter().find(|action| answered || decides && said(action.call))?;

@@ -18,7 +18,7 @@ use countersign_core::{
         state::{Open, State, Status},
     },
     locale::Text,
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
     session,
 };
@@ -443,7 +443,7 @@ impl Session {
         let items = Interruption::all(state, Some(agents));
         let runs = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit);
         for staged in staged.iter().filter(|staged| runs(staged.decision.kind())) {
-            let item = items.iter().find(|item| item.call == staged.call);
+            let item = items.iter().find(|item| item.number() == staged.call);
             if let Some(Interruption { call_id, unresolvable: Some(why), .. }) = item {
                 let (call_id, why) = (call_id.to_string(), why.clone());
                 return Err(DecisionError::Unresolvable { call_id, why }.into());
@@ -453,7 +453,7 @@ impl Session {
         let decides =
             |open: &&Open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input) && !late.contains(&open.asked.n);
         for open in state.open.iter().filter(decides) {
-            let decided = |call: u32| {
+            let decided = |call: CallNo| {
                 let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
                 own.or_else(|| standing(state, staged, call))
             };
@@ -670,9 +670,9 @@ fn in_the_library(mut refusal: Refusal) -> Refusal {
 }
 
 /// The decision on a call that follows from one for the rest of the run on another pending call (spec S7).
-fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
+fn standing(state: &State, staged: &[Staged], call: CallNo) -> Option<Decision> {
     let find =
-        |number: u32| state.open.iter().flat_map(|open| &open.asked.actions).find(|action| action.call == number);
+        |number: CallNo| state.open.iter().flat_map(|open| &open.asked.actions).find(|action| action.call == number);
     let action = find(call)?;
     staged.iter().filter(|staged| *staged.decision.reach() == Always::Session).find_map(|staged| {
         let other = find(staged.call)?;

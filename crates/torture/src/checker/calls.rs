@@ -18,7 +18,7 @@ use countersign_core::{
         Action, Answered, Block, CallFinished, CallStatus, Decided, Interrupted, Kind, Millis, ModelResponded, Record,
         ToolUse,
     },
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
 };
 
 use super::Findings;
@@ -58,10 +58,10 @@ struct Question {
 pub(super) struct Calls<'a, 'f> {
     session: &'a str,
     findings: &'f mut Findings,
-    calls: BTreeMap<u32, Call>,
+    calls: BTreeMap<CallNo, Call>,
     questions: BTreeMap<InterruptionNo, Question>,
     shown: Vec<Block>,
-    answer: Vec<(u32, ToolUse)>,
+    answer: Vec<(CallNo, ToolUse)>,
     count: u32,
     active: bool,
 }
@@ -119,7 +119,7 @@ impl<'a, 'f> Calls<'a, 'f> {
             Record::TurnEnded(_) => {
                 self.active = false;
                 self.shown.clear();
-                let open: Vec<u32> =
+                let open: Vec<CallNo> =
                     self.calls.iter().filter(|(_, call)| call.finished.is_empty()).map(|(n, _)| *n).collect();
                 if !open.is_empty() {
                     self.wrong("R4", &format!("a turn ended while calls {open:?} have no result"));
@@ -133,14 +133,15 @@ impl<'a, 'f> Calls<'a, 'f> {
         let kept = self.shown.len().saturating_sub(answer.shown as usize);
         self.answer.clear();
         let blocks = self.shown.drain(..).skip(kept).chain(answer.blocks.iter().cloned());
-        self.answer.extend((self.count + 1..).zip(blocks.filter_map(|block| block.tool_use().cloned())));
+        self.answer
+            .extend((self.count + 1..).map(CallNo::new).zip(blocks.filter_map(|block| block.tool_use().cloned())));
         if let Some((first, _)) = self.answer.first()
             && *first != answer.first_call
         {
             let (first, said) = (*first, answer.first_call);
             self.wrong("R3", &format!("an answer's first call is {first}, and its record says {said}"));
         }
-        self.count = self.answer.last().map_or(self.count, |(call, _)| *call);
+        self.count = self.answer.last().map_or(self.count, |(call, _)| call.get());
     }
 
     fn gated(&mut self, gates: &[Gate]) {
@@ -250,7 +251,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         }
     }
 
-    fn started(&mut self, n: u32, attempt: u32) {
+    fn started(&mut self, n: CallNo, attempt: u32) {
         let call = self.calls.entry(n).or_default();
         let earlier = call.starts.len();
         let next = u32::try_from(earlier).unwrap_or(u32::MAX).saturating_add(1);
@@ -302,7 +303,7 @@ impl<'a, 'f> Calls<'a, 'f> {
     }
 
     /// What must hold at the end, and the effects.
-    pub(super) fn end(mut self, effects: &mut HashMap<(&'a str, u32), Vec<&Line>>) {
+    pub(super) fn end(mut self, effects: &mut HashMap<(&'a str, CallNo), Vec<&Line>>) {
         if self.active {
             self.wrong("A10", "the session is stuck: its last turn has not ended");
         }
@@ -321,7 +322,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         }
     }
 
-    fn effects(&mut self, n: u32, call: &Call, lines: &[&Line]) {
+    fn effects(&mut self, n: CallNo, call: &Call, lines: &[&Line]) {
         let begun: Vec<_> = lines.iter().filter(|line| line.what == What::Begin).collect();
         for line in &begun {
             let counts = &mut self.findings.counts;

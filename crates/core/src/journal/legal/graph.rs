@@ -94,7 +94,7 @@ fn asks(state: &State, asked: &Interrupted) -> bool {
     let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
     asked.n == state.next_interruption()
         && matches!(asked.kind, Kind::Interrupt | Kind::InDoubt)
-        && action.call == 0
+        && action.call.is_none()
         && action.name == at.question
         && shown(&at.payload).is_ok_and(|shown| shown == action.args)
         && state.run.as_ref().is_some_and(|run| run.tasks.contains_key(&at.task))
