@@ -9,6 +9,7 @@ use countersign_core::{
         draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
     },
+    number::CallNo,
     session::Session,
 };
 use countersign_runtime::run::{Direction, HistoryQuery, Runtime};
@@ -98,7 +99,7 @@ impl Maker<'_> {
             blocks,
             usage: Usage::default(),
             opaque: None,
-            first_call: 0,
+            first_call: CallNo::NONE,
             run: 0,
             cut: None,
             continued: 0,
@@ -115,7 +116,7 @@ impl Maker<'_> {
         let call = ToolUse::new("call_1", "read", r#"{"path":"/srv/market/today.json","lines":40}"#);
         let gate = Gate::of(Verdict::Allow);
         self.answer(vec![Block::ToolUse(call)], vec![gate]).await?;
-        let number = self.session.call_count;
+        let number = CallNo::new(self.session.call_count);
         self.take(self.draft().start(&[number])).await?;
         let outcome = Ok("VNM 67.2, VCB 91.0, HPG 25.4, FPT 131.8".to_owned());
         let finished = self.draft().call_finished(number, 1, outcome, &Anything).ok_or("no such call")?;

@@ -35,6 +35,7 @@ use crate::{
         state::{Call, State},
     },
     limits,
+    number::InterruptionNo,
     time::rfc3339,
     wire::{event::ApprovalUpdate, expand},
 };
@@ -223,7 +224,7 @@ struct Body<'a> {
     direct: bool,
     /// The interruption's number; its key is `{session}_{request}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    request: Option<u32>,
+    request: Option<InterruptionNo>,
     /// Absent for an ordinary approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<Kind>,
@@ -279,8 +280,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<u64>,
     /// The requests that were pending at the checkpoint, which the fork makes again.
-    #[serde(skip_serializing_if = "<[u32]>::is_empty")]
-    asked_again: &'a [u32],
+    #[serde(skip_serializing_if = "<[InterruptionNo]>::is_empty")]
+    asked_again: &'a [InterruptionNo],
     /// The calls that were judged again, with their changes.
     #[serde(skip_serializing_if = "<[Judged]>::is_empty")]
     judged: &'a [Judged],

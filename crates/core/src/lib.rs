@@ -15,6 +15,7 @@ pub mod drawing;
 pub mod journal;
 pub mod limits;
 pub mod locale;
+pub mod number;
 pub mod plain;
 pub mod refusal;
 pub mod session;

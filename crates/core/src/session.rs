@@ -15,6 +15,7 @@ use crate::{
         record::Entry,
         state::{Call, Phase, State},
     },
+    number::CallNo,
     wire::expand,
 };
 
@@ -96,7 +97,7 @@ impl Session {
 pub struct Placed {
     after: Session,
     entries: Vec<Arc<Entry>>,
-    started: Vec<u32>,
+    started: Vec<CallNo>,
 }
 
 impl Placed {

@@ -20,7 +20,9 @@ use countersign_core::{
         draft::{Catalog, ToolFacts},
         window::Budget,
     },
-    limits, tokens,
+    limits,
+    number::CallNo,
+    tokens,
 };
 use futures::future::join_all;
 use kit::Kits;
@@ -417,9 +419,9 @@ impl Agents {
     }
 
     /// Drops everything that tools keep for a call.
-    pub(crate) fn forget_call(&self, session_id: &str, call: u32) {
+    pub(crate) fn forget_call(&self, session_id: &str, call: CallNo) {
         for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
-            source.forget_call(session_id, call);
+            source.forget_call(session_id, call.get());
         }
     }
 

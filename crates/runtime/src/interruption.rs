@@ -11,6 +11,7 @@ use countersign_core::{
         run::Raw,
         state::{Open, State},
     },
+    number::CallNo,
     time::rfc3339,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -109,6 +110,11 @@ impl Interruption {
         read_args(&self.arguments)
     }
 
+    /// The call's number, as the session has it.
+    pub(crate) fn number(&self) -> CallNo {
+        CallNo::new(self.call)
+    }
+
     /// The pending interruptions of a state, in the order of the calls; `agents` determine what can still run.
     pub(crate) fn all(state: &State, agents: Option<&Agents>) -> Vec<Interruption> {
         let of = |open: &Open| -> Vec<Interruption> {
@@ -142,7 +148,7 @@ impl Interruption {
             approval_key: approval_key(&state.session_id, open.asked.n),
             kind: open.asked.kind,
             path: action.path.clone(),
-            call: action.call,
+            call: action.call.get(),
             call_id: action.tool_use_id.clone(),
             agent: action.agent.clone(),
             tool: action.name.clone(),

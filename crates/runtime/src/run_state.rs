@@ -50,6 +50,7 @@ use countersign_core::{
         state::State,
     },
     limits,
+    number::CallNo,
     session::Session,
     wire::{
         client::check_session_id,
@@ -529,7 +530,7 @@ impl RunState {
         }
     }
 
-    pub(crate) fn waits(&self, call: u32) -> bool {
+    pub(crate) fn waits(&self, call: CallNo) -> bool {
         self.session.open.iter().flat_map(|open| &open.asked.actions).any(|action| action.call == call)
     }
 

@@ -44,7 +44,7 @@ async fn cycle(store: &dyn Store, driven: &mut Driven, now: i64) -> u64 {
     let t = driven.calls(now, &[("execute_trade", asks(None, 300))]);
     driven.store(store, t).await.expect("store");
     let n = driven.state.open[0].asked.n;
-    let t = driven.decides(now, n, Decision::approve(), Some(&format!("decide-{now}"))).expect("decides");
+    let t = driven.decides(now, n.get(), Decision::approve(), Some(&format!("decide-{now}"))).expect("decides");
     driven.store(store, t).await.expect("store");
     let calls = driven.in_phase(|p| *p == Phase::Permitted);
     let t = driven.draft(now).start(&calls);

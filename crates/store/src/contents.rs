@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::{audit::AuditRecord, journal::record::Millis};
+use countersign_core::{audit::AuditRecord, journal::record::Millis, number::InterruptionNo};
 
 /// How many rows of each kind a store has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Counts {
 /// A pending interruption, as both stores index it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
-    pub(crate) n: u32,
+    pub(crate) n: InterruptionNo,
     pub(crate) role: Option<Arc<str>>,
     pub(crate) asked_at: Millis,
     pub(crate) expires_at: Option<Millis>,

@@ -9,6 +9,7 @@ use countersign_core::{
         record::{Entry, Millis, Note, Noted, Record, records},
         state::State,
     },
+    number::InterruptionNo,
     wire::event::Resolution,
 };
 
@@ -22,7 +23,7 @@ pub enum Change {
     /// A pending one was resolved.
     Resolved {
         /// Its number.
-        n: u32,
+        n: InterruptionNo,
         /// How it was resolved.
         resolution: Resolution,
         /// When it was resolved.
@@ -33,14 +34,14 @@ pub enum Change {
     /// A reminder of a pending one was sent.
     Reminded {
         /// Its number.
-        n: u32,
+        n: InterruptionNo,
         /// When the next reminder is due.
         next: Option<Millis>,
     },
     /// A pending one was reassigned to another role.
     Reassigned {
         /// Its number.
-        n: u32,
+        n: InterruptionNo,
         /// The role.
         role: String,
     },
@@ -71,7 +72,7 @@ impl Change {
 pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
     let mut changes = Vec::new();
     for entry in fork::own(entries) {
-        let resolved = |n: u32, resolution| Change::Resolved { n, resolution, at: entry.at, pos: entry.pos };
+        let resolved = |n: InterruptionNo, resolution| Change::Resolved { n, resolution, at: entry.at, pos: entry.pos };
         for record in &entry.records {
             match record {
                 Record::Interrupted(asked) => {

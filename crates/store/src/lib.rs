@@ -45,6 +45,7 @@ use countersign_core::{
         record::{Entry, Millis},
         state::{State, Status},
     },
+    number::InterruptionNo,
     session::Session,
     wire::event::Resolution,
 };
@@ -169,7 +170,11 @@ pub trait Store: Send + Sync {
     /// Whether an entry of the session carries this `request_id`.
     fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// One interruption.
-    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>>;
+    fn interruption(
+        &self,
+        session_id: &str,
+        n: InterruptionNo,
+    ) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>>;
     /// Interruptions that match: pending ones by their deadlines, the soonest first, then those without one and then
     /// resolved ones, the newest first; `cursor` is the opaque cursor of the page before.
     fn interruptions(
@@ -267,7 +272,7 @@ pub struct PendingCount {
 }
 
 /// A pending interruption: its session, and its number there.
-pub type Due = (Arc<str>, u32);
+pub type Due = (Arc<str>, InterruptionNo);
 
 /// How durable an append is when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -380,7 +385,7 @@ pub struct Summary {
     /// When the last entry was appended.
     pub updated_at: Millis,
     /// The numbers of its pending interruptions.
-    pub pending: Vec<u32>,
+    pub pending: Vec<InterruptionNo>,
 }
 
 impl Summary {
@@ -407,7 +412,7 @@ pub struct InterruptionRow {
     /// The session.
     pub session_id: Arc<str>,
     /// Its number in the session.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// The session's owner.
     pub subject: Option<Arc<str>>,
     /// The tenant the session belongs to.

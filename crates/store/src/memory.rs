@@ -13,6 +13,7 @@ use countersign_core::{
         record::{Entry, Millis},
         state::{State, Status},
     },
+    number::InterruptionNo,
     session::Session,
 };
 use futures::{FutureExt as _, future, future::BoxFuture};
@@ -33,7 +34,7 @@ const SHARDS: usize = 64;
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     /// Pending interruptions with a timer. Locked after a shard, never before one.
-    due: Mutex<BTreeSet<(Millis, Arc<str>, u32)>>,
+    due: Mutex<BTreeSet<(Millis, Arc<str>, InterruptionNo)>>,
     /// Locked after a shard, never before one.
     audit: Mutex<AuditLog>,
     /// In the order in which they were made. Locked after a shard and before anything else.
@@ -141,11 +142,11 @@ struct Kept {
 }
 
 impl Kept {
-    fn place(&self, n: u32) -> Result<usize, usize> {
+    fn place(&self, n: InterruptionNo) -> Result<usize, usize> {
         self.interruptions.binary_search_by_key(&n, |row| row.n)
     }
 
-    fn interruption(&mut self, n: u32) -> Option<&mut Arc<InterruptionRow>> {
+    fn interruption(&mut self, n: InterruptionNo) -> Option<&mut Arc<InterruptionRow>> {
         let at = self.place(n).ok()?;
         self.interruptions.get_mut(at)
     }
@@ -515,7 +516,11 @@ impl Store for MemoryStore {
         ready(Ok(found))
     }
 
-    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+    fn interruption(
+        &self,
+        session_id: &str,
+        n: InterruptionNo,
+    ) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
         let row = self.shard(session_id).get(session_id).and_then(|s| s.interruptions.get(s.place(n).ok()?).cloned());
         ready(Ok(row.map(Arc::unwrap_or_clone)))
     }

@@ -46,7 +46,7 @@ pub(super) const RULES_EACH: u32 = 256;
 /// The number of a rule in its session, in the order in which rules were made.
 pub(super) fn rule_number(id: RuleId) -> u32 {
     // An interruption has at most as many actions as an answer has calls.
-    id.n.saturating_mul(RULES_EACH).saturating_add(id.action)
+    id.n.get().saturating_mul(RULES_EACH).saturating_add(id.action)
 }
 
 /// The place of a row in its list.
@@ -71,7 +71,7 @@ pub trait Row {
 impl Row for InterruptionRow {
     const LIST: &'static str = "i";
     fn key(&self) -> Key {
-        Key { at: self.place(), session_id: self.session_id.to_string(), n: self.n }
+        Key { at: self.place(), session_id: self.session_id.to_string(), n: self.n.get() }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::{io, net::SocketAddr, sync::LazyLock, time::Duration};
 
-use countersign_core::wire::schema::{closed, wire_schema};
+use countersign_core::{
+    number::InterruptionNo,
+    wire::schema::{closed, wire_schema},
+};
 use futures::{SinkExt as _, StreamExt as _};
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -175,14 +178,14 @@ pub enum Asked {
     /// To decide an interruption.
     Decision {
         /// Its number.
-        n: u32,
+        n: InterruptionNo,
         /// The types of the decisions.
         kinds: Vec<String>,
     },
     /// To answer questions.
     Answers {
         /// The interruption's number.
-        n: u32,
+        n: InterruptionNo,
         /// What must be recorded: question → answer, with omitted ones filled in.
         answers: Value,
     },

@@ -21,6 +21,7 @@ use crate::{
     rng::Rng,
     world::{Base, Switch},
 };
+use countersign_core::number::InterruptionNo;
 
 /// The addresses of the servers that are running; empty while none is.
 pub type Address = watch::Receiver<Vec<SocketAddr>>;
@@ -431,6 +432,7 @@ impl Player {
         match waits.and_then(|key| Some((key, self.follow.asked.get(key)?))) {
             Some((key, asked)) if status == "awaiting_input" => {
                 let n = key.rsplit('_').next().and_then(|n| n.parse().ok()).unwrap_or_default();
+                let n = InterruptionNo::new(n);
                 if asked["actions"].is_null()
                     && let Some((said, answers)) = answer(self.seed, key, asked)
                 {

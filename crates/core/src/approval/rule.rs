@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use super::key::approval_key;
 use crate::{
     call::{args::Args, reviewer::Reviewer},
+    number::InterruptionNo,
     time::{Millis, rfc3339},
 };
 
@@ -126,7 +127,7 @@ impl Always {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RuleId {
     /// The interruption's number in its session.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// The action's index.
     pub action: u32,
 }
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn s7_an_id_names_one_rule() {
-        let id = RuleId { n: 12, action: 0 };
+        let id = RuleId { n: InterruptionNo::new(12), action: 0 };
         assert_eq!(id.name("a.b_1"), "a.b_1_12.0");
         assert_eq!(RuleId::parse("a.b_1_12.0"), Some(("a.b_1", id)));
         for wrong in ["a_1", "a_1.", "a_1.00", "a_1.+1", "a_01.1", "a.1", ""] {

@@ -29,6 +29,7 @@ use crate::{
     },
     limits,
     locale::{Locale, Text},
+    number::{CallNo, InterruptionNo},
     tokens,
 };
 
@@ -122,15 +123,15 @@ pub struct Conversation {
     /// Messages that users sent while calls were open.
     held: Vec<Content>,
     /// The calls of each interruption.
-    waiting: HashMap<u32, (Kind, Vec<u32>)>,
+    waiting: HashMap<InterruptionNo, (Kind, Vec<CallNo>)>,
     /// What reviewers ran instead, by call.
-    changed: HashMap<u32, Change>,
+    changed: HashMap<CallNo, Change>,
     /// The open calls that were started.
-    started: HashSet<u32>,
+    started: HashSet<CallNo>,
     /// The calls that the provider may have made: see [`Record::ApprovalSent`].
-    sent: HashSet<u32>,
+    sent: HashSet<CallNo>,
     /// Where the results of the latest answer begin among the messages, and their calls.
-    latest: (usize, Vec<u32>),
+    latest: (usize, Vec<CallNo>),
     /// The model's output when its turn failed. It is not part of the conversation once the model has answered again.
     broken_off: Option<String>,
     /// Whether a turn is open.
@@ -156,7 +157,7 @@ struct Begin {
 
 #[derive(Clone, Debug)]
 struct Open {
-    call: u32,
+    call: CallNo,
     result: Option<ToolResult>,
 }
 
@@ -187,13 +188,13 @@ impl Conversation {
     /// The conversation of a nested agent. Apply the append in which it began next.
     #[must_use]
     pub fn nested(locale: Locale, nested: &Nested) -> Conversation {
-        Conversation { locale, run: nested.call, ..Conversation::default() }
+        Conversation { locale, run: nested.call.run(), ..Conversation::default() }
     }
 
     /// The approximate memory it takes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let waiting: usize = self.waiting.values().map(|(_, calls)| 32 + calls.len() * size_of::<u32>()).sum();
+        let waiting: usize = self.waiting.values().map(|(_, calls)| 32 + calls.len() * size_of::<CallNo>()).sum();
         size_of::<Conversation>() + self.bytes + self.turns.len() * size_of::<Begin>() + waiting
     }
 
@@ -314,10 +315,10 @@ impl Conversation {
     /// The approved calls of the latest answer that the model's provider executes, except those whose approval it was
     /// sent before.
     #[must_use]
-    pub fn approved(mut self, is_hosted: impl Fn(&str) -> bool) -> Vec<u32> {
+    pub fn approved(mut self, is_hosted: impl Fn(&str) -> bool) -> Vec<CallNo> {
         self.settle();
         let is_new =
-            |(_, call, result): &(usize, u32, &ToolResult)| is_hosted(&result.name) && !self.sent.contains(call);
+            |(_, call, result): &(usize, CallNo, &ToolResult)| is_hosted(&result.name) && !self.sent.contains(call);
         self.succeeded().filter(is_new).map(|(_, call, _)| call).collect()
     }
 
@@ -327,7 +328,7 @@ impl Conversation {
     ///
     /// They are the conversation's own where nothing is to be dropped.
     #[must_use]
-    pub fn read(&self, takes: TakesImages, calls: &[u32], is_hosted: impl Fn(&str) -> bool) -> Arc<Vec<Message>> {
+    pub fn read(&self, takes: TakesImages, calls: &[CallNo], is_hosted: impl Fn(&str) -> bool) -> Arc<Vec<Message>> {
         if !self.open.is_empty() || !self.held.is_empty() {
             let mut settled = self.clone();
             settled.settle();
@@ -360,7 +361,7 @@ impl Conversation {
     pub fn take(&mut self, record: &Record, pos: u64) {
         match record {
             Record::SessionCreated(created) => self.locale = created.locale,
-            Record::AgentBegan(began) if began.call == self.run => {
+            Record::AgentBegan(began) if began.call.run() == self.run => {
                 self.push(Message::User(began.input.clone().into()));
             }
             Record::ModelResponded(answer) if answer.run != self.run => {}
@@ -460,7 +461,7 @@ impl Conversation {
         self.shown.clear();
         blocks.extend(answer.blocks.iter().cloned());
         let calls = (0..).zip(blocks.iter().filter_map(Block::tool_use));
-        let open = |i: u32| Open { call: answer.first_call.saturating_add(i), result: None };
+        let open = |i: u32| Open { call: answer.first_call.later(i), result: None };
         self.open.extend(calls.map(|(i, _)| open(i)));
         self.push(Answer { model: answer.model.clone(), blocks, opaque: answer.opaque.clone() }.into());
     }
@@ -512,7 +513,7 @@ impl Conversation {
     }
 
     /// The successful calls of the latest answer with their results and the results' positions.
-    fn succeeded(&self) -> impl Iterator<Item = (usize, u32, &ToolResult)> {
+    fn succeeded(&self) -> impl Iterator<Item = (usize, CallNo, &ToolResult)> {
         let (begin, calls) = &self.latest;
         let results = self.messages.iter().enumerate().skip(*begin).zip(calls);
         results.filter_map(|((at, message), call)| match message {

@@ -12,6 +12,7 @@ use crate::{
         state::State,
     },
     limits,
+    number::InterruptionNo,
     refusal::{Code, Refusal},
 };
 
@@ -19,7 +20,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct NoteInput {
     /// The interruption's number.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// The comment or change.
     pub note: NewNote,
     /// Who makes it.

@@ -30,7 +30,9 @@ use crate::{
         run::{Raw, Resumed},
         state::{Open, State},
     },
-    limits, plain,
+    limits,
+    number::InterruptionNo,
+    plain,
     refusal::{Code, Refusal},
     time::rfc3339,
 };
@@ -39,7 +41,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct DecideInput {
     /// The interruption's number.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// The decisions or answers.
     pub reply: Reply,
     /// A program resumes a state, with one decision for each action: a `defer` is an action without a decision yet,

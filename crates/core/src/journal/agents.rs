@@ -35,13 +35,14 @@ use crate::{
     },
     limits,
     locale::Text,
+    number::CallNo,
 };
 
 /// See [`Record::AgentBegan`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentBegan {
     /// The call it works for.
-    pub call: u32,
+    pub call: CallNo,
     /// The agent.
     pub agent: Arc<str>,
     /// What it is asked to do: the first message of its conversation.
@@ -52,7 +53,7 @@ pub struct AgentBegan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HandedOff {
     /// The call that handed off; 0 where the application did.
-    pub call: u32,
+    pub call: CallNo,
     /// The agent that answers from now on in the call's run.
     pub agent: Arc<str>,
 }
@@ -61,7 +62,7 @@ pub struct HandedOff {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nested {
     /// The call it works for, which identifies the run.
-    pub call: u32,
+    pub call: CallNo,
     /// The agent that answers in it.
     pub agent: Arc<str>,
     /// Its model calls.
@@ -105,7 +106,7 @@ impl State {
     /// A nested run that has not ended.
     #[must_use]
     pub fn nested(&self, run: u32) -> Option<&Nested> {
-        self.nested.iter().find(|nested| nested.call == run)
+        self.nested.iter().find(|nested| nested.call.run() == run)
     }
 
     /// The calls of the latest answer of a run, in the model's order.
@@ -117,7 +118,7 @@ impl State {
     pub fn asking(&self) -> impl Iterator<Item = &Nested> {
         let active = self.status.is_active();
         self.nested.iter().filter(move |nested| {
-            active && !nested.answered && self.calls_of(nested.call).all(|call| call.phase == Phase::Finished)
+            active && !nested.answered && self.calls_of(nested.call.run()).all(|call| call.phase == Phase::Finished)
         })
     }
 
@@ -125,7 +126,7 @@ impl State {
     #[must_use]
     pub fn wants_answer(&self, run: u32) -> bool {
         if run != 0 {
-            return self.asking().any(|nested| nested.call == run);
+            return self.asking().any(|nested| nested.call.run() == run);
         }
         self.status.is_active()
             && !self.answered
@@ -144,7 +145,7 @@ impl State {
     pub fn path(&self, call: &Call) -> Vec<PathStep> {
         let mut path = Vec::new();
         let mut run = call.run;
-        while let Some(outer) = self.calls.iter().find(|call| call.call == run) {
+        while let Some(outer) = self.calls.iter().find(|call| call.call.run() == run) {
             path.push(PathStep { agent: outer.agent.clone(), tool: outer.name.clone(), tool_use_id: outer.id.clone() });
             run = outer.run;
         }
@@ -154,7 +155,7 @@ impl State {
 
     /// The calls of the agent that works for call `run`, and of the agents nested below it.
     pub fn calls_within(&self, run: u32) -> impl Iterator<Item = &Call> {
-        let outer = |run: u32| self.calls.iter().find(|call| call.call == run);
+        let outer = |run: u32| self.calls.iter().find(|call| call.call.run() == run);
         self.calls
             .iter()
             .filter(move |call| std::iter::successors(Some(*call), |call| outer(call.run)).any(|call| call.run == run))
@@ -163,7 +164,7 @@ impl State {
     /// How many nested agents are above a call.
     #[must_use]
     pub fn depth(&self, call: &Call) -> usize {
-        let outer = |run: u32| self.calls.iter().find(|call| call.call == run);
+        let outer = |run: u32| self.calls.iter().find(|call| call.call.run() == run);
         std::iter::successors(outer(call.run), |call| outer(call.run)).count()
     }
 
@@ -179,27 +180,27 @@ impl State {
     }
 
     pub(super) fn handed_off(&mut self, handed: &HandedOff) {
-        if handed.call == 0 {
+        if handed.call.is_none() {
             self.agent = handed.agent.clone();
         }
         let Some(run) = self.calls.iter().find(|call| call.call == handed.call).map(|call| call.run) else { return };
         // They are not the final output of the agent that answers now.
         self.calls.iter_mut().filter(|call| call.run == run).for_each(|call| call.result = None);
-        match self.nested.iter_mut().find(|nested| nested.call == run) {
+        match self.nested.iter_mut().find(|nested| nested.call.run() == run) {
             Some(nested) => nested.agent = handed.agent.clone(),
             None => self.agent = handed.agent.clone(),
         }
     }
 
     /// The run that worked for a call has ended, with everything nested in it.
-    pub(super) fn agent_ended(&mut self, call: u32) {
-        if self.nested(call).is_none() {
+    pub(super) fn agent_ended(&mut self, run: u32) {
+        if self.nested(run).is_none() {
             return;
         }
-        self.nested.retain(|nested| nested.call != call);
-        let inner: Vec<u32> = self.calls_of(call).map(|call| call.call).collect();
-        self.calls.retain(|inner| inner.run != call);
-        inner.into_iter().for_each(|call| self.agent_ended(call));
+        self.nested.retain(|nested| nested.call.run() != run);
+        let inner: Vec<u32> = self.calls_of(run).map(|call| call.call.run()).collect();
+        self.calls.retain(|call| call.run != run);
+        inner.into_iter().for_each(|run| self.agent_ended(run));
     }
 }
 
@@ -255,13 +256,13 @@ impl Draft {
 
     /// The application switches the session's agent (spec S19). Pending requests stay with the agents that made them.
     pub fn set_agent(mut self, agent: Arc<str>) -> Transition {
-        self.push(Record::HandedOff(HandedOff { call: 0, agent }));
+        self.push(Record::HandedOff(HandedOff { call: CallNo::NONE, agent }));
         self.finish()
     }
 
     /// The agents that permitted calls target begin to work. Where some of them cannot, those calls fail, and the
     /// others begin with the next transition.
-    pub fn delegate(mut self, calls: &[u32], catalog: &dyn Catalog) -> Transition {
+    pub fn delegate(mut self, calls: &[CallNo], catalog: &dyn Catalog) -> Transition {
         let begins = |call: &&Call| {
             calls.contains(&call.call)
                 && call.phase == Phase::Permitted
@@ -300,12 +301,12 @@ impl Draft {
     /// The agent that works for call `run` fails: its caller gets the error.
     pub(super) fn end_agent(&mut self, run: u32, status: CallStatus, text: &str) {
         let inner: Vec<u32> =
-            self.state.calls_of(run).filter(|call| call.phase != Phase::Finished).map(|call| call.call).collect();
-        for call in inner {
+            self.state.calls_of(run).filter(|call| call.phase != Phase::Finished).map(|call| call.call.run()).collect();
+        for run in inner {
             let text = self.state.locale.text(Text::Cancelled).to_owned();
-            self.end_agent(call, CallStatus::Error, &text);
+            self.end_agent(run, CallStatus::Error, &text);
         }
-        if let Some(call) = self.state.calls.iter().find(|call| call.call == run).cloned() {
+        if let Some(call) = self.state.calls.iter().find(|call| call.call.run() == run).cloned() {
             self.push(finished(&call, status, text, None, self.state.locale));
         }
     }
@@ -322,7 +323,7 @@ impl Draft {
             self.push(Record::Withdrawn { n, by: None });
         }
         self.give_up(within);
-        if let Some(call) = self.state.calls.iter().find(|call| call.call == run).cloned() {
+        if let Some(call) = self.state.calls.iter().find(|call| call.call.run() == run).cloned() {
             self.push(finished(&call, CallStatus::Error, message, None, self.state.locale));
         }
     }
@@ -335,7 +336,7 @@ impl Draft {
     }
 
     fn settle_one(&mut self, catalog: &dyn Catalog) -> bool {
-        for run in self.state.nested.iter().rev().map(|nested| nested.call).chain(std::iter::once(0)) {
+        for run in self.state.nested.iter().rev().map(|nested| nested.call.run()).chain(std::iter::once(0)) {
             if !self.state.calls_of(run).all(is_settled) {
                 continue;
             }
@@ -367,7 +368,8 @@ impl Draft {
     /// again.
     fn hand_off<'a>(&mut self, calls: impl Iterator<Item = &'a Call> + Clone, catalog: &dyn Catalog) {
         let locale = self.state.locale;
-        let outdated: Vec<u32> = calls.clone().filter(|call| call.is_outdated(catalog)).map(|call| call.call).collect();
+        let outdated: Vec<CallNo> =
+            calls.clone().filter(|call| call.is_outdated(catalog)).map(|call| call.call).collect();
         if !outdated.is_empty() {
             return outdated.into_iter().for_each(|call| self.outdate(call, catalog));
         }

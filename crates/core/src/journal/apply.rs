@@ -16,6 +16,7 @@ use crate::{
     approval::{decision::Choice, question::Answers},
     call::gate::{Gate, Verdict},
     locale::Text,
+    number::{CallNo, InterruptionNo},
 };
 
 impl State {
@@ -177,15 +178,15 @@ impl State {
         // No spare capacity: it would be kept for as long as the calls are pending.
         self.calls.reserve_exact(proposed().count());
         // No number is used twice, whatever a damaged journal says.
-        let first = answer.first_call.max(self.call_count.saturating_add(1));
+        let first = answer.first_call.max(CallNo::new(self.call_count.saturating_add(1)));
         for (i, call) in (0..).zip(proposed()) {
-            let number = first.saturating_add(i);
-            self.call_count = number;
+            let number = first.later(i);
+            self.call_count = number.get();
             // Without arguments it never reaches a person or a tool, whatever its verdict.
             let args = if call.is_cut(answer.cut) { None } else { call.args().ok() };
             self.calls.push(Call::proposed(number, run, agent.clone(), call, args));
         }
-        match self.nested.iter_mut().find(|nested| nested.call == run) {
+        match self.nested.iter_mut().find(|nested| nested.call.run() == run) {
             Some(nested) => {
                 nested.turn_calls = nested.turn_calls.saturating_add(calls);
                 nested.answered = !self.calls.iter().any(|call| call.run == run);
@@ -234,7 +235,7 @@ impl State {
     }
 
     fn interrupted(&mut self, asked: &Arc<Interrupted>, at: Millis) {
-        self.interruptions = asked.n;
+        self.interruptions = asked.n.get();
         self.task_asked(asked);
         self.tools_shown(asked);
         if asked.kind == Kind::Input {
@@ -329,7 +330,7 @@ impl State {
         }
     }
 
-    fn answered(&mut self, n: u32, answers: &Answers) {
+    fn answered(&mut self, n: InterruptionNo, answers: &Answers) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
         // Plain strings under string keys always serialize.
@@ -339,7 +340,7 @@ impl State {
         }
     }
 
-    fn timed_out(&mut self, n: u32) {
+    fn timed_out(&mut self, n: InterruptionNo) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
         if let Some(default) = asked.at.as_ref().and_then(|at| at.default.clone()) {
@@ -364,14 +365,14 @@ impl State {
         }
     }
 
-    fn call_started(&mut self, call: u32, attempt: u32) {
+    fn call_started(&mut self, call: CallNo, attempt: u32) {
         self.set_phase(call, |call| {
             call.attempts = attempt;
             Phase::Started(attempt)
         });
     }
 
-    fn call_lost(&mut self, call: u32, forgotten: bool) {
+    fn call_lost(&mut self, call: CallNo, forgotten: bool) {
         self.set_phase(call, |call| {
             call.lose();
             if let Some(input) = &mut call.input {
@@ -382,7 +383,7 @@ impl State {
     }
 
     fn call_finished(&mut self, finished: &CallFinished) {
-        self.agent_ended(finished.call);
+        self.agent_ended(finished.call.run());
         self.set_phase(finished.call, |call| {
             if call.ends {
                 call.result = Some((finished.status, finished.output.as_str().into()));
@@ -394,7 +395,7 @@ impl State {
         }
     }
 
-    pub(super) fn set_phase(&mut self, call: u32, phase: impl FnOnce(&mut Call) -> Phase) {
+    pub(super) fn set_phase(&mut self, call: CallNo, phase: impl FnOnce(&mut Call) -> Phase) {
         if let Some(call) = self.calls.iter_mut().find(|c| c.call == call) {
             call.phase = phase(call);
         }

@@ -26,6 +26,7 @@ use crate::{
         timeout::Timeout,
     },
     limits,
+    number::{CallNo, InterruptionNo},
 };
 
 /// What kind of answer an interruption waits for.
@@ -64,7 +65,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interrupted {
     /// The interruption's number in its session, from 1; the key is `{session_id}_{n}`.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// What kind of answer it waits for.
     #[serde(default, skip_serializing_if = "Kind::is_approval")]
     pub kind: Kind,
@@ -127,7 +128,7 @@ impl Interrupted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
     /// The call's number in its session.
-    pub call: u32,
+    pub call: CallNo,
     /// The call's id as the model wrote it.
     pub tool_use_id: Arc<str>,
     /// The agent that proposed it.

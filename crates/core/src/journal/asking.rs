@@ -42,7 +42,7 @@ impl Draft {
         if self.state.loop_node().is_none_or(|node| node == graph::APPROVAL) {
             self.ask_in(0, catalog);
         }
-        for run in self.state.nested.iter().map(|nested| nested.call).collect::<Vec<_>>() {
+        for run in self.state.nested.iter().map(|nested| nested.call.run()).collect::<Vec<_>>() {
             self.ask_in(run, catalog);
         }
     }
@@ -90,7 +90,7 @@ impl Draft {
         if actions.is_empty() {
             return false;
         }
-        let n = self.state.interruptions + 1;
+        let n = self.state.next_interruption();
         self.ask_people(Interrupted { n, kind, actions, expires_at, content, at: None, clock: None });
         true
     }

@@ -14,6 +14,8 @@ use super::{
 };
 use std::sync::Arc;
 
+use crate::number::InterruptionNo;
+
 /// The version of the fold. Raise it whenever folding changes: a snapshot or waypoint of another version is not used.
 pub const FOLD_VERSION: u32 = 2;
 
@@ -33,7 +35,7 @@ pub struct Checkpoint {
     /// Its position in its graph: the nodes.
     pub node: String,
     /// The numbers of the interruptions that were pending.
-    pub pending: Vec<u32>,
+    pub pending: Vec<InterruptionNo>,
 }
 
 impl Checkpoint {

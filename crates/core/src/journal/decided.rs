@@ -11,6 +11,7 @@ use crate::{
         rule::{Rule, RuleId},
     },
     call::{gate::Ask, preview::Preview, reviewer::Reviewer},
+    number::InterruptionNo,
     time::Millis,
 };
 
@@ -18,7 +19,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decided {
     /// The interruption's number.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// One for each action, in their order, filled in (spec W5).
     pub decisions: Vec<Decision>,
     /// False for a vote that does not end the interruption yet.
@@ -55,7 +56,7 @@ fn is_true(b: &bool) -> bool {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Noted {
     /// The interruption's number.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// The comment or change.
     pub note: Note,
     /// Who made it, if a person did.
@@ -118,7 +119,7 @@ pub struct RuleRevoked {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answered {
     /// The interruption's number.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// One answer for each question, filled in (spec Q3).
     pub answers: Answers,
     /// Who answered.

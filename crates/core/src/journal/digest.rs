@@ -25,6 +25,7 @@ use crate::{
         state::State,
     },
     limits,
+    number::{CallNo, InterruptionNo},
 };
 
 /// What is hashed, as JSON in canonical form: its members are in canonical order, and their contents are canonical.
@@ -38,10 +39,10 @@ struct Named<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<Box<RawValue>>,
     birth: &'a str,
-    call: u32,
+    call: CallNo,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    interruption: u32,
+    interruption: InterruptionNo,
     kind: Kind,
     level: u32,
     #[serde(skip_serializing_if = "Option::is_none")]

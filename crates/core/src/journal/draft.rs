@@ -26,6 +26,7 @@ use crate::{
     call::{gate::Gate, reviewer::Reviewer},
     limits,
     locale::{Locale, Text},
+    number::{CallNo, InterruptionNo},
     todo::{Todo, Todos},
 };
 
@@ -37,7 +38,7 @@ pub struct Draft {
     entries: Vec<Arc<Entry>>,
     /// The records of the open append so far.
     pub(super) records: Vec<Record>,
-    started: Vec<u32>,
+    started: Vec<CallNo>,
     /// The clock's time, from which deadlines are counted.
     pub(super) now: Millis,
 }
@@ -48,7 +49,7 @@ pub struct Draft {
 pub struct Transition {
     state: Arc<State>,
     entries: Vec<Arc<Entry>>,
-    started: Vec<u32>,
+    started: Vec<CallNo>,
 }
 
 impl Transition {
@@ -83,7 +84,7 @@ impl Transition {
     }
 
     /// The state after it, its entries, and the calls that it starts.
-    pub(crate) fn into_parts(self) -> (Arc<State>, Vec<Arc<Entry>>, Vec<u32>) {
+    pub(crate) fn into_parts(self) -> (Arc<State>, Vec<Arc<Entry>>, Vec<CallNo>) {
         (self.state, self.entries, self.started)
     }
 }
@@ -149,13 +150,13 @@ impl Draft {
 
     /// Records that the model's provider is about to be told that it may make these calls; see
     /// [`Record::ApprovalSent`].
-    pub fn approval_sent(&mut self, calls: Vec<u32>) {
+    pub fn approval_sent(&mut self, calls: Vec<CallNo>) {
         self.push(Record::ApprovalSent { calls });
     }
 
     /// Times out interruption `n`. `None` if it is not pending or not due (spec W7, R6).
     #[must_use]
-    pub fn time_out(mut self, n: u32, catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn time_out(mut self, n: InterruptionNo, catalog: &dyn Catalog) -> Option<Transition> {
         let asked = self.state.waiting(n)?.asked.clone();
         if self.now < asked.expires_at? {
             return None;
@@ -180,7 +181,7 @@ impl Draft {
 
     /// Records a reminder of interruption `n`. `None` if it is not pending, or not yet due.
     #[must_use]
-    pub fn remind(mut self, n: u32) -> Option<Transition> {
+    pub fn remind(mut self, n: InterruptionNo) -> Option<Transition> {
         let open = self.state.waiting(n)?;
         if self.now < open.next_reminder()? {
             return None;
@@ -271,7 +272,7 @@ impl Draft {
     }
 
     /// Claims the start of those of `calls` that are permitted.
-    pub fn start(mut self, calls: &[u32]) -> Transition {
+    pub fn start(mut self, calls: &[CallNo]) -> Transition {
         for number in calls {
             let begins = |c: &&Call| c.call == *number && c.phase == Phase::Permitted && c.target.is_none();
             let permitted = self.state.calls.iter().find(begins);
@@ -289,7 +290,7 @@ impl Draft {
     #[must_use]
     pub fn call_finished(
         mut self,
-        call: u32,
+        call: CallNo,
         attempt: u32,
         outcome: Result<String, String>,
         catalog: &dyn Catalog,
@@ -310,7 +311,7 @@ impl Draft {
     /// unknown outcome. Idempotent ones start again, about the others a person is asked (spec R4). `None` if there is
     /// nothing to recover.
     #[must_use]
-    pub fn recover(mut self, at_work: &BTreeSet<u32>, catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn recover(mut self, at_work: &BTreeSet<CallNo>, catalog: &dyn Catalog) -> Option<Transition> {
         if !self.state.status.is_active() {
             return None;
         }

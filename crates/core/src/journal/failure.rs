@@ -27,6 +27,7 @@ use super::{
 use crate::{
     approval::decision::Decision,
     call::reviewer::Reviewer,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
 };
 
@@ -37,7 +38,7 @@ pub struct TurnFailed {
     pub failure: Arc<Failure>,
     /// The numbers of the interruptions that stay pending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pending: Vec<u32>,
+    pub pending: Vec<InterruptionNo>,
     /// The block that the model has begun, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Block>,
@@ -109,21 +110,21 @@ pub enum Unshown {
     /// People decided.
     Decided {
         /// The interruption's number.
-        n: u32,
+        n: InterruptionNo,
         /// One for each action.
         decisions: Vec<Decision>,
     },
     /// A person answered a graph, or a tool that asked.
     Resumed {
         /// The interruption's number.
-        n: u32,
+        n: InterruptionNo,
         /// The answer.
         value: Raw,
     },
     /// The deadline expired first.
     TimedOut {
         /// The interruption's number.
-        n: u32,
+        n: InterruptionNo,
         /// The reviewers it escalates to.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         escalated: Vec<Reviewer>,
@@ -239,7 +240,7 @@ impl Draft {
     #[must_use]
     pub fn call_stopped(
         mut self,
-        call: u32,
+        call: CallNo,
         attempt: u32,
         message: &str,
         code: &str,

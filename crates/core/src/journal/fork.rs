@@ -47,6 +47,7 @@ use super::{
 use crate::{
     approval::decision::EditedAction,
     call::{gate::Verdict, preview::Preview},
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
 };
 
@@ -68,7 +69,7 @@ pub struct Forked {
     pub request_id: Option<Arc<str>>,
     /// The numbers of the interruptions that were pending there. They end here, and are asked again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub withdrawn: Vec<u32>,
+    pub withdrawn: Vec<InterruptionNo>,
     /// Whether a turn was open there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub active: bool,
@@ -95,7 +96,7 @@ pub struct ForkedFrom {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
     /// The call's number.
-    pub call: u32,
+    pub call: CallNo,
     /// The call's id as the model wrote it.
     pub tool_use_id: Arc<str>,
     /// What it is changed to; unchanged if absent.
@@ -128,7 +129,7 @@ pub struct ForkInput {
     /// Distinguishes the fork from every other session.
     pub birth: Arc<str>,
     /// The calls that the model's provider may make, or has made, for the original: see [`Record::ApprovalSent`].
-    pub approved: Vec<u32>,
+    pub approved: Vec<CallNo>,
 }
 
 /// The entries of an append that are the session's own, without the past that a fork copied: that was delivered,
@@ -267,7 +268,8 @@ impl State {
             message.request_id = None;
         }
         let open = std::mem::take(&mut self.open);
-        let in_doubt = |n: u32| open.iter().any(|open| open.asked.n == n && open.asked.kind == Kind::InDoubt);
+        let in_doubt =
+            |n: InterruptionNo| open.iter().any(|open| open.asked.n == n && open.asked.kind == Kind::InDoubt);
         for call in &mut self.calls {
             match call.phase {
                 Phase::Waiting(n) if in_doubt(n) => call.lose(),

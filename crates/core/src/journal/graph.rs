@@ -19,7 +19,10 @@ use super::{
     run::{Task, TaskPhase},
     state::{Call, Phase, State},
 };
-use crate::drawing::{Drawing, NodeKind};
+use crate::{
+    drawing::{Drawing, NodeKind},
+    number::CallNo,
+};
 
 /// The node that makes room in the conversation.
 pub const COMPRESSION: &str = "compression";
@@ -130,9 +133,9 @@ pub struct Effects {
     /// Make the conversation shorter.
     pub compress: bool,
     /// Begin these calls.
-    pub start: Vec<u32>,
+    pub start: Vec<CallNo>,
     /// Start the agents that these calls target (spec S5).
-    pub delegate: Vec<u32>,
+    pub delegate: Vec<CallNo>,
     /// Ask the models of these nested runs for their next answers (spec S4).
     pub ask: Vec<u32>,
 }
@@ -170,7 +173,7 @@ pub fn next(state: &State) -> Effects {
         Node::Tools => Effects {
             start: begins(|call| call.target.is_none()),
             delegate: begins(|call| call.target.is_some()),
-            ask: state.asking().map(|nested| nested.call).collect(),
+            ask: state.asking().map(|nested| nested.call.run()).collect(),
             ..Effects::default()
         },
         Node::Approval | Node::End => Effects::default(),

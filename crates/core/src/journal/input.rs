@@ -26,6 +26,7 @@ use crate::{
         timeout::Timeout,
     },
     limits,
+    number::{CallNo, InterruptionNo},
 };
 
 /// The maximum number of questions in one attempt of a call.
@@ -64,7 +65,7 @@ impl InputQuestion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputRequired {
     /// The call's number.
-    pub call: u32,
+    pub call: CallNo,
     /// The attempt.
     pub attempt: u32,
     /// The questions; at least one.
@@ -115,7 +116,7 @@ pub struct AskedQuestion {
     pub question: InputQuestion,
     /// The number of the interruption that asks it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub n: Option<u32>,
+    pub n: Option<InterruptionNo>,
     /// Its answer.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Raw>,
@@ -213,7 +214,7 @@ impl State {
     }
 
     /// A question of a call has its answer; with the last one the call may begin again.
-    pub(super) fn input_answered(&mut self, n: u32, answer: &Raw) {
+    pub(super) fn input_answered(&mut self, n: InterruptionNo, answer: &Raw) {
         for call in &mut self.calls {
             let Some(input) = &mut call.input else { continue };
             let Some(asked) = input.questions.iter_mut().find(|asked| asked.n == Some(n)) else { continue };
@@ -242,10 +243,10 @@ impl Draft {
     /// Calls that have their answers, but whose attempt was lost with the process that it waited in: their outcome is
     /// unknown (spec R4). One that is idempotent begins again. `None` if nothing follows for `calls`.
     #[must_use]
-    pub fn input_lost(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn input_lost(mut self, calls: &[CallNo], catalog: &dyn Catalog) -> Option<Transition> {
         let idempotent =
             |call: &Call| call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent);
-        let lost: Vec<u32> = self
+        let lost: Vec<CallNo> = self
             .state
             .calls
             .iter()
@@ -266,18 +267,18 @@ impl Draft {
     /// asked is unknown, so a person decides whether it runs again (spec R4). `None` if that attempt is not the running
     /// one.
     #[must_use]
-    pub fn call_forgotten(mut self, call: u32, attempt: u32, catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn call_forgotten(mut self, call: CallNo, attempt: u32, catalog: &dyn Catalog) -> Option<Transition> {
         self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
         self.push(Record::CallLost { call, forgotten: true });
         Some(self.settle(catalog))
     }
 
     /// A question of a call timed out, which ends the call: its other questions are withdrawn.
-    pub(super) fn withdraw_inputs(&mut self, call: u32) {
+    pub(super) fn withdraw_inputs(&mut self, call: CallNo) {
         let of_call = |open: &&Open| {
             open.asked.kind == Kind::Input && open.asked.actions.first().is_some_and(|action| action.call == call)
         };
-        let others: Vec<u32> = self.state.open.iter().filter(of_call).map(|open| open.asked.n).collect();
+        let others: Vec<InterruptionNo> = self.state.open.iter().filter(of_call).map(|open| open.asked.n).collect();
         for n in others {
             self.push(Record::Withdrawn { n, by: None });
         }
@@ -316,7 +317,7 @@ impl Draft {
                     digest: Arc::default(),
                 };
                 let at = At { task: 0, node: from, question: name, payload, schema, default };
-                let (n, content) = (self.state.interruptions + 1, call.display.stream.display_as_content);
+                let (n, content) = (self.state.next_interruption(), call.display.stream.display_as_content);
                 self.ask_people(Interrupted {
                     n,
                     kind: Kind::Input,

@@ -14,7 +14,7 @@ use super::{
     record::{Compressed, Entry, Forked, Record},
     state::{Call, Phase, State, Status},
 };
-use crate::time::MAX_TIME;
+use crate::{number::InterruptionNo, time::MAX_TIME};
 
 /// Why an append cannot come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -164,7 +164,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
 
 /// Whether a session in this state can be forked like this.
 fn forks(state: &State, before: u64, forked: &Forked) -> bool {
-    let open: Vec<u32> = state.open.iter().map(|open| open.asked.n).collect();
+    let open: Vec<InterruptionNo> = state.open.iter().map(|open| open.asked.n).collect();
     is_whole(state)
         && forked.at == before
         && forked.withdrawn == open

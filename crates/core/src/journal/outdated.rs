@@ -24,6 +24,7 @@ use super::{
 use crate::{
     call::{args::Digest, gate::Target},
     locale::{Locale, Text},
+    number::CallNo,
 };
 
 /// The tool of a call as its reviewers have seen it.
@@ -124,7 +125,7 @@ impl State {
 
     /// Those of `calls` that were allowed with a different tool on display than they would run today.
     #[must_use]
-    pub fn outdated(&self, calls: &[u32], catalog: &dyn Catalog) -> Vec<u32> {
+    pub fn outdated(&self, calls: &[CallNo], catalog: &dyn Catalog) -> Vec<CallNo> {
         let permitted = |call: &&Call| calls.contains(&call.call) && call.phase == Phase::Permitted;
         let outdated = self.calls.iter().filter(permitted).filter(|call| call.is_outdated(catalog));
         outdated.map(|call| call.call).collect()
@@ -143,7 +144,7 @@ impl State {
     }
 
     /// The call is requested again, with its current tool.
-    pub(super) fn call_outdated(&mut self, call: u32, target: Option<&Target>) {
+    pub(super) fn call_outdated(&mut self, call: CallNo, target: Option<&Target>) {
         let text = self.locale.text(Text::ToolChanged);
         let Some(call) = self.calls.iter_mut().find(|c| c.call == call && c.phase == Phase::Permitted) else { return };
         call.shown = None;
@@ -170,7 +171,7 @@ impl Draft {
     /// Asks again about those of `calls` whose tool has another description, schema or source than when they were
     /// allowed; none of them begins. `None` if there are none.
     #[must_use]
-    pub fn outdated(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn outdated(mut self, calls: &[CallNo], catalog: &dyn Catalog) -> Option<Transition> {
         let outdated = self.state.outdated(calls, catalog);
         if outdated.is_empty() {
             return None;
@@ -182,7 +183,7 @@ impl Draft {
     }
 
     /// An allowed call is requested again.
-    pub(super) fn outdate(&mut self, call: u32, catalog: &dyn Catalog) {
+    pub(super) fn outdate(&mut self, call: CallNo, catalog: &dyn Catalog) {
         let found = self.state.calls.iter().find(|found| found.call == call);
         let today = found.and_then(|call| catalog.tool(&call.agent, &call.name));
         self.push(Record::CallOutdated { call, target: today.and_then(|tool| tool.target) });

@@ -18,6 +18,7 @@ use crate::{
         preview::Preview,
         reviewer::Reviewer,
     },
+    number::{CallNo, InterruptionNo},
 };
 
 /// The state of one call of the latest answer.
@@ -29,7 +30,7 @@ pub enum Phase {
     /// Needs a person who is not asked yet, because ungated calls of the answer run first.
     Gated,
     /// Pending in the interruption of this number.
-    Waiting(u32),
+    Waiting(InterruptionNo),
     /// May run.
     Permitted,
     /// This attempt was begun.
@@ -50,7 +51,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its number in the session, from 1.
-    pub call: u32,
+    pub call: CallNo,
     /// Its id as the model wrote it.
     pub id: Arc<str>,
     /// The agent that proposed it.
@@ -129,7 +130,7 @@ pub struct Call {
 
 impl Call {
     /// A call of an answer that has just come.
-    pub(super) fn proposed(number: u32, run: u32, agent: Arc<str>, call: &ToolUse, args: Option<Args>) -> Call {
+    pub(super) fn proposed(number: CallNo, run: u32, agent: Arc<str>, call: &ToolUse, args: Option<Args>) -> Call {
         Call {
             call: number,
             id: call.id.clone(),

@@ -6,6 +6,7 @@ use super::input::CallInput;
 use crate::{
     call::{args::Args, preview::Preview},
     locale::Locale,
+    number::CallNo,
 };
 
 /// The right to start one attempt of one call with exactly these arguments.
@@ -16,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Permit {
     session_id: Arc<str>,
-    call: u32,
+    call: CallNo,
     attempt: u32,
     tool_use_id: Arc<str>,
     agent: Arc<str>,
@@ -32,7 +33,7 @@ impl Permit {
     #[expect(clippy::too_many_arguments, reason = "one for each field, and only one caller")]
     pub(crate) fn new(
         session_id: Arc<str>,
-        call: u32,
+        call: CallNo,
         attempt: u32,
         tool_use_id: Arc<str>,
         agent: Arc<str>,
@@ -54,7 +55,7 @@ impl Permit {
     /// The call's number in its session, from 1.
     #[must_use]
     pub fn call(&self) -> u32 {
-        self.call
+        self.call.get()
     }
     /// The attempt, from 1; more than 1 only after a crash.
     #[must_use]

@@ -35,6 +35,7 @@ use crate::{
         run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
     },
     locale::Locale,
+    number::{CallNo, InterruptionNo},
     shared,
     todo::Todo,
 };
@@ -127,7 +128,7 @@ pub enum Record {
     /// The deadline expired first.
     TimedOut {
         /// The interruption's number.
-        n: u32,
+        n: InterruptionNo,
         /// The reviewers it escalates to; empty if the pending actions are rejected.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         escalated: Vec<Reviewer>,
@@ -141,7 +142,7 @@ pub enum Record {
     /// The interruption ended because its turn did.
     Withdrawn {
         /// The interruption's number.
-        n: u32,
+        n: InterruptionNo,
         /// Who cancelled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
@@ -149,7 +150,7 @@ pub enum Record {
     /// An attempt of a call is about to begin. Stored before the effect (spec R4).
     CallStarted {
         /// The call's number.
-        call: u32,
+        call: CallNo,
         /// From 1.
         attempt: u32,
     },
@@ -165,7 +166,7 @@ pub enum Record {
     /// now targets another agent. It is requested again (spec S13).
     CallOutdated {
         /// The call's number.
-        call: u32,
+        call: CallNo,
         /// The agent that it targets now, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Target>,
@@ -174,7 +175,7 @@ pub enum Record {
     /// R4).
     CallLost {
         /// The call's number.
-        call: u32,
+        call: CallNo,
         /// It had asked people something, and its attempt cannot resume with their answers.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forgotten: bool,
@@ -183,7 +184,7 @@ pub enum Record {
     Status {
         /// The numbers of the pending interruptions; empty while running.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pending: Vec<u32>,
+        pending: Vec<InterruptionNo>,
         /// Whether the turn is blocked until one of them is resolved.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaiting: bool,
@@ -234,7 +235,7 @@ pub enum Record {
     /// them from here on, so it is never told again.
     ApprovalSent {
         /// Their numbers.
-        calls: Vec<u32>,
+        calls: Vec<CallNo>,
     },
     /// The turn has ended.
     TurnEnded(Box<TurnEnded>),
@@ -309,8 +310,8 @@ pub struct ModelResponded {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<Block>,
     /// The number of its first call in the session; the others follow. 0: it has none. The journal sets it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub first_call: u32,
+    #[serde(default, skip_serializing_if = "CallNo::is_none")]
+    pub first_call: CallNo,
     /// Tokens.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
@@ -414,7 +415,7 @@ pub enum CallStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFinished {
     /// The call's number.
-    pub call: u32,
+    pub call: CallNo,
     /// The call's id as the model wrote it.
     #[serde(deserialize_with = "shared::string")]
     pub id: Arc<str>,

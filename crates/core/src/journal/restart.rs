@@ -18,6 +18,8 @@ use super::{
     state::{Call, Phase, State, Status},
 };
 
+use crate::number::InterruptionNo;
+
 /// See [`Record::Restarted`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Restarted {
@@ -36,7 +38,7 @@ pub struct Restarted {
     pub paused: bool,
     /// The numbers of the pending interruptions, if it is held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pending: Vec<u32>,
+    pub pending: Vec<InterruptionNo>,
 }
 
 impl Restarted {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::record::Schema;
-use crate::call::json::same_json;
+use crate::{call::json::same_json, number::InterruptionNo};
 
 /// A JSON value, kept as text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -235,7 +235,7 @@ pub struct At {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
     /// The interruption's number.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// The answer.
     pub value: Raw,
     /// Who answered.
@@ -357,7 +357,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// The interruption's number.
-    pub n: u32,
+    pub n: InterruptionNo,
     /// The SHA-256 of the payload as it was shown: an answer counts only for that question.
     pub digest: Arc<str>,
     /// The answer.
@@ -543,7 +543,7 @@ mod tests {
         let task = NewTask { task: 1, node: "n".into(), input: Some(null.clone()) };
         let text = serde_json::to_string(&task).expect("write");
         assert_eq!(serde_json::from_str::<NewTask>(&text).expect("read"), task);
-        let asked = Question { n: 1, digest: "d".into(), answer: Some(null) };
+        let asked = Question { n: InterruptionNo::FIRST, digest: "d".into(), answer: Some(null) };
         let text = serde_json::to_string(&asked).expect("write");
         assert_eq!(serde_json::from_str::<Question>(&text).expect("read"), asked);
         let waits = Question { answer: None, ..asked };

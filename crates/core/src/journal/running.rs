@@ -24,6 +24,7 @@ use crate::{
     journal::permission::check_reviewer,
     limits,
     locale::Text,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
 };
 
@@ -130,7 +131,7 @@ impl State {
         self.run(|run| run.tasks_done(done, pos));
     }
 
-    pub(super) fn withdrawn(&mut self, n: u32) {
+    pub(super) fn withdrawn(&mut self, n: InterruptionNo) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
         // The task may ask again.
@@ -349,7 +350,7 @@ impl Draft {
 
     /// Tasks have their results. Their open questions are withdrawn; if the root has ended, the run has.
     pub fn tasks_done(&mut self, done: TasksDone) {
-        let asked: Vec<u32> = self
+        let asked: Vec<InterruptionNo> = self
             .state
             .open
             .iter()
@@ -416,7 +417,7 @@ impl Draft {
         let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
         let expires_at = self.due_in(kind, ask.timeout);
         let action = Action {
-            call: 0,
+            call: CallNo::NONE,
             tool_use_id: format!("t{}", at.task).into(),
             agent: graph,
             name: at.question.clone(),
@@ -433,7 +434,7 @@ impl Draft {
             preview: None,
             digest: Arc::default(),
         };
-        let n = self.state.interruptions + 1;
+        let n = self.state.next_interruption();
         let at = Some(Arc::new(at));
         self.ask_people(Interrupted { n, kind, actions: vec![action], expires_at, content: false, at, clock: None });
     }
@@ -533,7 +534,7 @@ impl Draft {
                 Refusal::new(refusal.code, format!("the change would withdraw {key:?}: {}", refusal.message))
             })?;
         }
-        let stale: Vec<u32> = self.state.open.iter().filter(stale).map(|open| open.asked.n).collect();
+        let stale: Vec<InterruptionNo> = self.state.open.iter().filter(stale).map(|open| open.asked.n).collect();
         for n in stale {
             self.push(Record::Withdrawn { n, by: edited.by.clone() });
         }

@@ -7,7 +7,7 @@ use super::{
     record::Record,
     state::{Call, Phase, Status},
 };
-use crate::locale::Text;
+use crate::{locale::Text, number::InterruptionNo};
 
 impl Draft {
     /// Adds what follows by itself, until nothing does. Nothing follows from a failed turn before its retry.
@@ -99,12 +99,12 @@ impl Draft {
             )
         });
         if self.state.status != Status::AwaitingInput || told {
-            let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();
+            let pending: Vec<InterruptionNo> = self.state.open.iter().map(|open| open.asked.n).collect();
             self.push_status(pending, true);
         }
     }
 
-    fn push_status(&mut self, pending: Vec<u32>, awaiting: bool) {
+    fn push_status(&mut self, pending: Vec<InterruptionNo>, awaiting: bool) {
         let hold = self.state.hold();
         self.push(Record::Status { pending, awaiting, hold });
     }

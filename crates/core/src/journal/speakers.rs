@@ -10,7 +10,10 @@ use super::{
     record::{Decided, Record},
     state::State,
 };
-use crate::approval::decision::{Choice, Decision};
+use crate::{
+    approval::decision::{Choice, Decision},
+    number::CallNo,
+};
 
 /// Who has spoken in the current turn of a session, with the number of calls the session had when they first did.
 ///
@@ -34,8 +37,8 @@ impl Speakers {
 
     /// Whether this person had spoken before the call of this number was made.
     #[must_use]
-    pub fn asked_for(&self, subject: &str, call: u32) -> bool {
-        self.0.get(subject).is_some_and(|calls| call > *calls)
+    pub fn asked_for(&self, subject: &str, call: CallNo) -> bool {
+        self.0.get(subject).is_some_and(|calls| call.get() > *calls)
     }
 
     fn add(&mut self, subject: Option<&Arc<str>>, calls: u32) {

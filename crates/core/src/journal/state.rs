@@ -26,6 +26,7 @@ pub use super::{
 use crate::{
     approval::{key::approval_key, rule::Rule},
     locale::Locale,
+    number::{CallNo, InterruptionNo},
     todo::Todo,
 };
 
@@ -219,11 +220,16 @@ impl State {
     }
 
     /// The number that the first call of an answer gets; 0 if the answer has no calls.
-    pub(super) fn first_call(&self, answer: &ModelResponded) -> u32 {
+    pub(super) fn first_call(&self, answer: &ModelResponded) -> CallNo {
         let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
         let shown = self.shown.iter().rev().take(shown);
         let has_calls = shown.chain(&answer.blocks).any(|block| block.tool_use().is_some());
-        if has_calls { self.call_count.checked_add(1).unwrap_or_default() } else { 0 }
+        if has_calls { CallNo::new(self.call_count.checked_add(1).unwrap_or_default()) } else { CallNo::NONE }
+    }
+
+    /// The number that the next interruption gets.
+    pub(super) fn next_interruption(&self) -> InterruptionNo {
+        InterruptionNo::new(self.interruptions + 1)
     }
 
     /// The keys of the pending interruptions, oldest first.
@@ -234,7 +240,7 @@ impl State {
 
     /// The pending interruption of this number.
     #[must_use]
-    pub fn waiting(&self, n: u32) -> Option<&Open> {
+    pub fn waiting(&self, n: InterruptionNo) -> Option<&Open> {
         self.open.iter().find(|open| open.asked.n == n)
     }
 }

@@ -28,6 +28,7 @@ use crate::{
         state::Status,
     },
     limits,
+    number::InterruptionNo,
 };
 
 /// The wire's id of the session's `n`-th message.
@@ -243,11 +244,11 @@ impl Out<'_> {
         self.block_ends(Some(|| block_parts(block).1), message);
     }
 
-    fn resolved(&mut self, n: u32, resolution: Resolution, by: Option<&Arc<str>>) {
+    fn resolved(&mut self, n: InterruptionNo, resolution: Resolution, by: Option<&Arc<str>>) {
         self.resolved_with(n, resolution, by, Reply::default());
     }
 
-    fn resolved_with(&mut self, n: u32, resolution: Resolution, by: Option<&Arc<str>>, reply: Reply<'_>) {
+    fn resolved_with(&mut self, n: InterruptionNo, resolution: Resolution, by: Option<&Arc<str>>, reply: Reply<'_>) {
         self.event(|session| Event::ApprovalResolved {
             approval_key: approval_key(session, n),
             resolution,
@@ -258,7 +259,7 @@ impl Out<'_> {
         });
     }
 
-    fn status(&mut self, status: Status, pending: &[u32], error: Option<RunError>) {
+    fn status(&mut self, status: Status, pending: &[InterruptionNo], error: Option<RunError>) {
         self.event(|session| Event::RunStatus {
             status,
             pending: pending.iter().map(|n| approval_key(session, *n)).collect(),
@@ -266,21 +267,21 @@ impl Out<'_> {
         });
     }
 
-    fn decided(&mut self, n: u32, decisions: &[Decision]) {
+    fn decided(&mut self, n: InterruptionNo, decisions: &[Decision]) {
         self.input_block(
             |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, n) },
             Some(|| Delta::Decisions { decisions: decisions.to_vec() }),
         );
     }
 
-    fn resumed(&mut self, n: u32, value: &Raw) {
+    fn resumed(&mut self, n: InterruptionNo, value: &Raw) {
         self.input_block(
             |session| ContentBlock::ApprovalResult { approval_key: approval_key(session, n) },
             Some(|| Delta::Resume { resume: value.clone() }),
         );
     }
 
-    fn timed_out(&mut self, n: u32, escalated: &[Reviewer]) {
+    fn timed_out(&mut self, n: InterruptionNo, escalated: &[Reviewer]) {
         const NO_DELTA: Option<fn() -> Delta> = None;
         let escalated_to = Reviewer::names(escalated);
         self.input_block(

@@ -26,6 +26,7 @@ use crate::{
         cursor::{Cursor, OpenGroup},
         record::{Entry, Record},
     },
+    number::InterruptionNo,
 };
 
 /// Where a message begins: the position of its entry, and which of the entry's events it is.
@@ -265,7 +266,7 @@ impl Fold {
 
     /// The numbers of the requests in these messages that are still pending, as far as the fold has come.
     #[must_use]
-    pub fn waiting(&self, range: &Range<usize>) -> Vec<u32> {
+    pub fn waiting(&self, range: &Range<usize>) -> Vec<InterruptionNo> {
         let keys = self.waiting.iter().filter(|(_, at)| range.contains(at));
         keys.filter_map(|(key, _)| parse_approval_key(key).map(|(_, n)| n)).collect()
     }

@@ -7,6 +7,7 @@ use countersign_core::{
         draft::Draft,
         record::{Interrupted, Millis, Record},
     },
+    number::InterruptionNo,
 };
 use proptest::prelude::*;
 
@@ -23,7 +24,7 @@ const LONGEST: Millis = 600_000;
 
 /// One record from a day later, which changes nothing.
 fn from_the_future(world: &mut World) {
-    let rule = RuleId { n: u32::MAX, action: 0 };
+    let rule = RuleId { n: InterruptionNo::new(u32::MAX), action: 0 };
     world.commit(Draft::new(&world.state, world.now + DAY).revoke(rule, None));
 }
 
@@ -41,13 +42,13 @@ fn r6_deadlines_and_reminders_of_a_stepped_clock_are_the_clocks() {
     from_the_future(&mut world);
     decide(&mut world, 1, vec![Decision::approve()], person("ann", &[])).expect("the first level");
     let now = world.now;
-    let open = world.state.waiting(2).expect("the admin is asked").clone();
+    let open = world.state.waiting(InterruptionNo::new(2)).expect("the admin is asked").clone();
     assert_eq!((open.asked.expires_at, open.asked_at), (Some(now + 300_000), now));
     assert_eq!(open.next_reminder(), Some(now + 10_000));
     let at = |seconds: Millis| Draft::new(&world.state, now + seconds * 1000);
-    assert!(at(9).remind(2).is_none() && at(10).remind(2).is_some());
-    assert!(at(299).time_out(2, &Tools::FIRST).is_none());
-    let over = at(300).time_out(2, &Tools::FIRST).expect("due by the clock");
+    assert!(at(9).remind(InterruptionNo::new(2)).is_none() && at(10).remind(InterruptionNo::new(2)).is_some());
+    assert!(at(299).time_out(InterruptionNo::new(2), &Tools::FIRST).is_none());
+    let over = at(300).time_out(InterruptionNo::new(2), &Tools::FIRST).expect("due by the clock");
     let times: Vec<Millis> = world.session().place(over).entries().iter().map(|entry| entry.at).collect();
     assert!(
         times.iter().all(|at| *at >= world.state.updated_at),
@@ -56,8 +57,8 @@ fn r6_deadlines_and_reminders_of_a_stepped_clock_are_the_clocks() {
     // Nor does a request from before the step expire a day too early.
     let mut world = waiting(&[("pay", plain())]);
     from_the_future(&mut world);
-    assert!(Draft::new(&world.state, world.now + 299_000).time_out(1, &Tools::FIRST).is_none());
-    assert!(Draft::new(&world.state, world.now + 300_000).time_out(1, &Tools::FIRST).is_some());
+    assert!(Draft::new(&world.state, world.now + 299_000).time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
+    assert!(Draft::new(&world.state, world.now + 300_000).time_out(InterruptionNo::FIRST, &Tools::FIRST).is_some());
 }
 
 proptest! {

@@ -27,6 +27,7 @@ use countersign_core::{
         record::{Block, Interrupted, Kind, ModelResponded, Record, Schema, ToolUse, Usage, records},
         state::{Phase, State},
     },
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
     session::Session,
 };
@@ -71,7 +72,7 @@ pub fn answer_gated(world: &mut World, calls: &[(&str, Gate)]) {
         blocks: blocks.collect(),
         usage: Usage::default(),
         opaque: None,
-        first_call: 0,
+        first_call: CallNo::NONE,
         run: 0,
         cut: None,
         continued: 0,
@@ -102,7 +103,7 @@ pub fn reply(n: u32, reply: Reply, by: Principal) -> DecideInput {
         staged: false,
         digest: None,
         previews: Vec::new(),
-        n,
+        n: InterruptionNo::new(n),
         reply,
         verdicts: Vec::new(),
         user_edit_content: None,
@@ -341,7 +342,7 @@ fn r11_each_request_has_a_digest_of_its_own() {
     world.apply(&crate::world::Op::Crash).expect("crash");
     seen.extend(digests(&world));
     let in_doubt = world.state.open.iter().find(|open| open.asked.kind == Kind::InDoubt).expect("in doubt").asked.n;
-    decide(&mut world, in_doubt, vec![Decision::approve()], Principal::trusted()).expect("again");
+    decide(&mut world, in_doubt.get(), vec![Decision::approve()], Principal::trusted()).expect("again");
     world.apply(&crate::world::Op::Start(1)).expect("start");
     world.apply(&crate::world::Op::Crash).expect("crash");
     seen.extend(digests(&world));
@@ -385,7 +386,7 @@ fn r11_an_answer_that_names_another_question_is_stale() {
         blocks: vec![block(1), block(2)],
         usage: Usage::default(),
         opaque: None,
-        first_call: 0,
+        first_call: CallNo::NONE,
         run: 0,
         cut: None,
         continued: 0,
@@ -396,7 +397,7 @@ fn r11_an_answer_that_names_another_question_is_stale() {
     let shown = digests(&world);
     assert_ne!(shown[0], shown[1], "the same words, asked twice");
     let answer = |digest: &str| DecideInput {
-        n: 1,
+        n: InterruptionNo::FIRST,
         reply: Reply::Answers(serde_json::json!({ "Q": "A" })),
         staged: false,
         digest: Some(digest.to_owned()),
@@ -429,7 +430,7 @@ fn w5_a_set_is_applied_whole_or_not_at_all() {
 #[test]
 fn w5_a_deferred_action_comes_back_under_the_next_key_and_keeps_its_deadline() {
     let mut world = waiting(&[("pay", plain()), ("pay", Ask { timeout: 100.into(), ..plain() })]);
-    let due = world.state.waiting(1).expect("waits").asked.expires_at;
+    let due = world.state.waiting(InterruptionNo::FIRST).expect("waits").asked.expires_at;
     assert_eq!(due, Some(world.now + 100_000), "the smallest timeout that is not 0");
     world.now += 40_000;
     decide(&mut world, 1, vec![Decision::approve(), Decision::defer()], Principal::trusted()).expect("deferred");
@@ -437,7 +438,7 @@ fn w5_a_deferred_action_comes_back_under_the_next_key_and_keeps_its_deadline() {
     assert!(world.state.open.is_empty(), "what was approved runs first");
     world.apply(&crate::world::Op::Start(1)).expect("start");
     world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
-    let again = world.state.waiting(2).expect("the next key");
+    let again = world.state.waiting(InterruptionNo::new(2)).expect("the next key");
     assert_eq!(again.asked.expires_at, due);
     assert_eq!(again.asked.actions.len(), 1);
 }
@@ -446,16 +447,16 @@ fn w5_a_deferred_action_comes_back_under_the_next_key_and_keeps_its_deadline() {
 #[test]
 fn w5_a_deferred_action_whose_deadline_passes_while_others_run_is_asked_again_and_times_out() {
     let mut world = waiting(&[("pay", plain()), ("pay", Ask { timeout: 100.into(), ..plain() })]);
-    let due = world.state.waiting(1).expect("waits").asked.expires_at;
+    let due = world.state.waiting(InterruptionNo::FIRST).expect("waits").asked.expires_at;
     decide(&mut world, 1, vec![Decision::approve(), Decision::defer()], Principal::trusted()).expect("deferred");
     world.apply(&crate::world::Op::Start(1)).expect("start");
     world.now += 200_000;
     world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
-    assert_eq!(world.state.waiting(2).expect("the next key").asked.expires_at, due);
+    assert_eq!(world.state.waiting(InterruptionNo::new(2)).expect("the next key").asked.expires_at, due);
     assert!(due < Some(world.now));
     let mut read = Session::new("s".into());
     world.journal.iter().for_each(|entry| read.append(entry).expect("legal"));
-    let timed_out = Draft::new(&world.state, world.now).time_out(2, &Tools::FIRST).expect("due");
+    let timed_out = Draft::new(&world.state, world.now).time_out(InterruptionNo::new(2), &Tools::FIRST).expect("due");
     world.commit(timed_out);
     assert!(world.state.open.is_empty());
 }
@@ -466,7 +467,7 @@ fn w5_each_level_is_asked_under_its_own_key_with_a_fresh_timeout() {
     let mut world = waiting(&[("pay", ask)]);
     world.now += 200_000;
     decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("user");
-    let second = world.state.waiting(2).expect("admin's turn").asked.clone();
+    let second = world.state.waiting(InterruptionNo::new(2)).expect("admin's turn").asked.clone();
     assert_eq!(second.expires_at, Some(world.now + 300_000));
     assert_eq!(second.actions[0].reviewer_said(), Some("admin"));
     let user = Principal::person("alice", vec!["user".into()]);
@@ -484,7 +485,7 @@ fn w5_a_quorum_waits_for_different_people_and_one_reject_ends_it() {
     decide(&mut world, 1, vec![Decision::approve()], admin("bob")).expect("a vote");
     for _ in 0..2 {
         let again = decide(&mut world, 1, vec![Decision::approve()], admin("bob")).expect_err("one person is not two");
-        assert_eq!((again.code, world.state.waiting(1).is_some()), (Code::Forbidden, true));
+        assert_eq!((again.code, world.state.waiting(InterruptionNo::FIRST).is_some()), (Code::Forbidden, true));
     }
     decide(&mut world, 1, vec![Decision::approve()], admin("eve")).expect("the second");
     assert_eq!(phases(&world), [Phase::Permitted]);
@@ -499,22 +500,25 @@ fn w5_a_quorum_waits_for_different_people_and_one_reject_ends_it() {
 fn w4_actions_for_one_role_share_a_request_and_other_roles_get_their_own() {
     let admin = Ask { levels: vec!["admin".into()], ..plain() };
     let world = waiting(&[("pay", plain()), ("wire", admin.clone()), ("pay", plain()), ("pay", admin)]);
-    let groups: Vec<Vec<u32>> =
+    let groups: Vec<Vec<CallNo>> =
         world.state.open.iter().map(|o| o.asked.actions.iter().map(|a| a.call).collect()).collect();
-    assert_eq!(groups, [vec![1, 3], vec![2, 4]]);
+    assert_eq!(groups, [[1, 3], [2, 4]].map(|calls| calls.map(CallNo::new).to_vec()));
 }
 
 #[test]
 fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
     let mut world = waiting(&[("pay", plain())]);
-    assert!(Draft::new(&world.state, world.now + 299_999).time_out(1, &Tools::FIRST).is_none(), "not before its time");
+    assert!(
+        Draft::new(&world.state, world.now + 299_999).time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none(),
+        "not before its time"
+    );
     world.now += 300_000;
     let late = decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect_err("late");
     assert_eq!(late.code, Code::ApprovalAlreadyResolved);
     assert_eq!(late.details.expect("details")["resolution"], "timeout");
-    let transition = Draft::new(&world.state, world.now).time_out(1, &Tools::FIRST).expect("due");
+    let transition = Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due");
     world.commit(transition);
-    assert!(Draft::new(&world.state, world.now).time_out(1, &Tools::FIRST).is_none());
+    assert!(Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
     assert_eq!(phases(&world), [Phase::Finished]);
     assert!(world.given.is_empty());
 }
@@ -522,8 +526,8 @@ fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
 #[test]
 fn w7_a_timeout_of_zero_waits_for_ever() {
     let world = waiting(&[("pay", Ask { timeout: 0.into(), ..plain() })]);
-    assert_eq!(world.state.waiting(1).expect("waits").asked.expires_at, None);
-    assert!(Draft::new(&world.state, i64::MAX).time_out(1, &Tools::FIRST).is_none());
+    assert_eq!(world.state.waiting(InterruptionNo::FIRST).expect("waits").asked.expires_at, None);
+    assert!(Draft::new(&world.state, i64::MAX).time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
 }
 
 #[test]
@@ -569,7 +573,7 @@ fn w5_one_person_cannot_get_round_a_quorum() {
     }
     let mut world = waiting(&[("pay", ask)]);
     decide(&mut world, 1, vec![edit], Principal::trusted()).expect("edited");
-    let again = world.state.waiting(2).expect("asked again, from the first");
+    let again = world.state.waiting(InterruptionNo::new(2)).expect("asked again, from the first");
     assert_eq!((again.asked.actions[0].args.text(), again.votes.len()), (r#"{"n":9}"#, 0));
 }
 
@@ -632,7 +636,7 @@ fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
     let numbers: Vec<u32> = world.state.queued.iter().map(|message| message.queued).collect();
     assert_eq!(numbers, [1, 2, 3]);
     let input = DecideInput {
-        n: 1,
+        n: InterruptionNo::FIRST,
         reply: vec![Decision::approve()].into(),
         staged: false,
         digest: None,
@@ -695,10 +699,11 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     };
     let mut ran = waiting(&[("pay", plain())]);
     decide(&mut ran, 1, edit(), Principal::trusted()).expect("edited");
-    let transition = Draft::new(&ran.state, ran.now).start(&[1]);
+    let transition = Draft::new(&ran.state, ran.now).start(&[CallNo::FIRST]);
     ran.commit(transition);
-    let done =
-        Draft::new(&ran.state, ran.now).call_finished(1, 1, Ok("paid".to_owned()), &Tools::FIRST).expect("running");
+    let done = Draft::new(&ran.state, ran.now)
+        .call_finished(CallNo::FIRST, 1, Ok("paid".to_owned()), &Tools::FIRST)
+        .expect("running");
     ran.commit(done);
     assert_eq!(told(&ran), "[A reviewer changed this call. What ran: pay {\"n\":77}]\npaid");
 

@@ -10,6 +10,7 @@ use countersign_core::{
         record::Kind,
         state::Phase,
     },
+    number::InterruptionNo,
 };
 
 use crate::{
@@ -55,8 +56,14 @@ fn r4_a_lost_call_begins_again_only_if_its_tool_was_idempotent_and_still_is() {
         if then && now {
             assert_eq!(phases(&world), [Phase::Started(2)]);
         } else {
-            let open = world.state.waiting(2).unwrap_or_else(|| panic!("a person is asked: {then} {now}"));
-            assert_eq!((open.asked.kind, phases(&world)), (Kind::InDoubt, vec![Phase::Waiting(2)]));
+            let open = world
+                .state
+                .waiting(InterruptionNo::new(2))
+                .unwrap_or_else(|| panic!("a person is asked: {then} {now}"));
+            assert_eq!(
+                (open.asked.kind, phases(&world)),
+                (Kind::InDoubt, vec![Phase::Waiting(InterruptionNo::new(2))])
+            );
         }
     }
 }

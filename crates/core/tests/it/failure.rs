@@ -11,6 +11,7 @@ use countersign_core::{
         record::{Block, CallStatus, Entry, Record, Retried, UserMessage, records},
         state::{Phase, State, Status},
     },
+    number::CallNo,
     refusal::Code,
     wire::{event::Event, expand::expand, fold::history, history::HistoryBlock},
 };
@@ -129,7 +130,7 @@ fn w2_a_failed_turn_names_what_stays_pending_and_a_decision_counts_when_it_is_re
     let from = world.journal.len();
     retried(&mut world);
     assert_eq!(told(&world, from), ["running ", "message_start", "approval_result"]);
-    assert_eq!(graph::next(&world.state).start, [1]);
+    assert_eq!(graph::next(&world.state).start, [CallNo::FIRST]);
 }
 
 /// A turn whose model was called, and whose answer broke off in its second block.
@@ -258,9 +259,9 @@ fn r4_what_runs_when_the_turn_fails_comes_to_its_end_and_is_shown_when_it_goes_o
     assert!(Draft::new(&world.state, world.now).recover(&BTreeSet::new(), &Calls(6)).is_none(), "nothing begins now");
     retried(&mut world);
     let recover =
-        |at_work: &[u32]| Draft::new(&world.state, world.now).recover(&at_work.iter().copied().collect(), &Calls(6));
-    assert!(recover(&[1]).is_none(), "it still runs");
-    assert!(recover(&[]).expect("lost").state().open.iter().any(|open| open.asked.actions[0].call == 1));
+        |at_work: &[CallNo]| Draft::new(&world.state, world.now).recover(&at_work.iter().copied().collect(), &Calls(6));
+    assert!(recover(&[CallNo::FIRST]).is_none(), "it still runs");
+    assert!(recover(&[]).expect("lost").state().open.iter().any(|open| open.asked.actions[0].call == CallNo::FIRST));
 }
 
 #[test]

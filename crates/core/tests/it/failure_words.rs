@@ -17,6 +17,7 @@ use countersign_core::{
         record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, Usage, UserMessage, records},
         state::Status,
     },
+    number::CallNo,
     refusal::{Code, Refusal},
     wire::fold::Fold,
 };
@@ -58,7 +59,7 @@ fn answer(blocks: Vec<Block>) -> ModelResponded {
         blocks,
         usage: Usage::default(),
         opaque: None,
-        first_call: 0,
+        first_call: CallNo::NONE,
         run: 0,
         cut: None,
         continued: 0,
@@ -103,13 +104,14 @@ fn approves_with_a_comment(world: &mut World, helper: &Helper) {
 }
 
 fn begins(world: &mut World) {
-    let start: Vec<u32> = graph::next(&world.state).start;
+    let start: Vec<CallNo> = graph::next(&world.state).start;
     let started = Draft::new(&world.state, world.now).start(&start);
     world.commit(started);
 }
 
 fn ends(world: &mut World, helper: &Helper) {
-    let finished = Draft::new(&world.state, world.now).call_finished(1, 1, Ok("out".into()), helper).expect("running");
+    let finished =
+        Draft::new(&world.state, world.now).call_finished(CallNo::FIRST, 1, Ok("out".into()), helper).expect("running");
     world.commit(finished);
 }
 
@@ -225,7 +227,7 @@ fn r9_a_turn_that_is_held_after_crashes_continues_when_it_is_retried() {
     assert!(world.state.held);
     retry(&mut world, &NINE).expect("retried");
     assert!(!world.state.held);
-    assert_eq!(graph::next(&world.state).start, [1]);
+    assert_eq!(graph::next(&world.state).start, [CallNo::FIRST]);
 }
 
 #[test]

@@ -85,7 +85,7 @@ proptest! {
             let (past, state, entries) = forked(&world, pos, edit, run);
             prop_assert!(is_whole(&state));
             prop_assert!(state.sticky.is_empty() && state.queued.iter().all(|message| message.request_id.is_none()));
-            prop_assert!(state.open.iter().all(|open| open.asked.n > past.interruptions && open.votes.is_empty()));
+            prop_assert!(state.open.iter().all(|open| open.asked.n.get() > past.interruptions && open.votes.is_empty()));
             for call in &state.calls {
                 prop_assert!(!matches!(call.phase, Phase::Started(_)));
                 // An agent that has begun continues; its calls are requested again.

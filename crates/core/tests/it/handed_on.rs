@@ -7,6 +7,7 @@ use countersign_core::{
     call::gate::Ask,
     decide::note::{self, NewNote, NoteInput},
     journal::{cursor::Cursor, record::Entry},
+    number::InterruptionNo,
     wire::fold::{Fold, history},
 };
 
@@ -37,7 +38,7 @@ fn w2_what_was_handed_on_is_the_new_roles_in_the_history_too() {
     let by = || Principal::person("bob", vec!["admin".into(), "legal".into()]);
     for (role, subject) in [(Some("legal".to_owned()), None), (None, Some("eve".into()))] {
         let note = NewNote::Reassign { role: role.map(Into::into), subject, text: None };
-        let input = NoteInput { n: 1, note, by: by(), request_id: None };
+        let input = NoteInput { n: InterruptionNo::FIRST, note, by: by(), request_id: None };
         let transition = note::note(&world.state, world.now, input).expect("handed on");
         world.commit(transition);
     }

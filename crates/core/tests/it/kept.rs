@@ -11,6 +11,7 @@ use countersign_core::{
     conversation::{Conversation, Message},
     journal::record::{Record, UserMessage},
     limits,
+    number::CallNo,
 };
 use proptest::prelude::*;
 
@@ -30,7 +31,7 @@ struct Kept {
     /// How many records are in it.
     until: usize,
     /// For nested agents: the position at which they began, and how far they are folded.
-    nested: HashMap<u32, (u64, usize, Conversation)>,
+    nested: HashMap<CallNo, (u64, usize, Conversation)>,
 }
 
 impl Kept {
@@ -66,7 +67,7 @@ proptest! {
             kept.extend(&world);
             prop_assert_eq!(read(&kept.own), read(&world.conversation()));
             for nested in &world.state.nested {
-                let anew = world.nested_conversation(nested.call);
+                let anew = world.nested_conversation(nested.call.get());
                 prop_assert_eq!(read(&kept.nested[&nested.call].2), read(&anew));
             }
             if n % 3 == 0 {

@@ -14,6 +14,7 @@ use countersign_core::{
         record::{Block, Entry, Interrupted, Kind, Record, records},
         state::{Phase, State, Status},
     },
+    number::{CallNo, InterruptionNo},
     session::Session,
     wire::{
         event::{Delta, Event, Role, SessionEvent, TypedDelta},
@@ -276,7 +277,7 @@ fn the_history_is_well_formed(world: &World) {
 
 /// Spec R1, R4: what ran was allowed with exactly these arguments, and once.
 fn nothing_runs_unless_allowed_and_nothing_twice(world: &World) {
-    let mut attempts: HashMap<u32, u32> = HashMap::new();
+    let mut attempts: HashMap<CallNo, u32> = HashMap::new();
     for (call, attempt, _) in &world.given {
         let n = attempts.entry(*call).or_default();
         *n += 1;
@@ -290,10 +291,10 @@ fn nothing_runs_unless_allowed_and_nothing_twice(world: &World) {
 fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     /// Who approved the current form of a call: the level, and the name.
     type Approvals = Vec<(u32, Option<Arc<str>>)>;
-    let mut asked: HashMap<u32, Arc<Interrupted>> = HashMap::new();
-    let mut asks: HashMap<u32, Ask> = HashMap::new();
-    let mut approvals: HashMap<u32, Approvals> = HashMap::new();
-    let mut partial: HashSet<(u32, u32, Option<Arc<str>>)> = HashSet::new();
+    let mut asked: HashMap<InterruptionNo, Arc<Interrupted>> = HashMap::new();
+    let mut asks: HashMap<CallNo, Ask> = HashMap::new();
+    let mut approvals: HashMap<CallNo, Approvals> = HashMap::new();
+    let mut partial: HashSet<(InterruptionNo, CallNo, Option<Arc<str>>)> = HashSet::new();
     let subject = world.state.subject.clone();
     for record in records(&world.journal) {
         match record {
@@ -376,14 +377,14 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
 /// Spec S13, S25: a call that begins after a request is the one that the person has seen: its tool has the same
 /// description, schema and target.
 fn what_began_was_what_was_shown(world: &World) {
-    let mut shown: HashMap<u32, (Arc<str>, Option<Arc<str>>)> = HashMap::new();
+    let mut shown: HashMap<CallNo, (Arc<str>, Option<Arc<str>>)> = HashMap::new();
     for (record, tools) in world
         .journal
         .iter()
         .zip(&world.seen)
         .flat_map(|(entry, tools)| entry.records.iter().map(move |record| (record, tools)))
     {
-        let begins = |call: &u32, target: Option<Target>| {
+        let begins = |call: &CallNo, target: Option<Target>| {
             let Some((tool, description)) = shown.get(call) else { return };
             let today = tools.tool("a", tool).expect("a tool");
             assert_eq!((description, target), (&today.description, today.target), "call {call}: {tool}");
@@ -421,12 +422,13 @@ fn what_began_was_what_was_shown(world: &World) {
 
 /// Spec R2, W9: every interruption ends once; a finished turn leaves none and no call without a result.
 fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
-    let (mut asked, mut ended, mut results): (Vec<u32>, Vec<u32>, Vec<u32>) = Default::default();
+    let (mut asked, mut ended, mut results): (Vec<InterruptionNo>, Vec<InterruptionNo>, Vec<CallNo>) =
+        Default::default();
     for record in records(&world.journal) {
         match record {
             Record::Interrupted(i) => {
                 asked.push(i.n);
-                assert_eq!(i.n as usize, asked.len());
+                assert_eq!(i.n.get() as usize, asked.len());
             }
             Record::Decided(d) if d.last => ended.push(d.n),
             Record::Answered(a) => ended.push(a.n),
@@ -437,8 +439,8 @@ fn every_interruption_ends_once_and_every_call_has_one_result(world: &World) {
             _ => {}
         }
     }
-    let waiting: Vec<u32> = world.state.open.iter().map(|o| o.asked.n).collect();
-    let mut all: Vec<u32> = ended.iter().chain(&waiting).copied().collect();
+    let waiting: Vec<InterruptionNo> = world.state.open.iter().map(|o| o.asked.n).collect();
+    let mut all: Vec<InterruptionNo> = ended.iter().chain(&waiting).copied().collect();
     all.sort_unstable();
     assert_eq!(all, asked, "ended {ended:?}, waiting {waiting:?}");
     results.sort_unstable();

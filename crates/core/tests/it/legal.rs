@@ -38,7 +38,7 @@ fn s21_an_append_that_no_input_makes_is_refused() {
     let other_number = |entry: &mut Entry| {
         for record in &mut entry.records {
             if let Record::ModelResponded(answer) = record {
-                answer.first_call += 1;
+                answer.first_call = answer.first_call.later(1);
             }
         }
     };

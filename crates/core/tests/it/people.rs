@@ -13,6 +13,7 @@ use countersign_core::{
         restart::{Held, Hold},
         state::{Phase, State, Status},
     },
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
 };
 
@@ -38,25 +39,28 @@ fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
     let mut world = waiting(&[("pay", levels(&["user"]))]);
     let raised = levels(&["user", "admin"]);
     decide_under(&mut world, 1, edit(), person("ann", &[]), ask(&raised)).expect("edited");
-    let second = world.state.waiting(2).expect("the admin is asked").asked.actions[0].clone();
+    let second = world.state.waiting(InterruptionNo::new(2)).expect("the admin is asked").asked.actions[0].clone();
     assert_eq!((second.reviewer_said(), second.level, second.args.text()), (Some("admin"), 1, r#"{"n":9}"#));
     // Other people: approval starts over.
     let mut world = waiting(&[("pay", levels(&["admin"]))]);
     decide_under(&mut world, 1, edit(), person("bob", &["admin"]), ask(&Ask { quorum: 2, ..levels(&["admin"]) }))
         .expect("edited");
-    let again = world.state.waiting(2).expect("two admins are asked");
+    let again = world.state.waiting(InterruptionNo::new(2)).expect("two admins are asked");
     assert_eq!((again.quorum(), again.votes.len(), again.asked.actions[0].level), (2, 0, 0));
     // Nobody, or fewer: as before.
     for fewer in [vec![Some(Verdict::Allow)], ask(&plain())] {
         let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
         decide_under(&mut world, 1, edit(), person("ann", &[]), fewer).expect("edited");
-        assert_eq!(world.state.waiting(2).expect("still").asked.actions[0].reviewer_said(), Some("admin"));
+        assert_eq!(
+            world.state.waiting(InterruptionNo::new(2)).expect("still").asked.actions[0].reviewer_said(),
+            Some("admin")
+        );
     }
     // What the policy refuses cannot be edited in.
     let mut world = waiting(&[("pay", plain())]);
     let denied = decide_under(&mut world, 1, edit(), person("ann", &[]), vec![Some(Verdict::Deny("never".into()))]);
     assert_eq!(denied.expect_err("denied").code, Code::InvalidEdit);
-    assert!(world.state.waiting(1).is_some());
+    assert!(world.state.waiting(InterruptionNo::FIRST).is_some());
 }
 
 #[test]
@@ -65,7 +69,7 @@ fn p1_a_change_at_a_later_level_goes_back_to_the_first() {
     decide(&mut world, 1, vec![Decision::approve()], person("lea", &["lead"])).expect("lead");
     let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
     decide(&mut world, 2, edit, person("bob", &["admin"])).expect("edited");
-    let again = world.state.waiting(3).expect("the lead again").asked.actions[0].clone();
+    let again = world.state.waiting(InterruptionNo::new(3)).expect("the lead again").asked.actions[0].clone();
     assert_eq!((again.reviewer_said(), again.args.text()), (Some("lead"), r#"{"n":9}"#));
     decide(&mut world, 3, vec![Decision::approve()], person("lea", &["lead"])).expect("lead, who has seen it now");
     decide(&mut world, 4, vec![Decision::approve()], person("bob", &["admin"])).expect("admin");
@@ -108,20 +112,24 @@ fn p1_a_deadline_escalates_along_its_chain_and_then_rejects() {
         let transition = Draft::new(&world.state, world.now).time_out(n, &Tools::FIRST).expect("due");
         world.commit(transition);
     };
-    time_out(&mut world, 1);
-    assert_eq!(phases(&world), [Phase::Waiting(2), Phase::Finished], "the other one had nobody to go to");
-    let second = world.state.waiting(2).expect("the lead").clone();
+    time_out(&mut world, InterruptionNo::FIRST);
+    assert_eq!(
+        phases(&world),
+        [Phase::Waiting(InterruptionNo::new(2)), Phase::Finished],
+        "the other one had nobody to go to"
+    );
+    let second = world.state.waiting(InterruptionNo::new(2)).expect("the lead").clone();
     assert_eq!(second.asked.actions[0].reviewer_said(), Some("lead"));
     assert_eq!(second.asked.expires_at, Some(world.now + 60_000), "with as much time");
     let ann = decide(&mut world, 2, vec![Decision::approve()], person("ann", &[])).expect_err("not hers any more");
     assert_eq!(ann.code, Code::Forbidden);
-    time_out(&mut world, 2);
-    time_out(&mut world, 3);
+    time_out(&mut world, InterruptionNo::new(2));
+    time_out(&mut world, InterruptionNo::new(3));
     assert_eq!(phases(&world), [Phase::Finished, Phase::Finished]);
     assert!(world.given.is_empty());
 
     let mut world = waiting(&[("pay", ask)]);
-    time_out(&mut world, 1);
+    time_out(&mut world, InterruptionNo::FIRST);
     decide(&mut world, 2, vec![Decision::approve()], person("lea", &["lead"])).expect("in the user's place");
     assert_eq!(phases(&world), [Phase::Permitted]);
 }
@@ -132,7 +140,7 @@ fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
     let asked_at = world.now;
     let remind = |world: &mut World, seconds: i64| {
         world.now = asked_at + seconds * 1000;
-        let transition = Draft::new(&world.state, world.now).remind(1);
+        let transition = Draft::new(&world.state, world.now).remind(InterruptionNo::FIRST);
         transition.map(|transition| world.commit(transition)).is_some()
     };
     assert!(!remind(&mut world, 9));
@@ -150,7 +158,8 @@ fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_ri
     let hand = |world: &mut World, by: Principal, role: Option<&str>, subject: Option<&str>| {
         let (role, subject) = (role.map(str::to_owned), subject.map(Into::into));
         let note = NewNote::Reassign { role: role.map(Into::into), subject, text: None };
-        let transition = note::note(&world.state, world.now, NoteInput { n: 1, note, by, request_id: None })?;
+        let transition =
+            note::note(&world.state, world.now, NoteInput { n: InterruptionNo::FIRST, note, by, request_id: None })?;
         world.commit(transition);
         Ok::<(), Refusal>(())
     };
@@ -179,10 +188,10 @@ fn p1_what_was_escalated_goes_back_to_the_owner_only_where_the_policy_names_the_
     for (levels, goes_back) in [(vec![], false), (vec!["user".into()], true)] {
         let mut world = waiting(&[("pay", Ask { escalate: vec!["lead".into()], levels, ..plain() })]);
         world.now += 300_000;
-        let due = Draft::new(&world.state, world.now).time_out(1, &Tools::FIRST).expect("due");
+        let due = Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due");
         world.commit(due);
         let note = NewNote::Reassign { role: Some("user".into()), subject: None, text: None };
-        let input = NoteInput { n: 2, note, by: person("lea", &["lead"]), request_id: None };
+        let input = NoteInput { n: InterruptionNo::new(2), note, by: person("lea", &["lead"]), request_id: None };
         let handed = note::note(&world.state, world.now, input).map(|_| ()).map_err(|refusal| refusal.code);
         assert_eq!(handed, if goes_back { Ok(()) } else { Err(Code::Forbidden) });
     }
@@ -196,7 +205,10 @@ fn r4_a_call_in_doubt_is_asked_of_the_role_that_approved_it_also_after_an_edit()
     decide(&mut world, 1, edit, person("bob", &["admin"])).expect("edited");
     world.apply(&crate::world::Op::Start(1)).expect("start");
     world.apply(&crate::world::Op::Crash).expect("crash");
-    assert_eq!(world.state.waiting(2).expect("in doubt").asked.actions[0].reviewer_said(), Some("admin"));
+    assert_eq!(
+        world.state.waiting(InterruptionNo::new(2)).expect("in doubt").asked.actions[0].reviewer_said(),
+        Some("admin")
+    );
     let owner = decide(&mut world, 2, vec![Decision::approve()], person("ann", &[])).expect_err("not the owner's");
     assert_eq!(owner.code, Code::Forbidden);
 }
@@ -208,7 +220,9 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
     world.commit(held);
     for n in 1..=2 {
         world.now += 3_600_000;
-        let over = Draft::new(&world.state, world.now).time_out(n, &Tools::FIRST).expect("its time is over");
+        let over = Draft::new(&world.state, world.now)
+            .time_out(InterruptionNo::new(n), &Tools::FIRST)
+            .expect("its time is over");
         world.commit(over);
         assert_eq!((world.state.why_held(), world.state.restarts), (Some(Held::Crashes), 2), "after deadline {n}");
     }
@@ -246,7 +260,9 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
         let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST);
         assert!(retried.is_ok(), "it is retried as before");
         world.now += 3_600_000;
-        let over = Draft::new(&world.state, world.now).time_out(1, &Tools::FIRST).expect("its time is over");
+        let over = Draft::new(&world.state, world.now)
+            .time_out(InterruptionNo::FIRST, &Tools::FIRST)
+            .expect("its time is over");
         let told: Vec<_> = over
             .records()
             .filter_map(|r| if let Record::Status { hold, .. } = r { Some(hold) } else { None })
@@ -287,7 +303,7 @@ fn r4_r9_a_deadline_ends_no_held_turn_whose_budget_is_spent() {
     let said = Draft::new(&world.state, world.now).message(input, &Spent).expect("it is queued");
     world.commit(said);
     world.now += 3_600_000;
-    let over = Draft::new(&world.state, world.now).time_out(1, &Spent).expect("its time is over");
+    let over = Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Spent).expect("its time is over");
     world.commit(over);
     assert_eq!((world.state.why_held(), world.state.queued.len()), (Some(Held::Restored), 1));
     nothing_begins(&world);
@@ -334,7 +350,9 @@ fn r4_a_deadline_that_passed_begins_nothing_in_a_restored_store() {
     assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
     for n in 1..=2 {
         world.now += 3_600_000;
-        let over = Draft::new(&world.state, world.now).time_out(n, &Tools::FIRST).expect("its time is over");
+        let over = Draft::new(&world.state, world.now)
+            .time_out(InterruptionNo::new(n), &Tools::FIRST)
+            .expect("its time is over");
         world.commit(over);
         assert_eq!(world.state.why_held(), Some(Held::Restored), "after deadline {n}");
         nothing_begins(&world);
@@ -354,7 +372,7 @@ fn r4_a_fork_that_was_held_is_released_by_no_deadline_of_a_restored_store() {
     let fork = Draft::new(&world.state, world.now).fork(input, &Tools::FIRST).expect("a fork");
     world.commit(fork);
     assert_eq!(world.state.why_held(), Some(Held::Fork));
-    let late = Record::TimedOut { n: 1, escalated: Vec::new() };
+    let late = Record::TimedOut { n: InterruptionNo::FIRST, escalated: Vec::new() };
     for is_restored in [false, true] {
         if is_restored {
             restore(&mut world);
@@ -389,7 +407,7 @@ fn r4_r9_a_turn_says_why_it_was_held_last() {
 fn half_approved() -> World {
     let mut world = waiting(&[("pay", levels(&["admin"])), ("pay", levels(&["boss"]))]);
     decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
-    assert_eq!(phases(&world), [Phase::Permitted, Phase::Waiting(2)]);
+    assert_eq!(phases(&world), [Phase::Permitted, Phase::Waiting(InterruptionNo::new(2))]);
     world
 }
 
@@ -406,10 +424,10 @@ fn r4_a_decision_about_one_call_of_a_restored_store_begins_no_other() {
         assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
         decide(&mut world, 2, vec![Decision::reject(None)], person("bea", &["boss"])).expect("rejected");
         nothing_begins(&world);
-        let asked = world.state.waiting(3).expect("the other is asked about");
+        let asked = world.state.waiting(InterruptionNo::new(3)).expect("the other is asked about");
         assert_eq!((asked.asked.kind, asked.asked.actions[0].reviewer_said()), (Kind::InDoubt, Some("admin")));
         decide(&mut world, 3, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
-        assert_eq!(graph::next(&world.state).start, [1]);
+        assert_eq!(graph::next(&world.state).start, [CallNo::FIRST]);
     }
 }
 
@@ -462,7 +480,7 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
         }
         world.apply(&crate::world::Op::Start(1)).expect("start");
         world.apply(&crate::world::Op::Crash).expect("crash");
-        let doubt = world.state.waiting(n).expect("in doubt").clone();
+        let doubt = world.state.waiting(InterruptionNo::new(n)).expect("in doubt").clone();
         assert_eq!((doubt.asked.actions[0].reviewer_said(), doubt.quorum()), (Some("admin"), 2), "{roles:?}");
         let refused = decide(&mut world, n, vec![Decision::respond("it ran")], ann()).expect_err("not the owner's");
         assert_eq!(refused.code, Code::Forbidden);
@@ -474,9 +492,13 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
             Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect_err("an answer is needed");
         assert_eq!(refused.code, Code::ApprovalPending);
         decide(&mut world, n, vec![Decision::approve()], bob()).expect("one of two");
-        assert_eq!(phases(&world), [Phase::Waiting(n)]);
+        assert_eq!(phases(&world), [Phase::Waiting(InterruptionNo::new(n))]);
         decide(&mut world, n, vec![Decision::approve()], eve()).expect("two");
-        assert_eq!(phases(&world), [Phase::Waiting(n + 1)], "and the user, whose level it also was");
+        assert_eq!(
+            phases(&world),
+            [Phase::Waiting(InterruptionNo::new(n + 1))],
+            "and the user, whose level it also was"
+        );
         decide(&mut world, n + 1, vec![Decision::approve()], ann()).expect("the user");
         assert_eq!(phases(&world), [Phase::Permitted]);
     }
@@ -488,7 +510,7 @@ fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
     let mut world = waiting(&[("pay", four_eyes)]);
     let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
     decide(&mut world, 1, edit, person("bob", &["admin"])).expect("edited");
-    assert_eq!(phases(&world), [Phase::Waiting(2)], "somebody else must see it");
+    assert_eq!(phases(&world), [Phase::Waiting(InterruptionNo::new(2))], "somebody else must see it");
     let own = decide(&mut world, 2, vec![Decision::approve()], person("bob", &["admin"])).expect_err("his own words");
     assert!(own.message.contains("you have changed it"), "{own}");
     decide(&mut world, 2, vec![Decision::approve()], person("eve", &["admin"])).expect("eve");
@@ -496,7 +518,10 @@ fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
     // At the owner's own level the owner's edit is the approval.
     let mut world = waiting(&[("pay", Ask { not_self: true, ..levels(&["user", "admin"]) })]);
     decide(&mut world, 1, vec![Decision::edit("pay", args(r#"{"n":9}"#))], person("ann", &[])).expect("edited");
-    assert_eq!(world.state.waiting(2).expect("the admin").asked.actions[0].reviewer_said(), Some("admin"));
+    assert_eq!(
+        world.state.waiting(InterruptionNo::new(2)).expect("the admin").asked.actions[0].reviewer_said(),
+        Some("admin")
+    );
 }
 
 /// Of two verdicts that ask, neither introduces people whom the other would not have asked.
@@ -523,7 +548,7 @@ fn p1_nobody_is_asked_instead_whom_only_the_weaker_rule_names() {
 fn w4_the_owner_is_named_where_somebody_has_named_them_and_is_nobodys_role() {
     for (ask, said) in [(plain(), None), (levels(&["user"]), Some("user")), (levels(&["admin"]), Some("admin"))] {
         let world = waiting(&[("pay", ask)]);
-        let action = &world.state.waiting(1).expect("waits").asked.actions[0];
+        let action = &world.state.waiting(InterruptionNo::FIRST).expect("waits").asked.actions[0];
         assert_eq!(action.reviewer_said(), said);
         assert_eq!(action.reviewer().is_owner(), said != Some("admin"));
         assert_eq!(

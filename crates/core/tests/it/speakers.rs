@@ -13,6 +13,7 @@ use countersign_core::{
         standing::RuleFacts,
         state::Phase,
     },
+    number::CallNo,
     refusal::Code,
     wire::{expand::expand, fold::history},
 };
@@ -165,7 +166,7 @@ fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_a
         blocks: vec![Block::ToolUse(ToolUse::new("r", "pay", r#"{"n":1}"#))],
         usage: Usage::default(),
         opaque: None,
-        first_call: 0,
+        first_call: CallNo::NONE,
         run: 0,
         cut: None,
         continued: 0,

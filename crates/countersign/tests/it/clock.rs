@@ -15,6 +15,7 @@ use countersign_core::{
         draft::{Draft, OnPending},
         record::Record,
     },
+    number::InterruptionNo,
     session::Session,
     wire::event::Resolution,
 };
@@ -53,7 +54,7 @@ async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
         assert_eq!(late.code, Code::ApprovalAlreadyResolved, "{name}: {late:?}");
         assert_eq!(late.details.expect("details")["resolution"], "timeout", "{name}");
         // The answer is true.
-        let row = store.interruption("s", 1).await.expect("row").expect("asked");
+        let row = store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("asked");
         assert_eq!(row.resolution, Some(Resolution::Timeout), "{name}");
         let over = runtime.wait(&Principal::trusted(), "s").await.expect("goes on");
         assert_eq!((over.status, &*over.text), (Status::Completed, "Over."), "{name}");
@@ -75,7 +76,7 @@ async fn r6_w9_a_message_that_would_reject_what_has_timed_out_is_too_late() {
         let rejects = NewMessage { on_pending: Some(OnPending::Reject), ..NewMessage::text("s", "no") };
         let late = runtime.message(&Principal::trusted(), rejects, false).await.expect_err("it is too late");
         assert_eq!(late.code, Code::ApprovalAlreadyResolved, "{name}: {late:?}");
-        let row = store.interruption("s", 1).await.expect("row").expect("asked");
+        let row = store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("asked");
         assert_eq!(row.resolution, Some(Resolution::Timeout), "{name}");
     }
 }
@@ -95,7 +96,8 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
             .expect("entries")
             .iter()
             .for_each(|entry| state.append(entry).expect("legal"));
-        let late = Draft::new(&state, state.updated_at + DAY).revoke(RuleId { n: 9, action: 0 }, None);
+        let late =
+            Draft::new(&state, state.updated_at + DAY).revoke(RuleId { n: InterruptionNo::new(9), action: 0 }, None);
         let placed = state.place(late);
         let append = Append {
             session_id: "s".into(),
@@ -151,7 +153,8 @@ async fn w7_deadlines_of_sessions_that_cannot_be_read_hold_up_no_others() {
     let second = runtime(store.clone(), &Ledger::default());
     second.start().await.expect("started");
     let over = async {
-        while store.interruption("good", 1).await.expect("row").expect("asked").resolution.is_none() {
+        while store.interruption("good", InterruptionNo::FIRST).await.expect("row").expect("asked").resolution.is_none()
+        {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -12,6 +12,7 @@ use countersign::store::{Store, StoreError};
 use countersign_core::{
     audit::AuditRecord,
     journal::record::{Entry, Millis, Record, records},
+    number::InterruptionNo,
 };
 use countersign_store::{
     Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
@@ -285,7 +286,11 @@ impl Store for Failing {
     fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.inner.has_request(session_id, request_id)
     }
-    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+    fn interruption(
+        &self,
+        session_id: &str,
+        n: InterruptionNo,
+    ) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
         self.inner.interruption(session_id, n)
     }
     fn interruptions(

@@ -18,6 +18,7 @@ use countersign_core::{
     audit::AuditRecord,
     call::display::{ContentMessage, StreamRule, Template},
     journal::record::Millis,
+    number::InterruptionNo,
 };
 use countersign_store::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
@@ -228,7 +229,11 @@ impl Store for Slow {
     fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.0.has_request(session_id, request_id)
     }
-    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+    fn interruption(
+        &self,
+        session_id: &str,
+        n: InterruptionNo,
+    ) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
         self.0.interruption(session_id, n)
     }
     fn interruptions(

@@ -14,6 +14,7 @@ use countersign_core::{
         record::{Entry, Kind, Millis, Record},
         state::State,
     },
+    number::InterruptionNo,
     wire::event::Resolution,
 };
 
@@ -144,7 +145,7 @@ impl Activity {
         }
     }
 
-    fn ended(&self, before: &State, n: u32, resolution: Resolution, at: Millis) {
+    fn ended(&self, before: &State, n: InterruptionNo, resolution: Resolution, at: Millis) {
         self.resolved[place(resolution)].fetch_add(1, Ordering::Relaxed);
         let Some(open) = before.open.iter().find(|open| open.asked.n == n) else { return };
         let since = |then: Millis| Duration::from_millis(u64::try_from(at.saturating_sub(then)).unwrap_or_default());

@@ -16,6 +16,7 @@ use countersign_core::{
     approval::{principal::Principal, rule::Rule},
     call::{gate::Ask, reviewer::Reviewer},
     journal::state::State,
+    number::CallNo,
     refusal::{Code, Refusal},
 };
 use schemars::JsonSchema;
@@ -109,7 +110,7 @@ impl Authorities {
     ///
     /// # Errors
     /// `forbidden`.
-    pub(crate) fn check_edit(&self, state: &State, call: u32, ask: &Ask, by: &Principal) -> Result<(), Refusal> {
+    pub(crate) fn check_edit(&self, state: &State, call: CallNo, ask: &Ask, by: &Principal) -> Result<(), Refusal> {
         let (Some(authority), Some(editor), true) = (&self.0, &by.subject, ask.not_self) else { return Ok(()) };
         let may = |person: &Arc<str>| {
             person != editor && Some(person) != state.subject.as_ref() && !state.speakers.asked_for(person, call)

@@ -20,6 +20,7 @@ use countersign_core::{
         record::Millis,
         state::{Open, State},
     },
+    number::InterruptionNo,
     refusal::Refusal,
     session::Session,
     wire::client::check_session_id,
@@ -107,7 +108,7 @@ impl Runtime {
         &self,
         live: &LiveRef,
         by: &Principal,
-        n: u32,
+        n: InterruptionNo,
         mut decision: NewDecision,
         (follow, durability): (bool, Durability),
     ) -> Result<Option<Subscription>, Refusal> {
@@ -153,7 +154,7 @@ impl Runtime {
         &self,
         live: &LiveRef,
         by: &Principal,
-        n: u32,
+        n: InterruptionNo,
         mut decision: NewDecision,
     ) -> Result<Option<(Session, Judged)>, Refusal> {
         let state = self.inner.load(live, &mut *live.lock().await).await?;
@@ -248,7 +249,7 @@ impl Inner {
     }
 
     /// The refusal for a key that is not pending: who resolved it first, or that it never existed (spec W5).
-    pub(super) async fn already_resolved(&self, session_id: &str, n: u32) -> Result<Refusal, Refusal> {
+    pub(super) async fn already_resolved(&self, session_id: &str, n: InterruptionNo) -> Result<Refusal, Refusal> {
         let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;
         match row {
             Some(row) if row.resolution.is_some() => self.resolved_refusal(&row).await,

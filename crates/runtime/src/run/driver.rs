@@ -18,6 +18,7 @@ use countersign_core::{
         permit::Permit,
         state::{State, Status},
     },
+    number::CallNo,
     refusal::{Code, Refusal},
 };
 use futures::FutureExt as _;
@@ -433,7 +434,7 @@ impl<'a> Driver<'a> {
         if !guard.state()?.outdated(&begins, agents).is_empty()
             && let Some(transition) = Draft::new(&*guard.state()?, self.inner.now()).outdated(&begins, agents)
         {
-            let outdated: Vec<u32> = outdated_of(&transition).collect();
+            let outdated: Vec<CallNo> = outdated_of(&transition).collect();
             self.store(guard, transition).await?;
             for call in outdated {
                 agents.forget_call(&self.live.session_id, call);
@@ -455,7 +456,7 @@ impl<'a> Driver<'a> {
         &mut self,
         state: &State,
         guard: &mut LiveState,
-        calls: &[u32],
+        calls: &[CallNo],
         begun: &mut Vec<Work>,
     ) -> Result<(), Refusal> {
         let room = self.inner.settings.parallel_calls().saturating_sub(self.running.len() + begun.len());

@@ -18,6 +18,7 @@ use countersign_core::{
         run::Raw,
         state::{State, Status},
     },
+    number::InterruptionNo,
     refusal::{Code, Refusal},
     wire::client::check_session_id,
 };
@@ -135,7 +136,7 @@ impl<S: GraphState> Runs<S> {
         answers: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Outcome<S>, Refusal> {
         let mut session: Option<String> = None;
-        let mut all: Vec<(u32, Raw)> = Vec::new();
+        let mut all: Vec<(InterruptionNo, Raw)> = Vec::new();
         for (key, value) in answers {
             let key = key.as_ref();
             let parsed = countersign_core::approval::key::parse_approval_key(key);
@@ -158,7 +159,7 @@ impl<S: GraphState> Runs<S> {
         self.drive(live).await
     }
 
-    async fn resume_in(&self, live: &LiveRef, by: &Principal, all: Vec<(u32, Raw)>) -> Result<(), Refusal> {
+    async fn resume_in(&self, live: &LiveRef, by: &Principal, all: Vec<(InterruptionNo, Raw)>) -> Result<(), Refusal> {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         for (n, _) in &all {
@@ -173,7 +174,7 @@ impl<S: GraphState> Runs<S> {
             }
         }
         let at = self.inner.now();
-        let interruptions: Vec<u32> = all.iter().map(|(n, _)| *n).collect();
+        let interruptions: Vec<InterruptionNo> = all.iter().map(|(n, _)| *n).collect();
         let guards = self.inner.in_time(live, &mut guard, &interruptions).await?;
         let make = |state: &State| {
             let mut transition: Option<countersign_core::journal::draft::Transition> = None;

@@ -14,6 +14,7 @@ use countersign_core::{
         record::{Interrupted, Note, Record},
         run::Raw,
     },
+    number::InterruptionNo,
     refusal::{Code, Refusal},
     session::Session,
     time::rfc3339,
@@ -191,7 +192,7 @@ impl Runtime {
     }
 
     /// The session that a key is of, if `by` may see it, and the interruption's number there.
-    pub(super) async fn session_of(&self, by: &Principal, key: &str) -> Result<(Session, u32), Refusal> {
+    pub(super) async fn session_of(&self, by: &Principal, key: &str) -> Result<(Session, InterruptionNo), Refusal> {
         let not_found = || resolve::not_found(key);
         let (session_id, n) = parse_approval_key(key).ok_or_else(not_found)?;
         check_session_id(session_id).map_err(|_| not_found())?;

@@ -74,6 +74,7 @@ use countersign_core::{
         state::State,
     },
     locale::Locale,
+    number::InterruptionNo,
     refusal::{Code, Refusal},
     session::Session,
     wire::{client::check_session_id, event::Request},
@@ -436,7 +437,7 @@ impl Runtime {
         }
         // Rejecting the pending interruptions must be before their deadline, as any decision.
         let decides = if message.on_pending == Some(OnPending::Reject) { &*state.open } else { &[] };
-        let decides: Vec<u32> = decides.iter().map(|open| open.asked.n).collect();
+        let decides: Vec<InterruptionNo> = decides.iter().map(|open| open.asked.n).collect();
         let guards = self.inner.in_time(live, &mut guard, &decides).await?;
         let at = self.inner.now();
         let created = if state.pos == 0 { Some(self.created(by, message.agent.as_deref(), None, None)?) } else { None };

@@ -9,6 +9,7 @@ use countersign_core::{
         record::{Block, Compressed, ModelResponded, ToolUse},
         state::State,
     },
+    number::CallNo,
     refusal::Refusal,
 };
 
@@ -37,7 +38,7 @@ pub(super) enum Done {
     /// A node of a graph.
     Task(Ended),
     Call {
-        call: u32,
+        call: CallNo,
         attempt: u32,
         outcome: Result<String, ToolError>,
         /// A guardrail of the call stops the turn.
@@ -46,7 +47,7 @@ pub(super) enum Done {
     Compressed(Result<Option<Compressed>, Stop>),
     /// A call that did not begin: the node's lease may have ended before it could.
     Unbegun {
-        call: u32,
+        call: CallNo,
     },
 }
 

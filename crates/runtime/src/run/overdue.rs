@@ -71,7 +71,7 @@ impl Overdue {
         } else if self.failed.len() < REMEMBERED {
             if !error.is_gone() || error.is_unreadable() {
                 let (session, n) = &due;
-                tracing::error!(session = &**session, n, %error, "a time-out could not be stored; it is retried until it is");
+                tracing::error!(session = &**session, n = n.get(), %error, "a time-out could not be stored; it is retried until it is");
             }
             self.failed.insert(due, Failed { again: now + PAUSE, pause: PAUSE });
         }
@@ -99,10 +99,12 @@ fn is_outage(error: &Refusal) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use countersign_core::number::InterruptionNo;
+
     use super::*;
 
     fn due(n: u32) -> Due {
-        ("s".into(), n)
+        ("s".into(), InterruptionNo::new(n))
     }
 
     fn refusal(code: Code) -> Refusal {

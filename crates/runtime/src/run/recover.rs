@@ -15,6 +15,7 @@ use countersign_core::{
         draft::Draft,
         state::{State, Status},
     },
+    number::InterruptionNo,
     refusal::Refusal,
 };
 use futures::StreamExt as _;
@@ -234,19 +235,19 @@ impl Inner {
         more && stored
     }
 
-    async fn time_out(self: &Arc<Self>, session_id: &Arc<str>, n: u32) -> Result<bool, Refusal> {
+    async fn time_out(self: &Arc<Self>, session_id: &Arc<str>, n: InterruptionNo) -> Result<bool, Refusal> {
         let live = self.live(session_id);
         let changed = contested!(self.time_out_in(&live, n).await)?;
         if changed {
             if failpoint::leaves_deadlines() {
-                tracing::warn!(session = &**session_id, n, "{}", failpoint::FIRED);
+                tracing::warn!(session = &**session_id, n = n.get(), "{}", failpoint::FIRED);
             }
             self.spawn_driver(live);
         }
         Ok(changed)
     }
 
-    async fn time_out_in(&self, live: &LiveRef, n: u32) -> Result<bool, Refusal> {
+    async fn time_out_in(&self, live: &LiveRef, n: InterruptionNo) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
         if self.times_out(live, &mut guard, n).await? {
@@ -258,7 +259,7 @@ impl Inner {
     }
 
     /// Stores the time-out of an interruption, if its deadline has passed by the store's clock too.
-    async fn times_out(&self, live: &LiveRef, guard: &mut LiveState, n: u32) -> Result<bool, Refusal> {
+    async fn times_out(&self, live: &LiveRef, guard: &mut LiveState, n: InterruptionNo) -> Result<bool, Refusal> {
         let state = guard.state()?;
         let Some(transition) = Draft::new(&state, self.now()).time_out(n, &self.agents) else { return Ok(false) };
         let not_before = state.waiting(n).and_then(|open| open.asked.expires_at);
@@ -278,7 +279,7 @@ impl Inner {
         self: &Arc<Self>,
         live: &LiveRef,
         guard: &mut LiveState,
-        interruptions: &[u32],
+        interruptions: &[InterruptionNo],
     ) -> Result<Guards, Refusal> {
         let mut guards = Guards::default();
         for &n in interruptions {

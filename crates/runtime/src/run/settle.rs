@@ -14,6 +14,7 @@ use countersign_core::{
         record::{Entry, Millis},
         state::{State, Status},
     },
+    number::InterruptionNo,
     refusal::Refusal,
     session::Session,
 };
@@ -81,7 +82,7 @@ impl Runtime {
                 all.add(settled);
             }
         }
-        let due = |state: &State, n: u32| state.waiting(n).and_then(|open| open.asked.expires_at);
+        let due = |state: &State, n: InterruptionNo| state.waiting(n).and_then(|open| open.asked.expires_at);
         let mut guards = Guards::default();
         for n in overdue(&all.state, at) {
             guards.not_before = guards.not_before.max(due(&all.state, n));
@@ -139,7 +140,7 @@ fn message(by: &Principal, state: &State, content: Content) -> Result<MessageInp
 }
 
 /// The interruptions whose deadline has passed at `at`.
-pub(crate) fn overdue(state: &State, at: Millis) -> Vec<u32> {
+pub(crate) fn overdue(state: &State, at: Millis) -> Vec<InterruptionNo> {
     let due = state.open.iter().filter(|open| open.asked.expires_at.is_some_and(|due| at >= due));
     due.map(|open| open.asked.n).collect()
 }

@@ -10,6 +10,7 @@ use countersign_core::{
         record::Record,
         state::{Call, State},
     },
+    number::CallNo,
     refusal::Refusal,
 };
 use tokio::{
@@ -26,7 +27,7 @@ const HELD_BACK: Duration = Duration::from_secs(30);
 const REACH_AGAIN: Duration = Duration::from_millis(250);
 
 /// The calls that a transition asks about again, since their tools have changed.
-pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = u32> {
+pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = CallNo> {
     transition.records().filter_map(|record| match record {
         Record::CallOutdated { call, .. } => Some(*call),
         _ => None,
@@ -35,7 +36,7 @@ pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = u32> 
 
 impl Inner {
     /// Stores that a call ended its attempt with questions to a person.
-    pub(super) async fn call_asks(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32, asks: Asks) {
+    pub(super) async fn call_asks(&self, live: &LiveRef, turn: Turn, call: CallNo, attempt: u32, asks: Asks) {
         let Asks { questions, state, live: waits, timeout } = asks;
         let timeout = self.settings.patient(timeout);
         let required = InputRequired { call, attempt, questions, state, live: waits, timeout };
@@ -46,7 +47,7 @@ impl Inner {
     }
 
     /// Stores that a call cannot use the answers that it was given.
-    pub(super) async fn call_forgotten(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32) {
+    pub(super) async fn call_forgotten(&self, live: &LiveRef, turn: Turn, call: CallNo, attempt: u32) {
         self.must_store_outcome(live, turn, |state| {
             Draft::new(state, self.now()).call_forgotten(call, attempt, &self.agents)
         })
@@ -54,14 +55,14 @@ impl Inner {
     }
 
     /// Of these calls, those that have their answers but no running attempt to receive them: another process had it.
-    pub(super) fn without_answers(&self, state: &State, calls: &[u32]) -> Option<Transition> {
+    pub(super) fn without_answers(&self, state: &State, calls: &[CallNo]) -> Option<Transition> {
         let parked = |call: &Call| {
             let tool = self.agents.get(&call.agent).and_then(|agent| agent.tool(&call.name));
             let (session_id, input) = (&state.session_id, call.input.as_ref());
-            tool.zip(input).is_some_and(|(tool, input)| tool.entry.tool.has_parked(session_id, call.call, input))
+            tool.zip(input).is_some_and(|(tool, input)| tool.entry.tool.has_parked(session_id, call.call.get(), input))
         };
         let lost = state.calls.iter().filter(|call| calls.contains(&call.call) && call.is_live() && !parked(call));
-        let lost: Vec<u32> = lost.map(|call| call.call).collect();
+        let lost: Vec<CallNo> = lost.map(|call| call.call).collect();
         if lost.is_empty() { None } else { Draft::new(state, self.now()).input_lost(&lost, &self.agents) }
     }
 
@@ -94,7 +95,7 @@ impl Inner {
     }
 
     /// Of these calls, those whose tool may come from a source never reached in this process.
-    fn unreached(&self, state: &State, calls: &[u32]) -> Vec<u32> {
+    fn unreached(&self, state: &State, calls: &[CallNo]) -> Vec<CallNo> {
         let unreached = |call: &&Call| {
             let agent = self.agents.get(&call.agent);
             agent.is_some_and(|agent| agent.tool(&call.name).is_none() && agent.has_unreached())
@@ -109,7 +110,7 @@ impl Inner {
         self: &Arc<Self>,
         live: &LiveRef,
         state: &State,
-        start: &mut Vec<u32>,
+        start: &mut Vec<CallNo>,
         held: &mut Held,
         running: &mut JoinSet<Done>,
     ) {

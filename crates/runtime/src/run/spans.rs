@@ -31,6 +31,7 @@ use countersign_core::{
         run::{GraphRun, Task},
         state::State,
     },
+    number::InterruptionNo,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -100,7 +101,7 @@ impl Part {
         if let Some((.., agent)) = self.runs.iter().find(|(known, ..)| *known == run) {
             return agent.clone();
         }
-        let Some(call) = state.calls.iter().find(|call| call.call == run) else { return part.clone() };
+        let Some(call) = state.calls.iter().find(|call| call.call.run() == run) else { return part.clone() };
         let above = self.run(state, call.run);
         let tool = tool_span(&above, &state.session_id, &call.name, &call.id, "agent");
         let agent = state.agent_of(run);
@@ -175,7 +176,7 @@ impl Part {
 
     /// One attempt of a call.
     pub(super) fn call(&mut self, inner: &Inner, state: &State, permit: &Permit) -> Span {
-        let run = state.calls.iter().find(|call| call.call == permit.call()).map_or(0, |call| call.run);
+        let run = state.calls.iter().find(|call| call.call.get() == permit.call()).map_or(0, |call| call.run);
         let above = self.run(state, run);
         if above.is_disabled() {
             return Span::none();
@@ -416,14 +417,14 @@ fn decided_span(state: &State) -> Span {
 }
 
 /// `call` is the tool and the call's id from the model.
-fn event(span: &Span, what: &str, n: u32, call: Option<(&str, &str)>, decision: &str) {
+fn event(span: &Span, what: &str, n: InterruptionNo, call: Option<(&str, &str)>, decision: &str) {
     let (tool, id) = call.unwrap_or_default();
     tracing::event!(
         target: TARGET,
         parent: span,
         Level::DEBUG,
         "otel.name" = format_args!("approval.{what}"),
-        "countersign.approval.number" = n,
+        "countersign.approval.number" = n.get(),
         "countersign.approval.decision" = (!decision.is_empty()).then_some(decision),
         "gen_ai.tool.name" = (!tool.is_empty()).then_some(tool),
         "gen_ai.tool.call.id" = (!id.is_empty()).then_some(id),

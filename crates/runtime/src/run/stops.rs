@@ -8,6 +8,7 @@ use std::sync::Arc;
 use countersign_core::{
     journal::{draft::Draft, failure::Turn, record::ModelResponded, state::State},
     locale::{Locale, Text},
+    number::CallNo,
     refusal::Code,
 };
 
@@ -138,11 +139,11 @@ impl Inner {
     }
 
     /// A call's guardrail stops the turn, or the call's agent, if that works for another agent's call.
-    pub(super) async fn call_stopped(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32, stop: Stop) {
+    pub(super) async fn call_stopped(&self, live: &LiveRef, turn: Turn, call: CallNo, attempt: u32, stop: Stop) {
         let Some(state) = self.loaded(live).await else { return };
         // The call has ended with its turn, or with its agent.
         let Some(run) = state.calls.iter().find(|open| open.call == call).map(|open| open.run) else { return };
-        let within: Vec<u32> = match run {
+        let within: Vec<CallNo> = match run {
             0 => Vec::new(),
             run => state.calls_within(run).map(|inner| inner.call).collect(),
         };

@@ -23,6 +23,7 @@ use countersign_core::{
     },
     limits,
     locale::{Locale, Text},
+    number::CallNo,
     refusal::{Code, Refusal},
     session::Session,
 };
@@ -110,7 +111,7 @@ impl Inner {
 
     /// The approved calls that the model's provider will make. They are recorded first, so that neither a crash,
     /// nor a fork, nor the next turn sends the approval again (spec R4).
-    async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: u32) -> Result<Vec<u32>, Stale> {
+    async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: u32) -> Result<Vec<CallNo>, Stale> {
         let finished = self.hosted_calls(state);
         if finished.is_empty() {
             return Ok(finished);
@@ -124,8 +125,8 @@ impl Inner {
         live: &LiveRef,
         state: &State,
         run: u32,
-        finished: &[u32],
-    ) -> Result<Result<Vec<u32>, Stale>, Refusal> {
+        finished: &[CallNo],
+    ) -> Result<Result<Vec<CallNo>, Stale>, Refusal> {
         let approved = JournalTranscript::of(self, state, run).approved().await;
         let mut approved = approved.map_err(|error| Refusal::new(Code::StoreUnavailable, error.message))?;
         // Approvals of an ended turn are not sent.
@@ -148,7 +149,7 @@ impl Inner {
     }
 
     /// The calls of the latest answers that model providers make, and that are finished here.
-    pub(super) fn hosted_calls(&self, state: &State) -> Vec<u32> {
+    pub(super) fn hosted_calls(&self, state: &State) -> Vec<CallNo> {
         let is_hosted = |call: &&Call| call.phase == Phase::Finished && self.agents.is_hosted(&call.agent, &call.name);
         state.calls.iter().filter(is_hosted).map(|call| call.call).collect()
     }
@@ -246,7 +247,7 @@ impl Inner {
 struct Reads {
     images: Shown,
     /// The calls whose approval is sent to its provider.
-    released: Vec<u32>,
+    released: Vec<CallNo>,
 }
 
 /// The conversation for a model that is to continue a cut answer.
@@ -632,7 +633,7 @@ impl<'a> Writer<'a> {
                 self.usage_before
             },
             opaque: self.opaque.filter(|_| self.continued == 0),
-            first_call: 0,
+            first_call: CallNo::NONE,
             run: self.run,
             cut: self.cut,
             continued: self.continued,

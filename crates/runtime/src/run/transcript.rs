@@ -18,6 +18,7 @@ use countersign_core::{
         window::Window,
     },
     locale::{Locale, Text},
+    number::CallNo,
     refusal::Refusal,
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -45,7 +46,7 @@ pub(super) struct JournalTranscript {
     /// The agent whose model reads it.
     agent: Arc<str>,
     /// The calls whose approval is sent to the model's provider.
-    released: Vec<u32>,
+    released: Vec<CallNo>,
 }
 
 impl JournalTranscript {
@@ -64,13 +65,13 @@ impl JournalTranscript {
     }
 
     /// The same, sending the provider the approval of these calls.
-    pub(super) fn releasing(self, released: Vec<u32>) -> JournalTranscript {
+    pub(super) fn releasing(self, released: Vec<CallNo>) -> JournalTranscript {
         JournalTranscript { released, ..self }
     }
 
     /// The approved calls of the latest answer that the provider makes, without those whose approval it was sent
     /// before.
-    pub(super) async fn approved(&self) -> Result<Vec<u32>, ModelError> {
+    pub(super) async fn approved(&self) -> Result<Vec<CallNo>, ModelError> {
         let of_conversation = |conversation: &Conversation| {
             conversation.clone().approved(|tool| self.inner.agents.is_hosted(&self.agent, tool))
         };
@@ -138,7 +139,7 @@ impl JournalTranscript {
     }
 
     fn run(&self) -> u32 {
-        self.nested.as_ref().map_or(0, |nested| nested.call)
+        self.nested.as_ref().map_or(0, |nested| nested.call.run())
     }
 
     /// The newest match of `find`, looking back from the end.
@@ -179,7 +180,7 @@ impl JournalTranscript {
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
         self.newest(|record| match record {
             Record::UserMessage(message) if self.nested.is_none() => Some(message.content.text()),
-            Record::AgentBegan(began) if self.run() == began.call => Some(began.input.clone()),
+            Record::AgentBegan(began) if self.run() == began.call.run() => Some(began.input.clone()),
             _ => None,
         })
         .boxed()

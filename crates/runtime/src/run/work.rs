@@ -11,6 +11,7 @@ use countersign_core::{
         state::{Phase, State},
     },
     locale::Text,
+    number::CallNo,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
@@ -27,7 +28,7 @@ use crate::tool::{AppContext, ToolError};
 
 pub(super) struct Work {
     /// The tool call, if it is one.
-    pub(super) call: Option<u32>,
+    pub(super) call: Option<CallNo>,
     /// The call of another agent that it works for, directly or through its own call; 0 if it is the session's
     /// own.
     pub(super) within: u32,
@@ -46,7 +47,7 @@ impl Work {
 pub(super) struct Running {
     /// Tool calls. They run to their end even if their turn fails.
     calls: JoinSet<Done>,
-    numbers: BTreeSet<u32>,
+    numbers: BTreeSet<CallNo>,
     /// Models, nodes of graphs, and reaching tools' sources: they end when their turn fails.
     pub(super) others: JoinSet<Done>,
     /// The agent runs whose models are being asked.
@@ -64,7 +65,7 @@ impl Running {
         self.calls.len() + self.others.len()
     }
 
-    pub(super) fn calls(&self) -> &BTreeSet<u32> {
+    pub(super) fn calls(&self) -> &BTreeSet<CallNo> {
         &self.numbers
     }
 
@@ -97,10 +98,10 @@ impl Running {
 
     /// Aborts the work for a call that has ended: an agent was stopped, with all of its work.
     pub(super) fn only_open(&mut self, state: &State) {
-        let is_open = |call: u32| state.calls.iter().any(|open| open.call == call && open.phase != Phase::Finished);
-        self.numbers.retain(|call| is_open(*call));
-        self.within.retain(|call, work| {
-            let open = is_open(*call);
+        let open = state.calls.iter().filter(|call| call.phase != Phase::Finished).map(|call| call.call);
+        self.numbers.retain(|call| open.clone().any(|open| open == *call));
+        self.within.retain(|run, work| {
+            let open = open.clone().any(|open| open.run() == *run);
             if !open {
                 work.abort();
             }
@@ -148,9 +149,9 @@ impl Inner {
         part: &mut spans::Part,
     ) -> Work {
         let span = part.call(self, state, &permit);
-        let call = permit.call();
+        let call = CallNo::new(permit.call());
         let is_nested = state.calls.iter().any(|open| open.call == call && open.run != 0);
-        let (call, within) = (Some(call), if is_nested { call } else { 0 });
+        let (call, within) = (Some(call), if is_nested { call.run() } else { 0 });
         Work { call, within, work: self.clone().run_call(permit, term, context.clone()).instrument(span).boxed() }
     }
 
@@ -164,7 +165,7 @@ impl Inner {
 
     /// Runs one attempt of one call. The permit was given for exactly this, in this term.
     async fn run_call(self: Arc<Self>, permit: Permit, term: Option<u64>, context: AppContext) -> Done {
-        let (call, attempt, locale) = (permit.call(), permit.attempt(), permit.locale());
+        let (call, attempt, locale) = (CallNo::new(permit.call()), permit.attempt(), permit.locale());
         failpoint::hit("call.before_effect");
         let run = async {
             let agent = self.agents.get(permit.agent());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use countersign_core::{
     call::json::same_json,
     journal::record::{Entry, HandedOff, Record},
+    number::CallNo,
 };
 
 use super::{RunState, RunStateError};
@@ -62,7 +63,8 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
 
 /// The first of the entries that cannot be made on a state outside its store.
 pub(super) fn not_made_apart(entries: &[Arc<Entry>]) -> Option<&Arc<Entry>> {
-    let is_not =
-        |record: &Record| !matches!(record, Record::HandedOff(HandedOff { call: 0, .. }) | Record::RuleRevoked(_));
+    let is_not = |record: &Record| {
+        !matches!(record, Record::HandedOff(HandedOff { call: CallNo::NONE, .. }) | Record::RuleRevoked(_))
+    };
     entries.iter().find(|entry| entry.records.iter().any(is_not))
 }

@@ -16,6 +16,7 @@ use countersign_core::{
         record::{Entry, Millis, Record},
     },
     limits::CALLS_PER_RESPONSE,
+    number::CallNo,
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -143,7 +144,7 @@ impl Entries {
     fn short(&mut self, text: &str) -> Result<(), &'static str> {
         let number = text.get(1..).and_then(|number| number.parse::<u32>().ok());
         match (text.as_bytes().first(), number) {
-            (Some(b's'), Some(call)) => self.record(Record::CallStarted { call, attempt: 1 }),
+            (Some(b's'), Some(call)) => self.record(Record::CallStarted { call: CallNo::new(call), attempt: 1 }),
             (Some(b'g'), Some(calls)) if calls as usize <= CALLS_PER_RESPONSE => {
                 self.record(Record::CallsGated(vec![Gate::of(Verdict::Allow); calls as usize]))
             }

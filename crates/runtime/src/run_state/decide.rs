@@ -21,6 +21,7 @@ use countersign_core::{
         run::Raw,
         state::Open,
     },
+    number::{CallNo, InterruptionNo},
     refusal::Refusal,
 };
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ use crate::interruption::Interruption;
 /// A decision that takes effect when the run resumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Staged {
-    pub(crate) call: u32,
+    pub(crate) call: CallNo,
     /// The decision, with the digest of what was shown.
     pub(crate) decision: Decision,
 }
@@ -40,7 +41,7 @@ pub(crate) struct Staged {
 impl Staged {
     /// Whether it was made on this very request.
     fn is_of(&self, item: &Interruption) -> bool {
-        self.call == item.call
+        self.call == item.number()
             && self.decision.digest.as_deref() == Some(item.digest.as_str())
             && !matches!(item.kind, Kind::Interrupt | Kind::Input)
     }
@@ -50,7 +51,7 @@ impl Staged {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StagedAnswer {
     /// The number of the interruption that asks.
-    pub(crate) n: u32,
+    pub(crate) n: InterruptionNo,
     pub(crate) value: Raw,
 }
 
@@ -244,7 +245,8 @@ impl RunState {
         let asked = self.asking(item)?;
         check_answer(asked, &value).map_err(|refusal| wrong(told(&refusal)))?;
         let n = asked.n;
-        if let Some(staged) = self.staged.iter().find(|staged| staged.call == item.call && item.kind == Kind::Question)
+        if let Some(staged) =
+            self.staged.iter().find(|staged| staged.call == item.number() && item.kind == Kind::Question)
         {
             return Err(DecisionError::Duplicate { call_id: call_id(), before: staged.decision.kind().name() });
         }
@@ -262,11 +264,11 @@ impl RunState {
     fn asking(&self, item: &Interruption) -> Result<&Interrupted, DecisionError> {
         let session_id = &self.session.session_id;
         let open = self.session.open.iter().find(|open| approval_key(session_id, open.asked.n) == item.approval_key);
-        let waits = open.and_then(|open| Some((open, open.asked.actions.iter().find(|a| a.call == item.call)?)));
+        let waits = open.and_then(|open| Some((open, open.asked.actions.iter().find(|a| a.call == item.number())?)));
         let Some((open, action)) = waits else {
             // It may have another question by now.
             let mut actions = self.session.open.iter().flat_map(|open| &open.asked.actions);
-            let now = actions.find(|action| action.call == item.call && action.tool_use_id == item.call_id);
+            let now = actions.find(|action| action.call == item.number() && action.tool_use_id == item.call_id);
             let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
             return Err(now.map_or(DecisionError::Unknown { call_id, tool }, |action| stale(item, action)));
         };
@@ -362,7 +364,7 @@ impl RunState {
         let open = self.session.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
         let mut actions = open.flat_map(|open| open.asked.actions.iter().map(move |action| (open, action)));
         let same = |(_, action): &(&Open, &Action)| {
-            action.call == item.call && action.tool_use_id == item.call_id && action.agent == item.agent
+            action.call == item.number() && action.tool_use_id == item.call_id && action.agent == item.agent
         };
         if let Some((open, action)) = actions.find(same) {
             return if is_of(item, open, action, &self.session.session_id) {
@@ -371,7 +373,7 @@ impl RunState {
                 Err(stale(item, action))
             };
         }
-        let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.call && done.id == item.call_id);
+        let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.number() && done.id == item.call_id);
         if records(&self.entries).rev().any(finished) {
             return Err(DecisionError::Executed { call_id, tool });
         }

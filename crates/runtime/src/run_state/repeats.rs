@@ -13,6 +13,7 @@ use countersign_core::{
     call::{args::Args, gate::Gate, preview::Preview},
     journal::record::{Action, Block, Entry, Interrupted, Kind, Millis, Record, records},
     limits::CALLS_PER_RESPONSE,
+    number::{CallNo, InterruptionNo},
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -188,7 +189,7 @@ pub(super) fn read<'de, A: SeqAccess<'de>>(before: Before<'_>, mut list: A) -> R
             Ok(Record::CallsGated(gates))
         }
         Some("i") => {
-            let n = list.next_element::<u32>()?.ok_or_else(missing)?;
+            let n = list.next_element::<InterruptionNo>()?.ok_or_else(missing)?;
             let expires_at = list.next_element::<Option<Millis>>()?.ok_or_else(missing)?;
             let content = list.next_element::<bool>()?.ok_or_else(missing)?;
             let mut actions: Vec<Action> = Vec::new();
@@ -214,7 +215,7 @@ pub(super) fn read<'de, A: SeqAccess<'de>>(before: Before<'_>, mut list: A) -> R
 
 /// Call, id, agent, tool, arguments, gate, preview, the model's stated purpose, digest, and the action it is like.
 type ShortAction = (
-    u32,
+    CallNo,
     Arc<str>,
     Arc<str>,
     Arc<str>,

@@ -81,8 +81,8 @@ impl Nested {
         }
         self.state.take(record);
         if let Record::AgentBegan(began) = record {
-            self.writing.remove(&began.call);
-            told.push(self.of(began.call, RunEvent::UserSaid { text: began.input.clone() }));
+            self.writing.remove(&began.call.run());
+            told.push(self.of(began.call.run(), RunEvent::UserSaid { text: began.input.clone() }));
         }
     }
 
@@ -110,7 +110,7 @@ impl Nested {
 
     /// The event of a run, if that is still open.
     fn of(&self, run: u32, event: RunEvent) -> Option<RunEvent> {
-        let call = self.state.calls.iter().find(|call| call.call == run)?;
+        let call = self.state.calls.iter().find(|call| call.call.run() == run)?;
         let mut path = self.state.path(call);
         path.push(PathStep { agent: call.agent.clone(), tool: call.name.clone(), tool_use_id: call.id.clone() });
         let agent = match &event {

@@ -3,6 +3,7 @@
 use countersign_core::{
     approval::key::{approval_key, parse_approval_key},
     journal::record::Kind,
+    number::{CallNo, InterruptionNo},
     time::rfc3339,
 };
 
@@ -12,9 +13,9 @@ use crate::{
 };
 
 /// A call that was decided or answered after its deadline, and that deadline.
-pub(super) fn too_late(state: &RunState, late: &[u32]) -> Option<(String, String)> {
+pub(super) fn too_late(state: &RunState, late: &[InterruptionNo]) -> Option<(String, String)> {
     state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
-        let said = |call: u32| state.staged.iter().any(|staged| staged.call == call);
+        let said = |call: CallNo| state.staged.iter().any(|staged| staged.call == call);
         let answered = state.answers.iter().any(|staged| staged.n == open.asked.n);
         let decides = !matches!(open.asked.kind, Kind::Interrupt | Kind::Input);
         let action = open.asked.actions.iter().find(|action| answered || decides && said(action.call))?;
@@ -23,7 +24,7 @@ pub(super) fn too_late(state: &RunState, late: &[u32]) -> Option<(String, String
 }
 
 /// Retracts decisions and answers on overdue interruptions.
-pub(super) fn retract_late(state: &mut RunState, late: &[u32]) {
+pub(super) fn retract_late(state: &mut RunState, late: &[InterruptionNo]) {
     for item in state.interruptions() {
         if parse_approval_key(&item.approval_key).is_some_and(|(_, n)| late.contains(&n)) {
             state.retract(&item);

@@ -18,6 +18,7 @@ use countersign_core::{
         state::{Open, State, Status},
     },
     locale::Text,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
     session,
 };
@@ -52,7 +53,7 @@ enum Stopped {
     Claimed,
     AtWork,
     MaxTurns(u32),
-    TooLate { call_id: String, expired_at: String, late: Vec<u32> },
+    TooLate { call_id: String, expired_at: String, late: Vec<InterruptionNo> },
     Other(RunError),
 }
 
@@ -368,7 +369,7 @@ impl Session {
     }
 
     /// The overdue interruptions, once everything else allows the run to continue.
-    fn check(&self, state: &RunState, at: Millis) -> Result<Vec<u32>, Stopped> {
+    fn check(&self, state: &RunState, at: Millis) -> Result<Vec<InterruptionNo>, Stopped> {
         let agents = &self.runtime.inner.agents;
         // A turn without model calls left is refused before anything is stored.
         if state.state().status == Status::Failed
@@ -432,12 +433,17 @@ impl Session {
     }
 
     /// The decisions by interruption. Those of one that cannot be decided in part are kept for later.
-    fn sets(&mut self, state: &State, staged: &[Staged], late: &[u32]) -> Result<Vec<(u32, Vec<Decision>)>, RunError> {
+    fn sets(
+        &mut self,
+        state: &State,
+        staged: &[Staged],
+        late: &[InterruptionNo],
+    ) -> Result<Vec<(InterruptionNo, Vec<Decision>)>, RunError> {
         let agents = &self.runtime.inner.agents;
         let items = Interruption::all(state, Some(agents));
         let runs = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit);
         for staged in staged.iter().filter(|staged| runs(staged.decision.kind())) {
-            let item = items.iter().find(|item| item.call == staged.call);
+            let item = items.iter().find(|item| item.number() == staged.call);
             if let Some(Interruption { call_id, unresolvable: Some(why), .. }) = item {
                 let (call_id, why) = (call_id.to_string(), why.clone());
                 return Err(DecisionError::Unresolvable { call_id, why }.into());
@@ -447,7 +453,7 @@ impl Session {
         let decides =
             |open: &&Open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input) && !late.contains(&open.asked.n);
         for open in state.open.iter().filter(decides) {
-            let decided = |call: u32| {
+            let decided = |call: CallNo| {
                 let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
                 own.or_else(|| standing(state, staged, call))
             };
@@ -664,9 +670,9 @@ fn in_the_library(mut refusal: Refusal) -> Refusal {
 }
 
 /// The decision on a call that follows from one for the rest of the run on another pending call (spec S7).
-fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
+fn standing(state: &State, staged: &[Staged], call: CallNo) -> Option<Decision> {
     let find =
-        |number: u32| state.open.iter().flat_map(|open| &open.asked.actions).find(|action| action.call == number);
+        |number: CallNo| state.open.iter().flat_map(|open| &open.asked.actions).find(|action| action.call == number);
     let action = find(call)?;
     staged.iter().filter(|staged| *staged.decision.reach() == Always::Session).find_map(|staged| {
         let other = find(staged.call)?;

@@ -1,7 +1,8 @@
 //! The content of a message: from an audit record and the inbox, without arguments and texts.
 
 use countersign_core::{
-    approval::key::approval_key, audit::AuditRecord, call::reviewer::Reviewer, journal::record::Millis, time::rfc3339,
+    approval::key::approval_key, audit::AuditRecord, call::reviewer::Reviewer, journal::record::Millis,
+    number::InterruptionNo, time::rfc3339,
 };
 use countersign_store::{InterruptionRow, Store, StoreError};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -127,7 +128,7 @@ struct Body {
     at: String,
     session: String,
     tenant: Option<String>,
-    request: Option<u32>,
+    request: Option<InterruptionNo>,
     kind: Option<String>,
     role: Option<String>,
     #[serde(default)]
@@ -209,7 +210,7 @@ impl Notice {
 
 fn data(
     body: Body,
-    n: u32,
+    n: InterruptionNo,
     row: Option<InterruptionRow>,
     resolution: Option<&'static str>,
     console: &str,

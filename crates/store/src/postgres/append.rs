@@ -161,7 +161,7 @@ impl Write {
             Value::Word(status.name()),
             (*created_at).into(),
             (*updated_at).into(),
-            Value::Ints(pending.iter().map(|n| i64::from(*n)).collect()),
+            Value::Ints(pending.iter().map(|n| i64::from(n.get())).collect()),
             Value::Int(self.is_at_work.then_some(self.node)),
             self.needs.into(),
         ]
@@ -253,7 +253,7 @@ impl Write {
             title.as_deref().into(),
             Value::Word(status.name()),
             (*updated_at).into(),
-            Value::Ints(pending.iter().map(|n| i64::from(*n)).collect()),
+            Value::Ints(pending.iter().map(|n| i64::from(n.get())).collect()),
             self.node.into(),
             self.is_at_work.into(),
             Value::Int(self.guards.lease.map(epoch_of)),

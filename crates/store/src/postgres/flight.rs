@@ -9,6 +9,7 @@ use tokio_postgres::{
 };
 
 use super::connect::{BEGIN, BEGIN_PLANNED, Link};
+use countersign_core::number::InterruptionNo;
 
 /// A value of a statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +68,12 @@ impl From<Option<i64>> for Value {
 impl From<u32> for Value {
     fn from(value: u32) -> Value {
         Value::Int(Some(value.into()))
+    }
+}
+
+impl From<InterruptionNo> for Value {
+    fn from(value: InterruptionNo) -> Value {
+        value.get().into()
     }
 }
 

@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use countersign_core::journal::{record::Millis, state::Status};
+use countersign_core::{
+    journal::{record::Millis, state::Status},
+    number::InterruptionNo,
+};
 use tokio_postgres::Row;
 
 use super::{
@@ -91,7 +94,11 @@ const ONE: &str = concat!(columns!(), " WHERE i.session = (SELECT row FROM sessi
 const INBOX_ORDER: &str = "i.place DESC, i.id DESC, i.n DESC";
 
 /// See [`super::super::Store::interruption`].
-pub(super) async fn interruption(on: &Link, session_id: &str, n: u32) -> Result<Option<InterruptionRow>, StoreError> {
+pub(super) async fn interruption(
+    on: &Link,
+    session_id: &str,
+    n: InterruptionNo,
+) -> Result<Option<InterruptionRow>, StoreError> {
     let rows = ask(on, ONE, vec![session_id.into(), n.into()]).await.map_err(|e| error(&e))?;
     rows.first().map(interruption_row).transpose()
 }
@@ -193,7 +200,7 @@ fn interruption_row(r: &Row) -> Result<InterruptionRow, StoreError> {
     let unknown = |name: &str| StoreError::Corrupt(format!("unknown resolution {name:?}"));
     Ok(InterruptionRow {
         session_id: get_text(r, 0)?,
-        n: small(get(r, 1)?)?,
+        n: InterruptionNo::new(small(get(r, 1)?)?),
         subject: get_maybe(r, 2)?,
         role: get_maybe(r, 3)?.map(|role| role.to_string()),
         agent: get_text(r, 4)?,
@@ -269,7 +276,10 @@ fn summary(r: &Row) -> Result<Summary, StoreError> {
         status: Status::from_name(status).ok_or_else(unknown)?,
         created_at: get(r, 5)?,
         updated_at: get(r, 6)?,
-        pending: get::<Vec<i64>>(r, 7)?.into_iter().map(small).collect::<Result<_, _>>()?,
+        pending: get::<Vec<i64>>(r, 7)?
+            .into_iter()
+            .map(|n| small(n).map(InterruptionNo::new))
+            .collect::<Result<_, _>>()?,
         tenant: tenant_of(get(r, 8)?)?,
     })
 }

@@ -31,6 +31,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use countersign_core::{
     audit::AuditRecord,
     journal::record::{Entry, FORMAT, Millis},
+    number::InterruptionNo,
 };
 use futures::future::{self, BoxFuture, FutureExt as _};
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
@@ -314,7 +315,11 @@ impl Store for PostgresStore {
         async move { read!(self, |on| rows::has_request(on, &session_id, &request_id)) }.boxed()
     }
 
-    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+    fn interruption(
+        &self,
+        session_id: &str,
+        n: InterruptionNo,
+    ) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
         let id = session_id.to_owned();
         async move { read!(self, |on| list::interruption(on, &id, n)) }.boxed()
     }

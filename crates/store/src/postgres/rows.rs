@@ -8,6 +8,7 @@ use countersign_core::{
         checkpoint::FOLD_VERSION,
         record::{Entry, Millis},
     },
+    number::InterruptionNo,
 };
 use tokio_postgres::{Row, types::FromSql};
 
@@ -245,7 +246,7 @@ pub(super) async fn due(on: &Link, now: Millis, limit: usize, knows: u32) -> Res
     for sql in DUE {
         let values = vec![now.into(), int(limit).into(), knows.into()];
         for row in all(on, sql, values).await? {
-            due.push((get(&row, 0)?, (get_text(&row, 1)?, small(get(&row, 2)?)?)));
+            due.push((get(&row, 0)?, (get_text(&row, 1)?, InterruptionNo::new(small(get(&row, 2)?)?))));
         }
     }
     Ok(sql::earliest(due, limit))
@@ -260,7 +261,7 @@ pub(super) async fn take_due(on: &Link, now: Millis, limit: usize, knows: u32) -
     for sql in TAKE_DUE {
         let left = int(limit - due.len().min(limit));
         for row in all(on, sql, vec![now.into(), left.into(), knows.into()]).await? {
-            due.push((get(&row, 0)?, (get_text(&row, 1)?, small(get(&row, 2)?)?)));
+            due.push((get(&row, 0)?, (get_text(&row, 1)?, InterruptionNo::new(small(get(&row, 2)?)?))));
         }
     }
     Ok(sql::earliest(due, limit))

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::{approval::rule::RuleId, journal::record::Millis};
+use countersign_core::{approval::rule::RuleId, journal::record::Millis, number::InterruptionNo};
 use tokio_postgres::Row;
 
 use super::{
@@ -237,7 +237,7 @@ pub(super) fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&
 /// The rule of a row.
 fn opened(stored: &Row) -> Result<RuleRow, StoreError> {
     let session_id = get_text(stored, 0)?;
-    let id = RuleId { n: small(get(stored, 1)?)?, action: small(get(stored, 2)?)? };
+    let id = RuleId { n: InterruptionNo::new(small(get(stored, 1)?)?), action: small(get(stored, 2)?)? };
     let name = id.name(&session_id);
     let row: RuleRow =
         serde_json::from_slice(get(stored, 3)?).map_err(|e| StoreError::Corrupt(format!("rule {name}: {e}")))?;

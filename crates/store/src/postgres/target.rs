@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::{audit::AuditRecord, journal::record::FORMAT};
+use countersign_core::{audit::AuditRecord, journal::record::FORMAT, number::InterruptionNo};
 use futures::future::{BoxFuture, FutureExt as _};
 
 use super::{
@@ -158,7 +158,7 @@ impl Target {
         let pending = self.ask(sql, vec![id.into()]).await?;
         let pending = pending.iter().map(|row| {
             Ok(Pending {
-                n: small(get(row, 0)?)?,
+                n: InterruptionNo::new(small(get(row, 0)?)?),
                 role: rows::get_maybe(row, 1)?,
                 asked_at: get(row, 2)?,
                 expires_at: get(row, 3)?,

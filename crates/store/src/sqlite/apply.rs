@@ -274,7 +274,7 @@ impl Indexed {
             Change::Asked(row) => {
                 let InterruptionRow { n, role, agent, asked_at, expires_at, remind_at, asked_pos, .. } = row;
                 let InterruptionRow { tenant, subject, .. } = row;
-                let (key, asked_pos) = (key(session, u64::from(*n))?, key(0, *asked_pos)?);
+                let (key, asked_pos) = (key(session, u64::from(n.get()))?, key(0, *asked_pos)?);
                 run(
                     conn,
                     "INSERT OR REPLACE INTO interruptions
@@ -287,18 +287,18 @@ impl Indexed {
                 }
             }
             Change::Reminded { n, next } => {
-                let key = key(session, u64::from(*n))?;
+                let key = key(session, u64::from(n.get()))?;
                 run(conn, "UPDATE interruptions SET remind_at = ?2 WHERE key = ?1", params![key, next])?;
             }
             Change::Reassigned { n, role } => {
-                let key = key(session, u64::from(*n))?;
+                let key = key(session, u64::from(n.get()))?;
                 run(conn, "UPDATE interruptions SET role = ?2 WHERE key = ?1", params![key, role])?;
                 reviewer(conn, session, of, role)?;
             }
             Change::RuleMade(row) => rules::make(conn, values, session, row, &self.json)?,
             Change::RuleRevoked { id, at, by } => rules::revoke(conn, values, session, *id, *at, by.as_ref())?,
             Change::Resolved { n, resolution, at, pos } => {
-                let (key, pos) = (key(session, u64::from(*n))?, key(0, *pos)?);
+                let (key, pos) = (key(session, u64::from(n.get()))?, key(0, *pos)?);
                 run(
                     conn,
                     "UPDATE interruptions SET resolution = ?2, resolved_at = ?3, resolved_pos = ?4

@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use countersign_core::journal::{record::Millis, state::Status};
+use countersign_core::{
+    journal::{record::Millis, state::Status},
+    number::InterruptionNo,
+};
 use rusqlite::{
     Connection, Row, params_from_iter,
     types::{Type, Value},
@@ -77,9 +80,18 @@ const SESSION_OF: &str = "CROSS JOIN sessions s ON s.row = i.key >> 32";
 const INBOX_ORDER: &str = "i.place DESC, s.id DESC, i.key DESC";
 
 /// See [`super::super::Store::interruption`].
-pub(super) fn interruption(conn: &Connection, session_id: &str, n: u32) -> Result<Option<InterruptionRow>, StoreError> {
+pub(super) fn interruption(
+    conn: &Connection,
+    session_id: &str,
+    n: InterruptionNo,
+) -> Result<Option<InterruptionRow>, StoreError> {
     let Some(session) = number(conn, session_id)? else { return Ok(None) };
-    find(conn, &format!("{COLUMNS} {SESSION_OF} WHERE i.key = ?1"), [key(session, u64::from(n))?], interruption_row)
+    find(
+        conn,
+        &format!("{COLUMNS} {SESSION_OF} WHERE i.key = ?1"),
+        [key(session, u64::from(n.get()))?],
+        interruption_row,
+    )
 }
 
 /// The number of a session, by which its rows are found.
@@ -181,7 +193,7 @@ fn interruption_row(r: &Row<'_>) -> rusqlite::Result<InterruptionRow> {
     let named: Option<String> = r.get(9)?;
     Ok(InterruptionRow {
         session_id: r.get(0)?,
-        n: r.get(1)?,
+        n: InterruptionNo::new(r.get(1)?),
         subject: r.get(2)?,
         role: r.get(3)?,
         agent: r.get(4)?,

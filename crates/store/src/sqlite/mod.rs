@@ -36,6 +36,7 @@ use std::{
 use countersign_core::{
     audit::AuditRecord,
     journal::record::{Entry, Millis},
+    number::InterruptionNo,
 };
 use futures::future::{self, BoxFuture, FutureExt as _, TryFutureExt as _};
 use rusqlite::Connection;
@@ -295,7 +296,11 @@ impl Store for SqliteStore {
             .boxed()
     }
 
-    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+    fn interruption(
+        &self,
+        session_id: &str,
+        n: InterruptionNo,
+    ) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
         let session_id = session_id.to_owned();
         async move { self.lanes()?.points.read(move |conn| list::interruption(conn, &session_id, n)).await }.boxed()
     }

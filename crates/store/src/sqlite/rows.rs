@@ -9,6 +9,7 @@ use countersign_core::{
         checkpoint::FOLD_VERSION,
         record::{Entry, Millis},
     },
+    number::InterruptionNo,
 };
 use rusqlite::{Connection, Row, TransactionBehavior, params, types::Value};
 
@@ -211,7 +212,7 @@ pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Du
          ORDER BY i.remind_at, s.id, i.key LIMIT ?2",
     ] {
         let params = params![now, int(limit)];
-        due.extend(all(conn, sql, params, |r| Ok((r.get(0)?, (r.get(1)?, r.get(2)?))))?);
+        due.extend(all(conn, sql, params, |r| Ok((r.get(0)?, (r.get(1)?, InterruptionNo::new(r.get(2)?)))))?);
     }
     Ok(sql::earliest(due, limit))
 }

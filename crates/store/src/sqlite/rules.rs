@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::{approval::rule::RuleId, journal::record::Millis};
+use countersign_core::{approval::rule::RuleId, journal::record::Millis, number::InterruptionNo};
 use rusqlite::{Connection, Params, Row, params, types::Value};
 
 use super::{
@@ -56,7 +56,7 @@ pub(super) fn make(
          (key, action, subject, tenant, agent, tool, everywhere, role, made_by, body, made_at, until)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
-            key(session, u64::from(row.rule.id.n))?,
+            key(session, u64::from(row.rule.id.n.get()))?,
             row.rule.id.action,
             row.subject,
             row.tenant,
@@ -91,7 +91,7 @@ pub(super) fn revoke(
     at: Millis,
     by: Option<&Arc<str>>,
 ) -> Result<(), StoreError> {
-    let Some(stored) = one(conn, key(session, u64::from(id.n))?, id.action)? else { return Ok(()) };
+    let Some(stored) = one(conn, key(session, u64::from(id.n.get()))?, id.action)? else { return Ok(()) };
     let (key, born) = (stored.key, stored.born);
     match stored.open(values) {
         Ok(row) if row.revoked_at.is_none() => end(conn, values, key, born, row, at, by),
@@ -152,7 +152,7 @@ pub(super) fn rule(
     id: RuleId,
 ) -> Result<Option<RuleRow>, StoreError> {
     let Some(session) = number(conn, session_id)? else { return Ok(None) };
-    one(conn, key(session, u64::from(id.n))?, id.action)?.map(|stored| stored.open(values)).transpose()
+    one(conn, key(session, u64::from(id.n.get()))?, id.action)?.map(|stored| stored.open(values)).transpose()
 }
 
 /// Whether these rules are in force.
@@ -205,7 +205,7 @@ fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Re
     let by = |index: &str| Query::new(SELECT.replace("rules r", &format!("rules r INDEXED BY {index}")));
     let mut queries = Vec::new();
     if let (Some(session), Some(session_id)) = (session, session_id) {
-        let (first, last) = id.map_or((0, u64::from(u32::MAX)), |id| (u64::from(id.n), u64::from(id.n)));
+        let (first, last) = id.map_or((0, u64::from(u32::MAX)), |id| (u64::from(id.n.get()), u64::from(id.n.get())));
         let mut query = by("sqlite_autoindex_rules_1");
         // The id too: by now the number may belong to another session.
         query.and("r.key BETWEEN ? AND ?", [key(session, first)?.into(), key(session, last)?.into()]);
@@ -242,7 +242,7 @@ fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Re
             query.and("r.everywhere = ?", [i64::from(*everywhere).into()]);
         }
         if let Some(RuleId { n, action }) = *id {
-            query.and("r.key & 4294967295 = ? AND r.action = ?", [i64::from(n).into(), i64::from(action).into()]);
+            query.and("r.key & 4294967295 = ? AND r.action = ?", [i64::from(n.get()).into(), i64::from(action).into()]);
         }
         if let Some(Key { at, session_id, n }) = start {
             const { assert!(RULES_EACH == 256) };
@@ -292,7 +292,7 @@ fn opened(values: &Values, rows: Vec<Stored>) -> Result<Vec<RuleRow>, StoreError
 fn stored(r: &Row<'_>) -> rusqlite::Result<Stored> {
     let key: i64 = r.get(2)?;
     let n = u32::try_from(key & i64::from(u32::MAX)).unwrap_or_default();
-    let id = RuleId { n, action: r.get(3)? };
+    let id = RuleId { n: InterruptionNo::new(n), action: r.get(3)? };
     Ok(Stored { session_id: r.get(0)?, born: r.get(1)?, key, id, body: column(r, 4)? })
 }
 
@@ -346,7 +346,7 @@ mod tests {
                 standing,
                 everywhere,
                 session_id: session.then(|| "s".to_owned()),
-                id: session.then_some(RuleId { n: 1, action: 0 }),
+                id: session.then_some(RuleId { n: InterruptionNo::FIRST, action: 0 }),
                 visible_to: visible_to.clone(),
                 ..RuleFilter::default()
             };

@@ -8,6 +8,7 @@ use std::{
 use countersign_core::{
     audit::AuditRecord,
     journal::record::{Entry, Millis},
+    number::InterruptionNo,
 };
 use rusqlite::{Connection, params};
 
@@ -136,7 +137,7 @@ impl Source {
                    WHERE s.id = ?1 AND i.resolution IS NULL ORDER BY i.key";
         all(&self.conn, sql, [session], |r| {
             Ok(Pending {
-                n: r.get(0)?,
+                n: InterruptionNo::new(r.get(0)?),
                 role: r.get(1)?,
                 asked_at: r.get(2)?,
                 expires_at: r.get(3)?,

@@ -7,6 +7,7 @@ use countersign_core::{
     audit::{AuditRecord, Verifier},
     journal::{draft::OnPending, record::Entry},
     limits,
+    number::InterruptionNo,
     wire::event::Resolution,
 };
 use countersign_store::{
@@ -178,10 +179,13 @@ async fn r2_an_append_at_another_position_conflicts_and_leaves_nothing(store: Te
 
     assert_eq!(before, (load(&*store, "s").await, texts(&store.read("s", 0, 100).await.expect("read"))));
     assert!(!store.has_request("s", "r").await.expect("request"));
-    assert_eq!(store.interruption("s", 1).await.expect("row").expect("row").resolution, None);
+    assert_eq!(store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("row").resolution, None);
     assert_eq!(store.due(i64::MAX, 9).await.expect("due").len(), 1);
     store.append(right).await.expect("the right one");
-    assert_eq!(store.interruption("s", 1).await.expect("row").expect("row").resolution, Some(Resolution::Decided));
+    assert_eq!(
+        store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("row").resolution,
+        Some(Resolution::Decided)
+    );
 }
 
 async fn a_malformed_append_is_refused(store: Tested) {
@@ -263,11 +267,11 @@ async fn the_head_and_the_entries_after_it_give_the_state(store: Tested) {
                 1 => driven.calls(now + 1, &[("t", asks(Some("admin"), 60)), ("u", asks(None, 0))]),
                 2 => {
                     let n = driven.state.open[0].asked.n;
-                    driven.decides(now + 2, n, Decision::approve(), None).expect("decide")
+                    driven.decides(now + 2, n.get(), Decision::approve(), None).expect("decide")
                 }
                 3 => {
                     let n = driven.state.open[0].asked.n;
-                    driven.decides(now + 3, n, Decision::reject(None), None).expect("decide")
+                    driven.decides(now + 3, n.get(), Decision::reject(None), None).expect("decide")
                 }
                 _ => driven.draft(now + 4).cancel(None, None, None, &Anything).expect("cancel"),
             };
@@ -349,7 +353,7 @@ async fn a_missing_session_reads_as_empty(store: Tested) {
     assert!(store.head("none").await.expect("head").is_none());
     assert!(store.read("none", 0, 10).await.expect("read").is_empty());
     assert!(!store.has_request("none", "r").await.expect("request"));
-    assert!(store.interruption("none", 1).await.expect("row").is_none());
+    assert!(store.interruption("none", InterruptionNo::FIRST).await.expect("row").is_none());
     assert!(!store.delete("none").await.expect("delete"));
     assert!(store.running().await.expect("running").is_empty());
     assert!(store.due(i64::MAX, 10).await.expect("due").is_empty());
@@ -388,7 +392,7 @@ async fn a_session_is_absent(store: &Tested, id: &str) {
     assert!(is_deleted(store.head(id).await, id));
     assert!(is_deleted(store.tail(id, 512, 1 << 20).await, id));
     assert!(store.read(id, 0, 9).await.expect("read").is_empty());
-    assert!(store.interruption(id, 1).await.expect("row").is_none());
+    assert!(store.interruption(id, InterruptionNo::FIRST).await.expect("row").is_none());
     assert!(keys(store, InterruptionFilter::default()).await.is_empty());
     assert!(store.due(i64::MAX, 9).await.expect("due").is_empty());
 }

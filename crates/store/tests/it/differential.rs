@@ -14,6 +14,7 @@ use countersign_core::{
         record::{Block, Millis, records},
         state::{Phase, Status},
     },
+    number::InterruptionNo,
 };
 use countersign_store::{
     Durability, InterruptionFilter, Page, Paged, SessionFilter, Store, StoreError, Visible, memory::MemoryStore,
@@ -350,7 +351,7 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
                 How::Edit => Decision::edit("t", Args::parse("{\"edited\":true}").expect("arguments")),
                 How::Defer => Decision::defer(),
             };
-            driven.decides(now, open(pick)?, decision, None).ok()
+            driven.decides(now, open(pick)?.get(), decision, None).ok()
         }
         Op::TimeOut { pick } => driven.draft(now).time_out(open(pick)?, &Anything),
         Op::Cancel { request: id } => driven.draft(now).cancel(None, request(id).map(Into::into), None, &Anything).ok(),
@@ -401,10 +402,12 @@ async fn compare_session(id: &str, memory: &MemoryStore, other: &dyn Store, driv
         assert_eq!(other.has_request(id, &request).await.expect("the other"), known);
     }
     for n in 0..=driven.map_or(0, |d| d.state.interruptions) + 1 {
-        let rows =
-            (memory.interruption(id, n).await.expect("memory"), other.interruption(id, n).await.expect("the other"));
+        let rows = (
+            memory.interruption(id, InterruptionNo::new(n)).await.expect("memory"),
+            other.interruption(id, InterruptionNo::new(n)).await.expect("the other"),
+        );
         assert_eq!(rows.0, rows.1);
-        let waits = driven.is_some_and(|d| d.state.waiting(n).is_some());
+        let waits = driven.is_some_and(|d| d.state.waiting(InterruptionNo::new(n)).is_some());
         assert_eq!(rows.0.is_some_and(|row| row.resolution.is_none()), waits, "the index says what the journal says");
     }
 }

@@ -15,6 +15,7 @@ use countersign_core::{
         fork::ForkInput,
         record::{Millis, Record},
     },
+    number::InterruptionNo,
     session::Session,
     wire::event::Resolution,
 };
@@ -80,15 +81,15 @@ async fn g6_a_fork_has_the_past_and_what_follows_and_the_original_stays(store: T
     assert_eq!(load(&*store, "f").await.as_ref(), Some(&state));
     // Only its own interruptions, audit records and request ids are the fork's.
     assert_eq!(keys(&store, InterruptionFilter { waiting: Some(true), ..Default::default() }).await, ["f_2"]);
-    assert!(store.interruption("f", 1).await.expect("row").is_none());
-    assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("f"), 2)]);
+    assert!(store.interruption("f", InterruptionNo::FIRST).await.expect("row").is_none());
+    assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("f"), InterruptionNo::new(2))]);
     assert!(!store.has_request("f", "r").await.expect("request"));
     assert!(store.audit(0, 99).await.expect("audit").len() > told);
     assert_eq!(ids(&store, SessionFilter::default()).await.len(), 2);
     // The original is unchanged, and the fork does not depend on it.
     assert_eq!(load(&*store, "of").await.as_ref(), Some(&of.state));
     assert_eq!(texts(&store.read("of", 0, 99).await.expect("read")), texts(&of.entries));
-    let row = store.interruption("of", 1).await.expect("row").expect("interruption");
+    let row = store.interruption("of", InterruptionNo::FIRST).await.expect("row").expect("interruption");
     assert_eq!(row.resolution, Some(Resolution::Decided));
     assert!(store.delete("of").await.expect("delete"));
     assert_eq!(texts(&store.read("f", 0, 99).await.expect("read")), read);

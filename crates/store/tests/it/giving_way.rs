@@ -15,6 +15,7 @@ use countersign_core::{
     approval::{decision::Decision, rule::Always},
     audit::Verifier,
     journal::draft::{OnPending, Transition},
+    number::InterruptionNo,
 };
 use countersign_store::{
     Append, Guards, InterruptionFilter, Page, RuleFilter, SessionFilter, Store, StoreError, Waypoint,
@@ -203,7 +204,7 @@ impl Told {
         assert_eq!(taken, [Arc::from("given"), Arc::from("lost")], "each once");
         assert_eq!(done!(self, nodes(two).take_over(9)), []);
         let due = self.waiting(one, "due").await;
-        assert_eq!(done!(self, nodes(two).take_due(i64::MAX, 9)), [(Arc::from("due"), 1)]);
+        assert_eq!(done!(self, nodes(two).take_due(i64::MAX, 9)), [(Arc::from("due"), InterruptionNo::FIRST)]);
         vec![lost, given, rests, due]
     }
 

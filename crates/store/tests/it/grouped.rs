@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign_core::{approval::decision::Decision, journal::draft::OnPending};
+use countersign_core::{approval::decision::Decision, journal::draft::OnPending, number::InterruptionNo};
 use countersign_store::{
     Append, Store, StoreError,
     nodes::Epoch,
@@ -86,7 +86,7 @@ async fn r2_sessions_that_are_stored_together_are_what_they_are_apart() {
     for driven in &sessions {
         assert_eq!(load(&store, &driven.id).await.as_ref(), Some(&driven.state));
         assert_eq!(texts(&store.read(&driven.id, 0, usize::MAX).await.expect("read")), texts(&driven.entries));
-        let row = store.interruption(&driven.id, 1).await.expect("read").expect("a row");
+        let row = store.interruption(&driven.id, InterruptionNo::FIRST).await.expect("read").expect("a row");
         assert_eq!(row.resolution.is_none(), !driven.state.open.is_empty(), "{row:?}");
     }
 }

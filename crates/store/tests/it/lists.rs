@@ -6,6 +6,7 @@ use countersign_core::{
         record::{Millis, Record, records},
         state::{Phase, Status},
     },
+    number::InterruptionNo,
     wire::event::Resolution,
 };
 use countersign_store::{InterruptionFilter, Page, SessionFilter, StoreError, Visible};
@@ -38,24 +39,27 @@ async fn interruptions_have_their_rows(store: Tested) {
     ];
     let asked = driven.calls(200, &calls);
     driven.store(&*store, asked).await.expect("ask");
-    let row = store.interruption("s", 1).await.expect("row").expect("row");
-    assert_eq!((&*row.session_id, row.n, row.subject.as_deref()), ("s", 1, Some("ann")));
+    let row = store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("row");
+    assert_eq!((&*row.session_id, row.n, row.subject.as_deref()), ("s", InterruptionNo::FIRST, Some("ann")));
     assert_eq!((row.role.as_deref(), &*row.agent), (Some("admin"), "a"));
     assert_eq!(row.tools.iter().map(|t| &**t).collect::<Vec<_>>(), ["b", "z"]);
     assert_eq!((row.asked_at, row.expires_at), (200, Some(30_200)));
     assert_eq!((row.resolution, row.resolved_at, row.resolved_pos), (None, None, None));
     let entries = store.read("s", row.asked_pos - 1, 1).await.expect("read");
-    assert!(records(&entries).any(|record| matches!(record, Record::Interrupted(asked) if asked.n == 1)));
-    let second = store.interruption("s", 2).await.expect("row").expect("row");
+    assert!(
+        records(&entries)
+            .any(|record| matches!(record, Record::Interrupted(asked) if asked.n == InterruptionNo::FIRST))
+    );
+    let second = store.interruption("s", InterruptionNo::new(2)).await.expect("row").expect("row");
     assert_eq!((second.role, second.expires_at), (None, None));
-    assert!(store.interruption("s", 3).await.expect("row").is_none());
+    assert!(store.interruption("s", InterruptionNo::new(3)).await.expect("row").is_none());
 
-    let late = driven.draft(30_200).time_out(1, &Anything).expect("due");
+    let late = driven.draft(30_200).time_out(InterruptionNo::FIRST, &Anything).expect("due");
     driven.store(&*store, late).await.expect("time out");
     let gone = driven.draft(30_300).cancel(None, None, None, &Anything).expect("cancel");
     driven.store(&*store, gone).await.expect("cancel");
     for (n, resolution, at) in [(1, Resolution::Timeout, 30_200), (2, Resolution::Cancelled, 30_300)] {
-        let row = store.interruption("s", n).await.expect("row").expect("row");
+        let row = store.interruption("s", InterruptionNo::new(n)).await.expect("row").expect("row");
         assert_eq!((row.resolution, row.resolved_at), (Some(resolution), Some(at)));
         let pos = row.resolved_pos.expect("position");
         assert!(pos > row.asked_pos && pos <= driven.state.pos);
@@ -197,7 +201,7 @@ async fn sessions_are_listed_by_use(store: Tested) {
     let s1 = &listed[0];
     assert_eq!((&*s1.agent, s1.subject.as_deref(), s1.title.as_deref()), ("a", Some("ann"), Some("hello")));
     assert_eq!((s1.status, s1.created_at, s1.updated_at), (Status::Completed, 10, 30));
-    assert_eq!((listed[2].status, &listed[2].pending[..]), (Status::AwaitingInput, &[1][..]));
+    assert_eq!((listed[2].status, &listed[2].pending[..]), (Status::AwaitingInput, &[InterruptionNo::FIRST][..]));
     let with = |status: Option<Status>, agent: Option<&str>| SessionFilter {
         status,
         agent: agent.map(str::to_owned),
@@ -307,7 +311,7 @@ async fn x_nothing_of_another_tenant_is_listed(store: Tested) {
         assert_eq!(keys(&store, inbox).await, wanted, "{visible_to:?}");
     }
     let of = |tenant: &'static str| Some(tenant.into());
-    assert_eq!(store.interruption("s2", 1).await.expect("row").expect("row").tenant, of("south"));
+    assert_eq!(store.interruption("s2", InterruptionNo::FIRST).await.expect("row").expect("row").tenant, of("south"));
     let listed = store.sessions(SessionFilter::default(), page(None, 9)).await.expect("list").rows;
     let tenants: Vec<_> = listed.into_iter().map(|row| row.tenant).collect();
     assert_eq!(tenants, [of("north"), None, of("south"), of("north")]);
@@ -399,7 +403,7 @@ async fn w7_due_interruptions_come_in_order_until_they_are_resolved(store: Teste
     assert_eq!(due(i64::MAX, 2).await, ["s2_1", "s0_1"]);
     assert!(due(i64::MAX, 0).await.is_empty());
     assert_eq!(due(i64::MAX, usize::MAX).await.len(), 4);
-    let late = driven[1].draft(10_000).time_out(1, &Anything).expect("due");
+    let late = driven[1].draft(10_000).time_out(InterruptionNo::FIRST, &Anything).expect("due");
     driven[1].store(&*store, late).await.expect("time out");
     let yes = driven[4].decides(5, 1, Decision::approve(), None).expect("decide");
     driven[4].store(&*store, yes).await.expect("decide");

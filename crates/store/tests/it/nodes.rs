@@ -6,6 +6,7 @@ use countersign_core::{
     approval::decision::Decision,
     audit::Verifier,
     journal::{draft::OnPending, record::FORMAT},
+    number::InterruptionNo,
 };
 use countersign_store::{
     Append, Guards, Store, StoreError,
@@ -289,7 +290,7 @@ async fn r9_sessions_with_records_that_an_older_build_does_not_know_are_refused_
     assert!(older.head("old").await.expect("head").is_some() && newer.head("old").await.expect("head").is_some());
     assert_eq!(older.due(i64::MAX, 9).await.expect("due"), []);
     assert_eq!(nodes(&older).take_due(i64::MAX, 9).await.expect("due"), []);
-    assert_eq!(nodes(&newer).take_due(i64::MAX, 9).await.expect("due"), [(Arc::from("due"), 1)]);
+    assert_eq!(nodes(&newer).take_due(i64::MAX, 9).await.expect("due"), [(Arc::from("due"), InterruptionNo::FIRST)]);
     dies(&database);
     assert_eq!(nodes(&older).claim("new").await.expect("claim"), None);
     assert_eq!(nodes(&older).take_over(9).await.expect("none"), []);

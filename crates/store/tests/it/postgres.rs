@@ -16,6 +16,7 @@ use countersign_core::{
     audit::Verifier,
     call::gate::Verdict,
     journal::draft::OnPending,
+    number::InterruptionNo,
 };
 use countersign_store::{
     Append, Guards, InterruptionFilter, Page, SessionFilter, Store, StoreError, Tail,
@@ -40,7 +41,7 @@ async fn r3_what_was_stored_is_there_when_it_is_opened_again() {
     let store = open(&database).await;
     assert_eq!(load(&store, "s").await.as_ref(), Some(&driven.state));
     assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
-    assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("s"), 1)]);
+    assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("s"), InterruptionNo::FIRST)]);
 }
 
 /// Plans are made while the tables are empty, and must stay right when they are not.
@@ -64,7 +65,7 @@ async fn r11_nothing_at_work_reads_a_table_from_end_to_end() {
         let id = format!("s{i}");
         let mut driven = waiting(&store, &id, i, Some("ann"), "t", asks(Some("admin"), 60)).await;
         let n = driven.state.open[0].asked.n;
-        let yes = driven.decides(i + 1, n, Decision::approve(), Some("yes")).expect("decide");
+        let yes = driven.decides(i + 1, n.get(), Decision::approve(), Some("yes")).expect("decide");
         driven.store(&store, yes).await.expect("decided");
         assert!(store.tail(&id, 99, 1 << 20).await.expect("tail").is_some());
         store.read(&id, 0, 99).await.expect("read");
@@ -200,7 +201,7 @@ pub(crate) async fn of_a_rule(store: &PostgresStore) -> Guards {
     let always = Decision::approve().always(Always::Arguments { until: None });
     let yes = made.decides(2, 1, always, None).expect("decide");
     made.store(store, yes).await.expect("a rule");
-    Guards { rules: vec![("made".into(), RuleId { n: 1, action: 0 })], ..Guards::default() }
+    Guards { rules: vec![("made".into(), RuleId { n: InterruptionNo::FIRST, action: 0 })], ..Guards::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

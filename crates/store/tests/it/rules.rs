@@ -11,6 +11,7 @@ use countersign_core::{
     call::gate::{Ask, Verdict},
     decide::note::{self, NewNote, NoteInput},
     journal::{record::Millis, state::Phase},
+    number::InterruptionNo,
 };
 use countersign_store::{
     Append, Guards, InterruptionFilter, RuleFilter, RuleName, RuleOwner, RuleRow, SessionFilter, StoreError, Visible,
@@ -82,7 +83,7 @@ async fn s7_rules_apply_to_their_user_until_they_are_revoked_or_replaced(store: 
     let rule = rule.expect("standing").pop().expect("s5's").rule;
     assert_eq!((rule.approve, rule.message.as_deref(), rule.until), (false, Some("no"), Some(1_000_000)));
     // Revoking a revoked rule changes nothing.
-    let again = first.draft(600).revoke(RuleId { n: 1, action: 0 }, Some("ann".into()));
+    let again = first.draft(600).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, Some("ann".into()));
     first.store(&*store, again).await.expect("stored");
     let old = store.rules(RuleFilter { session_id: Some("s1".into()), ..RuleFilter::default() }, page(None, 9)).await;
     assert_eq!(old.expect("rules").rows[0].revoked_at, Some(500));
@@ -97,7 +98,7 @@ async fn s7_rules_are_listed_newest_first_for_those_who_may_see_them(store: Test
     let mut other = waiting(&*store, "s4", 400, Some("bob"), "pay", ask(&["admin"])).await;
     let transition = other.decides(400, 1, Decision::approve().always(Always::Session), None).expect("decided");
     other.store(&*store, transition).await.expect("stored");
-    let revoke = other.draft(500).revoke(RuleId { n: 1, action: 0 }, Some("eve".into()));
+    let revoke = other.draft(500).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, Some("eve".into()));
     other.store(&*store, revoke).await.expect("stored");
 
     assert_eq!(listed(&store, RuleFilter::default()).await, ["s4_1.0", "s3_1.0", "s2_1.0", "s1_1.0"]);
@@ -117,7 +118,7 @@ async fn s7_rules_are_listed_newest_first_for_those_who_may_see_them(store: Test
     assert_eq!(listed(&store, revoked).await, ["s4_1.0"]);
     let one = RuleFilter {
         session_id: Some("s2".into()),
-        id: Some(RuleId { n: 1, action: 0 }),
+        id: Some(RuleId { n: InterruptionNo::FIRST, action: 0 }),
         standing: Some(true),
         ..RuleFilter::default()
     };
@@ -173,7 +174,7 @@ async fn s7_what_rules_have_decided_is_stored_only_while_they_are_in_force(store
     decided(&store, "s2", 100, "wire", everywhere()).await;
     decided(&store, "s3", 100, "bet", everywhere()).await;
     decided(&store, "s4", 100, "sell", Decision::approve().always(Always::Tool { until: 1_000 })).await;
-    let name = |session: &str| -> RuleName { (session.into(), RuleId { n: 1, action: 0 }) };
+    let name = |session: &str| -> RuleName { (session.into(), RuleId { n: InterruptionNo::FIRST, action: 0 }) };
     let mut driven = begun(&*store, "s", 200, Some("ann")).await;
     let by = |driven: &Driven, rules: &[&str]| {
         let guards = Guards { rules: rules.iter().map(|id| name(id)).collect(), ..Guards::default() };
@@ -194,7 +195,7 @@ async fn s7_what_rules_have_decided_is_stored_only_while_they_are_in_force(store
     store.append(append.clone()).await.expect("both are in force");
     driven.take(append);
     // Each rule ends in another way.
-    let revoke = made.draft(300).revoke(RuleId { n: 1, action: 0 }, None);
+    let revoke = made.draft(300).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, None);
     made.store(&*store, revoke).await.expect("revoked");
     assert!(store.delete("s2").await.expect("deleted"));
     decided(&store, "s5", 300, "bet", Decision::reject(None).always(Always::Arguments { until: None })).await;
@@ -229,20 +230,24 @@ async fn p1_reminders_are_due_beside_deadlines_and_once(store: Tested) {
     waiting(&*store, "t", 1_000, None, "pay", Verdict::Ask(Ask { timeout: 15.into(), ..Ask::default() })).await;
     let due = async |now: Millis| store.due(now, 10).await.expect("due");
     assert!(due(10_999).await.is_empty());
-    assert_eq!(due(11_000).await, [("s".into(), 1)]);
-    assert_eq!(due(16_000).await, [("s".into(), 1), ("t".into(), 1)]);
-    assert_eq!(store.due(16_000, 1).await.expect("due"), [("s".into(), 1)]);
-    let said = driven.draft(11_000).remind(1).expect("due");
+    assert_eq!(due(11_000).await, [("s".into(), InterruptionNo::FIRST)]);
+    assert_eq!(due(16_000).await, [("s".into(), InterruptionNo::FIRST), ("t".into(), InterruptionNo::FIRST)]);
+    assert_eq!(store.due(16_000, 1).await.expect("due"), [("s".into(), InterruptionNo::FIRST)]);
+    let said = driven.draft(11_000).remind(InterruptionNo::FIRST).expect("due");
     driven.store(&*store, said).await.expect("stored");
-    assert_eq!(due(16_000).await, [("t".into(), 1)], "once");
-    assert_eq!(due(21_000).await, [("t".into(), 1), ("s".into(), 1)]);
-    let said = driven.draft(21_000).remind(1).expect("due");
+    assert_eq!(due(16_000).await, [("t".into(), InterruptionNo::FIRST)], "once");
+    assert_eq!(due(21_000).await, [("t".into(), InterruptionNo::FIRST), ("s".into(), InterruptionNo::FIRST)]);
+    let said = driven.draft(21_000).remind(InterruptionNo::FIRST).expect("due");
     driven.store(&*store, said).await.expect("stored");
-    assert_eq!(due(100_999).await, [("t".into(), 1)]);
-    assert_eq!(due(101_000).await, [("t".into(), 1), ("s".into(), 1)], "its deadline");
+    assert_eq!(due(100_999).await, [("t".into(), InterruptionNo::FIRST)]);
+    assert_eq!(
+        due(101_000).await,
+        [("t".into(), InterruptionNo::FIRST), ("s".into(), InterruptionNo::FIRST)],
+        "its deadline"
+    );
     let decided = driven.decides(22_000, 1, Decision::approve(), None).expect("decided");
     driven.store(&*store, decided).await.expect("stored");
-    assert_eq!(due(101_000).await, [("t".into(), 1)]);
+    assert_eq!(due(101_000).await, [("t".into(), InterruptionNo::FIRST)]);
 }
 
 async fn p1_a_reassigned_interruption_is_in_the_inbox_of_the_other_role(store: Tested) {
@@ -251,7 +256,7 @@ async fn p1_a_reassigned_interruption_is_in_the_inbox_of_the_other_role(store: T
     let of = |role: &str| InterruptionFilter { role: Some(role.to_owned()), ..InterruptionFilter::default() };
     assert_eq!((keys(&store, of("admin")).await, keys(&store, of("legal")).await), (vec!["s_1".into()], vec![]));
     let note = NewNote::Reassign { role: Some("legal".into()), subject: None, text: None };
-    let input = NoteInput { n: 1, note, by: Principal::trusted(), request_id: None };
+    let input = NoteInput { n: InterruptionNo::FIRST, note, by: Principal::trusted(), request_id: None };
     let handed = note::note(&driven.state, 200, input).expect("handed on");
     driven.store(&*store, handed).await.expect("stored");
     assert_eq!((keys(&store, of("admin")).await, keys(&store, of("legal")).await), (vec![], vec!["s_1".into()]));

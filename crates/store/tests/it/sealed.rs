@@ -13,6 +13,7 @@ use countersign_core::{
         rule::{Always, RuleId},
     },
     audit::{AuditRecord, Verifier},
+    number::InterruptionNo,
 };
 use countersign_store::{
     Page, RuleFilter, RuleOwner, SessionFilter, Store, StoreError, Waypoint,
@@ -393,7 +394,7 @@ async fn x_writing_to_the_file_neither_revives_a_standing_rule_nor_transfers_it(
     let store = open_sealed(&path).expect("open");
     let everywhere = || Always::Arguments { until: None };
     let mut revoked = always(&store, "revoked", "ann", everywhere()).await;
-    let revoke = revoked.draft(2).revoke(RuleId { n: 1, action: 0 }, Some("ann".into()));
+    let revoke = revoked.draft(2).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, Some("ann".into()));
     revoked.store(&store, revoke).await.expect("revoked");
     always(&store, "replaced", "bob", everywhere()).await;
     always(&store, "newer", "bob", everywhere()).await;
@@ -441,7 +442,7 @@ async fn x_an_unreadable_rule_does_not_affect_others() {
     // Its owner sees an error, but may choose "always" again, and revoke it.
     assert!(matches!(stands(&store, "eve", None).await, Err(StoreError::Sealed(_))));
     always(&store, "again", "eve", everywhere()).await;
-    let revoke = broken.draft(2).revoke(RuleId { n: 1, action: 0 }, Some("eve".into()));
+    let revoke = broken.draft(2).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, Some("eve".into()));
     broken.store(&store, revoke).await.expect("revoked");
     assert_eq!(stands(&store, "eve", None).await.expect("standing"), ["again_1.0"]);
 }

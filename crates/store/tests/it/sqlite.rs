@@ -11,6 +11,7 @@ use countersign_core::{
     approval::decision::Decision,
     journal::{draft::OnPending, record::records, state::Phase},
     limits,
+    number::InterruptionNo,
 };
 use countersign_store::{
     Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
@@ -46,8 +47,8 @@ async fn r3_acknowledged_appends_are_there_after_reopening() {
         let store = open(&path).expect("open again");
         assert_eq!(load(&store, "s").await.as_ref(), Some(&driven.state));
         assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
-        assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("s"), 1)]);
-        assert!(store.interruption("s", 1).await.expect("row").is_some());
+        assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("s"), InterruptionNo::FIRST)]);
+        assert!(store.interruption("s", InterruptionNo::FIRST).await.expect("row").is_some());
     }
 }
 
@@ -329,7 +330,7 @@ async fn four_hundred_approval_cycles_leave_at_most_two_and_a_half_megabytes() {
         let asked = driven.calls(now, &[("execute_trade", asks(None, 300))]);
         driven.store(&store, asked).await.expect("ask");
         let n = driven.state.open[0].asked.n;
-        let yes = driven.decides(now, n, Decision::approve(), Some(&format!("yes-{now}"))).expect("decide");
+        let yes = driven.decides(now, n.get(), Decision::approve(), Some(&format!("yes-{now}"))).expect("decide");
         driven.store(&store, yes).await.expect("decide");
         let calls = driven.in_phase(|p| *p == Phase::Permitted);
         let start = driven.draft(now).start(&calls);

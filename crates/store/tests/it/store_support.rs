@@ -11,6 +11,7 @@ use countersign_core::{
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
         state::Phase,
     },
+    number::{CallNo, InterruptionNo},
     refusal::Refusal,
     session::Session,
 };
@@ -133,7 +134,7 @@ impl Driven {
             blocks: calls.iter().enumerate().map(block).collect(),
             usage: Usage { input_tokens: 3, output_tokens: 1, ..Usage::default() },
             opaque: None,
-            first_call: 0,
+            first_call: CallNo::NONE,
             run: 0,
             cut: None,
             continued: 0,
@@ -150,7 +151,7 @@ impl Driven {
             blocks: vec![Block::Text(text.to_owned())],
             usage: Usage::default(),
             opaque: None,
-            first_call: 0,
+            first_call: CallNo::NONE,
             run: 0,
             cut: None,
             continued: 0,
@@ -169,7 +170,7 @@ impl Driven {
             staged: false,
             digest: None,
             previews: Vec::new(),
-            n,
+            n: InterruptionNo::new(n),
             reply: vec![decision].into(),
             verdicts: Vec::new(),
             user_edit_content: None,
@@ -180,7 +181,7 @@ impl Driven {
     }
 
     /// The calls in this phase.
-    pub(crate) fn in_phase(&self, wanted: impl Fn(&Phase) -> bool) -> Vec<u32> {
+    pub(crate) fn in_phase(&self, wanted: impl Fn(&Phase) -> bool) -> Vec<CallNo> {
         self.state.calls.iter().filter(|c| wanted(&c.phase)).map(|c| c.call).collect()
     }
 }

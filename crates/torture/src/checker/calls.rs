@@ -18,6 +18,7 @@ use countersign_core::{
         Action, Answered, Block, CallFinished, CallStatus, Decided, Interrupted, Kind, Millis, ModelResponded, Record,
         ToolUse,
     },
+    number::{CallNo, InterruptionNo},
 };
 
 use super::Findings;
@@ -57,10 +58,10 @@ struct Question {
 pub(super) struct Calls<'a, 'f> {
     session: &'a str,
     findings: &'f mut Findings,
-    calls: BTreeMap<u32, Call>,
-    questions: BTreeMap<u32, Question>,
+    calls: BTreeMap<CallNo, Call>,
+    questions: BTreeMap<InterruptionNo, Question>,
     shown: Vec<Block>,
-    answer: Vec<(u32, ToolUse)>,
+    answer: Vec<(CallNo, ToolUse)>,
     count: u32,
     active: bool,
 }
@@ -118,7 +119,7 @@ impl<'a, 'f> Calls<'a, 'f> {
             Record::TurnEnded(_) => {
                 self.active = false;
                 self.shown.clear();
-                let open: Vec<u32> =
+                let open: Vec<CallNo> =
                     self.calls.iter().filter(|(_, call)| call.finished.is_empty()).map(|(n, _)| *n).collect();
                 if !open.is_empty() {
                     self.wrong("R4", &format!("a turn ended while calls {open:?} have no result"));
@@ -132,14 +133,15 @@ impl<'a, 'f> Calls<'a, 'f> {
         let kept = self.shown.len().saturating_sub(answer.shown as usize);
         self.answer.clear();
         let blocks = self.shown.drain(..).skip(kept).chain(answer.blocks.iter().cloned());
-        self.answer.extend((self.count + 1..).zip(blocks.filter_map(|block| block.tool_use().cloned())));
+        self.answer
+            .extend((self.count + 1..).map(CallNo::new).zip(blocks.filter_map(|block| block.tool_use().cloned())));
         if let Some((first, _)) = self.answer.first()
             && *first != answer.first_call
         {
             let (first, said) = (*first, answer.first_call);
             self.wrong("R3", &format!("an answer's first call is {first}, and its record says {said}"));
         }
-        self.count = self.answer.last().map_or(self.count, |(call, _)| *call);
+        self.count = self.answer.last().map_or(self.count, |(call, _)| call.get());
     }
 
     fn gated(&mut self, gates: &[Gate]) {
@@ -174,7 +176,7 @@ impl<'a, 'f> Calls<'a, 'f> {
     }
 
     /// A deadline never fires early (spec R6).
-    fn due(&mut self, n: u32, at: Millis) {
+    fn due(&mut self, n: InterruptionNo, at: Millis) {
         let due = self.questions.get(&n).and_then(|asked| asked.asked.expires_at);
         match due.map(|due| u64::try_from(at - due)) {
             Some(Ok(late)) => self.findings.counts.late.push(late),
@@ -183,7 +185,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         }
     }
 
-    fn resolve(&mut self, n: u32) -> Option<Arc<Interrupted>> {
+    fn resolve(&mut self, n: InterruptionNo) -> Option<Arc<Interrupted>> {
         let found = self.questions.get_mut(&n).map(|question| {
             question.resolved += 1;
             (question.resolved, question.asked.clone())
@@ -214,7 +216,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         call.answers = Some(answered.answers.clone());
     }
 
-    fn refused(&mut self, n: u32) {
+    fn refused(&mut self, n: InterruptionNo) {
         let Some(asked) = self.resolve(n) else { return };
         for action in &asked.actions {
             let call = self.calls.entry(action.call).or_default();
@@ -249,7 +251,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         }
     }
 
-    fn started(&mut self, n: u32, attempt: u32) {
+    fn started(&mut self, n: CallNo, attempt: u32) {
         let call = self.calls.entry(n).or_default();
         let earlier = call.starts.len();
         let next = u32::try_from(earlier).unwrap_or(u32::MAX).saturating_add(1);
@@ -301,11 +303,12 @@ impl<'a, 'f> Calls<'a, 'f> {
     }
 
     /// What must hold at the end, and the effects.
-    pub(super) fn end(mut self, effects: &mut HashMap<(&'a str, u32), Vec<&Line>>) {
+    pub(super) fn end(mut self, effects: &mut HashMap<(&'a str, CallNo), Vec<&Line>>) {
         if self.active {
             self.wrong("A10", "the session is stuck: its last turn has not ended");
         }
-        let open: Vec<u32> = self.questions.iter().filter(|(_, q)| q.resolved == 0).map(|(n, _)| *n).collect();
+        let open: Vec<InterruptionNo> =
+            self.questions.iter().filter(|(_, q)| q.resolved == 0).map(|(n, _)| *n).collect();
         if !open.is_empty() {
             self.wrong("R2", &format!("interruptions {open:?} were never resolved"));
         }
@@ -319,7 +322,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         }
     }
 
-    fn effects(&mut self, n: u32, call: &Call, lines: &[&Line]) {
+    fn effects(&mut self, n: CallNo, call: &Call, lines: &[&Line]) {
         let begun: Vec<_> = lines.iter().filter(|line| line.what == What::Begin).collect();
         for line in &begun {
             let counts = &mut self.findings.counts;

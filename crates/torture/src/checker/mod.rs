@@ -17,6 +17,7 @@ use countersign_core::{
         fork::Forked,
         record::{Entry, Record},
     },
+    number::CallNo,
     session::Session,
     wire::expand,
 };
@@ -141,17 +142,17 @@ impl Findings {
 }
 
 /// The session and the number of the call that an idempotency key names: `SESSION/cN/BIRTH`.
-fn call_of(key: &str) -> Option<(&str, u32)> {
+fn call_of(key: &str) -> Option<(&str, CallNo)> {
     let (session, rest) = key.split_once("/c")?;
     let (call, _birth) = rest.split_once('/')?;
-    Some((session, call.parse().ok()?))
+    Some((session, CallNo::new(call.parse().ok()?)))
 }
 
 /// Checks sessions against the ledger they share.
 #[must_use]
 pub fn check(sessions: &[Evidence<'_>], ledger: &[Line]) -> Findings {
     let mut findings = Findings::default();
-    let mut effects: HashMap<(&str, u32), Vec<&Line>> = HashMap::new();
+    let mut effects: HashMap<(&str, CallNo), Vec<&Line>> = HashMap::new();
     for line in ledger {
         let call = call_of(&line.key);
         match call {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ledger::Line;
+use countersign_core::number::InterruptionNo;
 
 /// A session with one gated call of `pay`, approved and run, and its end.
 struct Case {
@@ -80,7 +81,7 @@ fn request(id: &str, what: Asked, answer: Option<Result<(), String>>) -> Request
 fn case(records: Vec<Value>, kind: &str, ledger: Vec<Line>) -> Case {
     let requests = vec![
         request("q1", Asked::Message { text: "hello".into() }, Some(Ok(()))),
-        request("q2", Asked::Decision { n: 1, kinds: vec![kind.into()] }, Some(Ok(()))),
+        request("q2", Asked::Decision { n: InterruptionNo::FIRST, kinds: vec![kind.into()] }, Some(Ok(()))),
     ];
     Case { entries: entries(records), requests, ledger }
 }
@@ -105,7 +106,11 @@ fn in_doubt(answer: &str, more: Vec<Value>, ledger: Vec<Line>) -> Case {
         decided(2, answer, "q3"),
     ];
     let mut case = case(plus(plus(asked(false), doubt), more), "approve", ledger);
-    case.requests.push(request("q3", Asked::Decision { n: 2, kinds: vec![answer.into()] }, Some(Ok(()))));
+    case.requests.push(request(
+        "q3",
+        Asked::Decision { n: InterruptionNo::new(2), kinds: vec![answer.into()] },
+        Some(Ok(())),
+    ));
     case
 }
 
@@ -261,7 +266,7 @@ fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
         json!({ "interrupted": { "n": 1, "kind": "question", "actions": [action], "content": true, "expires_at": 0 } }),
     ];
     let result = json!({ "call_finished": { "call": 1, "id": "t", "name": name, "status": status, "output": output } });
-    let answers = Asked::Answers { n: 1, answers: json!({ "Q": "A", "R": "[No preference]" }) };
+    let answers = Asked::Answers { n: InterruptionNo::FIRST, answers: json!({ "Q": "A", "R": "[No preference]" }) };
     let requests = vec![
         request("q1", Asked::Message { text: "hello".into() }, Some(Ok(()))),
         request("q2", answers, Some(Ok(()))),
@@ -285,7 +290,11 @@ fn declined(kind: &str) -> Value {
 /// Declined instead of answered.
 fn and_declined(mut case: Case) -> Case {
     case.requests.pop();
-    case.requests.push(request("q3", Asked::Decision { n: 1, kinds: vec!["reject".into()] }, Some(Ok(()))));
+    case.requests.push(request(
+        "q3",
+        Asked::Decision { n: InterruptionNo::FIRST, kinds: vec!["reject".into()] },
+        Some(Ok(())),
+    ));
     case
 }
 

@@ -8,16 +8,16 @@ use super::{
     },
     Illegal,
 };
-use crate::call::gate::Target;
+use crate::{call::gate::Target, number::CallNo};
 
 /// The open call of this number.
-pub(super) fn call(state: &State, number: u32) -> Result<&Call, Illegal> {
+pub(super) fn call(state: &State, number: CallNo) -> Result<&Call, Illegal> {
     state.calls.iter().find(|call| call.call == number).ok_or(Illegal("it names a call that is not open"))
 }
 
 /// `false`: it cannot, or is no record of a call.
 pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
-    let call = |number: u32| call(state, number);
+    let call = |number: CallNo| call(state, number);
     Ok(match record {
         Record::CallsGated(gates) => {
             gates.len() == state.calls.iter().filter(|call| call.phase == Phase::Proposed).count()
@@ -29,7 +29,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
                 && call.args.as_ref().is_some_and(|args| agents::input(args) == began.input)
         }
         // The application itself chose the agent.
-        Record::HandedOff(handed) if handed.call == 0 => true,
+        Record::HandedOff(handed) if handed.call.is_none() => true,
         Record::HandedOff(handed) => {
             let call = call(handed.call)?;
             call.phase == Phase::Permitted && call.handoff() == Some(&handed.agent)
@@ -53,7 +53,8 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
             matches!(call.phase, Phase::Started(_)) || call.phase == Phase::Permitted && call.is_live()
         }
         Record::ApprovalSent { calls } => {
-            let finished = |number: &u32| state.calls.iter().any(|c| c.call == *number && c.phase == Phase::Finished);
+            let finished =
+                |number: &CallNo| state.calls.iter().any(|c| c.call == *number && c.phase == Phase::Finished);
             // In a fork of a failed turn, too: its retry must not approve them again.
             state.status.is_open() && calls.iter().all(finished)
         }
@@ -68,7 +69,7 @@ fn finishes(state: &State, call: &Call, finished: &CallFinished) -> bool {
         Phase::Started(_) => true,
         Phase::Delegated => {
             finished.status == CallStatus::Error
-                || state.calls_of(call.call).all(|inner| inner.phase == Phase::Finished)
+                || state.calls_of(call.call.run()).all(|inner| inner.phase == Phase::Finished)
         }
         // It was handed off just before.
         Phase::Permitted if call.handoff() == Some(state.agent_of(call.run)) => true,

@@ -73,7 +73,7 @@ fn tasks_done(run: &GraphRun, done: &TasksDone) -> bool {
 fn call_asks(state: &State, asked: &Interrupted) -> bool {
     let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
     let call = state.calls.iter().find(|call| call.call == action.call && call.phase == Phase::Asking);
-    asked.n == state.interruptions + 1
+    asked.n == state.next_interruption()
         && call.is_some_and(|call| {
             let mut questions = call.input.iter().flat_map(|input| &input.questions);
             shown(&at.payload).ok().or_else(|| call.args.clone()).as_ref() == Some(&action.args)
@@ -92,9 +92,9 @@ fn call_asks(state: &State, asked: &Interrupted) -> bool {
 /// Whether an interruption shows what is asked.
 fn asks(state: &State, asked: &Interrupted) -> bool {
     let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
-    asked.n == state.interruptions + 1
+    asked.n == state.next_interruption()
         && matches!(asked.kind, Kind::Interrupt | Kind::InDoubt)
-        && action.call == 0
+        && action.call.is_none()
         && action.name == at.question
         && shown(&at.payload).is_ok_and(|shown| shown == action.args)
         && state.run.as_ref().is_some_and(|run| run.tasks.contains_key(&at.task))

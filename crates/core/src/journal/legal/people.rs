@@ -18,7 +18,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
     Ok(match record {
         Record::Interrupted(asked) => {
             state.status.is_active()
-                && asked.n == state.interruptions + 1
+                && asked.n == state.next_interruption()
                 && !asked.actions.is_empty()
                 && asked
                     .actions

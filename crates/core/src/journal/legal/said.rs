@@ -39,6 +39,6 @@ fn answers(state: &State, answer: &ModelResponded) -> Result<bool, Illegal> {
     Ok(if answer.run == 0 {
         state.status.is_active() && answer.shown as usize <= state.shown.len()
     } else {
-        answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
+        answer.shown == 0 && state.asking().any(|nested| nested.call.run() == answer.run)
     })
 }

@@ -17,6 +17,7 @@ use crate::{
         question::{Answers, Questions},
     },
     call::args::Args,
+    number::InterruptionNo,
 };
 
 impl Fold {
@@ -75,7 +76,7 @@ impl Fold {
     }
 
     /// The reply to a request. Its request is resolved by now, but the message is still found by the key.
-    pub(super) fn submitted(&mut self, n: u32, put: impl FnOnce(&mut HistoryApproval)) {
+    pub(super) fn submitted(&mut self, n: InterruptionNo, put: impl FnOnce(&mut HistoryApproval)) {
         let key = approval_key(&self.session_id, n);
         let at = self.rows.iter().rposition(|row| key_of(&row.message) == Some(key.as_str()));
         if let Some(HistoryRequest::Actions(block)) = at.and_then(|at| self.request_mut(at)) {

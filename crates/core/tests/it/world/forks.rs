@@ -12,6 +12,7 @@ use countersign_core::{
         record::{Entry, Judged, Record, UserMessage, records},
         state::{Call, State},
     },
+    number::CallNo,
     refusal::Refusal,
     session::Session,
 };
@@ -85,7 +86,7 @@ impl World {
         self.seen.truncate(kept);
         self.parked.clear();
         let (allowed, by_policy, again) = self.past.last().cloned().expect("a first record");
-        let begun = |call: u32| {
+        let begun = |call: CallNo| {
             let starts = records(&self.journal)
                 .filter(|record| matches!(record, Record::CallStarted { call: c, .. } if *c == call));
             u32::try_from(starts.count()).expect("few")
@@ -95,7 +96,7 @@ impl World {
         self.allowed =
             allowed.into_iter().filter(|(call, _)| by_policy.contains_key(call) || begun(*call) > 0).collect();
         self.again = again.into_iter().filter(|(_, times)| *times == u32::MAX).collect();
-        let calls: Vec<u32> = self.given.iter().map(|(call, ..)| *call).filter(|call| begun(*call) > 0).collect();
+        let calls: Vec<CallNo> = self.given.iter().map(|(call, ..)| *call).filter(|call| begun(*call) > 0).collect();
         for call in calls {
             let times = begun(call);
             self.again.entry(call).or_insert(times);

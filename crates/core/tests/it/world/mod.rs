@@ -28,6 +28,7 @@ use countersign_core::{
         run::Raw,
         state::{Call, Open, State},
     },
+    number::CallNo,
     refusal::Refusal,
     session::Session,
 };
@@ -38,7 +39,7 @@ pub use self::{
     tools::Tools,
 };
 
-type Allowed = (HashMap<u32, String>, HashMap<u32, String>, HashMap<u32, u32>);
+type Allowed = (HashMap<CallNo, String>, HashMap<CallNo, String>, HashMap<CallNo, u32>);
 
 pub struct World {
     pub state: Arc<State>,
@@ -49,22 +50,22 @@ pub struct World {
     /// Permits whose attempt is running.
     pub running: Vec<Permit>,
     /// Every permit ever given: call, attempt, arguments.
-    pub given: Vec<(u32, u32, String)>,
+    pub given: Vec<(CallNo, u32, String)>,
     /// The arguments last approved by a person, or allowed by a verdict, by call.
-    pub allowed: HashMap<u32, String>,
+    pub allowed: HashMap<CallNo, String>,
     /// Calls that a person allowed to run again after a crash, or that are idempotent.
-    pub again: HashMap<u32, u32>,
+    pub again: HashMap<CallNo, u32>,
     /// What the policy allowed without a person, by call.
-    pub by_policy: HashMap<u32, String>,
+    pub by_policy: HashMap<CallNo, String>,
     /// What was allowed, by whom, and what may run again, after each record.
     past: Vec<Allowed>,
     /// The tools now, and as of each record.
     pub tools: Tools,
     pub seen: Vec<Tools>,
     /// Calls that have asked something and keep running until the answers.
-    parked: HashSet<u32>,
+    parked: HashSet<CallNo>,
     /// The calls of the answer that is being committed: number and arguments.
-    pending_answer: Vec<(u32, String)>,
+    pending_answer: Vec<(CallNo, String)>,
     /// The digests of requests about calls: none is used twice (spec R11).
     digests: HashSet<Arc<str>>,
 }
@@ -128,8 +129,8 @@ impl World {
         self.journal.extend(committed.entries);
         Session { cursor: self.cursor, state: self.state } = committed.after;
         for permit in committed.permits {
-            self.given.push((permit.call(), permit.attempt(), permit.args().text().to_owned()));
-            self.parked.remove(&permit.call());
+            self.given.push((CallNo::new(permit.call()), permit.attempt(), permit.args().text().to_owned()));
+            self.parked.remove(&CallNo::new(permit.call()));
             self.running.push(permit);
         }
         // The work of an ended turn is discarded, even if a queued message began the next at once. Calls that run when
@@ -145,7 +146,7 @@ impl World {
         let effects = graph::next(&self.state);
         let gone = |call: &Call| call.is_live() && !self.parked.contains(&call.call);
         let calls = self.state.calls.iter().filter(|call| effects.start.contains(&call.call) && gone(call));
-        let lost: Vec<u32> = calls.map(|call| call.call).collect();
+        let lost: Vec<CallNo> = calls.map(|call| call.call).collect();
         let begins = [&*effects.start, &*effects.delegate].concat();
         let lost = self.draft().input_lost(&lost, &self.tools);
         lost.or_else(|| self.draft().outdated(&begins, &self.tools))
@@ -185,14 +186,16 @@ impl World {
                 self.commit(transition);
             }
             Op::Start(n) => {
-                let start: Vec<u32> = graph::next(&self.state).start.into_iter().take(*n).collect();
+                let start: Vec<CallNo> = graph::next(&self.state).start.into_iter().take(*n).collect();
                 let transition = self.draft().start(&start);
                 self.commit(transition);
             }
             Op::Finish(i, ok) if !self.running.is_empty() => {
                 let permit = self.running.remove(i % self.running.len());
                 let outcome = if *ok { Ok("ran".to_owned()) } else { Err("broke".to_owned()) };
-                if let Some(t) = self.draft().call_finished(permit.call(), permit.attempt(), outcome, &self.tools) {
+                if let Some(t) =
+                    self.draft().call_finished(CallNo::new(permit.call()), permit.attempt(), outcome, &self.tools)
+                {
                     self.commit(t);
                 }
             }
@@ -280,7 +283,7 @@ impl World {
             Op::Change(how) => self.tools = Tools(*how),
             Op::Asks(i, what, live) if !self.running.is_empty() => {
                 let permit = self.running.remove(i % self.running.len());
-                let (call, attempt) = (permit.call(), permit.attempt());
+                let (call, attempt) = (CallNo::new(permit.call()), permit.attempt());
                 let questions = (0..=what % 3).map(|n| question(n, *what)).collect();
                 let timeout = if what % 2 == 0 { 0 } else { 60 };
                 let state = Some("half done".into());
@@ -338,7 +341,7 @@ impl World {
     fn retry(&mut self, more_calls: u32) -> Result<(), Refusal> {
         let retried = self.draft().retry(Retried { more_calls, ..Retried::default() }, &self.tools)?;
         self.commit(retried);
-        let at_work = self.running.iter().map(Permit::call).collect();
+        let at_work = self.running.iter().map(|permit| CallNo::new(permit.call())).collect();
         if let Some(recovered) = self.draft().recover(&at_work, &self.tools) {
             self.commit(recovered);
         }

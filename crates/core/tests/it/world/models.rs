@@ -10,6 +10,7 @@ use countersign_core::{
     },
     conversation::{Conversation, compression::Summary},
     journal::record::{Block, Compressed, ModelResponded, Record, ToolUse, Usage, records},
+    number::CallNo,
 };
 
 use super::{
@@ -124,7 +125,7 @@ impl World {
             .iter()
             .enumerate()
             .map(|(i, (_, tool))| {
-                let call = self.state.call_count + u32::try_from(i).expect("few") + 1;
+                let call = CallNo::new(self.state.call_count + u32::try_from(i).expect("few") + 1);
                 (call, input(TOOLS[usize::from(*tool)], i))
             })
             .collect();
@@ -135,7 +136,7 @@ impl World {
             blocks,
             usage: Usage::default(),
             opaque: None,
-            first_call: 0,
+            first_call: CallNo::NONE,
             run,
             cut: None,
             continued: 0,

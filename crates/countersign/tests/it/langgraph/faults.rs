@@ -391,7 +391,8 @@ async fn m10_a_message_while_something_waits_is_refused_and_nothing_is_lost(stor
     decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
     send(&runtime, "s", "and now something else").await.expect("after it");
     let all = journal(&store, "s").await;
-    let finished = |n: u32| records(&all).any(|record| matches!(record, Record::CallFinished(done) if done.call == n));
+    let finished =
+        |n: u32| records(&all).any(|record| matches!(record, Record::CallFinished(done) if done.call.get() == n));
     assert!(finished(1), "the call has its result");
     assert_eq!(ran(&ledger).len(), 1);
 }

@@ -158,7 +158,7 @@ fn runtime(store: &Arc<dyn Store>, bytes: usize) -> Runtime {
 async fn read(runtime: &Runtime, of: &Runtime, session_id: &str) -> Vec<String> {
     let state = of.loaded(&session_id.into()).await.expect("state");
     let mut all = Vec::new();
-    for run in [0].into_iter().chain(state.nested.iter().map(|nested| nested.call)) {
+    for run in [0].into_iter().chain(state.nested.iter().map(|nested| nested.call.run())) {
         let transcript = JournalTranscript::of(&runtime.inner, &state, run);
         all.push(format!("{:?}", transcript.messages(TakesImages::All).await.expect("messages")));
     }

@@ -1,0 +1,103 @@
+//! The numbers of what a session counts. Each has a type of its own, so that none can be given in place of another: as plain
+//! integers, the number of an interruption and that of an attempt look the same.
+//!
+//! A number is made where one is read (a key, a row, a record) or where a session counts on. There is no arithmetic on it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Declares a number; in what is stored and sent it is a plain integer.
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($integer:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name($integer);
+
+        impl $name {
+            /// The one with this number.
+            #[must_use]
+            pub const fn new(number: $integer) -> $name {
+                $name(number)
+            }
+
+            /// As a plain integer, for what knows no other: SQL, and texts.
+            #[must_use]
+            pub const fn get(self) -> $integer {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number! {
+    /// Of an interruption in its session, from 1.
+    ///
+    /// It is no other number, such as that of an attempt:
+    ///
+    /// ```compile_fail,E0308
+    /// use countersign_core::approval::key::approval_key;
+    ///
+    /// let attempt: u32 = 1;
+    /// approval_key("session", attempt);
+    /// ```
+    InterruptionNo(u32)
+}
+
+impl InterruptionNo {
+    /// The first of a session.
+    pub const FIRST: InterruptionNo = InterruptionNo(1);
+}
+
+number! {
+    /// Of a call in its session, from 1.
+    ///
+    /// It is no other number, such as that of an interruption:
+    ///
+    /// ```compile_fail,E0308
+    /// use countersign_core::{journal::state::State, number::CallNo};
+    ///
+    /// State::new("session".into()).waiting(CallNo::FIRST);
+    /// ```
+    CallNo(u32)
+}
+
+impl Default for CallNo {
+    fn default() -> CallNo {
+        CallNo::NONE
+    }
+}
+
+impl CallNo {
+    /// In place of a call where there is none: what a graph asks, a switch of agents by the application, an answer without
+    /// calls.
+    pub const NONE: CallNo = CallNo(0);
+
+    /// The first of a session.
+    pub const FIRST: CallNo = CallNo(1);
+
+    /// Whether there is no call.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == CallNo::NONE
+    }
+
+    /// The one `places` after it: the calls of an answer follow each other.
+    #[must_use]
+    pub const fn later(self, places: u32) -> CallNo {
+        CallNo(self.0.saturating_add(places))
+    }
+
+    /// The run of the agent that works for this call.
+    #[must_use]
+    pub const fn run(self) -> u32 {
+        self.0
+    }
+}
