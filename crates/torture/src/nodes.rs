@@ -196,7 +196,7 @@ impl Nodes<'_> {
         }
         // A call lasts so short a time that a node hardly ever dies within one: somebody has to, or nobody recovers anything.
         let recovers = self.nodes.iter().any(|node| node.point.is_some_and(|point| point.starts_with("recover.")));
-        self.due.pop_front().or(recovers.then_some("call.after_effect"))
+        self.due.pop_front().or_else(|| recovers.then_some("call.after_effect"))
     }
 
     /// Any node, but one that is to die by itself only if all are.
