@@ -1,4 +1,4 @@
-/** Fifty tabs on one session. They take all of the machine, so nothing else is tested meanwhile. */
+/** Fifty tabs on one session. They take as much of the machine as they get, so no other browser test runs meanwhile. */
 import { begin, expect, oneOrder, test } from "./support/console.js";
 import { terminal } from "./support/server.js";
 

@@ -21,7 +21,7 @@ const browser = (executablePath: string) => ({ launchOptions: { executablePath, 
 export default defineConfig({
   testDir: ".",
   testMatch: "*.spec.ts",
-  // Far more than any takes on a machine that does nothing else.
+  // Far more than any takes, since other tests run meanwhile.
   timeout: 90_000,
   expect: { timeout: 20_000 },
   fullyParallel: true,

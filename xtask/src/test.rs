@@ -107,12 +107,17 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let mut steps = Steps::default();
     let built = prepare(places, &mut steps);
     // Both wait a lot, and neither changes what the other uses.
-    let (rust, console) = thread::scope(|scope| {
+    thread::scope(|scope| {
         let console = scope.spawn(|| console_tests(places, &built));
-        (rust_tests(places, &built, all), console.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let rust = scope.spawn(|| rust_tests(places, &built, all));
+        for (name, tests) in [("the tests in Rust", rust), ("the console's tests", console)] {
+            match tests.join() {
+                Ok(tests) => steps.append(tests),
+                // What the others have found is still told.
+                Err(_) => drop(steps.step(name, || Err("it panicked".to_owned()))),
+            }
+        }
     });
-    steps.append(rust);
-    steps.append(console);
     steps.summary()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `COUNTERSIGN_FAILPOINT=NAME` or `NAME:N` sends SIGKILL to this process when the point is reached for
 //! the N-th time. Only with the feature `failpoints`; otherwise no point does anything. They are here because stores
-//! have others; `countersign_runtime::run::failpoint` lists them all.
+//! have points too; `countersign_runtime::run::failpoint` lists them all.
 
 /// Kills the process here if the environment asks for it.
 #[cfg(feature = "failpoints")]

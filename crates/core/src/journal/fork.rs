@@ -42,6 +42,7 @@ use super::{
     fits::{check_images, check_message},
     parts::{Call, Deadline, Phase},
     record::{CallStatus, Entry, Interrupted, Kind, Millis, Record, UserMessage},
+    restart::Held,
     state::{State, Status},
 };
 use crate::{
@@ -236,7 +237,7 @@ impl Draft {
     /// Resumes a held fork. `None` if it is not one.
     #[must_use]
     pub fn go_on(mut self, catalog: &dyn Catalog) -> Option<Transition> {
-        if !self.state.held {
+        if self.state.why_held() != Some(Held::Fork) {
             return None;
         }
         self.release();

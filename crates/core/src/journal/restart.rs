@@ -42,7 +42,7 @@ pub struct Restarted {
 }
 
 impl Restarted {
-    /// Why it is held, if it is.
+    /// Why it is held, where it is.
     pub(crate) fn hold(&self) -> Hold {
         Hold { times: self.times, restored: self.restored }
     }
@@ -139,6 +139,8 @@ impl State {
             Record::Decided(_) | Record::Answered(_) => (self.held, self.restarts) = (false, 0),
             // What follows from a deadline by itself does not release a held turn.
             Record::Interrupted(_)
+            | Record::MakeRoom(_)
+            | Record::StateEdited(_)
             | Record::CallsGated(_)
             | Record::CallFinished(_)
             | Record::Withdrawn { .. }

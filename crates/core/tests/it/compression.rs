@@ -9,6 +9,7 @@ use countersign_core::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
         graph::{self, Node},
         record::{Block, Entry, ModelResponded, Record, SessionCreated, ToolUse, Usage, records},
+        restart::Held,
         state::Status,
         window::Budget,
     },
@@ -302,6 +303,22 @@ fn g5_the_first_call_under_a_new_budget_is_compressed_too() {
     session.compress(Some("Đã tìm."));
     let note = Locale::Vi.text(Text::SummaryNote);
     assert_eq!(session.words(), [&format!("u [{note}]\nĐã tìm."), "u câu hỏi 6"]);
+}
+
+/// A turn that is held after crashes, or in a restored store, stays held when its conversation is found too large.
+#[test]
+fn g5_r9_room_that_is_wanted_does_not_release_a_held_turn() {
+    let mut session = Talk::new(Locale::En, Budgeted(None));
+    for n in 1..=5 {
+        session.turn(n);
+    }
+    session.say("question 6");
+    let crashed = session.draft().restarted(2, true, None);
+    session.commit(crashed);
+    session.catalog = budget(20, 1);
+    let transition = session.draft().make_room(&session.catalog).expect("too large");
+    session.commit(transition);
+    assert_eq!((session.state.why_held(), session.state.restarts), (Some(Held::Crashes), 2));
 }
 
 /// Spec G5: a cancel ends the turn in the middle of it; the next turn requests compression again. Messages queued

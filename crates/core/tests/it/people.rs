@@ -279,6 +279,17 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
     }
 }
 
+/// A request to fork that is repeated resumes the fork that it made, but not one whose turn ended processes since.
+#[test]
+fn r9_a_turn_that_is_held_after_crashes_is_no_fork_that_waits_to_be_run() {
+    let mut world = waiting(&[("pay", plain())]);
+    let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
+    world.commit(crashed);
+    assert!(Draft::new(&world.state, world.now).go_on(&Tools::FIRST).is_none());
+    restore(&mut world);
+    assert!(Draft::new(&world.state, world.now).go_on(&Tools::FIRST).is_none());
+}
+
 /// The original tools, of an agent whose budget is spent with its first answer.
 struct Spent;
 

@@ -2,8 +2,8 @@
 //! one.
 //!
 //! They are kept across pauses too, since an approval is followed by a model call. The cache has no authority: each
-//! item is a fold of stored entries up to a position, and entries never change. So another node's append is only folded
-//! too; a deleted session is dropped, and a fork, whose past is folded under its own id, starts without a cached item.
+//! item is a fold of stored entries up to a position, and entries never change. So another node's append is only one
+//! more to fold; a deleted session is dropped, and a fork, whose past is folded under its own id, starts without a cached item.
 
 use std::{
     collections::BTreeMap,

@@ -39,7 +39,7 @@ use crate::{
 const ERRORS_TOLD: usize = 5;
 
 impl Inner {
-    /// The verdicts on the calls of an answer, in order. After any failure a person is asked. Conditions, programs and
+    /// The verdicts on the calls of an answer, in order. A check that fails lets nothing run unasked. Conditions, programs and
     /// guardrails whose results are in `before` are not evaluated again: only standing rules are.
     pub(super) async fn gates(
         &self,

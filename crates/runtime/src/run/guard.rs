@@ -146,7 +146,7 @@ impl Inner {
         RunContext::of(state, run, context)
     }
 
-    /// The model's instructions, unless a guardrail or a budget stops the run.
+    /// The model's instructions, unless a guardrail, a budget or the instructions themselves stop the run.
     pub(super) async fn before_model(&self, ready: &Ready, state: &State, run: u32) -> Result<Arc<str>, Stop> {
         let agent = &ready.agent;
         self.within_budget(state)?;

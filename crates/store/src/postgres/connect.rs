@@ -1,6 +1,14 @@
 //! Connections: how each is set up, the bounded pool of them, and the meaning of their errors.
 
-use std::{future::poll_fn, ops::Deref, time::Duration};
+use std::{
+    future::poll_fn,
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, PoolError, QueueMode, RecyclingMethod, Runtime, TimeoutType,
@@ -68,10 +76,11 @@ macro_rules! planned {
 /// notices one whose other end has disappeared. Whatever the database's defaults are, a statement by itself may write,
 /// and sees what was committed before it.
 ///
-/// A prepared statement is planned once. By default the database plans most of them for each execution, which takes half as
-/// long as an append: it compares costs, and expects more rows than the one or two that there are. Each finds its rows by
-/// indexes. Its plan has to stay right when the tables have grown, so it is not made for tables that are still small. None runs
-/// long enough for compiling it to pay.
+/// A prepared statement is planned once in a while ([`PLANNED`]). By default the database plans most of them for each execution,
+/// which takes half as long as an append: it compares costs, and expects more rows than the one or two that there are. What is
+/// prepared finds the rows of one session by indexes, also while the tables are so small that reading all of them would be
+/// cheaper: they grow. None runs long enough for compiling it to pay. What looks among many sessions is planned for its values
+/// ([`ask_once`](super::flight::ask_once)).
 const SETTINGS: &str = concat!(
     bounds!("SET"),
     "SELECT set_config(name, CASE name WHEN 'jit' THEN 'off' ELSE '0' END, false)
@@ -92,6 +101,8 @@ pub(super) const BEGIN: &str =
 const SESSION: &str = "SELECT pg_backend_pid()";
 /// The schema of the tables, as a connection sees it.
 const PLACE: &str = "SELECT concat_ws(' of ', current_schema(), current_database(), pg_postmaster_start_time())";
+/// How long a prepared statement keeps its plan.
+const PLANNED: Duration = Duration::from_secs(30);
 /// How long a caller waits for a connection of the pool.
 const WAIT: Duration = Duration::from_secs(30);
 /// How long the end of a connection is waited for after the database has announced it.
@@ -125,6 +136,11 @@ impl Own {
     /// Runs one statement, in a separate transaction.
     pub(super) async fn ask(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
         alone(&self.client, self.pooled, sql, values).await
+    }
+
+    /// Begins a transaction whose statements are planned for their values.
+    pub(super) async fn begin_planned(&self) -> Result<(), Error> {
+        self.client.batch_execute(if self.pooled { BEGIN } else { BEGIN_PLANNED }).await
     }
 
     /// Begins a transaction.
@@ -243,6 +259,26 @@ fn tls(url: &PostgresUrl) -> Result<Tls, StoreError> {
 pub(super) struct Pool {
     connections: deadpool_postgres::Pool,
     pub(super) pooled: bool,
+    plans: Arc<Plans>,
+}
+
+/// When the prepared statements were last planned.
+struct Plans {
+    since: Instant,
+    seconds: AtomicU64,
+}
+
+impl Pool {
+    /// Has statements planned again now and then: a plan is one for the tables as they were then, and while they grow fast the
+    /// database itself notices late that they have.
+    fn renew_plans(&self) {
+        let now = self.plans.since.elapsed().as_secs();
+        let last = self.plans.seconds.load(Ordering::Relaxed);
+        let is_old = now >= last.saturating_add(PLANNED.as_secs());
+        if is_old && self.plans.seconds.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.connections.manager().statement_caches.clear();
+        }
+    }
 }
 
 /// A pool of at most so many connections, two at least, which are made when they are needed.
@@ -267,7 +303,8 @@ pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreE
         }));
     }
     let connections = pool.build().map_err(|e| StoreError::Failed(e.to_string()))?;
-    Ok(Pool { connections, pooled: url.is_pooled() })
+    let plans = Arc::new(Plans { since: Instant::now(), seconds: AtomicU64::new(0) });
+    Ok(Pool { connections, pooled: url.is_pooled(), plans })
 }
 
 /// A connection, and whether it is one to a pooler.
@@ -300,6 +337,7 @@ impl Held {
                 e => e.to_string(),
             })
         };
+        pool.renew_plans();
         let object = pool.connections.get().await.map_err(failed)?;
         Ok(Held(Some(Link { object, pooled: pool.pooled })))
     }

@@ -10,7 +10,7 @@ use super::{
     PostgresStore, StoreError,
     chain::chain,
     connect::error,
-    flight::{Flight, Value, ask},
+    flight::{Flight, Value, ask_once},
     nodes::is_dead,
     rows::{count, get, get_text, small},
     transaction::{Change, Transaction, Undone},
@@ -128,7 +128,7 @@ pub(super) fn delivery(row: &Row) -> Result<FailedDelivery, StoreError> {
 impl PostgresStore {
     async fn ask_once(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         let held = self.held().await?;
-        let rows = ask(&held, sql, values).await.map_err(|e| error(&e));
+        let rows = ask_once(&held, sql, &values).await.map_err(|e| error(&e));
         PostgresStore::finish(held, rows)
     }
 }

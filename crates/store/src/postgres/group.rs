@@ -144,7 +144,7 @@ async fn go(mut worker: Worker) {
     }
 }
 
-/// Stores one by itself, or several together, and then those that were not stored by themselves.
+/// Stores one by itself, or several together, and then each by itself that was not stored.
 async fn store(pool: Pool, mut appends: Vec<Waiting>) {
     if appends.len() == 1
         && let Some(one) = appends.pop()

@@ -301,7 +301,7 @@ pub(super) async fn rested(
     knows: u32,
 ) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
     let values = vec![before.into(), now.into(), int(limit).into(), knows.into()];
-    let rows = ask(on, RESTED, values).await.map_err(|e| error(&e))?;
+    let rows = ask_once(on, RESTED, &values).await.map_err(|e| error(&e))?;
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()
 }
 
@@ -311,7 +311,7 @@ const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
 
 /// See [`super::super::Store::pending`].
 pub(super) async fn pending(on: &Link) -> Result<PendingCount, StoreError> {
-    let rows = ask(on, PENDING_ROWS, vec![i64::from(PENDING).into()]).await.map_err(|e| error(&e))?;
+    let rows = ask_once(on, PENDING_ROWS, &[i64::from(PENDING).into()]).await.map_err(|e| error(&e))?;
     let Some(row) = rows.first() else { return Ok(PendingCount::default()) };
     Ok(PendingCount { count: count(get(row, 0)?)?, oldest: get(row, 1)? })
 }

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use super::{
     super::{StoreError, nodes::Epoch},
     connect::{Link, error},
-    flight::{Value, ask},
+    flight::{Value, ask, ask_once},
     rows::{count, get, get_text},
 };
 use crate::sql::int;
@@ -59,7 +59,7 @@ pub(super) const TAKE_OVER: &str = concat!(
 pub(super) const OWN: &str =
     "SELECT id FROM sessions WHERE node = $1 AND id > $2 AND (status = 'running' OR $3) ORDER BY id LIMIT $4";
 const POSITIONS: &str = "SELECT id, pos FROM sessions WHERE id = ANY($1)";
-/// Of one session, as before each input to it: a list is planned again each time, which takes longer than the answer.
+/// Of one session, as before each input to it: planning it each time would take longer than the answer.
 const POSITION: &str = "SELECT id, pos FROM sessions WHERE id = $1";
 
 const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timestamp() LIMIT 1";
@@ -71,6 +71,11 @@ pub(super) async fn others(on: &Link, node: i64) -> Result<bool, StoreError> {
 
 pub(super) fn epoch_of(epoch: Epoch) -> i64 {
     int(epoch.0)
+}
+
+/// What many sessions may be found by is planned for its values.
+async fn found(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+    ask_once(on, sql, &values).await.map_err(|e| error(&e))
 }
 
 async fn rows(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
@@ -106,7 +111,7 @@ pub(super) async fn take_over(
     (node, knows): (i64, u32),
     limit: usize,
 ) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
-    let taken = rows(on, TAKE_OVER, vec![node.into(), int(limit).into(), knows.into()]).await?;
+    let taken = found(on, TAKE_OVER, vec![node.into(), int(limit).into(), knows.into()]).await?;
     taken.iter().map(|row| Ok((get_text(row, 0)?, Epoch(count(get(row, 1)?)?)))).collect()
 }
 
@@ -119,7 +124,7 @@ pub(super) async fn own(
     limit: usize,
 ) -> Result<Vec<Arc<str>>, StoreError> {
     let values = vec![node.into(), after.into(), all.into(), int(limit).into()];
-    rows(on, OWN, values).await?.iter().map(|row| get_text(row, 0)).collect()
+    found(on, OWN, values).await?.iter().map(|row| get_text(row, 0)).collect()
 }
 
 /// See [`super::super::nodes::Nodes::positions`].
@@ -128,7 +133,7 @@ pub(super) async fn positions(on: &Link, ids: &[Arc<str>]) -> Result<Vec<(Arc<st
         [id] => rows(on, POSITION, vec![(&**id).into()]).await?,
         ids => {
             let ids = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
-            rows(on, POSITIONS, vec![Value::Many(ids)]).await?
+            found(on, POSITIONS, vec![Value::Many(ids)]).await?
         }
     };
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()

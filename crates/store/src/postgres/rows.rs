@@ -15,7 +15,7 @@ use tokio_postgres::{Row, types::FromSql};
 use super::{
     super::{Due, Head, StoreError, Tail, Waypoint, sql},
     connect::{Link, error},
-    flight::{Value, ask},
+    flight::{Value, ask, ask_once},
 };
 use crate::sql::int;
 
@@ -150,6 +150,11 @@ async fn all(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row
     ask(on, sql, values).await.map_err(|e| error(&e))
 }
 
+/// The same for what is found among the rows of many sessions: which index fits depends on the values.
+async fn list(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+    ask_once(on, sql, &values).await.map_err(|e| error(&e))
+}
+
 const ENTRIES: &str = "SELECT s.pos, e.pos, e.body, s.needs FROM sessions s
  LEFT JOIN entries e ON e.session = s.row AND e.pos > $2 AND e.pos <= least(s.pos, $3)
  WHERE s.id = $1 ORDER BY e.pos";
@@ -245,7 +250,7 @@ pub(super) async fn due(on: &Link, now: Millis, limit: usize, knows: u32) -> Res
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in DUE {
         let values = vec![now.into(), int(limit).into(), knows.into()];
-        for row in all(on, sql, values).await? {
+        for row in list(on, sql, values).await? {
             due.push((get(&row, 0)?, (get_text(&row, 1)?, InterruptionNo::new(small(get(&row, 2)?)?))));
         }
     }
@@ -260,7 +265,7 @@ pub(super) async fn take_due(on: &Link, now: Millis, limit: usize, knows: u32) -
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in TAKE_DUE {
         let left = int(limit - due.len().min(limit));
-        for row in all(on, sql, vec![now.into(), left.into(), knows.into()]).await? {
+        for row in list(on, sql, vec![now.into(), left.into(), knows.into()]).await? {
             due.push((get(&row, 0)?, (get_text(&row, 1)?, InterruptionNo::new(small(get(&row, 2)?)?))));
         }
     }
@@ -271,13 +276,13 @@ pub(super) const RUNNING: &str = "SELECT id FROM sessions WHERE status = 'runnin
 
 /// See [`super::super::Store::running`].
 pub(super) async fn running(on: &Link) -> Result<Vec<Arc<str>>, StoreError> {
-    all(on, RUNNING, Vec::new()).await?.iter().map(|row| get_text(row, 0)).collect()
+    list(on, RUNNING, Vec::new()).await?.iter().map(|row| get_text(row, 0)).collect()
 }
 
 /// The ids of at most `limit` sessions after `after`, in the order of ids.
 pub(super) async fn sessions(on: &Link, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
     let values = vec![after.into(), int(limit).into()];
-    let rows = all(on, "SELECT id FROM sessions WHERE id > $1 ORDER BY id LIMIT $2", values).await?;
+    let rows = list(on, "SELECT id FROM sessions WHERE id > $1 ORDER BY id LIMIT $2", values).await?;
     rows.iter().map(|row| get_text(row, 0)).collect()
 }
 
@@ -297,10 +302,10 @@ pub(super) async fn audit(
 ) -> Result<Vec<AuditRecord>, StoreError> {
     let mut values = vec![int(after).into(), int(limit).into()];
     let rows = match of {
-        None => all(on, AUDIT, values).await?,
+        None => list(on, AUDIT, values).await?,
         Some(of) => {
             values.push(tenant(of).into());
-            all(on, AUDIT_OF, values).await?
+            list(on, AUDIT_OF, values).await?
         }
     };
     rows.iter().map(audit_record).collect()
@@ -328,7 +333,7 @@ pub(super) async fn audit_newest(
             AUDIT_NEWEST_OF
         }
     };
-    all(on, sql, values).await?.iter().map(audit_record).collect()
+    list(on, sql, values).await?.iter().map(audit_record).collect()
 }
 
 fn audit_record(row: &Row) -> Result<AuditRecord, StoreError> {

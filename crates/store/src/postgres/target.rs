@@ -122,7 +122,7 @@ impl Target {
                    (SELECT count(*) FROM rules WHERE revoked_at IS NULL), (SELECT count(*) FROM audit),
                    (SELECT count(*) FROM endpoints), (SELECT count(*) FROM failed_deliveries)";
         let counted = async {
-            self.own.begin().await?;
+            self.own.begin_planned().await?;
             self.own.run(PATIENCE).await?;
             self.own.within(sql, &[]).await
         };

@@ -154,7 +154,7 @@ pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Do
 const BRIEFLY: &str = "SET LOCAL lock_timeout = '50ms'";
 
 /// Does several, each by its statement ([`Change::alone`]), in one transaction: all that have an effect, or none.
-/// `None` means that they have no effect.
+/// `None` stands for a change that has no effect.
 pub(super) async fn together<C: Change>(held: Held, changes: &[&C]) -> Result<Vec<Option<C::Done>>, StoreError> {
     let mut flight = Flight::default().with(BRIEFLY, Vec::new());
     for change in changes {
