@@ -70,7 +70,7 @@ async fn r11_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
         let id = format!("s{i}");
         let mut driven = waiting(&store, &id, i, Some("ann"), "t", asks(Some("admin"), 60)).await;
         let n = driven.state.open[0].asked.n;
-        let yes = driven.decides(i + 1, n, Decision::approve(), Some("yes")).expect("decide");
+        let yes = driven.decides(i + 1, n.get(), Decision::approve(), Some("yes")).expect("decide");
         driven.store(&store, yes).await.expect("decided");
         assert!(store.tail(&id, 99, 1 << 20).await.expect("tail").is_some());
         store.read(&id, 0, 99).await.expect("read");
