@@ -7,6 +7,8 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["@countersign/source", "module", "node", "import", "default"] } },
   test: {
     environment: "node",
+    // Other tests run meanwhile.
+    testTimeout: 30_000,
     setupFiles: ["console/test/setup.ts"],
     include: ["packages/*/test/**/*.test.{ts,tsx}", "test/*.test.ts", "console/test/**/*.test.ts", "e2e/snippets/*.test.ts"],
   },
