@@ -13,8 +13,9 @@ import "./styles/chat.css";
 import "./styles/dialog.css";
 
 applyTheme();
-startLists();
+// In this order: what is read before the server has said who this is could be anybody's.
 client.connect();
+startLists();
 
 const root = document.getElementById("root");
 if (root) {

@@ -2,6 +2,7 @@
 import { expect, test, vi } from "vitest";
 import type { ListedApproval } from "@countersign/client";
 import "./page.js";
+import { Socket } from "./socket.js";
 
 const told: string[] = [];
 class Told {
@@ -11,10 +12,11 @@ class Told {
   }
   close() {}
 }
+vi.stubGlobal("WebSocket", Socket);
 vi.stubGlobal("Notification", Told);
 vi.stubGlobal("isSecureContext", true);
 localStorage.setItem("countersign:notify", "on");
-const { http } = await import("../src/state/connection.js");
+const { client, http } = await import("../src/state/connection.js");
 const { waiting } = await import("../src/state/lists.js");
 const { startNotifying } = await import("../src/state/notify.js");
 
@@ -28,8 +30,12 @@ test("u4: what is new is told of, also where the inbox was read before anybody w
   Object.defineProperty(document, "hidden", { value: true, configurable: true });
   await read(1);
   const stop = startNotifying((key) => key);
+  // Whose requests these are is not known before the server has said who this is.
+  await read(1, 9);
+  client.connect();
+  Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 });
   expect(told).toEqual([]);
-  await read(1, 2);
+  await read(1, 9, 2);
   expect(told).toEqual(["s_2"]);
   stop();
 });

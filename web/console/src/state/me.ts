@@ -12,15 +12,11 @@ import { client, http } from "./connection.js";
 import { sessionList, waiting, WAITING } from "./lists.js";
 import { Store, useStore } from "./store.js";
 
-const me = new Store<Me>({ name: undefined, roles: [] });
+/** Until the server has said who it is. */
+const NOBODY: Me = { name: undefined, roles: [] };
+const me = new Store(NOBODY);
 
-/** Whether the server has said who that is. */
-const greeted = new Store(false);
-
-client.on("hello", (hello) => {
-  me.set({ name: hello.subject, roles: hello.roles ?? [] });
-  greeted.set(true);
-});
+client.on("hello", ({ subject, roles = [] }) => me.set({ name: subject, roles }));
 
 export function useMe(): Me {
   return useStore(me);
@@ -28,9 +24,8 @@ export function useMe(): Me {
 
 /** Whether the server shows this person the audit log, the policy and the webhooks. */
 export function useMayAudit(): boolean {
-  const { name, roles } = useStore(me);
-  const known = useStore(greeted);
-  return known && (name === undefined || roles.includes("auditor"));
+  const person = useStore(me);
+  return person !== NOBODY && (person.name === undefined || person.roles.includes("auditor"));
 }
 
 /** Sessions that the list does not have, or not yet; so many of them at most. */
@@ -113,16 +108,22 @@ function sharesOf(requests: InboxState["requests"], person: Me): Shares {
   return split;
 }
 
+const NONE: InboxState = { requests: [], loading: true, error: undefined, more: false };
+
+/** What is read of it counts once it is known for whom: without a name all of it would be theirs. */
+const inboxFor = (found: InboxState, person: Me) => (person === NOBODY ? { ...NONE, error: found.error } : found);
+
 /** The inbox, and whose what of it is. */
 export function useWaiting() {
-  const found = useInbox(WAITING);
-  return { ...found, ...sharesOf(found.requests, useMe()) };
+  const person = useMe();
+  const found = inboxFor(useInbox(WAITING), person);
+  return { ...found, ...sharesOf(found.requests, person) };
 }
 
 /** Tell what this person can decide once the inbox is read, and whenever it changes; returns how to stop. */
 export function watchMine(listener: (mine: ListedApproval[]) => void): () => void {
   const tell = () => {
-    const { requests, loading } = waiting.get();
+    const { requests, loading } = inboxFor(waiting.get(), me.get());
     if (!loading) listener(sharesOf(requests, me.get()).mine);
   };
   const [one, other] = [waiting.watch(tell), me.subscribe(tell)];
