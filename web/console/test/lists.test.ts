@@ -4,6 +4,14 @@ import type { SessionSummary } from "@countersign/client";
 import { Socket } from "./socket.js";
 
 vi.stubGlobal("WebSocket", Socket);
+/** What another tab of the browser says. */
+let tell = (_: unknown) => {};
+vi.stubGlobal("BroadcastChannel", class {
+  postMessage() {}
+  set onmessage(listen: (message: { data: unknown }) => void) {
+    tell = (data) => listen({ data });
+  }
+});
 vi.useFakeTimers();
 const { client, http } = await import("../src/state/connection.js");
 const { agents, forgetSession, loadMoreSessions, sessionList, startLists, waiting } = await import("../src/state/lists.js");
@@ -98,4 +106,23 @@ test("u1: agents are those of the server as it is since the last connection", as
   hello();
   await soon();
   expect(agents.get()).toEqual([{ name: "new" }]);
+});
+
+test("u1: other tabs have nothing read here while there is no connection, but what they deleted goes", async () => {
+  await soon();
+  Socket.last.onclose?.();
+  sessions.mockClear();
+  pending.mockClear();
+  tell("changed");
+  tell({ deleted: "s5" });
+  expect(shown()).not.toContain("s5");
+  await vi.advanceTimersByTimeAsync(300);
+  expect([sessions.mock.calls.length, pending.mock.calls.length]).toEqual([0, 0]);
+  client.retryNow();
+  hello();
+  sessions.mockClear();
+  pending.mockClear();
+  tell("changed");
+  await vi.advanceTimersByTimeAsync(300);
+  expect([sessions.mock.calls.length, pending.mock.calls.length]).toEqual([1, 1]);
 });

@@ -9,7 +9,13 @@ import { client, http } from "../src/state/connection.js";
 import { waiting } from "../src/state/lists.js";
 import { route } from "../src/state/route.js";
 import { useStore } from "../src/state/store.js";
-import { click, show } from "./page.js";
+import { catalogues } from "../src/i18n/all.js";
+import { button, click, show } from "./page.js";
+import { Socket } from "./socket.js";
+
+vi.stubGlobal("WebSocket", Socket);
+client.connect();
+Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 });
 
 const request = (n: number): ListedApproval => ({
   approvalKey: `s_${n}`,
@@ -91,4 +97,17 @@ test.each([
   await act(async () => stored());
   expect(location.hash).toBe(hash);
   expect(announcement.get()).toContain("pay1");
+});
+
+test("u1: an inbox that could not be read says so, and can be tried again", async () => {
+  await act(async () => wait());
+  vi.spyOn(http, "waiting").mockRejectedValue(new TypeError("fetch failed"));
+  await act(() => waiting.refresh());
+  await goTo(inboxHref());
+  const { page } = await show(h(Page));
+  expect(page.querySelector(".inbox-list [role=alert]")?.textContent).toContain(catalogues.en["error.unreachable"]);
+  expect(page.textContent).not.toContain(catalogues.en["inbox.empty"]);
+  vi.spyOn(http, "waiting").mockResolvedValue({ approvals: [request(1)], next: undefined });
+  await click(button(page, "app.retry"));
+  expect([page.querySelector(".inbox-list [role=alert]"), page.querySelectorAll(".inbox-list li").length]).toEqual([null, 1]);
 });

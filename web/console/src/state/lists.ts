@@ -2,7 +2,7 @@
  * What is known across sessions: agents, the session list, the inbox.
  *
  * The protocol pushes the events of followed sessions only, so lists are read again every second or few
- * and at once when this tab or another tab of the same browser sees something change.
+ * and at once when this tab or another tab of the same browser sees something change: whenever the inbox is.
  */
 import { CountersignError, type AgentSummary, type SessionSummary } from "@countersign/client";
 import { inboxOf, type InboxOptions } from "@countersign/react";
@@ -11,10 +11,8 @@ import { Store } from "./store.js";
 
 export const agents = new Store<AgentSummary[] | undefined>(undefined);
 
-/** How soon a page that somebody looks at is told what happens elsewhere; more slowly where much has to be read for that. */
-const [SOON_MS, FEW] = [1_000, 50];
-const VISIBLE_MS = 4_000;
-const HIDDEN_MS = 15_000;
+/** How soon a page that somebody looks at is told what happens elsewhere. */
+const SOON_MS = 1_000;
 
 /** What waits for people: the 500 nearest their deadline, as who has more to decide needs no exact number. The whole page follows it so. */
 export const WAITING = { query: { limit: 125 }, pages: 4, everyMs: SOON_MS } satisfies InboxOptions;
@@ -34,30 +32,26 @@ const channel = typeof BroadcastChannel === "undefined" ? undefined : new Broadc
 if (channel) {
   channel.onmessage = ({ data }: MessageEvent<unknown>) => {
     if (typeof data === "object" && data !== null && "deleted" in data) dropSession(String(data.deleted));
+    // Without a connection nothing is read, and without a token there is nothing to read.
+    if (client.state !== "open") return;
     waiting.changed();
-    refreshSoon();
   };
 }
 
 /** Who has not been answered for so long asks again: an answer that never comes must not stop the lists. */
 const LOST_MS = 15_000;
 
-let timer: ReturnType<typeof setTimeout> | undefined;
-/** Which reading is the one that counts. */
+/** When the reading that is under way began, and which one counts. */
+let since = -Infinity;
 let turn = 0;
-let busy = false;
-let again = false;
 /** Agents change only while the server is away. */
 let agentsKnown = false;
 
 async function refresh(): Promise<void> {
-  if (busy) {
-    again = true;
-    return;
-  }
-  busy = true;
+  // While the server is away, the connection's own attempts are enough.
+  if (client.state !== "open" || performance.now() - since < LOST_MS) return;
+  since = performance.now();
   const mine = ++turn;
-  inTime(LOST_MS, anew);
   try {
     const [list, known] = await Promise.all([http.sessions(), agentsKnown ? undefined : http.agents()]);
     if (mine !== turn) return;
@@ -71,29 +65,10 @@ async function refresh(): Promise<void> {
     });
   } catch (error) {
     // The connection indicator tells; 401 is noticed by the connection itself.
-    if (!(error instanceof CountersignError) && !(error instanceof TypeError)) console.error(error);
+    if (!(error instanceof CountersignError)) console.error(error);
   } finally {
-    if (mine === turn) {
-      busy = false;
-      const visible = waiting.get().requests.length <= FEW ? SOON_MS : VISIBLE_MS;
-      const pause = again ? 50 : document.hidden ? HIDDEN_MS : visible;
-      again = false;
-      clearTimeout(timer);
-      // While the server is away, the connection's own attempts are enough.
-      if (client.state === "open") inTime(pause, refresh);
-    }
+    if (mine === turn) since = -Infinity;
   }
-}
-
-/** Read them again, whatever was asked before. */
-function anew(): Promise<void> {
-  busy = false;
-  return refresh();
-}
-
-function inTime(ms: number, what: () => Promise<void>): void {
-  clearTimeout(timer);
-  timer = setTimeout(() => void what(), ms);
 }
 
 /** What has fallen off the first page since the pages below were read is in none of them; it stays between. */
@@ -114,26 +89,20 @@ function keepOlder(first: readonly SessionSummary[]): void {
 export function keepTitle(session: SessionSummary): void {
   sessionList.set((list) => ({ ...list, rows: list.rows.map((row) => (row.session_id === session.session_id ? session : row)) }));
   channel?.postMessage("changed");
-  refreshSoon();
+  waiting.changed();
 }
 
 /** Take a session that was deleted here from the lists of all tabs, also from pages that are not read again. */
 export function forgetSession(sessionId: string): void {
   dropSession(sessionId);
   channel?.postMessage({ deleted: sessionId });
-  refreshSoon();
+  waiting.changed();
 }
 
 function dropSession(sessionId: string): void {
   older = older.filter((row) => row.session_id !== sessionId);
   sessionList.set((list) => ({ ...list, rows: list.rows.filter((row) => row.session_id !== sessionId) }));
   for (const one of waiting.get().requests) if (one.sessionId === sessionId) waiting.forget(one.approvalKey);
-}
-
-let soon: ReturnType<typeof setTimeout> | undefined;
-function refreshSoon(): void {
-  clearTimeout(soon);
-  soon = setTimeout(() => void refresh(), 120);
 }
 
 let loading: Promise<void> | undefined;
@@ -158,23 +127,14 @@ async function readMoreSessions(): Promise<void> {
 }
 
 export function startLists(): void {
-  waiting.follow(WAITING);
   client.on("hello", () => {
     agentsKnown = false;
     // What was asked over the connection before may never be answered.
-    void anew();
+    since = -Infinity;
   });
+  waiting.along(() => void refresh());
+  waiting.follow(WAITING);
   client.on("event", (event) => {
-    if (event.type === "run_status" || event.type === "approval_resolved" || event.type === "approval_updated") {
-      refreshSoon();
-      channel?.postMessage("changed");
-    }
+    if (event.type === "run_status" || event.type === "approval_resolved" || event.type === "approval_updated") channel?.postMessage("changed");
   });
-  const look = () => {
-    // Soon: coming back may be told twice.
-    if (!document.hidden && client.state === "open") refreshSoon();
-  };
-  // Whoever comes back, from another tab or another window, is told what happened meanwhile.
-  document.addEventListener("visibilitychange", look);
-  addEventListener("focus", look);
 }

@@ -123,8 +123,9 @@ export function useWaiting() {
 /** Tell what this person can decide once the inbox is read, and whenever it changes; returns how to stop. */
 export function watchMine(listener: (mine: ListedApproval[]) => void): () => void {
   const tell = () => {
-    const { requests, loading } = inboxFor(waiting.get(), me.get());
-    if (!loading) listener(sharesOf(requests, me.get()).mine);
+    const { requests, loading, error } = inboxFor(waiting.get(), me.get());
+    // After a reading that failed there is nothing new to tell.
+    if (!loading && error === undefined) listener(sharesOf(requests, me.get()).mine);
   };
   const [one, other] = [waiting.watch(tell), me.subscribe(tell)];
   // It may have been read before.

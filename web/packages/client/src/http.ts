@@ -80,7 +80,7 @@ interface Ask {
   query?: object;
   body?: object;
   accept?: string;
-  /** Ends it, in place of the time limit. */
+  /** Ends it, also before the time limit does. */
   signal?: AbortSignal | undefined;
   /** The answer may take any time. */
   endless?: boolean;
@@ -213,14 +213,14 @@ export class CountersignHttp {
   // ------------------------------------------------------------ approvals
 
   /** What waits and what is over, across sessions, a page at a time: the soonest deadline first. */
-  async approvals(query: ApprovalQuery = {}): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
-    const body = await this.#json("listApprovals", { query });
+  async approvals(query: ApprovalQuery = {}, signal?: AbortSignal): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
+    const body = await this.#json("listApprovals", { query, signal });
     return { approvals: body.approvals.map(approvalOf), next: body.next_cursor ?? undefined };
   }
 
   /** Only what waits. */
-  waiting(query: Omit<ApprovalQuery, "status"> = {}): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
-    return this.approvals({ status: "waiting", ...query });
+  waiting(query: Omit<ApprovalQuery, "status"> = {}, signal?: AbortSignal): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
+    return this.approvals({ status: "waiting", ...query }, signal);
   }
 
   /** One request, with what was said about it and when. */
@@ -396,7 +396,9 @@ export class CountersignHttp {
     const { method, path: template } = OPERATIONS[operation];
     const place = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name] ?? ""));
     const bearer = token?.();
-    const ends = signal ?? (endless || timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs));
+    const limit = endless || timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
+    // Browsers of before 2024 have no way to take the first of two.
+    const ends = signal && limit ? (AbortSignal.any?.([signal, limit]) ?? signal) : (signal ?? limit);
     const before = Date.now();
     const response = await fetchFn(baseUrl + place + search(query), {
       method,

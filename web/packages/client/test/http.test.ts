@@ -74,6 +74,12 @@ describe("CountersignHttp", () => {
 
     it.each([false, true])("counts the server as unreachable after a time (the answer had begun: %s)", async (begun) => {
       await expect(hanging(begun).session("s")).rejects.toMatchObject({ name: "CountersignError", code: "unreachable" });
+      // Also where the caller could give up itself.
+      const gaveUp = new AbortController();
+      await expect(hanging(begun).waiting({}, gaveUp.signal)).rejects.toMatchObject({ code: "unreachable" });
+      const first = hanging(begun).waiting({}, gaveUp.signal);
+      gaveUp.abort(new Error("Enough."));
+      await expect(first).rejects.toThrow("Enough.");
     });
 
     it("waits on for what may take any time, until the caller gives up", async () => {

@@ -7,7 +7,7 @@ export type InboxQuery = Omit<ApprovalQuery, "status" | "cursor">;
 export interface InboxState {
   /** The soonest deadline first. One that has not changed since it was read before is the same object. */
   requests: ListedApproval[];
-  /** Nothing has been read yet. */
+  /** It has not been read yet, nor has that failed. */
   loading: boolean;
   /** Why the newest reading failed, if it did; the requests are those of the one before. */
   error: unknown;
@@ -38,6 +38,16 @@ const EMPTY = 5;
 
 const CHANGES: readonly SessionEvent["type"][] = ["run_status", "approval_resolved", "approval_updated"];
 
+/** What a reading has found, and in how many pages. */
+interface Found {
+  requests: ListedApproval[];
+  more: boolean;
+  pages: number;
+}
+
+/** Counts how often any was asked for, or left. */
+let uses = 0;
+
 export class SharedInbox {
   readonly http: CountersignHttp;
   readonly #client: CountersignClient;
@@ -45,19 +55,25 @@ export class SharedInbox {
   #state: InboxState = { requests: [], loading: true, error: undefined, more: false };
   readonly #listeners = new Set<() => void>();
   readonly #followers = new Set<Following>();
-  /** How many pages are read. */
-  #pages = 1;
+  readonly #others = new Set<() => void>();
+  /** How many pages are shown, and how many somebody has asked for who wanted more. */
+  #pages = 0;
+  #wanted = 0;
+  #more: Promise<void> | undefined;
   /** The reading that was begun last, and the one whose answer is shown. */
   #begun = 0;
   #shown = 0;
-  #reading = false;
+  /** How to end those that have no answer yet: the newest, and the one before it at most. */
+  readonly #open = new Map<number, AbortController>();
   /** Something has changed since the reading began. */
   #again = false;
   /** What was decided here, by the reading that was begun last before: its answer may still have it. */
   readonly #decided = new Map<string, number>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #soon: ReturnType<typeof setTimeout> | undefined;
-  #stop = () => {};
+  #stop: (() => void) | undefined;
+  /** When it was asked for last, or left: the highest was the last of all. */
+  used = 0;
 
   constructor(client: CountersignClient, http: CountersignHttp, query: InboxQuery) {
     this.#client = client;
@@ -74,6 +90,12 @@ export class SharedInbox {
     return () => void this.#listeners.delete(listener);
   };
 
+  /** Have something else read whenever this is; returns how to stop. */
+  along(read: () => void): () => void {
+    this.#others.add(read);
+    return () => void this.#others.delete(read);
+  }
+
   get followed(): boolean {
     return this.#followers.size > 0;
   }
@@ -81,30 +103,50 @@ export class SharedInbox {
   /** Have it read, until nobody does any more; returns how to stop. */
   follow({ everyMs, pages }: Following): () => void {
     const one = { everyMs, pages };
-    const [before, pause] = [this.#pages, this.#pause()];
-    this.#pages = Math.max(before, pages);
+    const pause = this.#pause();
     this.#followers.add(one);
-    if (this.#followers.size === 1) this.#start();
-    else if (this.#pages > before && !this.#away()) void this.#read();
-    else if (!this.#reading && this.#pause() < pause) this.#in(this.#pause());
+    if (!this.#stop) this.#start();
+    // One that is under way reads as far as is wanted by then.
+    else if (this.#state.more && this.#most() > this.#pages && !this.#reading() && !this.#away()) void this.#read();
+    else if (!this.#reading() && this.#pause() < pause) this.#in(this.#pause());
     return () => {
       this.#followers.delete(one);
-      if (this.#followers.size > 0) return;
-      this.#pages = 1;
-      this.#stop();
-      clearTimeout(this.#timer);
-      clearTimeout(this.#soon);
+      // Whoever only wants it read otherwise has come back by then.
+      queueMicrotask(() => this.#rest());
     };
+  }
+
+  /** Nobody looks at it any more. */
+  #rest(): void {
+    if (this.followed) return;
+    this.#stop?.();
+    this.#stop = undefined;
+    this.#wanted = 0;
+    this.used = ++uses;
+    this.#end(Infinity);
+    clearTimeout(this.#timer);
+    clearTimeout(this.#soon);
   }
 
   /** Read what is shown again, whatever was asked before. */
   readonly refresh = (): Promise<void> => this.#read();
 
-  /** Read more of it than until now. */
+  /** Read more of it than is shown; once, however often it is asked for meanwhile. */
   readonly loadMore = (): Promise<void> => {
-    if (this.#state.more) this.#pages += Math.max(1, ...[...this.#followers].map(({ pages }) => pages));
-    return this.#read();
+    if (!this.#more && this.#state.more) this.#wanted = this.#pages + this.#step();
+    this.#more ??= this.#read().finally(() => (this.#more = undefined));
+    return this.#more;
   };
+
+  /** How many pages those who follow it want at first, and with each `loadMore`. */
+  #step(): number {
+    return Math.max(1, ...[...this.#followers].map(({ pages }) => pages));
+  }
+
+  /** How many pages are read. */
+  #most(): number {
+    return Math.max(this.#wanted, this.#step());
+  }
 
   /** Take a request that was decided here from the list before the server says so. */
   readonly forget = (approvalKey: string): void => {
@@ -119,7 +161,7 @@ export class SharedInbox {
     clearTimeout(this.#soon);
     if (!this.followed) return;
     this.#soon = setTimeout(() => {
-      if (this.#reading) this.#again = true;
+      if (this.#reading()) this.#again = true;
       else void this.#read();
     }, SOON_MS);
   };
@@ -142,20 +184,39 @@ export class SharedInbox {
       document.removeEventListener("visibilitychange", look);
       removeEventListener("focus", look);
     };
-    if (!this.#away() && !this.#reading) void this.#read();
+    if (!this.#away() && !this.#reading()) void this.#read();
     else this.#in(this.#pause());
   }
 
   /** A connection is wanted, and not there: whatever can be read will soon be read by who is greeted. */
   #away(): boolean {
     const { state } = this.#client;
-    return state === "connecting" || state === "reconnecting" || state === "unauthorized";
+    return state === "connecting" || state === "reconnecting" || this.#isOver();
+  }
+
+  /** Without a token, and once the connection is closed for good, there is nothing for this page to read. */
+  #isOver(): boolean {
+    const { state } = this.#client;
+    return state === "unauthorized" || state === "closed";
+  }
+
+  /** Whether the reading that was begun last has no answer yet. */
+  #reading(): boolean {
+    return this.#open.has(this.#begun);
+  }
+
+  /** Nobody waits any more for the answers to those that were begun before this one. */
+  #end(before: number): void {
+    for (const [turn, ends] of this.#open) {
+      if (turn >= before) continue;
+      this.#open.delete(turn);
+      ends.abort();
+    }
   }
 
   #pause(): number {
     const wanted = [...this.#followers].map(({ everyMs }) => everyMs).filter((ms) => ms > 0);
-    // Without a token there is nothing to read.
-    if (wanted.length === 0 || this.#client.state === "unauthorized") return Infinity;
+    if (wanted.length === 0 || this.#isOver()) return Infinity;
     const hidden = globalThis.document?.hidden ? HIDDEN_MS : 0;
     const many = this.#state.requests.length > MANY ? MANY_MS : 0;
     return Math.max(Math.min(...wanted), hidden, many, this.#away() ? AWAY_MS : 0);
@@ -168,44 +229,49 @@ export class SharedInbox {
   }
 
   async #read(): Promise<void> {
+    if (this.#isOver()) return;
     const turn = ++this.#begun;
-    this.#reading = true;
+    const ends = new AbortController();
+    this.#open.set(turn, ends);
+    this.#end(turn - 1);
     this.#again = false;
+    for (const read of this.#others) read();
     try {
-      const found = await this.#found(turn);
+      const found = await this.#found(turn, ends.signal);
       // An answer that came late counts, too, where there is no newer one.
       if (found && turn > this.#shown) this.#show(turn, found);
     } catch (error) {
-      if (turn === this.#begun) this.#set({ ...this.#state, error });
+      if (turn === this.#begun && !ends.signal.aborted) this.#set({ ...this.#state, loading: false, error });
     } finally {
-      if (turn === this.#begun) {
-        this.#reading = false;
-        this.#in(this.#again ? SOON_MS : this.#pause());
-      }
+      this.#open.delete(turn);
+      if (turn === this.#begun) this.#in(this.#again ? SOON_MS : this.#pause());
     }
   }
 
-  /** As many pages as are wanted; nothing where another reading has begun before they have come. */
-  async #found(turn: number): Promise<{ requests: ListedApproval[]; more: boolean } | undefined> {
+  /** As many pages as are wanted; nothing where another reading has begun before they have come, or nobody waits for them. */
+  async #found(turn: number, signal: AbortSignal): Promise<Found | undefined> {
     const requests: ListedApproval[] = [];
     let cursor: string | undefined;
     let [pages, empty] = [0, 0];
     do {
       if (turn === this.#begun) this.#in(LOST_MS);
-      const page = await this.http.waiting({ ...this.#query, ...(cursor === undefined ? {} : { cursor }) });
+      const page = await this.http.waiting({ ...this.#query, ...(cursor === undefined ? {} : { cursor }) }, signal);
+      if (signal.aborted) return undefined;
       requests.push(...page.approvals);
       cursor = page.next;
       empty = page.approvals.length > 0 ? 0 : empty + 1;
       if (empty > 0 && empty < EMPTY && cursor !== undefined) continue;
       pages++;
       empty = 0;
-    } while (cursor !== undefined && pages < this.#pages && turn === this.#begun);
-    const whole = cursor === undefined || pages >= this.#pages;
-    return whole ? { requests, more: cursor !== undefined } : undefined;
+    } while (cursor !== undefined && pages < this.#most() && turn === this.#begun);
+    const whole = cursor === undefined || pages >= this.#most();
+    return whole ? { requests, more: cursor !== undefined, pages } : undefined;
   }
 
-  #show(turn: number, { requests: found, more }: { requests: ListedApproval[]; more: boolean }): void {
+  #show(turn: number, { requests: found, more, pages }: Found): void {
+    this.#end(turn);
     this.#shown = turn;
+    this.#pages = pages;
     for (const [key, before] of this.#decided) if (before < turn) this.#decided.delete(key);
     const known = new Map(this.#state.requests.map((one) => [one.approvalKey, one]));
     const requests = found
@@ -227,6 +293,9 @@ export class SharedInbox {
   }
 }
 
+/** The same for the same filters, however they are written down. */
+export const queryKey = (query: InboxQuery): string => JSON.stringify(Object.entries(query).filter(([, value]) => value !== undefined).sort());
+
 /** Of how many queries that nobody follows any more the requests are kept. */
 const KEPT = 20;
 
@@ -236,12 +305,13 @@ const known = new WeakMap<CountersignClient, Map<string, SharedInbox>>();
 export function inboxOf(client: CountersignClient, http: CountersignHttp, query: InboxQuery = {}): SharedInbox {
   let inboxes = known.get(client);
   if (!inboxes) known.set(client, (inboxes = new Map()));
-  const key = JSON.stringify(query);
+  const key = queryKey(query);
   let inbox = inboxes.get(key);
   if (inbox?.http !== http) {
     inboxes.set(key, (inbox = new SharedInbox(client, http, query)));
-    const left = [...inboxes].filter(([, one]) => one !== inbox && !one.followed);
+    const left = [...inboxes].filter(([, one]) => one !== inbox && !one.followed).sort(([, a], [, b]) => a.used - b.used);
     for (const [old] of left.slice(0, Math.max(0, left.length - KEPT))) inboxes.delete(old);
   }
+  inbox.used = ++uses;
   return inbox;
 }

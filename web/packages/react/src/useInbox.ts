@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 import { useCountersign } from "./context.js";
-import { inboxOf, type Following, type InboxQuery, type InboxState } from "./inbox.js";
+import { inboxOf, queryKey, type Following, type InboxQuery, type InboxState } from "./inbox.js";
 
 export interface InboxOptions extends Partial<Following> {
   query?: InboxQuery;
@@ -18,8 +18,7 @@ export interface Inbox extends InboxState {
 /** Follows the inbox while the component is shown. Components with the same query share what is read. */
 export function useInbox({ query = {}, everyMs = 10_000, pages = 1 }: InboxOptions = {}): Inbox {
   const { client, http } = useCountersign();
-  const asked = JSON.stringify(query);
-  const inbox = useMemo(() => inboxOf(client, http, JSON.parse(asked) as InboxQuery), [client, http, asked]);
+  const inbox = useMemo(() => inboxOf(client, http, query), [client, http, queryKey(query)]);
   useEffect(() => inbox.follow({ everyMs, pages }), [inbox, everyMs, pages]);
   const state = useSyncExternalStore(inbox.watch, inbox.get, inbox.get);
   const { loadMore, refresh, forget } = inbox;

@@ -20,8 +20,10 @@ describe("useInbox", () => {
   /** A server with these keys, two on a page. */
   const serving = (keys: string[], delay = 0) => {
     const asked: string[] = [];
-    const fetch = (async (url: string) => {
+    const signals: AbortSignal[] = [];
+    const fetch = (async (url: string, { signal }: { signal: AbortSignal }) => {
       asked.push(url);
+      signals.push(signal);
       const at = Number(new URL(url, "http://x").searchParams.get("cursor") ?? 0);
       const approvals = keys.slice(at, at + 2).map((key) => {
         const [approval_key, ...updates] = key.split(":");
@@ -31,7 +33,7 @@ describe("useInbox", () => {
       if (keys.includes("down")) throw new TypeError("fetch failed");
       return new Response(JSON.stringify({ approvals, next_cursor: at + 2 < keys.length ? String(at + 2) : null }));
     }) as typeof globalThis.fetch;
-    return { asked, keys, http: new CountersignHttp({ fetch }) };
+    return { asked, keys, signals, http: new CountersignHttp({ fetch }) };
   };
 
   it("reads page after page, and all that is shown again", async () => {
@@ -245,16 +247,128 @@ describe("useInbox", () => {
     expect([other.page.textContent, slow.asked.length]).toEqual(["a", 2]);
   });
 
-  it("is kept for so many queries that nobody follows, and for each that somebody does", () => {
+  it("is kept for the queries that were used last, and for each that somebody follows", async () => {
     const [client, http] = [connected(), new CountersignHttp()];
     const tool = (n: number) => inboxOf(client, http, { tool: `t${n}` });
-    const [first, followed] = [tool(0), tool(1)];
+    const [first, followed, used, left] = [tool(0), tool(1), tool(2), tool(3)];
     const stop = followed.follow({ everyMs: 0, pages: 1 });
-    for (let n = 2; n < 40; n++) expect(tool(n)).toBe(tool(n));
-    expect([tool(0) === first, tool(1) === followed]).toEqual([false, true]);
+    const leave = left.follow({ everyMs: 0, pages: 1 });
+    for (let n = 4; n < 23; n++) expect(tool(n)).toBe(tool(n));
+    expect(tool(2)).toBe(used);
+    leave();
+    await wait(1);
+    for (let n = 23; n < 40; n++) tool(n);
+    expect([tool(2) === used, tool(3) === left, tool(1) === followed]).toEqual([true, true, true]);
+    expect(tool(0)).not.toBe(first);
     expect(inboxOf(connected(), http, { tool: "t1" })).not.toBe(followed);
     stop();
     client.close();
+  });
+
+  it("is the same for the same filters in another order, and for one that is not given", () => {
+    const [client, http] = [connected(), new CountersignHttp()];
+    const one = inboxOf(client, http, { tool: "pay", agent: "trader" });
+    expect(inboxOf(client, http, { agent: "trader", tool: "pay", limit: undefined } as never)).toBe(one);
+    expect(inboxOf(client, http, { agent: "pay", tool: "trader" })).not.toBe(one);
+    client.close();
+  });
+
+  it("reads further once, however often that is asked for meanwhile, and from what is shown on", async () => {
+    const { asked, keys, http } = serving(["a", "b", "c", "d", "e", "f", "g"], 50);
+    const { page } = await show(<List />, { client: connected(), http });
+    await wait(60);
+    for (let i = 0; i < 3; i++) void inbox.loadMore();
+    await wait(60);
+    void inbox.loadMore();
+    await wait(100);
+    expect([page.textContent, inbox.more, asked.length]).toEqual(["a b c d", true, 3]);
+    // What could not be read is not counted.
+    keys.push("down");
+    for (let i = 0; i < 3; i++) await act(async () => void (await Promise.all([inbox.loadMore(), vi.advanceTimersByTimeAsync(60)])));
+    expect(inbox.error).toMatchObject({ code: "unreachable" });
+    keys.pop();
+    await act(async () => void (await Promise.all([inbox.loadMore(), vi.advanceTimersByTimeAsync(500)])));
+    expect([page.textContent, inbox.more]).toEqual(["a b c d e f", true]);
+  });
+
+  it("is read no further than those want who still follow it", async () => {
+    const { asked, http } = serving(["a", "b", "c", "d", "e"]);
+    const { draw } = await show(<><List /><List key="b" pages={3} /></>, { client: connected(), http });
+    await wait(1);
+    expect(asked.length).toBe(3);
+    await draw(<><List /></>);
+    await wait(10_010);
+    expect([inbox.requests.length, inbox.more, asked.length]).toEqual([2, true, 4]);
+  });
+
+  it("stays as it is for who wants it read more often", async () => {
+    const { asked, http } = serving(["a", "b", "c"]);
+    const { page, draw } = await show(<List />, { client: connected(), http });
+    await wait(1);
+    void inbox.loadMore();
+    await wait(5);
+    await draw(<List everyMs={1_000} />);
+    await wait(1);
+    expect([page.textContent, asked.length]).toEqual(["a b c", 3]);
+    await wait(1_000);
+    expect([page.textContent, asked.length]).toEqual(["a b c", 5]);
+  });
+
+  it("ends what is not waited for any more, and has two readings under way at most", async () => {
+    const { signals, http } = serving(["a"], 25_000);
+    const hello = () => Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 });
+    const ended = () => signals.map((one) => one.aborted);
+    const { draw } = await show(<List everyMs={0} />, { client: connected(), http });
+    hello();
+    hello();
+    await wait(20_000);
+    expect(ended()).toEqual([true, false, false]);
+    await draw(<p />);
+    expect(ended()).toEqual([true, true, true]);
+    // Who comes back does not wait for an answer that never comes.
+    await draw(<List everyMs={0} />);
+    expect(signals.length).toBe(4);
+    await wait(26_000);
+    vi.spyOn(http, "waiting").mockImplementationOnce(() => new Promise(() => {}));
+    hello();
+    hello();
+    await wait(24_000);
+    const [[, lost], [, next]] = vi.mocked(http.waiting).mock.calls as [[object, AbortSignal], [object, AbortSignal]];
+    expect([lost.aborted, next.aborted]).toEqual([false, false]);
+    // The answer to one that was asked later is there.
+    await wait(2_000);
+    expect([lost.aborted, next.aborted, ended()[4]]).toEqual([true, false, false]);
+  });
+
+  it("tells of a first reading that failed", async () => {
+    const { keys, http } = serving(["a", "down"]);
+    await show(<List everyMs={0} />, { client: connected(), http });
+    await wait(1);
+    expect(inbox).toMatchObject({ requests: [], loading: false, error: { code: "unreachable" } });
+    keys.pop();
+    await act(() => Promise.all([inbox.refresh(), vi.advanceTimersByTimeAsync(1)]));
+    expect(inbox).toMatchObject({ requests: [{ approvalKey: "a" }], loading: false, error: undefined });
+  });
+
+  it("reads nothing without a token, nor once the connection is closed, whoever asks", async () => {
+    const { asked, http } = serving(["a"]);
+    const client = new CountersignClient({ url: "ws://server", webSocket: Socket, isUnauthorized: async () => true });
+    client.connect();
+    Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 });
+    await show(<List everyMs={1_000} />, { client, http });
+    await wait(1);
+    expect(asked.length).toBe(1);
+    client.close();
+    const all = () => Promise.all([inbox.refresh(), inbox.loadMore(), vi.advanceTimersByTimeAsync(60_000)]);
+    inboxOf(client, http).changed();
+    await act(all);
+    expect(asked.length).toBe(1);
+    client.connect();
+    await act(async () => Socket.last.onclose?.());
+    await wait(1);
+    expect(client.state).toBe("unauthorized");
+    await act(all);
+    expect(asked.length).toBe(1);
   });
 
   it("begins with its first pages again for who comes back", async () => {

@@ -1,6 +1,6 @@
 /** All that waits for people, across sessions: the list, what of it is shown, and beside it the request that is open. */
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
-import type { ListedApproval } from "@countersign/client";
+import { CountersignError, type ListedApproval } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { fitsBulk, type BulkChoice } from "../../lib/bulk.js";
@@ -14,6 +14,7 @@ import { useWaiting } from "../../state/me.js";
 import { route, showInbox } from "../../state/route.js";
 import { focusCard } from "../approval/focus.js";
 import { rowTitle } from "../approval/title.js";
+import { Refused } from "../Refusal.js";
 import { TopBar } from "../TopBar.js";
 import { BulkBar } from "./BulkBar.js";
 import { BulkDialog, type Bulk } from "./BulkDialog.js";
@@ -140,7 +141,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
 
 function ListBody({ query, listing, chosen }: { query: InboxQuery; listing: Listing; chosen: Chosen }) {
   const { t } = useI18n();
-  const { tabs, found, shown, drawn, others, putOff, read, more, loaded } = listing;
+  const { tabs, found, shown, drawn, others, putOff, read, more, loaded, error } = listing;
   const all = tabs[query.tab].length;
   const some = loaded && found.length > 0;
   return (
@@ -148,6 +149,7 @@ function ListBody({ query, listing, chosen }: { query: InboxQuery; listing: List
       <p className="inbox-count" role="status">
         {some && (found.length === all ? t("inbox.n", { n: all }) : t("inbox.nOf", { n: found.length, of: all }))}
       </p>
+      {error !== undefined && <Refused error={CountersignError.of(error)} onRetry={() => void waiting.refresh()} />}
       {loaded && !some && <Nothing query={query} listing={listing} />}
       <InboxList groups={shown} query={query} chosen={chosen} others={others} putOff={putOff} />
       {found.length > drawn && (

@@ -27,10 +27,12 @@ export interface Listing {
   read: number;
   more: boolean;
   loaded: boolean;
+  /** Why the newest reading failed, if it did. */
+  error: unknown;
 }
 
 export function useListing({ tab, search, filters, group, open }: InboxQuery): Listing {
-  const { mine, others: theirs, more, loading } = useWaiting();
+  const { requests, mine, others: theirs, more, loading, error } = useWaiting();
   const putOff = usePutOff();
   const tabs = useMemo(() => {
     const isOff = (row: ListedApproval) => putOff.has(row.approvalKey);
@@ -47,7 +49,10 @@ export function useListing({ tab, search, filters, group, open }: InboxQuery): L
   const drawn = Math.max(most, Math.ceil((order.indexOf(open ?? "") + 1) / STEP) * STEP);
   const shown = useMemo(() => firstOf(groups, drawn), [groups, drawn]);
   const drawMore = () => setMost(drawn + STEP);
-  return { tabs, found, order, shown, drawn, drawMore, others, putOff, read: mine.length + theirs.length, more, loaded: !loading };
+  const read = requests.length;
+  // Where nothing could be read it is not known that nothing waits.
+  const loaded = !loading && (error === undefined || read > 0);
+  return { tabs, found, order, shown, drawn, drawMore, others, putOff, read, more, loaded, error };
 }
 
 export interface Chosen {
