@@ -1,11 +1,11 @@
 // @vitest-environment jsdom
-import { createElement as h } from "react";
+import { act, createElement as h } from "react";
 import { expect, test, vi } from "vitest";
 import type { Action, ApprovalView } from "@countersign/client";
 import type { Replying } from "@countersign/react";
 import { CardFrame } from "../src/components/approval/CardFrame.js";
 import { DecisionCard } from "../src/components/approval/DecisionCard.js";
-import { button, click, show } from "./page.js";
+import { button, click, show, write } from "./page.js";
 
 const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
 
@@ -20,10 +20,10 @@ const request: ApprovalView = {
   updates: [],
 };
 
-async function card() {
+async function card(approval = request, voted = false) {
   const send = vi.fn<Replying["send"]>(async () => true);
-  const replying: Replying = { state: "no", error: undefined, voted: false, clearError: () => {}, send };
-  const { page } = await show(h(DecisionCard, { approval: request, replying, Frame: CardFrame }));
+  const replying: Replying = { state: "no", error: undefined, voted, clearError: () => {}, send };
+  const { page } = await show(h(DecisionCard, { approval, replying, Frame: CardFrame }));
   const choose = (action: number, choice: string) => click(page.querySelector(`[data-action="${action}"] [data-choice="${choice}"]`));
   const sent = () => send.mock.calls.at(-1)?.[0].decisions;
   return { page, choose, sent };
@@ -59,4 +59,28 @@ test("an edit is of one call, so it takes back what was to hold for later ones",
   expect(page.querySelector('[data-action="0"] [role="status"]')).not.toBeNull();
   await choose(0, "edit");
   expect(page.querySelector('[data-action="0"] [role="status"]')).toBeNull();
+});
+
+test("u1: an edit that changes nothing is not sent by who has approved already", async () => {
+  const [action] = request.actions;
+  const reviewConfigs = [{ ...request.reviewConfigs[0], quorum: 2, approved_by: ["alice"] }];
+  const { page, choose, sent } = await card({ ...request, actions: [action!], reviewConfigs }, true);
+  await choose(0, "edit");
+  const button = page.querySelector<HTMLButtonElement>(".buttons .button.primary");
+  expect([button?.disabled, sent()]).toEqual([true, undefined]);
+  await write(page.querySelector(".fields input"), "2");
+  await click(button);
+  expect(sent()).toMatchObject([{ type: "edit", edited_action: { args: { n: 2 } } }]);
+});
+
+test("u1: Escape in an empty comment closes the comment, and not what is open above it", async () => {
+  const [action] = request.actions;
+  const { page, choose } = await card({ ...request, actions: [action!] });
+  await choose(0, "reject");
+  await click(button(page, "decide.addComment"));
+  const escape = () => new KeyboardEvent("keydown", { key: "Escape", bubbles: true, cancelable: true });
+  await act(async () => void page.querySelector(".comment textarea")?.dispatchEvent(escape()));
+  expect([page.querySelector(".comment"), page.querySelectorAll("textarea").length]).toEqual([null, 1]);
+  await act(async () => void page.querySelector("textarea")?.dispatchEvent(escape()));
+  expect(page.querySelector("textarea")).toBeNull();
 });

@@ -1,4 +1,4 @@
-import { useCallback, useState } from "react";
+import { useCallback, useLayoutEffect, useRef, useState } from "react";
 import { configOf, progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
 import { fieldErrorText } from "./arguments/FormField.js";
 import type { Problem } from "./arguments/Problems.js";
@@ -55,6 +55,10 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
   const key = draftKey(approval);
   const empty = (): Entered<C> => ({ calls: actions.map(() => emptyCall as C) });
   const [draft, setDraft] = useDraft(key, empty);
+  // Of several changes in one event each is made to what the one before has left.
+  const newest = useRef(draft);
+  useLayoutEffect(() => void (newest.current = draft));
+  const change = (to: Partial<Entered<C>>) => setDraft((newest.current = { ...newest.current, ...to }));
   // Not kept over a reload: whoever comes back looks again.
   const [seen, setSeen] = useState<{ key: string; calls: readonly number[] }>({ key, calls: [] });
   const onSeen = useCallback(
@@ -67,7 +71,8 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
   );
   const isSeen = (i: number) => (seen.key === key && seen.calls.includes(i)) || !isLongText(shownArgs(actions[i]!));
 
-  const calls = actions.map((_, i) => draft.calls[i] ?? (emptyCall as C));
+  const callsOf = (entered: Entered<C>) => actions.map((_, i) => entered.calls[i] ?? (emptyCall as C));
+  const calls = callsOf(draft);
   const decided = (call: C, i: number) => callDecision(actions[i]!, configOf(approval, i), call);
   const lacks = (i: number, call = calls[i]!): Lack | undefined => {
     const decision = decided(call, i);
@@ -78,11 +83,11 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
   const setCall = (i: number, next: C) => {
     // What the server found wrong is about the arguments as they were sent.
     if (replying.error?.code === "invalid_edit" && next.edit !== calls[i]?.edit) replying.clearError();
-    setDraft({ ...draft, calls: calls.map((call, j) => (j === i ? next : call)) });
+    change({ calls: callsOf(newest.current).map((call, j) => (j === i ? next : call)) });
   };
-  const send = async (now: readonly C[] = calls) => {
+  const send = async (now: readonly C[] = callsOf(newest.current)) => {
     if (replying.state !== "no" || now.some((call, i) => lacks(i, call) !== undefined)) return false;
-    const words = draft.comment?.trim();
+    const words = newest.current.comment?.trim();
     const decisions = now.flatMap((call, i) => decided(call, i) ?? []);
     if (!(await replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) }))) return false;
     // Once it is stored, nothing is left to restore; where more people must approve, the card begins anew.
@@ -94,7 +99,7 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
     calls,
     setCall,
     comment: draft.comment,
-    setComment: (comment) => setDraft({ ...draft, comment }),
+    setComment: (comment) => change({ comment }),
     isSeen,
     onSeen,
     decisions: calls.map(decided),

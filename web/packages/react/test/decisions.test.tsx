@@ -78,6 +78,24 @@ describe("useDecisions", () => {
     expect(onReply).toHaveBeenCalledTimes(1);
   });
 
+  it("u2: keeps each of several changes in one event, and sends what they have left", async () => {
+    const onReply = vi.fn().mockResolvedValue(undefined);
+    await show(<Card approval={two()} onReply={onReply} />);
+    const reject = (reason: string) => ({ ...emptyCall, choice: "reject" as const, reason });
+    await act(async () => {
+      deciding.setComment("Both.");
+      deciding.setCall(0, reject("a"));
+      deciding.setCall(1, reject("b"));
+    });
+    expect([deciding.comment, deciding.calls.map(({ reason }) => reason)]).toEqual(["Both.", ["a", "b"]]);
+    await act(async () => {
+      deciding.setComment("Neither.");
+      deciding.setCall(0, reject("c"));
+      expect(await deciding.send()).toBe(true);
+    });
+    expect(onReply.mock.calls[0]![1]).toMatchObject({ decisions: [{ message: "c" }, { message: "b" }], user_edit_content: "Neither." });
+  });
+
   it("u2: counts what was entered, and seen, for nothing but what is shown", async () => {
     const { draw } = await show(<Card approval={two()} />);
     await set(0, { choice: "approve", mark: "x" });

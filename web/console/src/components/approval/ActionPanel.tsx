@@ -1,7 +1,7 @@
 /** One action of a request: what would run, and the means to decide about it. */
 import { useCallback, useEffect, useId, useRef, type RefObject } from "react";
-import { allowedOf, configOf, type Action, type Always, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
-import { AgentSays, Arguments, PreviewText, useArgumentEdit, visibleText } from "@countersign/react";
+import { allowedOf, configOf, type Action, type Always, type ApprovalView, type DecisionType } from "@countersign/client";
+import { AgentSays, Arguments, PreviewText, useArgumentEdit, visibleText, type Lack } from "@countersign/react";
 import { asksAnew, editApproves, needsSight, type FieldProblem } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import type { ActionDraft } from "../../lib/decisions.js";
@@ -17,8 +17,8 @@ interface Props {
   action: Action;
   index: number;
   draft: ActionDraft;
-  /** What is decided so far. */
-  decision: Decision | undefined;
+  /** Why what is entered cannot be sent; nothing where it can. */
+  lack: Lack | undefined;
   disabled: boolean;
   /** Others decide it: it is only shown. */
   readOnly: boolean;
@@ -48,7 +48,7 @@ export function ActionPanel({
   action,
   index,
   draft,
-  decision,
+  lack,
   disabled,
   readOnly,
   seen,
@@ -181,7 +181,7 @@ export function ActionPanel({
           <button
             type="button"
             className={panel === "reject" ? "button danger solid" : "button primary"}
-            disabled={disabled || !decision || barred(panel) || (!seen && needsSight(panel))}
+            disabled={disabled || lack !== undefined}
             onClick={onSend}
           >
             {panel === "edit"

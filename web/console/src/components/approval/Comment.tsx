@@ -37,7 +37,12 @@ export function Comment({ comment, disabled, onChange }: Props) {
         disabled={disabled}
         aria-describedby={`${id}-hint`}
         onChange={(e) => onChange(e.target.value)}
-        onKeyDown={(e) => e.key === "Escape" && comment === "" && onChange(undefined)}
+        onKeyDown={(e) => {
+          if (e.key !== "Escape" || comment !== "") return;
+          // It closes this, and not what is open around it as well.
+          e.stopPropagation();
+          onChange(undefined);
+        }}
       />
       <p id={`${id}-hint`} className="hint">
         {t("decide.commentHint")}

@@ -89,7 +89,7 @@ export function DecisionCard({ approval, replying }: WaitingProps) {
           action={action}
           index={i}
           draft={calls[i]!}
-          decision={deciding.decisions[i]}
+          lack={lacks(i)}
           disabled={busy}
           readOnly={others}
           seen={isSeen(i)}
