@@ -531,6 +531,7 @@ export const en = {
   "notify.denied": "Your browser does not allow notifications for this page. You can change that in its settings.",
   "notify.approval": "Your decision is needed",
   "notify.question": "Your answer is needed",
+  "notify.many": "{n} new requests wait for you",
 
   "inbox.open": "Inbox",
   "inbox.count": "Waiting requests: {n}",

@@ -531,6 +531,7 @@ export const vi: Catalogue = {
   "notify.denied": "Trình duyệt không cho phép trang này gửi thông báo. Bạn có thể đổi trong phần cài đặt của trình duyệt.",
   "notify.approval": "Cần bạn quyết định",
   "notify.question": "Cần bạn trả lời",
+  "notify.many": "{n} yêu cầu mới đang chờ bạn",
 
   "inbox.open": "Chờ xử lý",
   "inbox.count": "Yêu cầu đang chờ: {n}",

@@ -524,6 +524,7 @@ export const zh: Catalogue = {
   "notify.denied": "浏览器不允许此页面发送通知。您可以在浏览器设置中更改。",
   "notify.approval": "需要您决定",
   "notify.question": "需要您回答",
+  "notify.many": "有 {n} 个新请求在等您",
 
   "inbox.open": "待办",
   "inbox.count": "等待中的请求：{n}",

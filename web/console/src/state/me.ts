@@ -120,12 +120,12 @@ export function useWaiting() {
   return { ...found, ...sharesOf(found.requests, person) };
 }
 
-/** Tell what this person can decide once the inbox is read, and whenever it changes; returns how to stop. */
-export function watchMine(listener: (mine: ListedApproval[]) => void): () => void {
+/** Tell what this person can decide, and the inbox that it is of, once that is read, and whenever it changes; returns how to stop. */
+export function watchMine(listener: (mine: ListedApproval[], inbox: InboxState) => void): () => void {
   const tell = () => {
-    const { requests, loading, error } = inboxFor(waiting.get(), me.get());
+    const inbox = inboxFor(waiting.get(), me.get());
     // After a reading that failed there is nothing new to tell.
-    if (!loading && error === undefined) listener(sharesOf(requests, me.get()).mine);
+    if (!inbox.loading && inbox.error === undefined) listener(sharesOf(inbox.requests, me.get()).mine, inbox);
   };
   const [one, other] = [waiting.watch(tell), me.subscribe(tell)];
   // It may have been read before.

@@ -33,44 +33,56 @@ export async function setNotifying(on: boolean): Promise<void> {
   notifying.set(stored());
 }
 
-/** Those that are shown, by the request's key. */
-const shown = new Map<string, Notification>();
-/** What was pending when the inbox was last looked at; nothing before it was read for the first time. */
-let known: ReadonlySet<string> | undefined;
+/** So many requests that appear at once have one each; of more, one says how many. */
+const FEW = 3;
+
+/** Those that are shown, and the requests that each is about. */
+const shown = new Map<Notification, string[]>();
+
+const keysOf = (rows: readonly ListedApproval[]) => rows.map((row) => row.approvalKey);
 
 /** Begin to watch. `t` is asked for texts when there is something to say. */
 export function startNotifying(t: Translate): () => void {
-  return watchMine((mine) => {
-    const now = new Set(mine.map((row) => row.approvalKey));
-    for (const [key, notification] of shown) {
-      if (now.has(key)) continue;
+  /** What there was when the inbox was last looked at. */
+  let mineBefore: string[] | undefined;
+  let before: string[] = [];
+  let partly = false;
+  return watchMine((mine, { requests, more }) => {
+    const [now, all] = [keysOf(mine), keysOf(requests)];
+    for (const [notification, keys] of shown) {
+      if (keys.some((key) => now.includes(key))) continue;
       notification.close();
-      shown.delete(key);
+      shown.delete(notification);
     }
-    const fresh = mine.filter((row) => known !== undefined && !known.has(row.approvalKey));
-    known = now;
-    if (document.hidden && notifying.get() === "on") for (const row of fresh) notify(row, t);
+    // Where not all was read before, what stands below that may have waited for long.
+    const below = partly ? all.slice(all.findLastIndex((key) => before.includes(key)) + 1) : [];
+    const fresh = mine.filter(({ approvalKey: key }) => mineBefore && !mineBefore.includes(key) && !below.includes(key));
+    [mineBefore, before, partly] = [now, all, more];
+    if (document.hidden && notifying.get() === "on") notify(fresh, t);
   });
 }
 
-function notify(row: ListedApproval, t: Translate): void {
-  const { approvalKey: key, actions } = row;
-  const asksForText = isAnswered(row);
-  const [first] = actions;
-  const about = [asksForText ? undefined : first?.name, first?.agent].filter((one) => one !== undefined && one !== "");
+function notify(fresh: ListedApproval[], t: Translate): void {
+  if (fresh.length > FEW) return show(fresh, t("notify.many", { n: fresh.length }));
+  for (const row of fresh) {
+    const { approvalKey, actions } = row;
+    const asksForText = isAnswered(row);
+    const [first] = actions;
+    const about = [asksForText ? undefined : first?.name, first?.agent].filter((one) => one !== undefined && one !== "");
+    show([row], t(asksForText ? "notify.question" : "notify.approval"), visibleText(about.join(" · ")), approvalKey);
+  }
+}
+
+function show(rows: ListedApproval[], title: string, body = "", open?: string): void {
   try {
     // The same tag in every tab: the browser shows one.
-    const notification = new Notification(t(asksForText ? "notify.question" : "notify.approval"), {
-      tag: key,
-      body: visibleText(about.join(" · ")),
-      icon: "./favicon.svg",
-    });
+    const notification = new Notification(title, { tag: open ?? "many", body, icon: "./favicon.svg" });
     notification.onclick = () => {
       window.focus();
-      location.hash = inboxHref({ ...everything, open: key });
+      location.hash = inboxHref({ ...everything, open });
       notification.close();
     };
-    shown.set(key, notification);
+    shown.set(notification, keysOf(rows));
   } catch {
     // Some browsers let only service workers notify.
     notifying.set("unsupported");

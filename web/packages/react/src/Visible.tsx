@@ -1,7 +1,6 @@
 import { useContext } from "react";
 import { Parts } from "./context.js";
-import { lookalikes } from "./forms/lookalike.js";
-import { MARKS } from "./forms/shown.js";
+import { lookalikes, MARKS } from "./forms/lookalike.js";
 import { segments, type Segment } from "./visibleText.js";
 
 interface Props {

@@ -4,6 +4,9 @@
  */
 import type { Display } from "@countersign/client";
 
+/** A text with more of them is drawn without marks from there on, so that the page stays usable. */
+export const MARKS = 4000;
+
 /** The characters beyond ASCII that the server escaped; of a word of two scripts it escapes the Latin letters too. */
 export function escapedIn(display: Display | undefined): ReadonlySet<string> {
   const found = new Set<string>();

@@ -1,14 +1,12 @@
 /** The server's text of a call's arguments, cut into what is drawn differently. */
 import type { DisplayWarning, DisplayWarningKind } from "@countersign/client";
+import { MARKS } from "./lookalike.js";
 
 export interface ShownPart {
   text: string;
   /** `hidden`: stands for characters that would not be seen, or not as what they are. `break`: a line feed or a tab. */
   kind: "plain" | "hidden" | "break";
 }
-
-/** A text with more of them is drawn without marks from there on, so that the page stays usable. */
-export const MARKS = 4000;
 
 /** Joined again, the parts are the text: nothing is added, changed or left out. */
 export function shownParts(text: string): ShownPart[] {
