@@ -15,9 +15,15 @@ export interface FrameProps {
   problem?: string | undefined;
   /** What the server found wrong with what was sent, one by one. */
   problems?: Problem[] | undefined;
-  /** What is asked; of calls each stands with its choices. */
+  /**
+   * What a node of a graph or an MCP server asks, and questions that cannot be read: nothing of calls, nor of other questions, which stand
+   * with their choices.
+   */
   asked?: ReactNode;
-  /** The means to reply: whoever may only look needs none of them. */
+  /**
+   * The means to reply, which whoever may only look does not need. Where there is no `asked` they are all that is shown of the request: a frame
+   * that leaves them out says itself what is asked.
+   */
   children: ReactNode;
 }
 

@@ -63,6 +63,15 @@ it("u2: a frame that leaves out the means to reply shows what is asked, and noth
   }
 });
 
+it("u2: calls, and questions that can be read, stand with their choices, and go with them", async () => {
+  for (const [approval, text] of [[asked(), "Which?"], [request(), "pay"]] as const) {
+    const whole = await show(<ApprovalCard approval={approval} components={own} />);
+    expect([whole.page.querySelector("header")?.textContent, whole.page.textContent?.includes(text)]).toEqual(["", true]);
+    const { page } = await show(<ApprovalCard approval={approval} components={looking} />);
+    expect(page.textContent).toBe("");
+  }
+});
+
 it("u2: the page's own end of a request has what was answered, and knows of a reply that came too late", async () => {
   const components: Partial<CardComponents> = {
     Resolved: ({ approval, replying, children }: ResolvedProps) => <article data-late={replying.error?.code} data-by={approval.by}>{children}</article>,
