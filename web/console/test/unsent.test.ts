@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { ApprovalView, JsonObject } from "@countersign/client";
 import { argFields, newEdit, type EditDraft } from "@countersign/react/forms";
-import { emptyCall } from "@countersign/react";
-import { unsentTexts, type ReplyDraft } from "../src/lib/unsent.js";
+import { emptyCall, type ReplyDraft } from "@countersign/react";
+import { unsentTexts } from "../src/lib/unsent.js";
 
 const config = {
   args_schema: {

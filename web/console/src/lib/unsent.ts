@@ -1,14 +1,10 @@
 /** What a person had entered about a request that somebody else, or time, resolved first. */
 import { configOf, questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
-import { answerText, type QuestionDraft } from "@countersign/react";
-import { ANSWER, answerForm, argFields, choiceText, chosenOf, diff, editedArgs, elicitationForm, elicitationOf, emptyAnswer, isGroup, newEdit, partOf, type AnswerDraft, type Field, type FieldDraft } from "@countersign/react/forms";
-import type { ActionDraft } from "./decisions.js";
+import { answerText, type CallDraft, type ReplyDraft } from "@countersign/react";
+import { ANSWER, answerForm, argFields, choiceText, chosenOf, diff, editedArgs, elicitationForm, elicitationOf, emptyAnswer, isGroup, newEdit, partOf, type Field, type FieldDraft } from "@countersign/react/forms";
 
 /** The name under which a tab keeps a comment for the other people. */
 export const commentKey = ({ approvalKey }: ApprovalView) => `talk:${approvalKey}`;
-
-/** What the cards keep of a reply: to calls, to questions, or a value. */
-export type ReplyDraft = Partial<{ calls: readonly ActionDraft[]; comment: string } & QuestionDraft & AnswerDraft>;
 
 /** Their texts, without those that the page had put there; a choice alone is none. */
 export function unsentTexts(approval: ApprovalView, draft: ReplyDraft | undefined, comment = ""): string[] {
@@ -25,7 +21,7 @@ export function unsentTexts(approval: ApprovalView, draft: ReplyDraft | undefine
     .filter(Boolean);
 }
 
-function editText(action: Action, config: ReviewConfig, draft: ActionDraft): string {
+function editText(action: Action, config: ReviewConfig, draft: CallDraft): string {
   if (!draft.edit) return "";
   const args = editedArgs(action, config, draft.edit);
   if (args) {

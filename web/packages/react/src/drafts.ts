@@ -1,7 +1,10 @@
 /** What a person has entered on a card about a call. */
 import { decisionOf, stringifyJson, type Action, type Always, type ApprovalView, type Decision, type DecisionType, type ReviewConfig } from "@countersign/client";
 import { editedArgs } from "./forms/edits.js";
+import type { AnswerDraft } from "./forms/answer.js";
 import type { EditDraft } from "./forms/form.js";
+import type { QuestionDraft } from "./questions.js";
+import { readDraft } from "./useDraft.js";
 import { visibleText } from "./visibleText.js";
 
 /** The name under which a tab keeps it. What is shown belongs to it: what was entered for something else is not found. */
@@ -19,6 +22,19 @@ export interface CallDraft {
   /** The same is to hold for later calls. */
   always?: Always;
 }
+
+/** What was entered for the calls of a request. */
+export interface CallsDraft<C extends CallDraft = CallDraft> {
+  calls: readonly C[];
+  /** A person's own words to the agent; nothing while they want to add none. */
+  comment?: string | undefined;
+}
+
+/** What was entered for any request: to calls, to questions, or a value. */
+export type ReplyDraft<C extends CallDraft = CallDraft> = Partial<CallsDraft<C> & QuestionDraft & AnswerDraft>;
+
+/** What the cards keep of a reply that is not sent, if anything. */
+export const readReply = <C extends CallDraft = CallDraft>(approval: ApprovalView): ReplyDraft<C> | undefined => readDraft(draftKey(approval));
 
 export const emptyCall: CallDraft = { reason: "", output: "" };
 

@@ -22,11 +22,10 @@ export { ArgumentForm, EditChanges, type ArgumentFormProps, type EditChangesProp
 export { Changes, type ChangesProps } from "./arguments/Changes.js";
 export { EditAsks, LeadsTo, type LeadsToProps } from "./arguments/LeadsTo.js";
 export { Asked, type AskedProps } from "./arguments/Asked.js";
-export { fieldErrorText } from "./arguments/FormField.js";
 export { PreviewText } from "./arguments/PreviewText.js";
 export { AgentSays } from "./arguments/AgentSays.js";
 export { Problems, type Problem } from "./arguments/Problems.js";
-export { draftKey, emptyCall, shownArgs, type CallDraft } from "./drafts.js";
+export { draftKey, emptyCall, readReply, shownArgs, type CallDraft, type CallsDraft, type ReplyDraft } from "./drafts.js";
 export { answerText, type QuestionDraft } from "./questions.js";
 export { Visible } from "./Visible.js";
 export { hasHidden, segments, showDirectionMarks, visibleText, type Segment } from "./visibleText.js";

@@ -2,7 +2,7 @@ import { useCallback, useLayoutEffect, useRef, useState } from "react";
 import { configOf, progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
 import { fieldErrorText } from "./arguments/FormField.js";
 import type { Problem } from "./arguments/Problems.js";
-import { callDecision, draftKey, emptyCall, shownArgs, type CallDraft } from "./drafts.js";
+import { callDecision, draftKey, emptyCall, shownArgs, type CallDraft, type CallsDraft } from "./drafts.js";
 import { argumentOf, editedArgs, needsSight, refusedEdits, type FieldProblem } from "./forms/edits.js";
 import { isLongText } from "./forms/shown.js";
 import { useTexts } from "./labels.js";
@@ -41,11 +41,6 @@ export interface Deciding<C extends CallDraft = CallDraft> {
   send: (calls?: readonly C[]) => Promise<boolean>;
 }
 
-interface Entered<C> {
-  calls: readonly C[];
-  comment?: string | undefined;
-}
-
 const nothing = () => false;
 
 /** Deciding the calls of a request, which are sent together. What is entered, and seen, counts for nothing but what is shown. */
@@ -53,12 +48,12 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
   const { t } = useTexts();
   const { actions } = approval;
   const key = draftKey(approval);
-  const empty = (): Entered<C> => ({ calls: actions.map(() => emptyCall as C) });
+  const empty = (): CallsDraft<C> => ({ calls: actions.map(() => emptyCall as C) });
   const [draft, setDraft] = useDraft(key, empty);
   // Of several changes in one event each is made to what the one before has left.
   const newest = useRef(draft);
   useLayoutEffect(() => void (newest.current = draft));
-  const change = (to: Partial<Entered<C>>) => setDraft((newest.current = { ...newest.current, ...to }));
+  const change = (to: Partial<CallsDraft<C>>) => setDraft((newest.current = { ...newest.current, ...to }));
   // Not kept over a reload: whoever comes back looks again.
   const [seen, setSeen] = useState<{ key: string; calls: readonly number[] }>({ key, calls: [] });
   const onSeen = useCallback(
@@ -71,7 +66,7 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
   );
   const isSeen = (i: number) => (seen.key === key && seen.calls.includes(i)) || !isLongText(shownArgs(actions[i]!));
 
-  const callsOf = (entered: Entered<C>) => actions.map((_, i) => entered.calls[i] ?? (emptyCall as C));
+  const callsOf = (entered: CallsDraft<C>) => actions.map((_, i) => entered.calls[i] ?? (emptyCall as C));
   const calls = callsOf(draft);
   const decided = (call: C, i: number) => callDecision(actions[i]!, configOf(approval, i), call);
   const lacks = (i: number, call = calls[i]!): Lack | undefined => {

@@ -3,7 +3,7 @@
 import { useState } from "react";
 import { expect, it, vi } from "vitest";
 import { CountersignError, type ApprovalView, type JsonValue } from "@countersign/client";
-import { ApprovalCard, QuestionCard, useDecisions, type CardComponents, type FrameProps, type ResolvedProps, type WaitingProps } from "../src/index.js";
+import { ApprovalCard, QuestionCard, readReply, useDecisions, type CardComponents, type FrameProps, type ResolvedProps, type WaitingProps } from "../src/index.js";
 import { button, click, labelled, request, show, write } from "./page.js";
 
 const questions: JsonValue = [{ question: "Which?", multiSelect: false, options: [{ label: "A" }, { label: "B" }] }];
@@ -119,4 +119,16 @@ it("u2: the page's own way to decide begins anew with other calls under the same
   expect(page.querySelector("[data-countersign]")?.getAttribute("data-state")).toBe("no");
   await draw(drawn({ ...node, approvalKey: "s_3" }));
   expect(button(page, "Yes")).toBeUndefined();
+});
+
+it("u2: what the cards keep of a reply is read back, whatever is asked", async () => {
+  const kept = async (approval: ApprovalView, enter: (page: Element) => Promise<unknown>) => {
+    const { page } = await show(<ApprovalCard approval={approval} />);
+    expect(readReply(approval)).toBeUndefined();
+    await enter(page);
+    return readReply({ ...approval, digest: "other" }) ?? readReply(approval);
+  };
+  expect(await kept(request(), (page) => click(labelled(page, "Edit")))).toMatchObject({ calls: [{ choice: "edit" }] });
+  expect(await kept({ ...asked(), approvalKey: "s_2" }, (page) => click(labelled(page, "A")))).toMatchObject({ answers: [{ chosen: ["A"] }] });
+  expect(await kept({ ...node, approvalKey: "s_3" }, (page) => write(page.querySelector("textarea"), "1"))).toMatchObject({ texts: { "": "1" } });
 });

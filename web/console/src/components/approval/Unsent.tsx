@@ -1,9 +1,9 @@
 /** That a reply came too late, and what was in it: nothing that somebody has typed is lost without a word. */
 import { createContext, useContext, useEffect, useMemo, useState } from "react";
 import type { ApprovalView } from "@countersign/client";
-import { draftKey, keepDraft, readDraft, Visible, type Replying } from "@countersign/react";
+import { draftKey, keepDraft, readDraft, readReply, Visible, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { commentKey, unsentTexts, type ReplyDraft } from "../../lib/unsent.js";
+import { commentKey, unsentTexts } from "../../lib/unsent.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 
@@ -17,7 +17,7 @@ export function Unsent({ approval, replying }: { approval: ApprovalView; replyin
   const [reply, comment] = [draftKey(approval), commentKey(approval)];
   const [dropped, drop] = useState(false);
   const texts = useMemo(
-    () => (dropped || state !== "no" ? [] : unsentTexts(approval, readDraft<ReplyDraft>(reply), readDraft<string>(comment))),
+    () => (dropped || state !== "no" ? [] : unsentTexts(approval, readReply(approval), readDraft<string>(comment))),
     // What is typed changes no more.
     [dropped, state, reply],
   );
