@@ -55,7 +55,7 @@ export class SharedInbox {
   #state: InboxState = { requests: [], loading: true, error: undefined, more: false };
   readonly #listeners = new Set<() => void>();
   readonly #followers = new Set<Following>();
-  readonly #others = new Set<() => void>();
+  readonly #along = new Set<() => void>();
   /** How many pages are shown, and how many somebody has asked for who wanted more. */
   #pages = 0;
   #wanted = 0;
@@ -92,8 +92,8 @@ export class SharedInbox {
 
   /** Have something else read whenever this is; returns how to stop. */
   along(read: () => void): () => void {
-    this.#others.add(read);
-    return () => void this.#others.delete(read);
+    this.#along.add(read);
+    return () => void this.#along.delete(read);
   }
 
   get followed(): boolean {
@@ -235,7 +235,7 @@ export class SharedInbox {
     this.#open.set(turn, ends);
     this.#end(turn - 1);
     this.#again = false;
-    for (const read of this.#others) read();
+    for (const read of this.#along) read();
     try {
       const found = await this.#found(turn, ends.signal);
       // An answer that came late counts, too, where there is no newer one.
@@ -263,7 +263,7 @@ export class SharedInbox {
       if (empty > 0 && empty < EMPTY && cursor !== undefined) continue;
       pages++;
       empty = 0;
-    } while (cursor !== undefined && pages < this.#most() && turn === this.#begun);
+    } while (cursor !== undefined && pages < this.#most() && turn === this.#begun && !this.#isOver());
     const whole = cursor === undefined || pages >= this.#most();
     return whole ? { requests, more: cursor !== undefined, pages } : undefined;
   }

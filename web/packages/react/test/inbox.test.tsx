@@ -369,6 +369,13 @@ describe("useInbox", () => {
     expect(client.state).toBe("unauthorized");
     await act(all);
     expect(asked.length).toBe(1);
+    // Nor the pages that are left.
+    const long = serving(["a", "b", "c", "d"], 10);
+    const other = connected();
+    await show(<List pages={2} />, { client: other, http: long.http });
+    other.close();
+    await wait(100);
+    expect(long.asked.length).toBe(1);
   });
 
   it("begins with its first pages again for who comes back", async () => {
