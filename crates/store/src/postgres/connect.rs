@@ -139,6 +139,7 @@ impl Own {
     }
 
     /// Begins a transaction whose statements are planned for their values.
+    #[cfg(feature = "sqlite")]
     pub(super) async fn begin_planned(&self) -> Result<(), Error> {
         self.client.batch_execute(if self.pooled { BEGIN } else { BEGIN_PLANNED }).await
     }
