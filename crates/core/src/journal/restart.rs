@@ -137,7 +137,7 @@ impl State {
             // A deadline releases a fork, but not a turn that ends processes.
             Record::TimedOut { .. } => self.held &= self.restarts > 0,
             Record::Decided(_) | Record::Answered(_) => (self.held, self.restarts) = (false, 0),
-            // What follows from a deadline by itself does not release a held turn.
+            // What follows from a deadline by itself does not release a held turn, nor does an edit of its state.
             Record::Interrupted(_)
             | Record::MakeRoom(_)
             | Record::StateEdited(_)
@@ -199,5 +199,19 @@ impl Draft {
         let paused = self.state.status == Status::AwaitingInput;
         self.push(Record::Restarted(Restarted { times, held: true, pending, restored: true, paused }));
         Some(self.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r9_an_edit_of_its_state_does_not_release_a_turn_that_ends_processes() {
+        let mut state = State::new("s".into());
+        (state.held, state.restarts) = (true, 2);
+        let edited: Record = serde_json::from_str(r#"{"state_edited":{"update":{}}}"#).expect("a record");
+        state.note_progress(&edited);
+        assert_eq!((state.why_held(), state.restarts), (Some(Held::Crashes), 2));
     }
 }

@@ -435,7 +435,7 @@ mod tests {
 
     /// A list is planned for what it filters by, everything else once.
     #[tokio::test]
-    async fn r11_a_prepared_statement_is_planned_once_and_a_list_for_its_values() {
+    async fn r10_a_prepared_statement_is_planned_once_and_a_list_for_its_values() {
         let database = Database::new();
         let pool = pool(&database.url().parse().expect("a URL"), 2).expect("a pool");
         let held = Held::of(&pool).await.expect("a connection");
@@ -450,6 +450,20 @@ mod tests {
         let planned = "SELECT sum(custom_plans)::bigint, sum(generic_plans)::bigint FROM pg_prepared_statements";
         let rows = ask_once(&held, planned, &[]).await.expect("answered");
         assert_eq!((rows[0].get::<_, i64>(0), rows[0].get::<_, i64>(1) > 9), (0, true));
+    }
+
+    #[tokio::test]
+    async fn r10_plans_are_renewed_once_they_are_old() {
+        let database = Database::new();
+        let mut pool = pool(&database.url().parse().expect("a URL"), 2).expect("a pool");
+        let held = Held::of(&pool).await.expect("a connection");
+        ask(&held, "SELECT 1", Vec::new()).await.expect("answered");
+        pool.renew_plans();
+        assert_eq!(held.statement_cache.size(), 1, "it is new");
+        let since = Instant::now().checked_sub(PLANNED).expect("the machine runs for longer");
+        pool.plans = Arc::new(Plans { since, seconds: AtomicU64::new(0) });
+        pool.renew_plans();
+        assert_eq!(held.statement_cache.size(), 0, "it is planned again when it is used");
     }
 
     #[tokio::test]

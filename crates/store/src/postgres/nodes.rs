@@ -3,13 +3,11 @@
 
 use std::sync::Arc;
 
-use tokio_postgres::Row;
-
 use super::{
     super::{StoreError, nodes::Epoch},
-    connect::{Link, error},
-    flight::{Value, ask, ask_once},
-    rows::{count, get, get_text},
+    connect::Link,
+    flight::Value,
+    rows::{all, count, get, get_text, list},
 };
 use crate::sql::int;
 
@@ -66,25 +64,16 @@ const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timesta
 
 /// Whether another node is alive.
 pub(super) async fn others(on: &Link, node: i64) -> Result<bool, StoreError> {
-    rows(on, OTHERS, vec![node.into()]).await.map(|others| !others.is_empty())
+    all(on, OTHERS, vec![node.into()]).await.map(|others| !others.is_empty())
 }
 
 pub(super) fn epoch_of(epoch: Epoch) -> i64 {
     int(epoch.0)
 }
 
-/// What many sessions may be found by is planned for its values.
-async fn found(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-    ask_once(on, sql, &values).await.map_err(|e| error(&e))
-}
-
-async fn rows(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-    ask(on, sql, values).await.map_err(|e| error(&e))
-}
-
 /// See [`super::super::nodes::Nodes::claim`].
 pub(super) async fn claim(on: &Link, (node, knows): (i64, u32), session_id: &str) -> Result<Option<Epoch>, StoreError> {
-    let claimed = rows(on, CLAIM, vec![session_id.into(), node.into(), knows.into()]).await?.pop();
+    let claimed = all(on, CLAIM, vec![session_id.into(), node.into(), knows.into()]).await?.pop();
     claimed.map(|row| count(get(&row, 0)?).map(Epoch)).transpose()
 }
 
@@ -96,13 +85,13 @@ pub(super) async fn release(
     (epoch, pos): (Epoch, u64),
 ) -> Result<bool, StoreError> {
     let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), int(pos).into()];
-    rows(on, RELEASE, values).await.map(|released| !released.is_empty())
+    all(on, RELEASE, values).await.map(|released| !released.is_empty())
 }
 
 /// See [`super::super::nodes::Nodes::hand_over`].
 pub(super) async fn hand_over(on: &Link, node: i64, session_id: &str, epoch: Epoch) -> Result<bool, StoreError> {
     let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), NOBODY.into()];
-    rows(on, HAND_OVER, values).await.map(|given| !given.is_empty())
+    all(on, HAND_OVER, values).await.map(|given| !given.is_empty())
 }
 
 /// See [`super::super::nodes::Nodes::take_over`].
@@ -111,7 +100,7 @@ pub(super) async fn take_over(
     (node, knows): (i64, u32),
     limit: usize,
 ) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
-    let taken = found(on, TAKE_OVER, vec![node.into(), int(limit).into(), knows.into()]).await?;
+    let taken = list(on, TAKE_OVER, vec![node.into(), int(limit).into(), knows.into()]).await?;
     taken.iter().map(|row| Ok((get_text(row, 0)?, Epoch(count(get(row, 1)?)?)))).collect()
 }
 
@@ -124,16 +113,16 @@ pub(super) async fn own(
     limit: usize,
 ) -> Result<Vec<Arc<str>>, StoreError> {
     let values = vec![node.into(), after.into(), all.into(), int(limit).into()];
-    found(on, OWN, values).await?.iter().map(|row| get_text(row, 0)).collect()
+    list(on, OWN, values).await?.iter().map(|row| get_text(row, 0)).collect()
 }
 
 /// See [`super::super::nodes::Nodes::positions`].
 pub(super) async fn positions(on: &Link, ids: &[Arc<str>]) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
     let rows = match ids {
-        [id] => rows(on, POSITION, vec![(&**id).into()]).await?,
+        [id] => all(on, POSITION, vec![(&**id).into()]).await?,
         ids => {
             let ids = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
-            found(on, POSITIONS, vec![Value::Many(ids)]).await?
+            list(on, POSITIONS, vec![Value::Many(ids)]).await?
         }
     };
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()

@@ -146,12 +146,13 @@ async fn one(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Option<
     Ok(all(on, sql, values).await?.pop())
 }
 
-async fn all(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+/// The rows of one statement.
+pub(super) async fn all(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
     ask(on, sql, values).await.map_err(|e| error(&e))
 }
 
 /// The same for what is found among the rows of many sessions: which index fits depends on the values.
-async fn list(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+pub(super) async fn list(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
     ask_once(on, sql, &values).await.map_err(|e| error(&e))
 }
 

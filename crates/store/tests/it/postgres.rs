@@ -46,7 +46,7 @@ async fn r3_what_was_stored_is_there_when_it_is_opened_again() {
 
 /// Plans are made while the tables are small, and have to be right when they are not.
 #[tokio::test]
-async fn r11_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
+async fn r10_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
     const MANY: i64 = 3000;
     let database = Database::new();
     // A connection's reads are counted at the latest when it has ended. Making an index reads its table.
