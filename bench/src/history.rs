@@ -9,7 +9,7 @@ use countersign_core::{
         draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
     },
-    number::CallNo,
+    number::{CallNo, RunNo},
     session::Session,
 };
 use countersign_runtime::run::{Direction, HistoryQuery, Runtime};
@@ -100,7 +100,7 @@ impl Maker<'_> {
             usage: Usage::default(),
             opaque: None,
             first_call: CallNo::NONE,
-            run: 0,
+            run: RunNo::ROOT,
             cut: None,
             continued: 0,
         };

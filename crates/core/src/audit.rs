@@ -35,7 +35,7 @@ use crate::{
         state::{Call, State},
     },
     limits,
-    number::InterruptionNo,
+    number::{InterruptionNo, RunNo},
     time::rfc3339,
     wire::{event::ApprovalUpdate, expand},
 };
@@ -153,7 +153,7 @@ impl FromStr for Anchor {
 pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();
     // The run of the answer that the verdicts are about.
-    let mut answered = 0;
+    let mut answered = RunNo::ROOT;
     for entry in fork::own(entries) {
         for (record, told) in entry.records.iter().enumerate() {
             if let Record::ModelResponded(answer) = told {

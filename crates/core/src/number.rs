@@ -104,7 +104,108 @@ impl CallNo {
 
     /// The run of the agent that works for this call.
     #[must_use]
-    pub const fn run(self) -> u32 {
-        self.0
+    pub const fn run(self) -> RunNo {
+        RunNo(self.0)
+    }
+}
+
+number! {
+    /// Of an agent run in its session: 0 is the session's own agent, and a nested agent's run has the number of the call it
+    /// works for ([`CallNo::run`]).
+    ///
+    /// It is no call, which belongs to the run above:
+    ///
+    /// ```compile_fail,E0308
+    /// use countersign_core::{journal::state::State, number::CallNo};
+    ///
+    /// State::new("session".into()).agent_of(CallNo::FIRST);
+    /// ```
+    RunNo(u32)
+}
+
+impl Default for RunNo {
+    fn default() -> RunNo {
+        RunNo::ROOT
+    }
+}
+
+impl RunNo {
+    /// The run of the session's own agent.
+    pub const ROOT: RunNo = RunNo(0);
+
+    /// Whether it is the run of the session's own agent.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        *self == RunNo::ROOT
+    }
+
+    /// Whether it is the run of an agent that works for a call.
+    #[must_use]
+    pub fn is_nested(&self) -> bool {
+        !self.is_root()
+    }
+}
+
+number! {
+    /// Of a task in its run of a graph, from 1.
+    TaskNo(u32)
+}
+
+impl Default for TaskNo {
+    fn default() -> TaskNo {
+        TaskNo::NONE
+    }
+}
+
+impl TaskNo {
+    /// In place of a task where there is none: the root frame is no task of another.
+    pub const NONE: TaskNo = TaskNo(0);
+
+    /// Whether there is no task.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == TaskNo::NONE
+    }
+
+    /// The one `places` after it.
+    #[must_use]
+    pub const fn later(self, places: u32) -> TaskNo {
+        TaskNo(self.0.saturating_add(places))
+    }
+}
+
+number! {
+    /// Of a frame in its run of a graph: 0 is the graph itself, the others are tasks that are graphs.
+    ///
+    /// It is no task:
+    ///
+    /// ```compile_fail,E0308
+    /// use countersign_core::number::{FrameNo, TaskNo};
+    ///
+    /// let frame: FrameNo = TaskNo::NONE;
+    /// ```
+    FrameNo(u32)
+}
+
+impl Default for FrameNo {
+    fn default() -> FrameNo {
+        FrameNo::ROOT
+    }
+}
+
+impl FrameNo {
+    /// The graph of the run itself.
+    pub const ROOT: FrameNo = FrameNo(0);
+
+    /// The one `places` after it.
+    #[must_use]
+    pub const fn later(self, places: u32) -> FrameNo {
+        FrameNo(self.0.saturating_add(places))
+    }
+
+    /// Whether it is the graph of the run itself.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        *self == FrameNo::ROOT
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     },
     limits,
     locale::{Locale, Text},
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, RunNo},
     tokens,
 };
 
@@ -139,7 +139,7 @@ pub struct Conversation {
     /// The position after which the fold began.
     base: u64,
     /// The run of the conversation: the call of this number, or 0.
-    run: u32,
+    run: RunNo,
     /// Where turns began; there, and only there, every call has its result and nothing is pending.
     turns: Vec<Begin>,
     /// The text that replaces what was cut.
@@ -366,7 +366,7 @@ impl Conversation {
             }
             Record::ModelResponded(answer) if answer.run != self.run => {}
             // People talk to the session's own agent.
-            Record::UserMessage(_) | Record::BlockShown(_) | Record::Replaced { .. } if self.run != 0 => {}
+            Record::UserMessage(_) | Record::BlockShown(_) | Record::Replaced { .. } if self.run.is_nested() => {}
             Record::UserMessage(message) => self.user_message(message, pos),
             Record::BlockShown(block) => self.shown.push(block.clone()),
             Record::Replaced { .. } => self.shown.clear(),
@@ -384,7 +384,7 @@ impl Conversation {
                 self.keep_broken_off();
             }
             Record::TurnFailed(failed) => self.breaks_off(failed.partial.as_ref()),
-            Record::Retried(retried) if self.run == 0 => self.retried(retried),
+            Record::Retried(retried) if self.run.is_root() => self.retried(retried),
             Record::Compressed(compressed) => self.compress(compressed),
             Record::ApprovalSent { calls } => self.sent.extend(calls),
             Record::MessageQueued(_)

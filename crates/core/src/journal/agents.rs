@@ -1,7 +1,7 @@
 //! Agents that work for other agents: handoffs, and agents as tools (spec S4, S5, S25).
 //!
 //! All of a session's agents share its one journal. An agent that was called as a tool has its own run, identified
-//! by the number of the call it works for; the session's own conversation is run 0. Calls, interruptions and decisions
+//! by the number of the call it works for; the session's own agent has the root run. Calls, interruptions and decisions
 //! are numbered across the whole session, so a person answers the session at whatever depth a request came up, and a
 //! resume covers no more than what was pending.
 //!
@@ -35,7 +35,7 @@ use crate::{
     },
     limits,
     locale::Text,
-    number::CallNo,
+    number::{CallNo, RunNo},
 };
 
 /// See [`Record::AgentBegan`].
@@ -99,18 +99,18 @@ pub struct CallResult<'a> {
 impl State {
     /// The agent that answers in a run.
     #[must_use]
-    pub fn agent_of(&self, run: u32) -> &Arc<str> {
+    pub fn agent_of(&self, run: RunNo) -> &Arc<str> {
         self.nested(run).map_or(&self.agent, |nested| &nested.agent)
     }
 
     /// A nested run that has not ended.
     #[must_use]
-    pub fn nested(&self, run: u32) -> Option<&Nested> {
+    pub fn nested(&self, run: RunNo) -> Option<&Nested> {
         self.nested.iter().find(|nested| nested.call.run() == run)
     }
 
     /// The calls of the latest answer of a run, in the model's order.
-    pub fn calls_of(&self, run: u32) -> impl Iterator<Item = &Call> + Clone {
+    pub fn calls_of(&self, run: RunNo) -> impl Iterator<Item = &Call> + Clone {
         self.calls.iter().filter(move |call| call.run == run)
     }
 
@@ -124,13 +124,13 @@ impl State {
 
     /// Whether a run waits for its model's answer. A late answer from an abandoned process is not wanted.
     #[must_use]
-    pub fn wants_answer(&self, run: u32) -> bool {
-        if run != 0 {
+    pub fn wants_answer(&self, run: RunNo) -> bool {
+        if run.is_nested() {
             return self.asking().any(|nested| nested.call.run() == run);
         }
         self.status.is_active()
             && !self.answered
-            && self.calls_of(0).all(|call| call.phase == Phase::Finished)
+            && self.calls_of(RunNo::ROOT).all(|call| call.phase == Phase::Finished)
             && self.loop_node().is_none_or(|node| node == graph::AGENT)
     }
 
@@ -154,8 +154,8 @@ impl State {
     }
 
     /// The calls of the agent that works for call `run`, and of the agents nested below it.
-    pub fn calls_within(&self, run: u32) -> impl Iterator<Item = &Call> {
-        let outer = |run: u32| self.calls.iter().find(|call| call.call.run() == run);
+    pub fn calls_within(&self, run: RunNo) -> impl Iterator<Item = &Call> {
+        let outer = |run: RunNo| self.calls.iter().find(|call| call.call.run() == run);
         self.calls
             .iter()
             .filter(move |call| std::iter::successors(Some(*call), |call| outer(call.run)).any(|call| call.run == run))
@@ -164,7 +164,7 @@ impl State {
     /// How many nested agents are above a call.
     #[must_use]
     pub fn depth(&self, call: &Call) -> usize {
-        let outer = |run: u32| self.calls.iter().find(|call| call.call.run() == run);
+        let outer = |run: RunNo| self.calls.iter().find(|call| call.call.run() == run);
         std::iter::successors(outer(call.run), |call| outer(call.run)).count()
     }
 
@@ -193,12 +193,12 @@ impl State {
     }
 
     /// The run that worked for a call has ended, with everything nested in it.
-    pub(super) fn agent_ended(&mut self, run: u32) {
+    pub(super) fn agent_ended(&mut self, run: RunNo) {
         if self.nested(run).is_none() {
             return;
         }
         self.nested.retain(|nested| nested.call.run() != run);
-        let inner: Vec<u32> = self.calls_of(run).map(|call| call.call.run()).collect();
+        let inner: Vec<RunNo> = self.calls_of(run).map(|call| call.call.run()).collect();
         self.calls.retain(|call| call.run != run);
         inner.into_iter().for_each(|run| self.agent_ended(run));
     }
@@ -226,7 +226,7 @@ pub fn input(args: &Args) -> String {
 
 impl Draft {
     /// The model of a nested agent failed, and is not retried: its caller gets the error.
-    pub fn agent_failed(mut self, run: u32, message: &str, catalog: &dyn Catalog) -> Transition {
+    pub fn agent_failed(mut self, run: RunNo, message: &str, catalog: &dyn Catalog) -> Transition {
         if !self.state.wants_answer(run) {
             return self.finish();
         }
@@ -245,7 +245,7 @@ impl Draft {
         catalog: &dyn Catalog,
     ) -> Transition {
         let run = answer.run;
-        if run == 0 || !self.state.wants_answer(run) {
+        if run.is_root() || !self.state.wants_answer(run) {
             return self.finish();
         }
         self.push_answer(answer);
@@ -294,13 +294,13 @@ impl Draft {
     }
 
     /// The agent that works for call `run` has given its last answer.
-    pub(super) fn agent_answered(&mut self, run: u32, text: &str) {
+    pub(super) fn agent_answered(&mut self, run: RunNo, text: &str) {
         self.end_agent(run, CallStatus::Success, text);
     }
 
     /// The agent that works for call `run` fails: its caller gets the error.
-    pub(super) fn end_agent(&mut self, run: u32, status: CallStatus, text: &str) {
-        let inner: Vec<u32> =
+    pub(super) fn end_agent(&mut self, run: RunNo, status: CallStatus, text: &str) {
+        let inner: Vec<RunNo> =
             self.state.calls_of(run).filter(|call| call.phase != Phase::Finished).map(|call| call.call.run()).collect();
         for run in inner {
             let text = self.state.locale.text(Text::Cancelled).to_owned();
@@ -313,7 +313,7 @@ impl Draft {
 
     /// Stops the agent that works for call `run`, with all its open work: pending requests are withdrawn, and each of
     /// its calls has a result before its caller has one.
-    pub(super) fn stop_agent(&mut self, run: u32, message: &str) {
+    pub(super) fn stop_agent(&mut self, run: RunNo, message: &str) {
         let within: Vec<Call> = self.state.calls_within(run).cloned().collect();
         let of_it = |open: &&Open| {
             let mut actions = open.asked.actions.iter();
@@ -336,7 +336,7 @@ impl Draft {
     }
 
     fn settle_one(&mut self, catalog: &dyn Catalog) -> bool {
-        for run in self.state.nested.iter().rev().map(|nested| nested.call.run()).chain(std::iter::once(0)) {
+        for run in self.state.nested.iter().rev().map(|nested| nested.call.run()).chain(std::iter::once(RunNo::ROOT)) {
             if !self.state.calls_of(run).all(is_settled) {
                 continue;
             }
@@ -349,9 +349,10 @@ impl Draft {
             if !results.is_empty()
                 && let Some(output) = catalog.final_output(self.state.agent_of(run), &results)
             {
-                match run {
-                    0 => self.end_turn(Some(output)),
-                    run => self.end_agent(run, CallStatus::Success, &output),
+                if run.is_root() {
+                    self.end_turn(Some(output));
+                } else {
+                    self.end_agent(run, CallStatus::Success, &output);
                 }
                 return true;
             }

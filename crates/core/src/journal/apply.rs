@@ -166,12 +166,12 @@ impl State {
         self.usage.add(&answer.usage);
         self.turn_calls = self.turn_calls.saturating_add(calls);
         let run = answer.run;
-        if run == 0 {
+        if run.is_root() {
             (self.answer_pos, self.begun, self.cut) = (pos, None, answer.cut);
         }
         let agent = self.agent_of(run).clone();
         let kept = self.shown.len().saturating_sub(answer.shown as usize);
-        let shown = if run == 0 { self.shown.split_off(kept) } else { Vec::new() };
+        let shown = if run.is_root() { self.shown.split_off(kept) } else { Vec::new() };
         self.shown.clear();
         self.calls.retain(|call| call.run != run);
         let proposed = || shown.iter().chain(&answer.blocks).filter_map(Block::tool_use);

@@ -17,6 +17,7 @@ use crate::{
     },
     journal::digest,
     locale::Text,
+    number::RunNo,
 };
 
 impl Draft {
@@ -40,7 +41,7 @@ impl Draft {
         }
         self.ask_inputs();
         if self.state.loop_node().is_none_or(|node| node == graph::APPROVAL) {
-            self.ask_in(0, catalog);
+            self.ask_in(RunNo::ROOT, catalog);
         }
         for run in self.state.nested.iter().map(|nested| nested.call.run()).collect::<Vec<_>>() {
             self.ask_in(run, catalog);
@@ -48,7 +49,7 @@ impl Draft {
     }
 
     /// Asks about the gated calls of one agent's answer.
-    fn ask_in(&mut self, run: u32, catalog: &dyn Catalog) {
+    fn ask_in(&mut self, run: RunNo, catalog: &dyn Catalog) {
         if self.state.calls_of(run).any(|call| call.phase == Phase::Proposed || call.goes_on()) {
             return;
         }

@@ -250,8 +250,8 @@ impl Draft {
         if !self.state.wants_answer(run) {
             return self.finish();
         }
-        let mut text = if run == 0 { String::new() } else { text_of(&answer.blocks) };
-        if let Some(cut) = answer.cut.filter(|_| run != 0) {
+        let mut text = if run.is_root() { String::new() } else { text_of(&answer.blocks) };
+        if let Some(cut) = answer.cut.filter(|_| run.is_nested()) {
             // The calling agent must not take it for the whole answer.
             let note = self.state.locale.fill(Text::AnswerCut, &[("reason", cut.name())]);
             text = format!("{text}\n[{note}]");
@@ -259,7 +259,7 @@ impl Draft {
         self.push_answer(answer);
         if self.state.calls_of(run).next().is_some() {
             self.push(Record::CallsGated(gates));
-        } else if run != 0 {
+        } else if run.is_nested() {
             self.agent_answered(run, &text);
         }
         self.settle(catalog)

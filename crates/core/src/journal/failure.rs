@@ -27,7 +27,7 @@ use super::{
 use crate::{
     approval::decision::Decision,
     call::reviewer::Reviewer,
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, RunNo},
     refusal::{Code, Refusal},
 };
 
@@ -174,10 +174,9 @@ impl State {
         self.turn() == turn && self.status.is_active()
     }
 
-    /// How many model calls a run may still make, including its nested agents (spec S22, S24); 0 is the session's own
-    /// run.
+    /// How many model calls a run may still make, including its nested agents (spec S22, S24).
     #[must_use]
-    pub fn calls_left(&self, run: u32, catalog: &dyn Catalog) -> u32 {
+    pub fn calls_left(&self, run: RunNo, catalog: &dyn Catalog) -> u32 {
         let left = catalog.max_turns(&self.agent).max(self.allowed_calls).saturating_sub(self.turn_calls);
         match self.nested(run) {
             Some(nested) => left.min(catalog.max_turns(&nested.agent).saturating_sub(nested.turn_calls)),
@@ -250,7 +249,7 @@ impl Draft {
         let run = found.run;
         let record = super::draft::finished(found, CallStatus::Error, message, None, self.state.locale);
         self.push(record);
-        if run != 0 {
+        if run.is_nested() {
             self.stop_agent(run, message);
         } else if self.state.status.is_active() {
             self.push_failure(Why::Error(code.to_owned()), message.to_owned(), None);

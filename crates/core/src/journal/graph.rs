@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     drawing::{Drawing, NodeKind},
-    number::CallNo,
+    number::{CallNo, FrameNo, RunNo},
 };
 
 /// The node that makes room in the conversation.
@@ -103,7 +103,7 @@ pub fn position(state: &State) -> Node {
         Some(_) => return Node::Approval,
         None => {}
     }
-    let mut unfinished = state.calls_of(0).filter(|call| call.phase != Phase::Finished).peekable();
+    let mut unfinished = state.calls_of(RunNo::ROOT).filter(|call| call.phase != Phase::Finished).peekable();
     if unfinished.peek().is_none() {
         return if state.window.due.is_some() { Node::Compression } else { Node::Agent };
     }
@@ -128,23 +128,22 @@ pub fn nodes(state: &State) -> String {
 /// The effects to carry out now. None: the session is paused, or has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Ask the model for the next answer.
-    pub call_model: bool,
     /// Make the conversation shorter.
     pub compress: bool,
     /// Begin these calls.
     pub start: Vec<CallNo>,
     /// Start the agents that these calls target (spec S5).
     pub delegate: Vec<CallNo>,
-    /// Ask the models of these nested runs for their next answers (spec S4).
-    pub ask: Vec<u32>,
+    /// Ask the models of these runs for their next answers (spec S4).
+    pub ask: Vec<RunNo>,
 }
 
 /// Whether the current node of an agent's loop has done its work, so that the loop continues. Only for a loop with
 /// custom nodes; others continue by themselves.
 #[must_use]
 pub fn node_done(state: &State) -> bool {
-    let Some(entered) = state.run.as_ref().filter(|run| run.agent_loop).and_then(|run| run.frames.get(&0)) else {
+    let Some(entered) = state.run.as_ref().filter(|run| run.agent_loop).and_then(|run| run.frames.get(&FrameNo::ROOT))
+    else {
         return false;
     };
     let runs = |call: &Call| matches!(call.phase, Phase::Permitted | Phase::Started(_) | Phase::Delegated);
@@ -152,8 +151,11 @@ pub fn node_done(state: &State) -> bool {
     match state.loop_node() {
         Some(COMPRESSION) => state.window.due.is_none(),
         Some(AGENT) => state.answer_pos > entered.at,
-        Some(APPROVAL) => state.calls_of(0).any(runs) || state.calls_of(0).all(|call| call.phase == Phase::Finished),
-        Some(TOOLS) => !state.calls_of(0).any(begun),
+        Some(APPROVAL) => {
+            state.calls_of(RunNo::ROOT).any(runs)
+                || state.calls_of(RunNo::ROOT).all(|call| call.phase == Phase::Finished)
+        }
+        Some(TOOLS) => !state.calls_of(RunNo::ROOT).any(begun),
         _ => false,
     }
 }
@@ -169,7 +171,10 @@ pub fn next(state: &State) -> Effects {
     };
     match position(state) {
         Node::Compression => Effects { compress: state.window.due.is_some(), ..Effects::default() },
-        Node::Agent => Effects { call_model: !state.answered && !node_done(state), ..Effects::default() },
+        Node::Agent => Effects {
+            ask: if !state.answered && !node_done(state) { vec![RunNo::ROOT] } else { Vec::new() },
+            ..Effects::default()
+        },
         Node::Tools => Effects {
             start: begins(|call| call.target.is_none()),
             delegate: begins(|call| call.target.is_some()),

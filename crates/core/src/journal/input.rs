@@ -26,7 +26,7 @@ use crate::{
         timeout::Timeout,
     },
     limits,
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, TaskNo},
 };
 
 /// The maximum number of questions in one attempt of a call.
@@ -316,7 +316,7 @@ impl Draft {
                     preview: None,
                     digest: Arc::default(),
                 };
-                let at = At { task: 0, node: from, question: name, payload, schema, default };
+                let at = At { task: TaskNo::NONE, node: from, question: name, payload, schema, default };
                 let (n, content) = (self.state.next_interruption(), call.display.stream.display_as_content);
                 self.ask_people(Interrupted {
                     n,

@@ -18,7 +18,7 @@ use crate::{
         preview::Preview,
         reviewer::Reviewer,
     },
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, RunNo},
 };
 
 /// The state of one call of the latest answer.
@@ -105,9 +105,9 @@ pub struct Call {
     /// or from people's decisions, so it has passed every node since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleared: bool,
-    /// The call for which its agent works; 0: the session's own agent made it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub run: u32,
+    /// The run of the agent that made it.
+    #[serde(default, skip_serializing_if = "RunNo::is_root")]
+    pub run: RunNo,
     /// The agent that it targets, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
@@ -130,7 +130,7 @@ pub struct Call {
 
 impl Call {
     /// A call of an answer that has just come.
-    pub(super) fn proposed(number: CallNo, run: u32, agent: Arc<str>, call: &ToolUse, args: Option<Args>) -> Call {
+    pub(super) fn proposed(number: CallNo, run: RunNo, agent: Arc<str>, call: &ToolUse, args: Option<Args>) -> Call {
         Call {
             call: number,
             id: call.id.clone(),

@@ -35,7 +35,7 @@ use crate::{
         run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
     },
     locale::Locale,
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, RunNo, TaskNo},
     shared,
     todo::Todo,
 };
@@ -203,7 +203,7 @@ pub enum Record {
     /// A resumed task waits again, for its earlier questions.
     TaskWaits {
         /// The task.
-        task: u32,
+        task: TaskNo,
         /// It resumes at once, since it has been answered meanwhile.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         goes_on: bool,
@@ -211,14 +211,14 @@ pub enum Record {
     /// A step of a task is about to begin. Stored before the effect.
     StepStarted {
         /// The task.
-        task: u32,
+        task: TaskNo,
         /// The step's name in its node.
         step: Arc<str>,
     },
     /// A step has ended.
     StepDone {
         /// The task.
-        task: u32,
+        task: TaskNo,
         /// The step's name in its node.
         step: Arc<str>,
         /// Its result; absent if it failed and may be retried.
@@ -318,9 +318,9 @@ pub struct ModelResponded {
     /// What the provider needs back unchanged with this answer (reasoning signatures and the like).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opaque: Option<Box<RawValue>>,
-    /// The call that the answering agent works for; 0: the session's own agent.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub run: u32,
+    /// The run of the agent that answers.
+    #[serde(default, skip_serializing_if = "RunNo::is_root")]
+    pub run: RunNo,
     /// Why it is incomplete, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
@@ -435,9 +435,9 @@ pub struct CallFinished {
     /// The session's new to-do list, if the call wrote it (spec Q6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub todos: Option<Vec<Todo>>,
-    /// The call that the calling agent works for; 0: the session's own agent.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub run: u32,
+    /// The run of the agent that called.
+    #[serde(default, skip_serializing_if = "RunNo::is_root")]
+    pub run: RunNo,
 }
 
 /// Why a turn ended (spec W2 `stop_reason`). A failed turn has not ended: see [`Record::TurnFailed`].
@@ -473,7 +473,7 @@ impl CallFinished {
     /// Whether it has a block in the stream: nested and hidden calls have none.
     #[must_use]
     pub fn is_shown(&self) -> bool {
-        !self.hidden && self.run == 0
+        !self.hidden && self.run.is_root()
     }
 }
 
@@ -489,7 +489,7 @@ impl Record {
     pub fn first_block(&self) -> Option<&Block> {
         match self {
             Record::BlockShown(block) => Some(block),
-            Record::ModelResponded(answer) if answer.run == 0 => answer.blocks.first(),
+            Record::ModelResponded(answer) if answer.run.is_root() => answer.blocks.first(),
             Record::TurnEnded(ended) => ended.partial.as_ref(),
             Record::TurnFailed(failed) => failed.partial.as_ref(),
             _ => None,

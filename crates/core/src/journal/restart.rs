@@ -155,7 +155,7 @@ impl State {
     fn lose_permitted(&mut self) {
         let loops = self.loop_node().is_some();
         for call in self.calls.iter_mut().filter(|call| would_begin(call)) {
-            if loops && call.run == 0 && !call.cleared {
+            if loops && call.run.is_root() && !call.cleared {
                 // Custom nodes have not seen it yet, and may refuse it: people are asked after them.
                 call.ask_anew();
             } else {

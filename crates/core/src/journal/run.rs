@@ -24,7 +24,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::record::Schema;
-use crate::{call::json::same_json, number::InterruptionNo};
+use crate::{
+    call::json::same_json,
+    number::{FrameNo, InterruptionNo, TaskNo},
+};
 
 /// A JSON value, kept as text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,7 +85,7 @@ pub struct Round {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewTask {
     /// Its number in the session, from 1.
-    pub task: u32,
+    pub task: TaskNo,
     /// The node.
     pub node: Arc<str>,
     /// Its item, if it is part of a fan-out.
@@ -115,15 +118,15 @@ pub struct RunStarted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FrameBegan {
     /// The frame's number in the run.
-    pub frame: u32,
+    pub frame: FrameNo,
     /// The task it is; 0 for an agent's loop.
-    pub task: u32,
+    pub task: TaskNo,
     /// The task's node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Arc<str>>,
     /// The frame that the task is in.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
-    pub within: u32,
+    #[serde(default, skip_serializing_if = "FrameNo::is_root")]
+    pub within: FrameNo,
     /// The graph.
     pub graph: Arc<str>,
     /// The state it begins with.
@@ -137,8 +140,8 @@ pub struct FrameBegan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TasksDone {
     /// The frame.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
-    pub frame: u32,
+    #[serde(default, skip_serializing_if = "FrameNo::is_root")]
+    pub frame: FrameNo,
     /// The tasks, and what each changes in the frame's state.
     pub done: Vec<DoneTask>,
     /// What follows.
@@ -149,7 +152,7 @@ pub struct TasksDone {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DoneTask {
     /// The task.
-    pub task: u32,
+    pub task: TaskNo,
     /// What it changes; nothing if absent.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub update: Option<Raw>,
@@ -190,13 +193,13 @@ pub struct Rejected {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FrameState {
     /// The frame.
-    pub frame: u32,
+    pub frame: FrameNo,
     /// The node that the frame is; none for the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Arc<str>>,
     /// The frame that the node is in.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
-    pub within: u32,
+    #[serde(default, skip_serializing_if = "FrameNo::is_root")]
+    pub within: FrameNo,
     /// The state.
     pub state: Raw,
 }
@@ -205,7 +208,7 @@ pub struct FrameState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskFailed {
     /// The task.
-    pub task: u32,
+    pub task: TaskNo,
     /// A stable code, such as `node_failed` or `question_gone`.
     pub code: String,
     /// What failed.
@@ -216,7 +219,7 @@ pub struct TaskFailed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct At {
     /// The task.
-    pub task: u32,
+    pub task: TaskNo,
     /// Its node's path through the graphs it is in: `research/plan`.
     pub node: Arc<str>,
     /// The question's name in its node; for a step with an unknown outcome, the step's name.
@@ -272,14 +275,14 @@ pub struct GraphRun {
     pub since: u64,
     /// The latest position at which a person changed the state.
     pub edited: u64,
-    /// Tasks so far.
-    pub made: u32,
-    /// Frames so far, without the root.
-    pub frames_made: u32,
+    /// The last task so far.
+    pub made: TaskNo,
+    /// The last frame so far.
+    pub frames_made: FrameNo,
     /// The open frames. 0 is the root.
-    pub frames: BTreeMap<u32, Frame>,
+    pub frames: BTreeMap<FrameNo, Frame>,
     /// The tasks of their rounds.
-    pub tasks: BTreeMap<u32, Arc<Task>>,
+    pub tasks: BTreeMap<TaskNo, Arc<Task>>,
     /// The roles that it has asked, except the session's own user, each once: their answers may have allowed a step
     /// whose outcome is unknown (spec P4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -292,7 +295,7 @@ pub struct Frame {
     /// The graph.
     pub graph: Arc<str>,
     /// The task it is; 0 for the root.
-    pub task: u32,
+    pub task: TaskNo,
     /// The round, from 1.
     pub round: u32,
     /// The position at which it began.
@@ -307,9 +310,9 @@ pub struct Frame {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// Its number in the session.
-    pub task: u32,
+    pub task: TaskNo,
     /// The frame.
-    pub frame: u32,
+    pub frame: FrameNo,
     /// The node.
     pub node: Arc<str>,
     /// The item it is for.
@@ -332,7 +335,7 @@ pub enum TaskPhase {
     /// It has pending interruptions.
     Waiting,
     /// It is the graph in this frame.
-    Graph(u32),
+    Graph(FrameNo),
     /// It failed, until a retry: the code, and what failed.
     Failed(String, String),
     /// It has its result.
@@ -409,7 +412,7 @@ impl GraphRun {
         path
     }
 
-    pub(super) fn new(graph: Arc<str>, agent_loop: bool, pos: u64, made: u32, round: &Round) -> GraphRun {
+    pub(super) fn new(graph: Arc<str>, agent_loop: bool, pos: u64, made: TaskNo, round: &Round) -> GraphRun {
         let mut run = GraphRun {
             graph: graph.clone(),
             agent_loop,
@@ -417,16 +420,16 @@ impl GraphRun {
             since: pos,
             edited: 0,
             made,
-            frames_made: 0,
+            frames_made: FrameNo::ROOT,
             frames: BTreeMap::new(),
             tasks: BTreeMap::new(),
             asked: Vec::new(),
         };
-        run.begin(0, 0, graph, round, pos);
+        run.begin(FrameNo::ROOT, TaskNo::NONE, graph, round, pos);
         run
     }
 
-    pub(super) fn begin(&mut self, frame: u32, task: u32, graph: Arc<str>, round: &Round, pos: u64) {
+    pub(super) fn begin(&mut self, frame: FrameNo, task: TaskNo, graph: Arc<str>, round: &Round, pos: u64) {
         self.frames_made = self.frames_made.max(frame);
         if let Some(outer) = self.task(task) {
             outer.phase = TaskPhase::Graph(frame);
@@ -436,7 +439,7 @@ impl GraphRun {
         self.round(frame, round, pos);
     }
 
-    fn round(&mut self, frame: u32, round: &Round, pos: u64) {
+    fn round(&mut self, frame: FrameNo, round: &Round, pos: u64) {
         let Some(open) = self.frames.get_mut(&frame) else { return };
         open.round += 1;
         open.at = pos;
@@ -457,7 +460,7 @@ impl GraphRun {
         }
     }
 
-    pub(super) fn task(&mut self, task: u32) -> Option<&mut Task> {
+    pub(super) fn task(&mut self, task: TaskNo) -> Option<&mut Task> {
         self.tasks.get_mut(&task).map(Arc::make_mut)
     }
 
@@ -513,7 +516,7 @@ impl GraphRun {
 
     /// Puts an agent's loop back to this node, as done.
     pub(super) fn back_to(&mut self, node: &str) {
-        if let Some(frame) = self.frames.get_mut(&0) {
+        if let Some(frame) = self.frames.get_mut(&FrameNo::ROOT) {
             frame.at = 0;
             frame.unfinished = 1;
         }
@@ -540,7 +543,7 @@ mod tests {
     #[test]
     fn g3_a_null_on_record_is_a_value_and_no_gap() {
         let null = Raw::of(&()).expect("null");
-        let task = NewTask { task: 1, node: "n".into(), input: Some(null.clone()) };
+        let task = NewTask { task: TaskNo::NONE.later(1), node: "n".into(), input: Some(null.clone()) };
         let text = serde_json::to_string(&task).expect("write");
         assert_eq!(serde_json::from_str::<NewTask>(&text).expect("read"), task);
         let asked = Question { n: InterruptionNo::FIRST, digest: "d".into(), answer: Some(null) };

@@ -8,8 +8,8 @@ use super::{
     graph,
     record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record},
     run::{
-        At, DoneTask, FrameBegan, FrameState, GraphRun, LoopUpdate, NewTask, Question, Raw, Rejected, Resumed, Round,
-        RunStarted, StateEdited, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
+        At, FrameBegan, FrameState, GraphRun, LoopUpdate, NewTask, Question, Raw, Rejected, Resumed, Round, RunStarted,
+        StateEdited, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
     },
     state::{Call, Open, Phase, State, Status},
 };
@@ -24,7 +24,7 @@ use crate::{
     journal::permission::check_reviewer,
     limits,
     locale::Text,
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, FrameNo, InterruptionNo, TaskNo},
     refusal::{Code, Refusal},
 };
 
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    pub(super) fn task(&mut self, task: u32, change: impl FnOnce(&mut Task)) {
+    pub(super) fn task(&mut self, task: TaskNo, change: impl FnOnce(&mut Task)) {
         self.run(|run| {
             if let Some(task) = run.task(task) {
                 change(task);
@@ -82,13 +82,13 @@ impl State {
         if self.first_words.is_none() {
             self.first_words = Some(started.graph.clone());
         }
-        let made = self.run.as_ref().map_or(0, |run| run.made);
+        let made = self.run.as_ref().map(|run| run.made).unwrap_or_default();
         self.run = Some(Arc::new(GraphRun::new(started.graph.clone(), false, pos, made, &started.round)));
     }
 
     pub(super) fn frame_began(&mut self, began: &FrameBegan, pos: u64) {
-        if began.task == 0 {
-            let (graph, made) = (began.graph.clone(), self.run.as_ref().map_or(0, |run| run.made));
+        if began.task.is_none() {
+            let (graph, made) = (began.graph.clone(), self.run.as_ref().map(|run| run.made).unwrap_or_default());
             self.run = Some(Arc::new(GraphRun::new(graph, true, pos, made, &began.round)));
         } else {
             self.run(|run| run.begin(began.frame, began.task, began.graph.clone(), &began.round, pos));
@@ -100,7 +100,7 @@ impl State {
         self.task(failed.task, |task| task.phase = TaskPhase::Failed(code, message));
     }
 
-    pub(super) fn step_done(&mut self, task: u32, step: &Arc<str>, value: Option<&Raw>) {
+    pub(super) fn step_done(&mut self, task: TaskNo, step: &Arc<str>, value: Option<&Raw>) {
         self.task(task, |task| match value {
             Some(value) => drop(task.steps.insert(step.clone(), Step::Done(value.clone()))),
             None => drop(task.steps.remove(step)),
@@ -196,7 +196,9 @@ impl State {
     pub fn reject_call(&mut self, id: &str, message: Option<String>) {
         let text = message.unwrap_or_else(|| self.locale.text(Text::Rejected).to_owned());
         let open = |call: &&mut Call| {
-            call.run == 0 && *call.id == *id && matches!(call.phase, Phase::Proposed | Phase::Gated | Phase::Permitted)
+            call.run.is_root()
+                && *call.id == *id
+                && matches!(call.phase, Phase::Proposed | Phase::Gated | Phase::Permitted)
         };
         if let Some(call) = self.calls.iter_mut().find(open) {
             call.phase = Phase::Settled(CallStatus::Rejected, text);
@@ -237,7 +239,7 @@ impl State {
         self.run(|run| {
             run.edited = pos;
             for number in run.tasks.keys().copied().collect::<Vec<_>>() {
-                let Some(task) = run.task(number).filter(|task| task.frame == 0) else { continue };
+                let Some(task) = run.task(number).filter(|task| task.frame.is_root()) else { continue };
                 if task.phase == TaskPhase::Waiting && !task.steps.values().any(|step| *step == Step::Lost) {
                     task.questions.clear();
                     task.phase = TaskPhase::Ready;
@@ -273,7 +275,7 @@ impl State {
     /// Whether a call may begin now: it is permitted, and no custom node has been bypassed.
     #[must_use]
     pub fn may_begin(&self, call: &Call) -> bool {
-        let loops = call.run == 0 && self.loop_node().is_some();
+        let loops = call.run.is_root() && self.loop_node().is_some();
         call.phase == Phase::Permitted && call.handoff().is_none() && (call.cleared || !loops)
     }
 
@@ -316,9 +318,17 @@ impl Draft {
             return;
         }
         let Some((graph, node)) = catalog.agent_loop(&state.agent) else { return };
-        let task = state.run.as_ref().map_or(0, |run| run.made) + 1;
+        let task = state.run.as_ref().map(|run| run.made).unwrap_or_default().later(1);
         let round = Round { tasks: vec![NewTask { task, node, input: None }], arrived: Vec::new() };
-        self.frame_began(FrameBegan { frame: 0, task: 0, node: None, within: 0, graph, state: None, round });
+        self.frame_began(FrameBegan {
+            frame: FrameNo::ROOT,
+            task: TaskNo::NONE,
+            node: None,
+            within: FrameNo::ROOT,
+            graph,
+            state: None,
+            round,
+        });
     }
 
     /// A run of a graph begins: the turn of its session.
@@ -360,7 +370,7 @@ impl Draft {
         for n in asked {
             self.push(Record::Withdrawn { n, by: None });
         }
-        let over = done.frame == 0 && matches!(done.then, Then::End);
+        let over = done.frame.is_root() && matches!(done.then, Then::End);
         let agent_loop = self.state.run.as_ref().is_some_and(|run| run.agent_loop);
         self.push(Record::TasksDone(done));
         if over && agent_loop {
@@ -383,7 +393,7 @@ impl Draft {
 
     /// A task pauses: it asks these questions, or waits again for earlier ones. `goes_on`: one of their
     /// answers has arrived meanwhile, so it resumes at once.
-    pub fn task_asks(&mut self, task: u32, questions: Vec<NewQuestion>, goes_on: bool) {
+    pub fn task_asks(&mut self, task: TaskNo, questions: Vec<NewQuestion>, goes_on: bool) {
         let Some((run, found)) = self.state.run.as_ref().and_then(|run| run.tasks.get(&task).map(|found| (run, found)))
         else {
             return;
@@ -440,14 +450,14 @@ impl Draft {
     }
 
     /// Steps whose outcome is unknown although nothing crashed: they were abandoned while running.
-    pub fn steps_lost(&mut self, task: u32, steps: &[Arc<str>]) {
+    pub fn steps_lost(&mut self, task: TaskNo, steps: &[Arc<str>]) {
         let Some(run) = self.state.run.clone() else { return };
         for name in steps {
             self.step_lost(&run, task, name);
         }
     }
 
-    fn step_lost(&mut self, run: &GraphRun, task: u32, name: &Arc<str>) {
+    fn step_lost(&mut self, run: &GraphRun, task: TaskNo, name: &Arc<str>) {
         let Some(found) = run.tasks.get(&task) else { return };
         let payload = Raw::of(&serde_json::json!({ "step": name }));
         let Some((payload, shown)) = payload.ok().and_then(|raw| shown(&raw).ok().map(|shown| (raw, shown))) else {
@@ -464,13 +474,13 @@ impl Draft {
     }
 
     /// A step of a task is about to begin.
-    pub fn step_started(mut self, task: u32, step: Arc<str>) -> Transition {
+    pub fn step_started(mut self, task: TaskNo, step: Arc<str>) -> Transition {
         self.push(Record::StepStarted { task, step });
         self.finish()
     }
 
     /// A step has ended; without a value it failed, and may be retried.
-    pub fn step_done(mut self, task: u32, step: Arc<str>, value: Option<Raw>) -> Transition {
+    pub fn step_done(mut self, task: TaskNo, step: Arc<str>, value: Option<Raw>) -> Transition {
         self.push(Record::StepDone { task, step, value });
         self.finish()
     }
@@ -526,7 +536,7 @@ impl Draft {
         // Its reviewer was shown the old state: the nodes read the new one, and ask again.
         let stale = |open: &&Open| {
             let at = open.asked.at.as_ref().filter(|_| open.asked.kind == Kind::Interrupt);
-            at.and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame == 0)
+            at.and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame.is_root())
         };
         for open in self.state.open.iter().filter(stale) {
             check_reviewer(&self.state, open, by).map_err(|refusal| {
@@ -548,12 +558,5 @@ impl Draft {
         if let Some((code, message)) = failure.map(|(code, message)| (code.to_owned(), message.to_owned())) {
             self.push_failure(Why::Error(code), message, None);
         }
-    }
-}
-
-/// A task that is done and changes nothing.
-impl From<u32> for DoneTask {
-    fn from(task: u32) -> DoneTask {
-        DoneTask { task, update: None }
     }
 }

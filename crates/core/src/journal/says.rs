@@ -11,6 +11,7 @@ use super::{
 use crate::{
     approval::decision::Decision,
     limits,
+    number::RunNo,
     refusal::{Code, Refusal},
 };
 
@@ -88,7 +89,7 @@ impl Draft {
     /// # Errors
     /// As [`Draft::message`].
     pub fn says_first(self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(0) {
+        if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(RunNo::ROOT) {
             return self.message(input, catalog);
         }
         check_message(&input.content, "content")?;

@@ -7,7 +7,10 @@ use super::{
     record::Record,
     state::{Call, Phase, Status},
 };
-use crate::{locale::Text, number::InterruptionNo};
+use crate::{
+    locale::Text,
+    number::{InterruptionNo, RunNo},
+};
 
 impl Draft {
     /// Adds what follows by itself, until nothing does. Nothing follows from a failed turn before its retry.
@@ -52,7 +55,7 @@ impl Draft {
             } else if self.state.held {
                 // In a held turn neither a model call nor a spent budget may follow: either would hand the queued
                 // messages to the model.
-            } else if self.state.calls_left(0, catalog) == 0 {
+            } else if self.state.calls_left(RunNo::ROOT, catalog) == 0 {
                 let message = self.state.locale.text(Text::MaxTurns).to_owned();
                 self.push_failure(Why::MaxTurns, message, None);
             } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {

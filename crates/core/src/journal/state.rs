@@ -221,7 +221,7 @@ impl State {
 
     /// The number that the first call of an answer gets; 0 if the answer has no calls.
     pub(super) fn first_call(&self, answer: &ModelResponded) -> CallNo {
-        let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
+        let shown = if answer.run.is_root() { answer.shown as usize } else { 0 };
         let shown = self.shown.iter().rev().take(shown);
         let has_calls = shown.chain(&answer.blocks).any(|block| block.tool_use().is_some());
         if has_calls { CallNo::new(self.call_count.checked_add(1).unwrap_or_default()) } else { CallNo::NONE }

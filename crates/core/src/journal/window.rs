@@ -99,8 +99,8 @@ impl Window {
                 self.count(tokens::MESSAGE + tokens::of_content(&message.content));
             }
             // Messages between agents are in their own conversations.
-            Record::ModelResponded(answer) if answer.run != 0 => {}
-            Record::CallFinished(finished) if finished.run != 0 => {}
+            Record::ModelResponded(answer) if answer.run.is_nested() => {}
+            Record::CallFinished(finished) if finished.run.is_nested() => {}
             Record::ModelResponded(answer) if answer.usage.input_tokens > 0 => {
                 self.tokens = answer.usage.total();
                 self.whole = true;

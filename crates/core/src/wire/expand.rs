@@ -343,7 +343,7 @@ impl Out<'_> {
             Record::UserMessage(message) => self.user_message(&message.content, message.by.as_ref()),
             Record::BlockShown(block) => self.model_block(block),
             // Messages between agents are not part of the session's own conversation.
-            Record::ModelResponded(answer) if answer.run != 0 => {}
+            Record::ModelResponded(answer) if answer.run.is_nested() => {}
             Record::ModelResponded(answer) => answer.blocks.iter().for_each(|block| self.model_block(block)),
             Record::BlockBegan(block) => self.model_begins(block),
             Record::Replaced { blocks } => self.replaced(self.cursor.open, *blocks),

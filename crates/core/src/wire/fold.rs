@@ -217,7 +217,7 @@ impl Fold {
                     self.submitted(resumed.n, |block| block.submitted_resume = Some(resumed.value.clone()));
                 }
                 // The answer is complete, or will never be.
-                Record::ModelResponded(answer) if answer.run == 0 => self.answering.clear(),
+                Record::ModelResponded(answer) if answer.run.is_root() => self.answering.clear(),
                 Record::TurnEnded(_) => self.answering.clear(),
                 _ => {}
             }

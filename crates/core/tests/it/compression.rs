@@ -14,7 +14,7 @@ use countersign_core::{
         window::Budget,
     },
     locale::{Locale, Text},
-    number::CallNo,
+    number::{CallNo, RunNo},
     session::Session,
     tokens,
     wire::{expand::by_record, fold::history},
@@ -98,7 +98,7 @@ impl Talk {
             usage,
             opaque: None,
             first_call: CallNo::NONE,
-            run: 0,
+            run: RunNo::ROOT,
             cut: None,
             continued: 0,
         };

@@ -27,7 +27,7 @@ use countersign_core::{
         record::{Block, Interrupted, Kind, ModelResponded, Record, Schema, ToolUse, Usage, records},
         state::{Phase, State},
     },
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, RunNo},
     refusal::{Code, Refusal},
     session::Session,
 };
@@ -73,7 +73,7 @@ pub fn answer_gated(world: &mut World, calls: &[(&str, Gate)]) {
         usage: Usage::default(),
         opaque: None,
         first_call: CallNo::NONE,
-        run: 0,
+        run: RunNo::ROOT,
         cut: None,
         continued: 0,
     };
@@ -387,7 +387,7 @@ fn r11_an_answer_that_names_another_question_is_stale() {
         usage: Usage::default(),
         opaque: None,
         first_call: CallNo::NONE,
-        run: 0,
+        run: RunNo::ROOT,
         cut: None,
         continued: 0,
     };

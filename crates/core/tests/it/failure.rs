@@ -11,7 +11,7 @@ use countersign_core::{
         record::{Block, CallStatus, Entry, Record, Retried, UserMessage, records},
         state::{Phase, State, Status},
     },
-    number::CallNo,
+    number::{CallNo, RunNo},
     refusal::Code,
     wire::{event::Event, expand::expand, fold::history, history::HistoryBlock},
 };
@@ -314,7 +314,7 @@ fn s24_a_turn_that_used_up_its_model_calls_is_retried_with_more() {
         Draft::new(&world.state, world.now).retry(retried, &Calls(world.state.turn_calls))
     };
     assert_eq!(retry(0).expect_err("spent").code, Code::BudgetSpent);
-    assert!(graph::next(retry(1).expect("one more").state()).call_model);
+    assert!(graph::next(retry(1).expect("one more").state()).ask.contains(&RunNo::ROOT));
 }
 
 #[test]
@@ -328,11 +328,11 @@ fn s24_more_calls_are_counted_from_the_retry_and_do_not_add_up() {
         fails(&mut world);
         world.apply(&Op::Retry(2)).expect("retried");
     }
-    assert!(world.state.calls_left(0, &Calls(3)) > 0);
+    assert!(world.state.calls_left(RunNo::ROOT, &Calls(3)) > 0);
     // The agent's limit is lower by now than what the turn has used.
     assert_eq!(world.state.allowed_calls, 3, "two more than the one that it has made");
     let left = State { turn_calls: 3, ..world.state.as_ref().clone() };
-    assert!(left.calls_left(0, &Calls(2)) == 0);
+    assert!(left.calls_left(RunNo::ROOT, &Calls(2)) == 0);
 }
 
 #[test]

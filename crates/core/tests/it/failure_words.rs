@@ -17,7 +17,7 @@ use countersign_core::{
         record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, Usage, UserMessage, records},
         state::Status,
     },
-    number::CallNo,
+    number::{CallNo, RunNo},
     refusal::{Code, Refusal},
     wire::fold::Fold,
 };
@@ -60,7 +60,7 @@ fn answer(blocks: Vec<Block>) -> ModelResponded {
         usage: Usage::default(),
         opaque: None,
         first_call: CallNo::NONE,
-        run: 0,
+        run: RunNo::ROOT,
         cut: None,
         continued: 0,
     }

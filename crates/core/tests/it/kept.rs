@@ -67,7 +67,7 @@ proptest! {
             kept.extend(&world);
             prop_assert_eq!(read(&kept.own), read(&world.conversation()));
             for nested in &world.state.nested {
-                let anew = world.nested_conversation(nested.call.get());
+                let anew = world.nested_conversation(nested.call.run());
                 prop_assert_eq!(read(&kept.nested[&nested.call].2), read(&anew));
             }
             if n % 3 == 0 {

@@ -151,7 +151,7 @@ fn of_two_answers_one_is_marked_as_replaced(world: &World) {
         match record {
             Record::BlockShown(_) => shown.push(blocks.pop()),
             Record::Replaced { .. } => shown.clear(),
-            Record::ModelResponded(answer) if answer.run == 0 => {
+            Record::ModelResponded(answer) if answer.run.is_root() => {
                 answered.extend(shown.drain(shown.len() - answer.shown as usize..).flatten().chain(blocks));
                 for place in shown.drain(..).flatten().chain(failed.drain(..)) {
                     let is_text = texts.get(&place).is_some_and(|text| !text.is_empty());
@@ -477,12 +477,9 @@ fn pausing_is_the_absence_of_effects(world: &World) {
 
 /// When the model is called, each call of each answer has its result, in the model's order.
 fn the_conversation_is_valid_for_a_provider(world: &World) {
-    let next = graph::next(&world.state);
-    if next.call_model {
-        is_valid_for_a_provider(world.conversation().into_messages());
-    }
-    for run in next.ask {
-        is_valid_for_a_provider(world.nested_conversation(run).into_messages());
+    for run in graph::next(&world.state).ask {
+        let read = if run.is_root() { world.conversation() } else { world.nested_conversation(run) };
+        is_valid_for_a_provider(read.into_messages());
     }
 }
 

@@ -13,7 +13,7 @@ use countersign_core::{
         restart::{Held, Hold},
         state::{Phase, State, Status},
     },
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, RunNo},
     refusal::{Code, Refusal},
 };
 
@@ -227,7 +227,7 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
         assert_eq!((world.state.why_held(), world.state.restarts), (Some(Held::Crashes), 2), "after deadline {n}");
     }
     let next = graph::next(&world.state);
-    assert!(!next.call_model && next.start.is_empty(), "nothing is carried out");
+    assert!(!next.ask.contains(&RunNo::ROOT) && next.start.is_empty(), "nothing is carried out");
     let input = MessageInput { content: "go on".into(), ..MessageInput::default() };
     let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
     world.commit(said);
@@ -275,7 +275,10 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
         let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
         world.commit(retried);
         assert_eq!(world.state.why_held(), None, "a person has said so");
-        assert!(graph::next(&world.state).call_model && world.state.queued.is_empty(), "the model reads it");
+        assert!(
+            graph::next(&world.state).ask.contains(&RunNo::ROOT) && world.state.queued.is_empty(),
+            "the model reads it"
+        );
     }
 }
 
@@ -345,13 +348,13 @@ fn s21_a_message_in_the_middle_of_an_answer_that_broke_off_can_be_read() {
     let input = MessageInput { content: "and this".into(), ..MessageInput::default() };
     let said = Draft::new(&world.state, world.now).says_first(input, &Tools::FIRST).expect("a message");
     world.commit(said);
-    assert!(world.state.begun.is_none() && graph::next(&world.state).call_model);
+    assert!(world.state.begun.is_none() && graph::next(&world.state).ask.contains(&RunNo::ROOT));
     world.apply(&Op::Answer(Vec::new())).expect("an answer");
 }
 
 fn nothing_begins(world: &World) {
     let next = graph::next(&world.state);
-    assert!(!next.call_model && next.start.is_empty() && next.delegate.is_empty(), "{next:?}");
+    assert!(!next.ask.contains(&RunNo::ROOT) && next.start.is_empty() && next.delegate.is_empty(), "{next:?}");
 }
 
 #[test]
@@ -371,7 +374,7 @@ fn r4_a_deadline_that_passed_begins_nothing_in_a_restored_store() {
     let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
     let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
     world.commit(said);
-    assert!(graph::next(&world.state).call_model, "a person has said so");
+    assert!(graph::next(&world.state).ask.contains(&RunNo::ROOT), "a person has said so");
 }
 
 /// A deadline releases a fork that is held.
@@ -392,7 +395,7 @@ fn r4_a_fork_that_was_held_is_released_by_no_deadline_of_a_restored_store() {
         let mut state = State::clone(&world.state);
         assert_eq!(state.why_held(), Some(if is_restored { Held::Restored } else { Held::Fork }));
         state.take(&late);
-        assert_eq!((state.held, graph::next(&state).call_model), (is_restored, !is_restored));
+        assert_eq!((state.held, graph::next(&state).ask.contains(&RunNo::ROOT)), (is_restored, !is_restored));
     }
 }
 

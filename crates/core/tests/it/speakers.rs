@@ -13,7 +13,7 @@ use countersign_core::{
         standing::RuleFacts,
         state::Phase,
     },
-    number::CallNo,
+    number::{CallNo, RunNo},
     refusal::Code,
     wire::{expand::expand, fold::history},
 };
@@ -167,7 +167,7 @@ fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_a
         usage: Usage::default(),
         opaque: None,
         first_call: CallNo::NONE,
-        run: 0,
+        run: RunNo::ROOT,
         cut: None,
         continued: 0,
     };

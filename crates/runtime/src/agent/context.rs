@@ -5,6 +5,7 @@ use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 use countersign_core::{
     journal::{record::Usage, state::State},
     locale::Locale,
+    number::RunNo,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use serde::de::DeserializeOwned;
@@ -32,7 +33,7 @@ pub struct RunContext {
 }
 
 impl RunContext {
-    pub(crate) fn of(state: &State, run: u32, app: AppContext) -> RunContext {
+    pub(crate) fn of(state: &State, run: RunNo, app: AppContext) -> RunContext {
         RunContext {
             session_id: state.session_id.clone(),
             subject: state.subject.clone(),

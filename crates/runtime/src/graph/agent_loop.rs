@@ -5,12 +5,15 @@
 
 use std::sync::Arc;
 
-use countersign_core::journal::{
-    graph as nodes,
-    run::{LoopUpdate, Rejected},
-    state::{Call, Phase, State},
-};
 pub use countersign_core::wire::payload::ApprovalPayload;
+use countersign_core::{
+    journal::{
+        graph as nodes,
+        run::{LoopUpdate, Rejected},
+        state::{Call, Phase, State},
+    },
+    number::RunNo,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{GraphState, MergeError, Node, Route, StateGraph};
@@ -72,7 +75,7 @@ impl AgentState {
 
     /// The calls of the latest answer, in the model's order.
     pub fn calls(&self) -> impl Iterator<Item = AgentCall<'_>> {
-        self.state.calls_of(0).map(|call| AgentCall {
+        self.state.calls_of(RunNo::ROOT).map(|call| AgentCall {
             id: &call.id,
             name: &call.name,
             args: call.args.as_ref().map_or("null", |args| args.text()),
@@ -105,11 +108,11 @@ impl AgentState {
     }
 
     fn any(&self, stage: CallStage) -> bool {
-        self.state.calls_of(0).any(|call| self.stage_of(call) == stage)
+        self.state.calls_of(RunNo::ROOT).any(|call| self.stage_of(call) == stage)
     }
 
     fn unfinished(&self) -> bool {
-        self.state.calls_of(0).any(|call| self.stage_of(call) != CallStage::Finished)
+        self.state.calls_of(RunNo::ROOT).any(|call| self.stage_of(call) != CallStage::Finished)
     }
 
     fn stage_of(&self, call: &Call) -> CallStage {
@@ -157,7 +160,7 @@ impl GraphState for AgentState {
     fn merge(&mut self, updates: Vec<AgentUpdate>) -> Result<(), MergeError> {
         let state = Arc::make_mut(&mut self.state);
         for Rejected { id, message } in updates.into_iter().flat_map(|update| update.0.reject) {
-            if !state.calls_of(0).any(|call| call.id == id) {
+            if !state.calls_of(RunNo::ROOT).any(|call| call.id == id) {
                 let problem = format!("the latest answer has no call {id:?}");
                 return Err(MergeError { field: "reject", problem });
             }

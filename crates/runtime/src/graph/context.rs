@@ -73,7 +73,7 @@ impl<S> Context<S> {
     /// The number of this run of the node in its session: unchanged when it restarts after a pause or a crash.
     #[must_use]
     pub fn task(&self) -> u32 {
-        self.memory.task
+        self.memory.task.get()
     }
 
     /// Asks a person, and waits: for minutes or weeks, in this process or another (spec G3).

@@ -15,12 +15,14 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::journal::{
-    draft::Draft,
-    draft::Transition,
-    failure::Turn,
-    run::{Raw, Step, Task},
-    running::NewQuestion,
+use countersign_core::{
+    journal::{
+        draft::{Draft, Transition},
+        failure::Turn,
+        run::{Raw, Step, Task},
+        running::NewQuestion,
+    },
+    number::TaskNo,
 };
 use futures::{FutureExt as _, future::BoxFuture, task::AtomicWaker};
 use tokio::time::Instant;
@@ -75,7 +77,7 @@ pub(crate) struct Memory {
     pub(crate) inner: Weak<dyn Journal>,
     pub(crate) session_id: Arc<str>,
     pub(crate) turn: Turn,
-    pub(crate) task: u32,
+    pub(crate) task: TaskNo,
     pub(crate) node: Arc<str>,
     pub(crate) migrate: Option<super::compiled::Migrate>,
     inside: Mutex<Inside>,

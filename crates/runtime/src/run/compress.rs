@@ -15,6 +15,7 @@ use countersign_core::{
         state::State,
     },
     limits,
+    number::RunNo,
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 
@@ -84,7 +85,7 @@ impl Inner {
     /// The conversation, retried until the store can read it. `None` if the runtime closes.
     async fn conversation(self: &Arc<Self>, state: &State) -> Option<Result<Conversation, Stop>> {
         until_stored!(self, async {
-            match JournalTranscript::of(self, state, 0).without_image_bytes().await {
+            match JournalTranscript::of(self, state, RunNo::ROOT).without_image_bytes().await {
                 Err(error) if never_works(&error) => {
                     let message = format!("the conversation could not be read: {}", error.message);
                     Ok(Err(Stop::unreadable(message)))

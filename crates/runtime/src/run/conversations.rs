@@ -10,10 +10,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use countersign_core::conversation::Conversation;
+use countersign_core::{conversation::Conversation, number::RunNo};
 
-/// Whose conversation it is: the session, and the number of the call that an agent works for; 0 for the session's own.
-pub(super) type Key = (Arc<str>, u32);
+/// Whose conversation it is: the session, and the agent run in it.
+pub(super) type Key = (Arc<str>, RunNo);
 
 /// A conversation up to a position.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Conversations {
         kept.forgotten += 1;
         let found: Vec<Key> = match session_id {
             Some(id) => {
-                let all = (id.clone(), 0)..=(id.clone(), u32::MAX);
+                let all = (id.clone(), RunNo::ROOT)..=(id.clone(), RunNo::new(u32::MAX));
                 kept.by_key.range(all).map(|(key, _)| key.clone()).collect()
             }
             None => kept.by_key.keys().cloned().collect(),

@@ -18,7 +18,7 @@ use countersign_core::{
         permit::Permit,
         state::{State, Status},
     },
-    number::CallNo,
+    number::{CallNo, RunNo},
     refusal::{Code, Refusal},
 };
 use futures::FutureExt as _;
@@ -335,7 +335,7 @@ impl<'a> Driver<'a> {
         let full = self.inner.full(&state).filter(|_| state.status == Status::Running && !state.held && !draining);
         if full.is_some() {
             // No more model calls or nodes; approved calls begin, and the outcomes of running ones are stored.
-            (effects.call_model, effects.compress) = (false, false);
+            effects.compress = false;
             effects.ask.clear();
         }
         self.inner.hold_back(self.live, &state, &mut effects.start, &mut self.held, &mut self.running.others);
@@ -346,7 +346,7 @@ impl<'a> Driver<'a> {
         }
         let Driver { inner, live, running, hot, at_work, part, .. } = self;
         let alone = inner.begin_tasks(live, guard, hot, at_work, &mut running.others, part).await?;
-        Ok(Begun { alone: alone.map(|work| Work::other(0, work)), full })
+        Ok(Begun { alone: alone.map(|work| Work::other(RunNo::ROOT, work)), full })
     }
 
     /// Works under the lease that the node has now, if any. If another node took the lease in between, effects started
@@ -476,13 +476,12 @@ impl<'a> Driver<'a> {
     }
 
     fn ask_models(&mut self, state: &Arc<State>, effects: &Effects, begun: &mut Vec<Work>) {
-        if effects.compress && self.running.asks(0) {
+        if effects.compress && self.running.asks(RunNo::ROOT) {
             let span = self.part.compression(state);
             let compressing = self.inner.clone().compress(state.clone()).map(Done::Compressed);
-            begun.push(Work::other(0, compressing.instrument(span).boxed()));
+            begun.push(Work::other(RunNo::ROOT, compressing.instrument(span).boxed()));
         }
-        let runs = effects.call_model.then_some(0).into_iter().chain(effects.ask.iter().copied());
-        for run in runs.filter(|run| self.running.asks(*run)) {
+        for run in effects.ask.iter().copied().filter(|run| self.running.asks(*run)) {
             let span = self.part.chat(self.inner, state, run);
             let asked = self.inner.clone().ask(self.live.clone(), state.clone(), run);
             begun.push(Work::other(run, asked.instrument(span).boxed()));

@@ -138,10 +138,12 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use countersign_core::number::RunNo;
+
     use super::{super::subscription::Written, *};
 
     fn told(bytes: usize) -> Vec<Told> {
-        vec![Told::Written(0, Written::Text("x".repeat(bytes)))]
+        vec![Told::Written(RunNo::ROOT, Written::Text("x".repeat(bytes)))]
     }
 
     #[tokio::test]

@@ -136,7 +136,7 @@ impl Inner {
             }
             of_graph(graph.name(), &known)?;
         }
-        let mut made = known.run.as_ref().map_or(0, |run| run.made);
+        let mut made = known.run.as_ref().map(|run| run.made).unwrap_or_default();
         let started = RunStarted {
             graph: graph.name().clone(),
             state,

@@ -25,6 +25,7 @@ use countersign_core::{
     },
     limits,
     locale::{Locale, Text},
+    number::RunNo,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
@@ -103,7 +104,7 @@ pub(crate) struct Seen {
     pub(crate) guardrails: Vec<GuardrailResult>,
     pub(crate) stopped: Option<Stop>,
     pub(crate) spent: BTreeMap<Arc<str>, Usage>,
-    agents: BTreeMap<u32, Arc<str>>,
+    agents: BTreeMap<RunNo, Arc<str>>,
 }
 
 impl Watch {
@@ -141,13 +142,13 @@ impl Inner {
     }
 
     /// The context for instructions, guardrails and hooks, retried until the store can read it.
-    async fn run_context(&self, state: &State, run: u32) -> RunContext {
+    async fn run_context(&self, state: &State, run: RunNo) -> RunContext {
         let context = until_it_works!(async { self.app_context(state).await.map_err(store_refusal) });
         RunContext::of(state, run, context)
     }
 
     /// The model's instructions, unless a guardrail, a budget or the instructions themselves stop the run.
-    pub(super) async fn before_model(&self, ready: &Ready, state: &State, run: u32) -> Result<Arc<str>, Stop> {
+    pub(super) async fn before_model(&self, ready: &Ready, state: &State, run: RunNo) -> Result<Arc<str>, Stop> {
         let agent = &ready.agent;
         self.within_budget(state)?;
         if !self.settings.hooks.is_empty() {
@@ -193,7 +194,7 @@ impl Inner {
         if self.settings.hooks.is_empty() && agent.output_guardrails.is_empty() && agent.output.is_none() {
             return Ok(());
         }
-        let shown = if run == 0 { live.lock().await.state().map(|state| state.shown.clone()).ok() } else { None };
+        let shown = if run.is_root() { live.lock().await.state().map(|state| state.shown.clone()).ok() } else { None };
         let shown = shown.unwrap_or_default();
         let shown = shown.iter().skip(shown.len().saturating_sub(answer.shown as usize));
         let (mut text, mut calls) = (String::new(), 0);
@@ -273,7 +274,7 @@ impl Inner {
     ///
     /// # Errors
     /// The journal cannot be read, however often it is tried.
-    async fn input_of(&self, state: &State, run: u32) -> Result<Option<String>, Stop> {
+    async fn input_of(&self, state: &State, run: RunNo) -> Result<Option<String>, Stop> {
         if let Some(nested) = state.nested(run) {
             let call = state.calls.iter().find(|call| call.call.run() == run && nested.turn_calls == 0);
             return Ok(call.and_then(|call| call.args.as_ref()).map(agents::input));
@@ -295,7 +296,7 @@ impl Inner {
                 page.map_err(|error| Stop::unreadable(format!("the input cannot be checked: {}", error.message)))?;
             after = page.last().map_or(state.pos, |last| last.pos);
             for record in page.iter().filter(|entry| entry.pos <= state.pos).flat_map(|entry| &entry.records) {
-                if matches!(record, Record::ModelResponded(answer) if answer.run == 0) {
+                if matches!(record, Record::ModelResponded(answer) if answer.run.is_root()) {
                     // Earlier messages have been read.
                     said.clear();
                 }
@@ -313,7 +314,7 @@ impl Inner {
         guardrails: &[Guardrail],
         kind: GuardrailKind,
         state: &State,
-        run: u32,
+        run: RunNo,
         text: &str,
     ) -> Result<(), Stop> {
         for guardrail in guardrails {

@@ -9,7 +9,7 @@ use countersign_core::{
         record::{Block, Compressed, ModelResponded, ToolUse},
         state::State,
     },
-    number::CallNo,
+    number::{CallNo, RunNo},
     refusal::Refusal,
 };
 
@@ -33,8 +33,8 @@ use crate::{
 pub(super) enum Done {
     /// The sources of tools were tried again.
     Reached,
-    /// A model, asked for an agent run: 0 is the session's own.
-    Model(u32, Asked),
+    /// A model, asked for an agent run.
+    Model(RunNo, Asked),
     /// A node of a graph.
     Task(Ended),
     Call {
@@ -57,7 +57,7 @@ fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
 
 /// The calls of an answer, with those of it that are on record already.
 fn calls_of<'a>(state: &'a State, answer: &'a ModelResponded) -> Vec<&'a ToolUse> {
-    let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
+    let shown = if answer.run.is_root() { answer.shown as usize } else { 0 };
     let kept = state.shown.len().saturating_sub(shown);
     let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
     let calls = blocks.filter_map(|block| match block {
@@ -105,7 +105,7 @@ impl Inner {
                 .await;
                 failpoint::hit("finish.after_commit");
             }
-            Done::Model(run, Asked::Stopped(stop)) if run != 0 && !stop.ends_all() => {
+            Done::Model(run, Asked::Stopped(stop)) if run.is_nested() && !stop.ends_all() => {
                 self.agent_stopped(live, turn, run, &stop.message).await;
             }
             Done::Model(_, Asked::Stopped(stop)) | Done::Compressed(Err(stop)) => {
@@ -113,13 +113,13 @@ impl Inner {
                 self.fail(live, turn, code, message).await;
             }
             Done::Model(_, Asked::Answered(answer)) => self.answered(live, turn, answer).await,
-            Done::Model(run, Asked::Failed(error)) if run != 0 => {
+            Done::Model(run, Asked::Failed(error)) if run.is_nested() => {
                 self.agent_stopped(live, turn, run, &error.message).await;
             }
             Done::Model(_, Asked::Failed(error)) => {
                 let ModelError { message, .. } = error;
                 self.must_store(live, turn, |state, partial| {
-                    let draft = state.wants_answer(0).then(|| Draft::new(state, self.now()))?;
+                    let draft = state.wants_answer(RunNo::ROOT).then(|| Draft::new(state, self.now()))?;
                     Some(draft.fail("model_error", message.clone(), partial, &self.agents))
                 })
                 .await;
@@ -150,7 +150,7 @@ impl Inner {
         let mut before = Vec::new();
         until_stored!(self, async {
             let Some(state) = self.loaded(live).await else { return Ok(()) };
-            if answer.run != 0 && state.nested(answer.run).is_none() {
+            if answer.run.is_nested() && state.nested(answer.run).is_none() {
                 return Ok(()); // The call that it works for was stopped.
             }
             if answers(&state, answer.run) != answers(&first, answer.run) {
@@ -162,7 +162,7 @@ impl Inner {
             };
             failpoint::hit("model.before_commit");
             match weighed.iter().find_map(Weighed::stop) {
-                Some(stop) if answer.run != 0 => {
+                Some(stop) if answer.run.is_nested() => {
                     self.answer_stopped(live, turn, &answer, &weighed, stop).await;
                     return Ok(());
                 }
@@ -240,6 +240,6 @@ impl Inner {
 }
 
 /// How far the answers of a run have come: another number for each.
-fn answers(state: &State, run: u32) -> u64 {
-    if run == 0 { state.answer_pos } else { state.nested(run).map_or(0, |nested| nested.turn_calls.into()) }
+fn answers(state: &State, run: RunNo) -> u64 {
+    if run.is_root() { state.answer_pos } else { state.nested(run).map_or(0, |nested| nested.turn_calls.into()) }
 }

@@ -31,7 +31,7 @@ use countersign_core::{
         run::{GraphRun, Task},
         state::State,
     },
-    number::InterruptionNo,
+    number::{FrameNo, InterruptionNo, RunNo},
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -74,10 +74,10 @@ pub(super) struct Part {
     turn: u32,
     /// Tasks that store something meanwhile report it here, see [`told`].
     span: Option<Arc<Span>>,
-    /// The agents that work for calls: the call, its span, and that of the agent.
-    runs: Vec<(u32, Span, Span)>,
+    /// The agents that work for calls: the run, the span of the call, and that of the agent.
+    runs: Vec<(RunNo, Span, Span)>,
     /// The graphs that are nodes of others: the frame, the span of the node, and that of the graph.
-    frames: Vec<(u32, Span, Span)>,
+    frames: Vec<(FrameNo, Span, Span)>,
 }
 
 impl Part {
@@ -90,13 +90,13 @@ impl Part {
             self.span = Some(Arc::new(part(state)));
         }
         self.runs.retain(|(run, ..)| state.nested(*run).is_some());
-        let goes_on = |frame: &u32| state.run.as_ref().is_some_and(|run| run.frames.contains_key(frame));
+        let goes_on = |frame: &FrameNo| state.run.as_ref().is_some_and(|run| run.frames.contains_key(frame));
         self.frames.retain(|(frame, ..)| goes_on(frame));
         self.span.as_ref().map(Arc::downgrade).unwrap_or_default()
     }
 
     /// The span of a run, which lies under that of the call it works for.
-    fn run(&mut self, state: &State, run: u32) -> Span {
+    fn run(&mut self, state: &State, run: RunNo) -> Span {
         let Some(part) = self.span.as_deref().filter(|span| !span.is_disabled()) else { return Span::none() };
         if let Some((.., agent)) = self.runs.iter().find(|(known, ..)| *known == run) {
             return agent.clone();
@@ -119,12 +119,12 @@ impl Part {
     }
 
     /// The span of a frame of the session's run of a graph: that of the part, or of a graph that is a node.
-    fn frame(&mut self, state: &State, run: &GraphRun, frame: u32) -> Span {
+    fn frame(&mut self, state: &State, run: &GraphRun, frame: FrameNo) -> Span {
         let Some(part) = self.span.as_deref().filter(|span| !span.is_disabled()) else { return Span::none() };
         if let Some((.., graph)) = self.frames.iter().find(|(known, ..)| *known == frame) {
             return graph.clone();
         }
-        let within = run.frames.get(&frame).filter(|_| frame != 0);
+        let within = run.frames.get(&frame).filter(|_| !frame.is_root());
         let Some((inner, task)) = within.and_then(|inner| Some((inner, run.tasks.get(&inner.task)?))) else {
             return part.clone();
         };
@@ -152,7 +152,7 @@ impl Part {
 
     /// Compressing the session's conversation.
     pub(super) fn compression(&mut self, state: &State) -> Span {
-        let above = self.run(state, 0);
+        let above = self.run(state, RunNo::ROOT);
         let Some(room) = state.window.due.filter(|_| !above.is_disabled()) else { return Span::none() };
         tracing::debug_span!(
             target: TARGET,
@@ -167,7 +167,7 @@ impl Part {
     }
 
     /// Asking the model of a run.
-    pub(super) fn chat(&mut self, inner: &Inner, state: &State, run: u32) -> Span {
+    pub(super) fn chat(&mut self, inner: &Inner, state: &State, run: RunNo) -> Span {
         let above = self.run(state, run);
         let name = state.agent_of(run);
         let Some(ready) = inner.agents.get(name).filter(|_| !above.is_disabled()) else { return Span::none() };
@@ -176,7 +176,8 @@ impl Part {
 
     /// One attempt of a call.
     pub(super) fn call(&mut self, inner: &Inner, state: &State, permit: &Permit) -> Span {
-        let run = state.calls.iter().find(|call| call.call.get() == permit.call()).map_or(0, |call| call.run);
+        let run =
+            state.calls.iter().find(|call| call.call.get() == permit.call()).map(|call| call.run).unwrap_or_default();
         let above = self.run(state, run);
         if above.is_disabled() {
             return Span::none();
@@ -228,7 +229,7 @@ fn node_span(above: &Span, state: &State, run: &GraphRun, task: &Task) -> Span {
         "gen_ai.workflow.name" = &**graph,
         "gen_ai.conversation.id" = &*state.session_id,
         "countersign.node.path" = run.path(task),
-        "countersign.node.task" = task.task,
+        "countersign.node.task" = task.task.get(),
         "error.type" = Empty,
     )
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use countersign_core::{
     journal::{draft::Draft, failure::Turn, record::ModelResponded, state::State},
     locale::{Locale, Text},
-    number::CallNo,
+    number::{CallNo, RunNo},
     refusal::Code,
 };
 
@@ -143,12 +143,10 @@ impl Inner {
         let Some(state) = self.loaded(live).await else { return };
         // The call has ended with its turn, or with its agent.
         let Some(run) = state.calls.iter().find(|open| open.call == call).map(|open| open.run) else { return };
-        let within: Vec<CallNo> = match run {
-            0 => Vec::new(),
-            run => state.calls_within(run).map(|inner| inner.call).collect(),
-        };
+        let within: Vec<CallNo> =
+            if run.is_root() { Vec::new() } else { state.calls_within(run).map(|inner| inner.call).collect() };
         // The first failure of a turn is its failure.
-        let fails = run == 0 && state.status.is_active();
+        let fails = run.is_root() && state.status.is_active();
         let (code, message) = if fails { self.stopped(stop) } else { (stop.code, stop.message) };
         self.must_store_outcome(live, turn, |state| {
             Draft::new(state, self.now()).call_stopped(call, attempt, &message, code, &self.agents)
@@ -178,7 +176,7 @@ impl Inner {
     }
 
     /// Ends the run of an agent that works for another agent's call.
-    pub(super) async fn agent_stopped(&self, live: &LiveRef, turn: Turn, run: u32, message: &str) {
+    pub(super) async fn agent_stopped(&self, live: &LiveRef, turn: Turn, run: RunNo, message: &str) {
         self.must_store(live, turn, |state, _| {
             Some(Draft::new(state, self.now()).agent_failed(run, message, &self.agents))
         })

@@ -23,7 +23,7 @@ use countersign_core::{
     },
     limits,
     locale::{Locale, Text},
-    number::CallNo,
+    number::{CallNo, RunNo},
     refusal::{Code, Refusal},
     session::Session,
 };
@@ -56,7 +56,7 @@ pub(super) enum Asked {
 
 impl Inner {
     /// Asks the model of a run's agent for its next answer, with retries (spec S23).
-    pub(super) async fn ask_model(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: u32) -> Asked {
+    pub(super) async fn ask_model(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: RunNo) -> Asked {
         let name = state.agent_of(run);
         let Some(ready) = self.agents.get(name) else {
             let gone = state.locale.fill(Text::NoAgent, &[("agent", name)]);
@@ -111,7 +111,7 @@ impl Inner {
 
     /// The approved calls that the model's provider will make. They are recorded first, so that neither a crash,
     /// nor a fork, nor the next turn sends the approval again (spec R4).
-    async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: u32) -> Result<Vec<CallNo>, Stale> {
+    async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: RunNo) -> Result<Vec<CallNo>, Stale> {
         let finished = self.hosted_calls(state);
         if finished.is_empty() {
             return Ok(finished);
@@ -124,7 +124,7 @@ impl Inner {
         self: &Arc<Self>,
         live: &LiveRef,
         state: &State,
-        run: u32,
+        run: RunNo,
         finished: &[CallNo],
     ) -> Result<Result<Vec<CallNo>, Stale>, Refusal> {
         let approved = JournalTranscript::of(self, state, run).approved().await;
@@ -159,7 +159,7 @@ impl Inner {
         self: &Arc<Self>,
         ready: &Ready,
         state: &State,
-        run: u32,
+        run: RunNo,
         reads: &Reads,
         error: &ModelError,
     ) -> Option<Shown> {
@@ -170,7 +170,7 @@ impl Inner {
     }
 
     /// The conversation of a run, as the model of its agent can read it.
-    fn read_by(self: &Arc<Self>, ready: &Ready, state: &State, run: u32, reads: &Reads) -> ReadBy {
+    fn read_by(self: &Arc<Self>, ready: &Ready, state: &State, run: RunNo, reads: &Reads) -> ReadBy {
         let conversation = JournalTranscript::of(self, state, run).releasing(reads.released.clone());
         ReadBy { takes: ready.agent.model.images(), shown: reads.images, conversation }
     }
@@ -181,7 +181,7 @@ impl Inner {
         self: &Arc<Self>,
         live: &LiveRef,
         state: &Arc<State>,
-        run: u32,
+        run: RunNo,
         ready: &Ready,
         instructions: &Arc<str>,
         reads: &Reads,
@@ -200,7 +200,7 @@ impl Inner {
         self: &Arc<Self>,
         writer: &mut Writer<'_>,
         state: &Arc<State>,
-        run: u32,
+        run: RunNo,
         ready: &Ready,
         instructions: &Arc<str>,
         reads: &Reads,
@@ -296,7 +296,7 @@ struct Writer<'a> {
     live: &'a LiveRef,
     turn: Turn,
     /// The run that it answers for.
-    run: u32,
+    run: RunNo,
     /// It is the answer of a nested run, which only followers of nested runs see while it is written.
     aside: bool,
     locale: Locale,
@@ -328,7 +328,7 @@ struct Writer<'a> {
 struct Stale;
 
 impl<'a> Writer<'a> {
-    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef, state: &State, run: u32, agent: &'a Ready) -> Writer<'a> {
+    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef, state: &State, run: RunNo, agent: &'a Ready) -> Writer<'a> {
         Writer {
             inner,
             live,
@@ -355,7 +355,7 @@ impl<'a> Writer<'a> {
     }
 
     async fn start(&mut self) {
-        if self.run != 0 {
+        if self.run.is_nested() {
             self.aside = self.live.lock().await.tells_entries();
             self.tell(Some(Written::Begins)).await;
         } else if let Ok(state) = self.live.lock().await.state() {
@@ -573,7 +573,7 @@ impl<'a> Writer<'a> {
     /// The model has to be waited for: its text so far is shown.
     async fn show(&mut self) -> Result<(), Stale> {
         let is_seen = self.recorded == self.blocks.len() && (self.seen || self.shows().is_none());
-        if self.run != 0 || self.repeating || is_seen {
+        if self.run.is_nested() || self.repeating || is_seen {
             return Ok(());
         }
         self.put_on_record(false).await
@@ -619,7 +619,7 @@ impl<'a> Writer<'a> {
             // It stopped earlier this time: its repetition is not the end of the shown text.
             self.begins_over();
         }
-        if self.run == 0 {
+        if self.run.is_root() {
             self.put_on_record(true).await?;
         }
         self.blocks.drain(..self.recorded);

@@ -14,6 +14,7 @@ use countersign_core::{
         state::State,
     },
     limits,
+    number::RunNo,
     refusal::{Code, Refusal},
     wire::{event::SessionEvent, expand},
 };
@@ -52,7 +53,7 @@ pub(crate) enum Told {
     /// An entry, for those who also follow nested runs.
     Entry(Arc<Entry>),
     /// What the model of this nested run is writing, for those who also follow nested runs. No record holds it yet.
-    Written(u32, Written),
+    Written(RunNo, Written),
 }
 
 impl Told {

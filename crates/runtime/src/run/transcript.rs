@@ -18,7 +18,7 @@ use countersign_core::{
         window::Window,
     },
     locale::{Locale, Text},
-    number::CallNo,
+    number::{CallNo, RunNo},
     refusal::Refusal,
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -50,8 +50,8 @@ pub(super) struct JournalTranscript {
 }
 
 impl JournalTranscript {
-    /// The current conversation of a session's run; 0 is the session's own.
-    pub(super) fn of(inner: &Arc<Inner>, state: &State, run: u32) -> JournalTranscript {
+    /// The current conversation of an agent run.
+    pub(super) fn of(inner: &Arc<Inner>, state: &State, run: RunNo) -> JournalTranscript {
         JournalTranscript {
             inner: inner.clone(),
             session_id: state.session_id.clone(),
@@ -138,8 +138,8 @@ impl JournalTranscript {
         Ok(folded)
     }
 
-    fn run(&self) -> u32 {
-        self.nested.as_ref().map_or(0, |nested| nested.call.run())
+    fn run(&self) -> RunNo {
+        self.nested.as_ref().map(|nested| nested.call.run()).unwrap_or_default()
     }
 
     /// The newest match of `find`, looking back from the end.

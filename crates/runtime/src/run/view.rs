@@ -422,7 +422,7 @@ impl Inner {
 /// The answer of the session's own agent in an append.
 pub(super) fn own_answer(entry: &Entry) -> Option<&ModelResponded> {
     entry.records.iter().find_map(|record| match record {
-        Record::ModelResponded(answer) if answer.run == 0 => Some(answer),
+        Record::ModelResponded(answer) if answer.run.is_root() => Some(answer),
         _ => None,
     })
 }

@@ -11,7 +11,7 @@ use countersign_core::{
         state::{Phase, State},
     },
     locale::Text,
-    number::CallNo,
+    number::{CallNo, RunNo},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
@@ -29,15 +29,14 @@ use crate::tool::{AppContext, ToolError};
 pub(super) struct Work {
     /// The tool call, if it is one.
     pub(super) call: Option<CallNo>,
-    /// The call of another agent that it works for, directly or through its own call; 0 if it is the session's
-    /// own.
-    pub(super) within: u32,
+    /// In a nested run the call with which it ends, as the run that works for it: the run's own, or this one.
+    pub(super) within: RunNo,
     pub(super) work: BoxFuture<'static, Done>,
 }
 
 impl Work {
     /// A model, or a node of a graph.
-    pub(super) fn other(within: u32, work: BoxFuture<'static, Done>) -> Work {
+    pub(super) fn other(within: RunNo, work: BoxFuture<'static, Done>) -> Work {
         Work { call: None, within, work }
     }
 }
@@ -51,9 +50,9 @@ pub(super) struct Running {
     /// Models, nodes of graphs, and reaching tools' sources: they end when their turn fails.
     pub(super) others: JoinSet<Done>,
     /// The agent runs whose models are being asked.
-    asking: BTreeSet<u32>,
-    /// Work for agents that work for another agent's call, by that call's number.
-    within: HashMap<u32, AbortHandle>,
+    asking: BTreeSet<RunNo>,
+    /// Work in nested runs.
+    within: HashMap<RunNo, AbortHandle>,
 }
 
 impl Running {
@@ -70,7 +69,7 @@ impl Running {
     }
 
     /// Marks the model of this agent run as being asked; `false` if it already is.
-    pub(super) fn asks(&mut self, run: u32) -> bool {
+    pub(super) fn asks(&mut self, run: RunNo) -> bool {
         self.asking.insert(run)
     }
 
@@ -82,7 +81,7 @@ impl Running {
             }
             None => self.others.spawn(work),
         };
-        if within != 0 {
+        if within.is_nested() {
             self.within.insert(within, handle);
         }
     }
@@ -90,7 +89,7 @@ impl Running {
     pub(super) fn ended(&mut self, done: &Done) {
         match done {
             Done::Model(run, _) => self.asking.remove(run),
-            Done::Compressed(_) => self.asking.remove(&0),
+            Done::Compressed(_) => self.asking.remove(&RunNo::ROOT),
             Done::Call { call, .. } | Done::Unbegun { call } => self.numbers.remove(call),
             Done::Task(_) | Done::Reached => false,
         };
@@ -150,13 +149,13 @@ impl Inner {
     ) -> Work {
         let span = part.call(self, state, &permit);
         let call = CallNo::new(permit.call());
-        let is_nested = state.calls.iter().any(|open| open.call == call && open.run != 0);
-        let (call, within) = (Some(call), if is_nested { call.run() } else { 0 });
+        let is_nested = state.calls.iter().any(|open| open.call == call && open.run.is_nested());
+        let (call, within) = (Some(call), if is_nested { call.run() } else { RunNo::ROOT });
         Work { call, within, work: self.clone().run_call(permit, term, context.clone()).instrument(span).boxed() }
     }
 
     /// Asks a run's model for its next answer.
-    pub(super) async fn ask(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: u32) -> Done {
+    pub(super) async fn ask(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: RunNo) -> Done {
         let asked = std::panic::AssertUnwindSafe(self.clone().ask_model(live, state, run)).catch_unwind().await;
         let asked = asked.unwrap_or_else(|_| Asked::Failed(adapter_failed()));
         self.trace_asked(&asked);

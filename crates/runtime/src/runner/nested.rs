@@ -8,10 +8,13 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use countersign_core::journal::{
-    agents::PathStep,
-    record::{Block, Entry, Record, ToolUse},
-    state::State,
+use countersign_core::{
+    journal::{
+        agents::PathStep,
+        record::{Block, Entry, Record, ToolUse},
+        state::State,
+    },
+    number::RunNo,
 };
 
 use super::event::RunEvent;
@@ -37,7 +40,7 @@ pub(super) struct Nested {
     /// The session as of the last entry that was read.
     state: State,
     /// The runs whose model is writing an answer that is not on record yet.
-    writing: HashSet<u32>,
+    writing: HashSet<RunNo>,
 }
 
 impl Nested {
@@ -57,11 +60,11 @@ impl Nested {
 
     fn record(&mut self, record: &Record, told: &mut Vec<Option<RunEvent>>) {
         match record {
-            Record::ModelResponded(answer) if answer.run != 0 => {
+            Record::ModelResponded(answer) if answer.run.is_nested() => {
                 self.writing.remove(&answer.run);
                 told.extend(answer.blocks.iter().filter_map(complete).map(|event| self.of(answer.run, event)));
             }
-            Record::CallFinished(call) if call.run != 0 && !call.hidden => {
+            Record::CallFinished(call) if call.run.is_nested() && !call.hidden => {
                 let event = RunEvent::ToolResult {
                     call_id: call.id.to_string(),
                     tool: call.name.to_string(),
@@ -72,7 +75,7 @@ impl Nested {
             }
             Record::HandedOff(handed) => {
                 let call = self.state.calls.iter().find(|call| call.call == handed.call);
-                if let Some(run) = call.map(|call| call.run).filter(|run| *run != 0) {
+                if let Some(run) = call.map(|call| call.run).filter(|run| run.is_nested()) {
                     let (from, agent) = (self.state.agent_of(run).clone(), handed.agent.clone());
                     told.push(self.of(run, RunEvent::AgentChanged { from, agent }));
                 }
@@ -87,7 +90,7 @@ impl Nested {
     }
 
     /// What the model of a run is writing.
-    pub(super) fn written(&mut self, run: u32, written: Written) -> Option<RunEvent> {
+    pub(super) fn written(&mut self, run: RunNo, written: Written) -> Option<RunEvent> {
         let event = match written {
             // Its earlier output is on record, or is void.
             Written::Begins => {
@@ -109,7 +112,7 @@ impl Nested {
     }
 
     /// The event of a run, if that is still open.
-    fn of(&self, run: u32, event: RunEvent) -> Option<RunEvent> {
+    fn of(&self, run: RunNo, event: RunEvent) -> Option<RunEvent> {
         let call = self.state.calls.iter().find(|call| call.call.run() == run)?;
         let mut path = self.state.path(call);
         path.push(PathStep { agent: call.agent.clone(), tool: call.name.clone(), tool_use_id: call.id.clone() });
@@ -117,7 +120,7 @@ impl Nested {
             RunEvent::AgentChanged { agent, .. } => agent.clone(),
             _ => self.state.agent_of(run).clone(),
         };
-        Some(RunEvent::Nested(Box::new(NestedEvent { path, call: run, agent, event })))
+        Some(RunEvent::Nested(Box::new(NestedEvent { path, call: call.call.get(), agent, event })))
     }
 }
 

@@ -11,7 +11,7 @@ use countersign_core::{
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
         state::Phase,
     },
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, RunNo},
     refusal::Refusal,
     session::Session,
 };
@@ -135,7 +135,7 @@ impl Driven {
             usage: Usage { input_tokens: 3, output_tokens: 1, ..Usage::default() },
             opaque: None,
             first_call: CallNo::NONE,
-            run: 0,
+            run: RunNo::ROOT,
             cut: None,
             continued: 0,
         };
@@ -152,7 +152,7 @@ impl Driven {
             usage: Usage::default(),
             opaque: None,
             first_call: CallNo::NONE,
-            run: 0,
+            run: RunNo::ROOT,
             cut: None,
             continued: 0,
         };

@@ -6,20 +6,21 @@ use super::super::{
     running::shown,
     state::{Phase, State, Status},
 };
+use crate::number::TaskNo;
 
 /// `None`: it is not a record of a graph's run.
 pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
     let run = state.run.as_deref();
     let active = state.status.is_active();
-    let task = |number: u32| run.and_then(|run| run.tasks.get(&number)).filter(|_| active);
-    let made = run.map_or(0, |run| run.made);
+    let task = |number: TaskNo| run.and_then(|run| run.tasks.get(&number)).filter(|_| active);
+    let made = run.map(|run| run.made).unwrap_or_default();
     Some(match record {
         Record::RunStarted(started) => !active && state.open.is_empty() && round(&started.round, made),
-        Record::FrameBegan(began) if began.task == 0 => {
+        Record::FrameBegan(began) if began.task.is_none() => {
             active && run.is_none_or(|run| run.frames.is_empty()) && round(&began.round, made)
         }
         Record::FrameBegan(began) => {
-            began.frame == run.map_or(0, |run| run.frames_made) + 1
+            began.frame == run.map(|run| run.frames_made).unwrap_or_default().later(1)
                 && round(&began.round, made)
                 && task(began.task).is_some_and(|task| {
                     task.phase == TaskPhase::Ready
@@ -48,16 +49,16 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
     })
 }
 
-fn round(round: &Round, made: u32) -> bool {
-    !round.tasks.is_empty() && (made + 1..).zip(&round.tasks).all(|(number, task)| task.task == number)
+fn round(round: &Round, made: TaskNo) -> bool {
+    !round.tasks.is_empty() && (1..).zip(&round.tasks).all(|(place, task)| task.task == made.later(place))
 }
 
 fn tasks_done(run: &GraphRun, done: &TasksDone) -> bool {
     let Some(frame) = run.frames.get(&done.frame) else { return false };
-    let open = |number: u32| {
+    let open = |number: TaskNo| {
         run.tasks.get(&number).is_some_and(|task| task.frame == done.frame && task.phase != TaskPhase::Done)
     };
-    let mut numbers: Vec<u32> = done.done.iter().map(|done| done.task).collect();
+    let mut numbers: Vec<TaskNo> = done.done.iter().map(|done| done.task).collect();
     numbers.sort_unstable();
     numbers.dedup();
     let over = frame.unfinished as usize == numbers.len() && numbers.len() == done.done.len();

@@ -7,6 +7,7 @@ use super::{
     },
     Illegal,
 };
+use crate::number::RunNo;
 
 /// `false`: it cannot, or is no such record.
 pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
@@ -19,7 +20,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
             state.status.is_open() && Some(message.queued) == state.queued_count.checked_add(1)
         }
         Record::BlockBegan(block) => {
-            state.wants_answer(0) && state.begun.is_none() && *block == block.begun() && block.is_streamed()
+            state.wants_answer(RunNo::ROOT) && state.begun.is_none() && *block == block.begun() && block.is_streamed()
         }
         Record::BlockShown(_) => state.status.is_active(),
         Record::Replaced { blocks } => {
@@ -36,7 +37,7 @@ fn answers(state: &State, answer: &ModelResponded) -> Result<bool, Illegal> {
     if answer.first_call != state.first_call(answer) {
         return Err(Illegal("its calls do not have the next numbers"));
     }
-    Ok(if answer.run == 0 {
+    Ok(if answer.run.is_root() {
         state.status.is_active() && answer.shown as usize <= state.shown.len()
     } else {
         answer.shown == 0 && state.asking().any(|nested| nested.call.run() == answer.run)

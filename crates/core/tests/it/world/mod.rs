@@ -28,7 +28,7 @@ use countersign_core::{
         run::Raw,
         state::{Call, Open, State},
     },
-    number::CallNo,
+    number::{CallNo, RunNo},
     refusal::Refusal,
     session::Session,
 };
@@ -165,12 +165,11 @@ impl World {
             // Compression comes before the model call.
             Op::Answer(calls) if graph::next(&self.state).compress => self.compress(calls.len()),
             Op::ShowBlock(what) if graph::next(&self.state).compress => self.compress(usize::from(*what)),
-            Op::Answer(calls) if graph::next(&self.state).call_model => self.answer(0, calls),
             Op::Answer(calls) if !graph::next(&self.state).ask.is_empty() => {
                 let runs = graph::next(&self.state).ask;
                 self.answer(runs[calls.len() % runs.len()], calls);
             }
-            Op::ShowBlock(what) if graph::next(&self.state).call_model => self.show(*what),
+            Op::ShowBlock(what) if graph::next(&self.state).ask.contains(&RunNo::ROOT) => self.show(*what),
             Op::Start(_) if self.stopped().is_some() => {
                 if let Some(transition) = self.stopped() {
                     self.commit(transition);
@@ -180,7 +179,7 @@ impl World {
                 let transition = self.draft().delegate(&graph::next(&self.state).delegate, &self.tools);
                 self.commit(transition);
             }
-            Op::Fail if !graph::next(&self.state).ask.is_empty() => {
+            Op::Fail if graph::next(&self.state).ask.iter().any(RunNo::is_nested) => {
                 let run = graph::next(&self.state).ask[0];
                 let transition = self.draft().agent_failed(run, "no answer", &self.tools);
                 self.commit(transition);
@@ -276,7 +275,7 @@ impl World {
                 let transition = self.draft().cancel(None, None, self.written(), &self.tools)?;
                 self.commit(transition);
             }
-            Op::Fail if graph::next(&self.state).call_model => {
+            Op::Fail if graph::next(&self.state).ask.contains(&RunNo::ROOT) => {
                 let transition = self.draft().fail("model_error", "no answer".into(), self.written(), &self.tools);
                 self.commit(transition);
             }

@@ -10,7 +10,7 @@ use countersign_core::{
     },
     conversation::{Conversation, compression::Summary},
     journal::record::{Block, Compressed, ModelResponded, Record, ToolUse, Usage, records},
-    number::CallNo,
+    number::{CallNo, RunNo},
 };
 
 use super::{
@@ -36,7 +36,7 @@ impl World {
     }
 
     /// The conversation of a nested agent, as its model reads it.
-    pub fn nested_conversation(&self, run: u32) -> Conversation {
+    pub fn nested_conversation(&self, run: RunNo) -> Conversation {
         let nested = self.state.nested(run).expect("it goes on");
         let mut conversation = Conversation::nested(self.state.locale, nested);
         self.journal.iter().filter(|e| e.pos >= nested.began).for_each(|e| conversation.apply(e));
@@ -80,9 +80,9 @@ impl World {
         self.commit(draft.finish());
     }
 
-    pub(super) fn answer(&mut self, run: u32, calls: &[(u8, u8)]) {
+    pub(super) fn answer(&mut self, run: RunNo, calls: &[(u8, u8)]) {
         let mut blocks = vec![Block::Text("hm".into())];
-        match self.state.begun.clone().filter(|_| run == 0) {
+        match self.state.begun.clone().filter(|_| run.is_root()) {
             Some(Block::Thinking(_)) if self.now % 3 > 0 => blocks.insert(0, Block::Thinking("so".into())),
             Some(Block::Text(_)) if self.now % 3 > 0 => {}
             Some(_) => self.commit(self.draft().replaced(self.written()).finish()),
@@ -129,7 +129,7 @@ impl World {
                 (call, input(TOOLS[usize::from(*tool)], i))
             })
             .collect();
-        let shown = if run == 0 { u32::try_from(self.state.shown.len()).expect("few") } else { 0 };
+        let shown = if run.is_root() { u32::try_from(self.state.shown.len()).expect("few") } else { 0 };
         let answer = ModelResponded {
             model: "m".into(),
             shown,
@@ -141,7 +141,7 @@ impl World {
             cut: None,
             continued: 0,
         };
-        let transition = match run != 0 && !calls.is_empty() && self.now % 5 == 0 {
+        let transition = match run.is_nested() && !calls.is_empty() && self.now % 5 == 0 {
             true => self.draft().model_stopped(answer, gates, "stopped", &self.tools),
             false => self.draft().model_responded(answer, gates, &self.tools),
         };

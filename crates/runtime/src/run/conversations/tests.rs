@@ -10,6 +10,7 @@ use countersign_core::{
         draft::OnPending,
         record::{Record, UserMessage},
     },
+    number::RunNo,
 };
 use futures::{FutureExt as _, StreamExt as _, stream, stream::BoxStream};
 use proptest::prelude::*;
@@ -34,7 +35,7 @@ fn of(n: usize) -> Folded {
 }
 
 fn key(name: &str, run: u32) -> Key {
-    (name.into(), run)
+    (name.into(), RunNo::new(run))
 }
 
 fn keep(conversations: &Conversations, key: Key, bytes: usize) {
@@ -158,7 +159,7 @@ fn runtime(store: &Arc<dyn Store>, bytes: usize) -> Runtime {
 async fn read(runtime: &Runtime, of: &Runtime, session_id: &str) -> Vec<String> {
     let state = of.loaded(&session_id.into()).await.expect("state");
     let mut all = Vec::new();
-    for run in [0].into_iter().chain(state.nested.iter().map(|nested| nested.call.run())) {
+    for run in [RunNo::ROOT].into_iter().chain(state.nested.iter().map(|nested| nested.call.run())) {
         let transcript = JournalTranscript::of(&runtime.inner, &state, run);
         all.push(format!("{:?}", transcript.messages(TakesImages::All).await.expect("messages")));
     }
@@ -307,7 +308,10 @@ async fn g5_what_is_kept_is_extended_in_place() {
     turns(&runtime, "s").await;
     let state = runtime.loaded(&"s".into()).await.expect("state");
     let read = async || {
-        let read = JournalTranscript::of(&runtime.inner, &state, 0).messages(TakesImages::All).await.expect("messages");
+        let read = JournalTranscript::of(&runtime.inner, &state, RunNo::ROOT)
+            .messages(TakesImages::All)
+            .await
+            .expect("messages");
         Arc::as_ptr(&read)
     };
     let then = state.clone();
@@ -315,8 +319,10 @@ async fn g5_what_is_kept_is_extended_in_place() {
     assert_eq!(read().await, before, "the same list");
     decide(&runtime, "s", 0).await;
     let state = runtime.loaded(&"s".into()).await.expect("state");
-    let after = JournalTranscript::of(&runtime.inner, &state, 0).messages(TakesImages::All).await.expect("messages");
+    let after =
+        JournalTranscript::of(&runtime.inner, &state, RunNo::ROOT).messages(TakesImages::All).await.expect("messages");
     assert_eq!((Arc::as_ptr(&after), after.len()), (before, 7), "hello, answer, buy, answer, two results, answer");
-    let old = JournalTranscript::of(&runtime.inner, &then, 0).messages(TakesImages::All).await.expect("messages");
+    let old =
+        JournalTranscript::of(&runtime.inner, &then, RunNo::ROOT).messages(TakesImages::All).await.expect("messages");
     assert_eq!((old.len(), after.len()), (4, 7));
 }

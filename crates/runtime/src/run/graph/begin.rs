@@ -9,6 +9,7 @@ use countersign_core::{
         state::State,
     },
     limits,
+    number::TaskNo,
     refusal::{Code, Refusal},
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -40,7 +41,7 @@ struct Beginning {
     nodes: Vec<BoxFuture<'static, Done>>,
     frames: Vec<NewFrame>,
     /// Tasks that cannot begin, by their number.
-    failed: Vec<(u32, NodeError)>,
+    failed: Vec<(TaskNo, NodeError)>,
 }
 
 /// The frame of a task whose node is a graph.
@@ -236,12 +237,12 @@ impl Inner {
         run: &GraphRun,
         hot: &mut Hot,
         frames: Vec<NewFrame>,
-        failed: Vec<(u32, NodeError)>,
+        failed: Vec<(TaskNo, NodeError)>,
     ) -> Result<(), Refusal> {
         let (mut number, mut made) = (run.frames_made, run.made);
         let (mut new, mut records) = (Vec::new(), Vec::new());
         for NewFrame { task, graph, raw, state } in frames {
-            number += 1;
+            number = number.later(1);
             let round = round(graph.start(), &mut made);
             records.push(FrameBegan {
                 frame: number,

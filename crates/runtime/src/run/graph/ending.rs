@@ -8,6 +8,7 @@ use countersign_core::{
         state::State,
     },
     limits,
+    number::{FrameNo, TaskNo},
 };
 
 use super::{Ended, Hot, HotFrame, Op, STATES_BYTES, STATES_RECORDS, fatal, node_gone, resolve, round, rounds_left};
@@ -34,7 +35,7 @@ pub(super) struct Ending<'a> {
 impl Ending<'_> {
     pub(super) fn all(&mut self, mut ended: Vec<Ended>) {
         ended.sort_unstable_by_key(|ended| ended.task);
-        let mut done: BTreeMap<u32, Vec<DoneTask>> = BTreeMap::new();
+        let mut done: BTreeMap<FrameNo, Vec<DoneTask>> = BTreeMap::new();
         for Ended { task, stretch } in ended {
             let Some(known) = self.run.tasks.get(&task).filter(|known| known.phase != TaskPhase::Done) else {
                 continue;
@@ -59,7 +60,7 @@ impl Ending<'_> {
         self.states();
     }
 
-    fn failed(&mut self, task: u32, NodeError { code, message, .. }: NodeError) {
+    fn failed(&mut self, task: TaskNo, NodeError { code, message, .. }: NodeError) {
         self.ops.push(Op::Failed(TaskFailed { task, code: code.to_owned(), message }));
     }
 
@@ -83,14 +84,14 @@ impl Ending<'_> {
         match self.inner.walk_on(self.state, known, update.as_ref()) {
             Ok(then) => {
                 let done = vec![DoneTask { task: known.task, update }];
-                self.ops.push(Op::Done(TasksDone { frame: 0, done, then }));
+                self.ops.push(Op::Done(TasksDone { frame: FrameNo::ROOT, done, then }));
             }
             Err(error) => self.failed(known.task, error),
         }
     }
 
     /// Some tasks of a frame are done. If that ends an inner frame, the outer task that it ran for is done too.
-    fn frame_done(&mut self, frame: u32, done: Vec<DoneTask>) -> Option<(u32, DoneTask)> {
+    fn frame_done(&mut self, frame: FrameNo, done: Vec<DoneTask>) -> Option<(FrameNo, DoneTask)> {
         let open = self.run.frames.get(&frame)?;
         let last = done.last()?.task;
         if open.unfinished as usize > done.len() {
@@ -121,16 +122,16 @@ impl Ending<'_> {
     }
 
     /// The number of the latest task, including those of rounds about to be recorded.
-    fn made(&self) -> u32 {
+    fn made(&self) -> TaskNo {
         let of = |op: &Op| match op {
             Op::Done(TasksDone { then: Then::Round(round), .. }) => round.tasks.last().map(|task| task.task),
             _ => None,
         };
-        self.ops.iter().filter_map(of).max().unwrap_or(0).max(self.run.made)
+        self.ops.iter().filter_map(of).max().unwrap_or_default().max(self.run.made)
     }
 
     /// Merges a round's updates and finds the next round; at the end of an inner frame also the outer task's update.
-    fn round_over(&mut self, frame: u32) -> Result<(Ahead, Option<(u32, DoneTask)>), NodeError> {
+    fn round_over(&mut self, frame: FrameNo) -> Result<(Ahead, Option<(FrameNo, DoneTask)>), NodeError> {
         let (run, hot) = (self.run, &mut *self.hot);
         let missing = || fatal("internal", format!("the frame {frame} of the run is missing"));
         let open = run.frames.get(&frame).ok_or_else(missing)?;
@@ -154,7 +155,7 @@ impl Ending<'_> {
         graph.merge(state, updates)?;
         let ahead = graph.next(&names, &open.arrived, state)?;
         rounds_left(&**graph, run, frame, &ahead)?;
-        if !ahead.tasks.is_empty() || frame == 0 {
+        if !ahead.tasks.is_empty() || frame.is_root() {
             return Ok((ahead, None));
         }
         let task = run.tasks.get(&open.task).ok_or_else(missing)?;
@@ -181,7 +182,7 @@ impl Ending<'_> {
             states.push(FrameState {
                 frame: *frame,
                 node: task.map(|task| task.node.clone()),
-                within: task.map_or(0, |task| task.frame),
+                within: task.map(|task| task.frame).unwrap_or_default(),
                 state,
             });
         }

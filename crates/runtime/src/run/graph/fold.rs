@@ -7,6 +7,7 @@ use countersign_core::{
         record::Record,
         run::{DoneTask, FrameBegan, FrameState, GraphRun, Then},
     },
+    number::{FrameNo, TaskNo},
     refusal::Refusal,
 };
 
@@ -60,7 +61,7 @@ impl Inner {
 struct Fold {
     hot: Hot,
     /// The tasks of each frame that are done in the current round.
-    done: BTreeMap<u32, Vec<u32>>,
+    done: BTreeMap<FrameNo, Vec<TaskNo>>,
 }
 
 impl Fold {
@@ -72,7 +73,7 @@ impl Fold {
         match record {
             Record::RunStarted(started) => {
                 let state = root.read_state(&started.state).map_err(|error| unreadable(&error))?;
-                self.hot.frames = BTreeMap::from([(0, HotFrame { graph: root.clone(), state })]);
+                self.hot.frames = BTreeMap::from([(FrameNo::ROOT, HotFrame { graph: root.clone(), state })]);
             }
             Record::States(states) => {
                 self.hot.frames.clear();
@@ -102,12 +103,12 @@ impl Fold {
                     let updates = tasks.iter().filter_map(|task| self.hot.updates.remove(task)).collect();
                     frame.graph.merge(&mut frame.state, updates)?;
                 }
-                if done.then == Then::End && done.frame != 0 {
+                if done.then == Then::End && !done.frame.is_root() {
                     self.hot.frames.remove(&done.frame);
                 }
             }
             Record::StateEdited(edited) => {
-                if let Some(frame) = self.hot.frames.get_mut(&0) {
+                if let Some(frame) = self.hot.frames.get_mut(&FrameNo::ROOT) {
                     let update = frame.graph.read_update(Some(&edited.update)).map_err(|error| unreadable(&error))?;
                     frame.graph.merge(&mut frame.state, vec![update])?;
                 }
@@ -122,7 +123,7 @@ impl Fold {
         &self,
         root: &Arc<dyn AnyGraph>,
         node: Option<&str>,
-        within: u32,
+        within: FrameNo,
     ) -> Result<Arc<dyn AnyGraph>, NodeError> {
         let Some(node) = node else { return Ok(root.clone()) };
         let outer = self.hot.frames.get(&within).map(|frame| frame.graph.clone());

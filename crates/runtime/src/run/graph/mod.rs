@@ -19,11 +19,14 @@ use countersign_core::{
         draft::{Draft, Transition},
         failure::Turn,
         graph as loops,
-        run::{FrameState, GraphRun, NewTask, Raw, Round, Step, Task, TaskFailed, TaskPhase, TasksDone, Then},
+        run::{
+            DoneTask, FrameState, GraphRun, NewTask, Raw, Round, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
+        },
         running::NewQuestion,
         state::{Call, Phase, State},
     },
     limits,
+    number::{FrameNo, RunNo, TaskNo},
     refusal::Refusal,
 };
 use futures::future::BoxFuture;
@@ -56,10 +59,10 @@ pub(super) struct Hot {
     /// Which run: the position it began at, and the latest edit it includes.
     began: u64,
     edited: u64,
-    frames: BTreeMap<u32, HotFrame>,
+    frames: BTreeMap<FrameNo, HotFrame>,
     /// The updates of tasks in unfinished rounds.
-    updates: BTreeMap<u32, AnyUpdate>,
-    parked: BTreeMap<u32, Parked>,
+    updates: BTreeMap<TaskNo, AnyUpdate>,
+    parked: BTreeMap<TaskNo, Parked>,
     /// Bytes of updates since the states were last recorded, and of the states then.
     bytes: (usize, usize),
 }
@@ -67,33 +70,33 @@ pub(super) struct Hot {
 /// The tasks that run here: as long as their futures do, whatever happens to the states.
 #[derive(Default)]
 pub(super) struct AtWork {
-    tasks: BTreeMap<u32, Working>,
+    tasks: BTreeMap<TaskNo, Working>,
     /// How many tasks run per frame and node, for nodes with a limit.
-    counts: HashMap<(u32, Arc<str>), usize>,
+    counts: HashMap<(FrameNo, Arc<str>), usize>,
 }
 
 struct Working {
     /// Its frame and node, if they are counted.
-    counted: Option<(u32, Arc<str>)>,
+    counted: Option<(FrameNo, Arc<str>)>,
     memory: Arc<Memory>,
 }
 
 impl AtWork {
-    fn begin(&mut self, task: u32, counted: Option<(u32, Arc<str>)>, memory: &Arc<Memory>) {
+    fn begin(&mut self, task: TaskNo, counted: Option<(FrameNo, Arc<str>)>, memory: &Arc<Memory>) {
         if let Some(counted) = counted.clone() {
             *self.counts.entry(counted).or_default() += 1;
         }
         self.tasks.insert(task, Working { counted, memory: memory.clone() });
     }
 
-    fn end(&mut self, task: u32) {
+    fn end(&mut self, task: TaskNo) {
         let counted = self.tasks.remove(&task).and_then(|working| working.counted);
         if let Some(count) = counted.and_then(|counted| self.counts.get_mut(&counted)) {
             *count -= 1;
         }
     }
 
-    fn count(&self, frame: u32, node: &Arc<str>) -> usize {
+    fn count(&self, frame: FrameNo, node: &Arc<str>) -> usize {
         self.counts.get(&(frame, node.clone())).copied().unwrap_or_default()
     }
 
@@ -110,7 +113,7 @@ struct HotFrame {
 
 /// A segment of a task that has ended.
 pub(super) struct Ended {
-    task: u32,
+    task: TaskNo,
     stretch: Stretch,
 }
 
@@ -158,7 +161,7 @@ impl Hot {
     }
 
     pub(crate) fn root(&self) -> Option<(&Arc<dyn AnyGraph>, &AnyState)> {
-        self.frames.get(&0).map(|frame| (&frame.graph, &frame.state))
+        self.frames.get(&FrameNo::ROOT).map(|frame| (&frame.graph, &frame.state))
     }
 
     fn for_loop(mut self, run: &GraphRun) -> Hot {
@@ -172,7 +175,7 @@ enum Op {
     Done(TasksDone),
     Failed(TaskFailed),
     /// A paused task: its questions, the steps whose outcome it does not know, and the answers so far.
-    Asks(u32, Vec<NewQuestion>, Vec<Arc<str>>, Arc<Memory>),
+    Asks(TaskNo, Vec<NewQuestion>, Vec<Arc<str>>, Arc<Memory>),
     States(Vec<FrameState>),
 }
 
@@ -188,7 +191,7 @@ impl Op {
     /// Whether it is on record: an earlier try may have been stored although the store did not confirm it.
     fn is_in(&self, state: &State) -> bool {
         let Some(run) = &state.run else { return false };
-        let has_ended = |task: u32| {
+        let has_ended = |task: TaskNo| {
             let found = run.tasks.get(&task);
             found.is_none_or(|found| matches!(found.phase, TaskPhase::Done | TaskPhase::Failed(..)))
         };
@@ -272,7 +275,11 @@ impl Inner {
             let make = |state: &State| {
                 let mut draft = Draft::new(state, self.now());
                 match self.walk_on(state, &task, None) {
-                    Ok(then) => draft.tasks_done(TasksDone { frame: 0, done: vec![task.task.into()], then }),
+                    Ok(then) => draft.tasks_done(TasksDone {
+                        frame: FrameNo::ROOT,
+                        done: vec![DoneTask { task: task.task, update: None }],
+                        then,
+                    }),
                     Err(NodeError { code, message, .. }) => {
                         draft.task_failed(TaskFailed { task: task.task, code: code.to_owned(), message });
                     }
@@ -294,7 +301,7 @@ impl Inner {
             graph.merge(&mut turn, vec![update])?;
         }
         let ahead = graph.next(&[node], &[], &turn)?;
-        rounds_left(&*graph, run, 0, &ahead)?;
+        rounds_left(&*graph, run, FrameNo::ROOT, &ahead)?;
         match ahead.tasks.len() {
             0 => Ok(Then::End),
             1 => {
@@ -302,7 +309,7 @@ impl Inner {
                 let open = |call: &Call| !matches!(call.phase, Phase::Finished | Phase::Settled(..));
                 let to_model = ahead.tasks.iter().any(|(node, _)| matches!(&**node, loops::AGENT | loops::COMPRESSION));
                 let turn = turn.downcast_ref::<AgentState>();
-                if to_model && turn.is_some_and(|turn| turn.state().calls_of(0).any(open)) {
+                if to_model && turn.is_some_and(|turn| turn.state().calls_of(RunNo::ROOT).any(open)) {
                     let what =
                         format!("the node {:?} leads to the model while calls of its answer have no result", task.node);
                     return Err(fatal("invalid_loop", what));
@@ -317,7 +324,7 @@ impl Inner {
     }
 }
 
-fn rounds_left(graph: &dyn AnyGraph, run: &GraphRun, frame: u32, ahead: &Ahead) -> Result<(), NodeError> {
+fn rounds_left(graph: &dyn AnyGraph, run: &GraphRun, frame: FrameNo, ahead: &Ahead) -> Result<(), NodeError> {
     let (rounds, most) = (run.frames.get(&frame).map_or(0, |frame| frame.round), graph.rounds());
     if !ahead.tasks.is_empty() && rounds >= most {
         let what = format!("the graph {:?} was not over after {most} rounds (StateGraph::step_limit)", graph.name());
@@ -331,9 +338,9 @@ fn rounds_left(graph: &dyn AnyGraph, run: &GraphRun, frame: u32, ahead: &Ahead) 
 }
 
 /// A round with new numbers for its tasks.
-pub(super) fn round(ahead: Ahead, made: &mut u32) -> Round {
+pub(super) fn round(ahead: Ahead, made: &mut TaskNo) -> Round {
     let tasks = ahead.tasks.into_iter().map(|(node, input)| {
-        *made += 1;
+        *made = made.later(1);
         NewTask { task: *made, node, input }
     });
     Round { tasks: tasks.collect(), arrived: ahead.arrived }
