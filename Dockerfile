@@ -15,8 +15,12 @@ RUN cargo build --release --locked -p countersign-cli \
     && sh deploy/share.sh target/release/countersign target/share
 
 FROM debian:bookworm-slim
+LABEL org.opencontainers.image.title="countersign" \
+    org.opencontainers.image.description="AI agents whose dangerous tool calls wait for a person" \
+    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.licenses="MIT OR Apache-2.0"
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 10001 --no-create-home countersign \
+    && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin countersign \
     && install -d -o countersign -g countersign -m 700 /var/lib/countersign
 COPY --from=build /src/target/release/countersign /usr/local/bin/countersign
 COPY --from=build /src/target/share /usr/local/share
