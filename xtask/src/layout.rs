@@ -1,6 +1,7 @@
 //! Tests of the repository itself: which crate may use which, and whether names in the documents exist.
 
 mod citations;
+mod image;
 mod release;
 mod rooms;
 mod sizes;
