@@ -101,6 +101,9 @@ fn the_image_is_built_from_all_that_is_in_git_but_what_it_does_not_have() {
     assert!(listed.lines().count() > 500, "{listed}");
     let without: Vec<&str> = listed.lines().filter(|path| is_ignored(&ignored, path)).collect();
     assert_eq!(without, NOT_BUILT);
+    // The secrets of the compose file are in no layer and in no commit.
+    assert!(read(&root().join("compose.yaml")).contains(" > .env)\n") && is_ignored(&ignored, ".env"));
+    assert!(read(&root().join(".gitignore")).contains("\n/.env\n"));
     let image = read(&root().join("Dockerfile"));
     let copies = stages(&image).into_iter().flat_map(|stage| stage.instructions);
     let copies: Vec<&str> =
