@@ -5,7 +5,8 @@ use std::process::Command;
 use super::{read, root};
 
 /// What is in git and not in the image's build, so that whoever changes it does not wait for another build.
-const NOT_BUILT: [&str; 6] = [
+const NOT_BUILT: [&str; 7] = [
+    ".dockerignore",
     "Dockerfile",
     "compose.yaml",
     "deploy/compose/countersign.toml",
