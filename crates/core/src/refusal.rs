@@ -85,6 +85,8 @@ codes! {
     SessionFull = 409, "Continue in a new session, or in a fork from an earlier checkpoint.";
     /// The session's queue of messages is full.
     QueueFull = 429, "Wait until the turn has taken some.";
+    /// The `request_id` was used in this session for something else.
+    RequestIdReused = 409, "Give each input an id of its own.";
     /// No interruption of that key, or not yours.
     ApprovalNotFound = 404, "Check the key, and whose token you send.";
     /// No standing rule of that id, or not yours.

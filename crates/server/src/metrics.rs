@@ -125,7 +125,7 @@ impl Metrics {
             "Decisions that were stored, one for each action, and answers to questions",
             metrics.decisions.clone(),
         );
-        registry.register("refusals", "Inputs that were refused", metrics.refusals.clone());
+        registry.register("refusals", "Requests and frames that were refused", metrics.refusals.clone());
         registry.register("http_requests", "HTTP requests that were answered", metrics.requests.clone());
         registry.register_with_unit(
             "http_request_duration",
@@ -203,7 +203,7 @@ impl Drop for Counted {
     }
 }
 
-/// Counts every request and its duration.
+/// Counts every request, its duration, and how it was refused.
 pub(crate) async fn observe(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let method = match request.method().as_str() {
@@ -217,6 +217,9 @@ pub(crate) async fn observe(State(metrics): State<Arc<Metrics>>, request: Reques
     };
     let route = request.extensions().get::<MatchedPath>().map_or("none", |path| path.as_str()).to_owned();
     let response = next.run(request).await;
+    if let Some(code) = response.extensions().get::<Code>() {
+        metrics.refused(*code);
+    }
     let status = response.status().as_u16();
     metrics.requests.get_or_create(&Answered { method, route: route.clone(), status }).inc();
     metrics.latency.get_or_create(&Route { method, route }).observe(begun.elapsed().as_secs_f64());

@@ -1,6 +1,6 @@
 //! What a store derives from the entries of an append: the index of interruptions, and the request ids.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use countersign_core::{
     approval::rule::RuleId,
@@ -131,61 +131,109 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
 }
 
 /// A `request_id` that an entry carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
     /// The id.
-    pub request_id: &'a str,
-    /// The kind of record that carries it.
-    pub by: Claimant,
+    pub request_id: Box<str>,
+    /// What it is for.
+    pub purpose: Purpose,
 }
 
-/// The kind of record that carries a `request_id`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claimant {
-    /// A queued message; the message itself carries the id again later.
-    Queued,
+/// What a `request_id` is for: an id that comes again is a repeat only for the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purpose(Cow<'static, str>);
+
+impl Purpose {
     /// A user's message.
-    Message,
-    /// Anything else.
-    Other,
+    pub const MESSAGE: Purpose = Purpose(Cow::Borrowed("message"));
+    /// A queued message; the message itself carries the id again later.
+    pub const QUEUED: Purpose = Purpose(Cow::Borrowed("queued message"));
+    /// A run of a graph.
+    pub const RUN: Purpose = Purpose(Cow::Borrowed("run"));
+    /// A retry of a failed turn.
+    pub const RETRY: Purpose = Purpose(Cow::Borrowed("retry"));
+    /// An edit of a graph's state.
+    pub const EDIT: Purpose = Purpose(Cow::Borrowed("state edit"));
+    /// The end of a turn by a person.
+    pub const CANCEL: Purpose = Purpose(Cow::Borrowed("cancel"));
+    /// The beginning of a fork.
+    pub const FORK: Purpose = Purpose(Cow::Borrowed("fork"));
+
+    /// A decision or answer about this interruption.
+    #[must_use]
+    pub fn decision(n: InterruptionNo) -> Purpose {
+        Purpose(format!("decision {n}").into())
+    }
+
+    /// A comment on this interruption, or its reassignment.
+    #[must_use]
+    pub fn note(n: InterruptionNo) -> Purpose {
+        Purpose(format!("comment {n}").into())
+    }
+
+    /// Whether an input for `other` is the same again: whether a message was queued was not its sender's choice.
+    #[must_use]
+    pub fn covers(&self, other: &Purpose) -> bool {
+        let message = |purpose: &Purpose| *purpose == Purpose::MESSAGE || *purpose == Purpose::QUEUED;
+        self == other || (message(self) && message(other))
+    }
+
+    /// In a few words, as it is stored.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// From a store. Those of newer builds are unlike all known ones.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[must_use]
+    pub(crate) fn stored(text: String) -> Purpose {
+        Purpose(text.into())
+    }
+
+    fn of(record: &Record) -> Option<Purpose> {
+        Some(match record {
+            Record::UserMessage(_) => Purpose::MESSAGE,
+            Record::MessageQueued(_) => Purpose::QUEUED,
+            Record::Decided(decided) => Purpose::decision(decided.n),
+            Record::Answered(answered) => Purpose::decision(answered.n),
+            Record::Resumed(resumed) => Purpose::decision(resumed.n),
+            Record::Noted(noted) => Purpose::note(noted.n),
+            Record::RunStarted(_) => Purpose::RUN,
+            Record::Retried(_) => Purpose::RETRY,
+            Record::StateEdited(_) => Purpose::EDIT,
+            Record::TurnEnded(_) => Purpose::CANCEL,
+            Record::Forked(_) => Purpose::FORK,
+            _ => return None,
+        })
+    }
 }
 
 /// The request ids of one append, in order, except those of a copied past.
 #[must_use]
-pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim<'_>> {
-    let mut claims = Vec::new();
-    for record in records(fork::own(entries)) {
-        if let Some(request_id) = record.request_id() {
-            let by = match record {
-                Record::MessageQueued(_) => Claimant::Queued,
-                Record::UserMessage(_) => Claimant::Message,
-                _ => Claimant::Other,
-            };
-            claims.push(Claim { request_id, by });
-        }
-    }
-    claims
+pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim> {
+    let claim = |record| Some(Claim { request_id: Record::request_id(record)?.into(), purpose: Purpose::of(record)? });
+    records(fork::own(entries)).filter_map(claim).collect()
 }
 
 /// Whether an append may carry these ids: each is new to the session, or that of a queued message which now reaches the
-/// conversation. `known` returns the kind of record that last carried an id.
+/// conversation. `known` returns what an id was last for.
 ///
 /// # Errors
 /// [`StoreError::Conflict`] if an id is a duplicate; whatever `known` returns.
 pub fn admit(
-    claims: &[Claim<'_>],
-    mut known: impl FnMut(&str) -> Result<Option<Claimant>, StoreError>,
+    claims: &[Claim],
+    mut known: impl FnMut(&str) -> Result<Option<Purpose>, StoreError>,
 ) -> Result<(), StoreError> {
     for (i, claim) in claims.iter().enumerate() {
-        let here =
-            claims[..i].iter().rev().find(|before| before.request_id == claim.request_id).map(|before| before.by);
+        let here = claims[..i].iter().rev().find(|before| before.request_id == claim.request_id);
         let before = match here {
-            Some(by) => Some(by),
-            None => known(claim.request_id)?,
+            Some(before) => Some(before.purpose.clone()),
+            None => known(&claim.request_id)?,
         };
-        match (before, claim.by) {
-            (None, _) | (Some(Claimant::Queued), Claimant::Message) => {}
-            _ => return Err(StoreError::Conflict),
+        let taken_up = || before == Some(Purpose::QUEUED) && claim.purpose == Purpose::MESSAGE;
+        if before.is_some() && !taken_up() {
+            return Err(StoreError::Conflict);
         }
     }
     Ok(())

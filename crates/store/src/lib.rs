@@ -54,6 +54,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     deliveries::Deliveries,
+    index::Purpose,
     nodes::{Epoch, Nodes, Position},
     seal::SealError,
 };
@@ -167,8 +168,8 @@ pub trait Store: Send + Sync {
         let _ = bytes;
         self.read(session_id, after, limit.min(FEW))
     }
-    /// Whether an entry of the session carries this `request_id`.
-    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// What this `request_id` of the session was for, if an entry carries it.
+    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>>;
     /// One interruption.
     fn interruption(
         &self,

@@ -22,7 +22,7 @@ use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter, RuleName,
     RuleOwner, RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
     deliveries::Deliveries,
-    index::{self, Change, Claimant},
+    index::{self, Change, Purpose},
     machine_time, no_past,
     nodes::Epoch,
     page::{self, Row as _},
@@ -137,7 +137,7 @@ struct Kept {
     after: Session,
     /// In the order of their numbers.
     interruptions: Vec<Arc<InterruptionRow>>,
-    requests: BTreeMap<Box<str>, Claimant>,
+    requests: BTreeMap<Box<str>, Purpose>,
     waypoints: BTreeMap<u64, Waypoint>,
 }
 
@@ -242,12 +242,12 @@ impl MemoryStore {
                 if !past.is_empty() || session.entries.len() as u64 != expected {
                     return Err(StoreError::Conflict);
                 }
-                index::admit(&claims, |id| Ok(session.requests.get(id).copied()))?;
+                index::admit(&claims, |id| Ok(session.requests.get(id).cloned()))?;
                 (session, false)
             }
         };
         for claim in claims {
-            session.requests.insert(claim.request_id.into(), claim.by);
+            session.requests.insert(claim.request_id, claim.purpose);
         }
         for change in changes {
             self.change(session, change, rules.as_deref_mut());
@@ -511,8 +511,8 @@ impl Store for MemoryStore {
         self.read(session_id, after, limit)
     }
 
-    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let found = self.shard(session_id).get(session_id).is_some_and(|s| s.requests.contains_key(request_id));
+    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
+        let found = self.shard(session_id).get(session_id).and_then(|s| s.requests.get(request_id).cloned());
         ready(Ok(found))
     }
 

@@ -169,6 +169,36 @@ on_both_stores! {
         let long = request(server.address, "POST", "/v1/sessions", &[("idempotency-key", &long)], Some("{}")).await;
         long.problem(400, "invalid_message");
     }
+
+    async fn w1_a_request_id_that_was_for_something_else_is_refused_and_stores_nothing(store) {
+        let server = Setup::one_trade(store).start().await;
+        let go = json!({ "content": "go", "request_id": "1" });
+        server.post("/v1/sessions/s/messages", &go).await.ok();
+        let yes = json!({ "decisions": [{ "type": "approve" }], "request_id": "1" });
+        let problem = server.post("/v1/approvals/s_1", &yes).await.problem(409, "request_id_reused");
+        assert!(problem["detail"].as_str().unwrap().contains("for: message"), "{problem}");
+        let refused = |path: &'static str, body: Value| {
+            let server = &server;
+            async move { server.post(path, &body).await.problem(409, "request_id_reused") }
+        };
+        refused("/v1/approvals/s_1/comments", json!({ "text": "hm", "request_id": "1" })).await;
+        refused("/v1/sessions/s/cancel", json!({ "request_id": "1" })).await;
+        assert!(server.calls().is_empty());
+        let mut ws = server.ws().await;
+        ws.send(&json!({ "type": "cancel", "session_id": "s", "request_id": "1" })).await;
+        assert_eq!(ws.error("request_id_reused").await["request_id"], "1");
+        // Nothing of them counted, and what it was for is acknowledged again.
+        server.post("/v1/sessions/s/messages", &go).await.ok();
+        let yes = json!({ "decisions": [{ "type": "approve" }], "request_id": "2" });
+        for _ in 0..2 {
+            server.post("/v1/approvals/s_1?wait=true", &yes).await.ok();
+        }
+        assert_eq!(server.calls().len(), 1);
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go", "request_id": "3" })).await.ok();
+        let problem = server.post("/v1/approvals/s_2", &yes).await.problem(409, "request_id_reused");
+        assert!(problem["detail"].as_str().unwrap().contains("for: decision 1"), "another request: {problem}");
+        assert_eq!(server.calls().len(), 1);
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::{
 use countersign_test_postgres::Database;
 use serde_json::json;
 
-use crate::support::{BINARY, DEADLINE, Server, Setup, Store, policy::people, run, trade};
+use crate::support::{BINARY, DEADLINE, Server, Setup, Store, http::request, policy::people, run, trade};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 
@@ -92,6 +92,26 @@ async fn c_the_metrics_that_are_served_are_those_that_are_documented() {
     let labels: BTreeSet<&str> =
         metrics.lines().filter_map(|line| line.split_once('{')?.1.split_once('}')).map(|(labels, _)| labels).collect();
     assert!(labels.iter().all(|labels| !labels.contains("late_1") && !labels.contains("trader")), "{labels:?}");
+}
+
+#[tokio::test]
+async fn c_each_refusal_is_counted_by_its_code_whoever_made_it() {
+    let server = Setup::one_trade(Store::Memory).person("alice", &[]).start().await;
+    let alice = [("authorization", "Bearer alice-secret")];
+    let go = |headers: &'static [(&str, &str)], body: &'static str| {
+        request(server.address, "POST", "/v1/sessions/s/messages", headers, Some(body))
+    };
+    go(&[], "{}").await.problem(401, "unauthenticated");
+    request(server.address, "GET", "/v1/sessions", &[("authorization", "Bearer wrong")], None).await;
+    go(&[("authorization", "Bearer alice-secret")], "{").await.problem(400, "bad_json");
+    request(server.address, "GET", "/v1/sessions/none", &alice, None).await.problem(404, "session_not_found");
+    let mut ws = server.ws_as("alice").await;
+    ws.send(&json!({ "type": "cancel", "session_id": "none" })).await;
+    ws.error("session_not_found").await;
+    let metrics = server.ask_as("alice", "GET", "/metrics", None).await.body;
+    for (code, expected) in [("unauthenticated", 2.0), ("bad_json", 1.0), ("session_not_found", 2.0)] {
+        assert_eq!(value(&metrics, &format!("countersign_refusals_total{{code=\"{code}\"}}")), expected, "{code}");
+    }
 }
 
 #[tokio::test]

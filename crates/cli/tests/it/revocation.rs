@@ -4,6 +4,10 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::{
@@ -97,6 +101,47 @@ async fn x_a_revoked_token_ends_pending_responses() {
     let (answer, since) = tokio::join!(long, change);
     answer.problem(401, "unauthenticated");
     assert!(since.elapsed().as_secs() < 10, "it did not wait for the turn");
+}
+
+/// The body of a request may take half a minute: what counts is who its sender is at its end.
+#[tokio::test]
+async fn x_a_token_that_changes_while_a_body_arrives_decides_nothing() {
+    let server = three().person("dave", &["admin"]).start().await;
+    let mut alice = server.ws_as("alice").await;
+    alice.message("s", "go").await;
+    alice.until_status("awaiting_input").await;
+    let body = json!({ "decisions": [{ "type": "approve" }] }).to_string();
+    let begin = |subject: &'static str| {
+        let length = body.len();
+        async move {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            let head = format!(
+                "POST /v1/approvals/s_1 HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {subject}-secret\r\n\
+                 Content-Type: application/json\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\
+                 Connection: close\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            // It says so when it begins to read the body, after it has looked at the token.
+            let mut continues = [0; 25];
+            stream.read_exact(&mut continues).await.unwrap();
+            assert_eq!(&continues, b"HTTP/1.1 100 Continue\r\n\r\n");
+            stream
+        }
+    };
+    let (mut removed, mut lowered) = (begin("carol").await, begin("dave").await);
+    server.configure(|text| {
+        let subject = "subject = \"dave\"\nroles = ";
+        without("carol")(text).replace(&format!("{subject}[\"admin\"]"), &format!("{subject}[\"user\"]"))
+    });
+    until(&server, "carol", 401).await;
+    for stream in [&mut removed, &mut lowered] {
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("\"unauthenticated\""), "{answer}");
+    }
+    assert!(server.calls().is_empty());
+    assert_eq!(server.ask_as("alice", "GET", "/v1/sessions/s", None).await.json()["status"], "awaiting_input");
 }
 
 #[tokio::test]

@@ -77,7 +77,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     check_shown(state, open, &input.by, input.digest.as_deref())?;
     check_time(asked, now)?;
     if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
-        return Err(too_long("user_edit_content"));
+        return Err(too_long("user_edit_content", limits::DECISION_TEXT_BYTES));
     }
     let DecideInput { n, reply, staged, digest, verdicts, previews, user_edit_content, by, request_id } = input;
     let draft = Draft::new(state, now);
@@ -301,7 +301,7 @@ pub fn check_answer(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
 /// An answer to a node of a graph must fit the node's schema (spec G3).
 fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     if value.get().len() > limits::UPDATE_BYTES {
-        return Err(too_long("resume"));
+        return Err(too_long("resume", limits::UPDATE_BYTES));
     }
     let json = Json::parse(value.get(), limits::JSON_DEPTH)
         .map_err(|error| Refusal::new(Code::InvalidResume, format!("resume: {error}")))?;
@@ -338,7 +338,9 @@ fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refu
         [decision @ Decision { choice: Choice::Reject { message, always: Always::No }, .. }] => {
             asked.actions.iter().try_for_each(|action| check_digest(decision, action, "decisions[0]"))?;
             match message {
-                Some(text) if text.len() > limits::DECISION_TEXT_BYTES => Err(too_long("decisions[0].message")),
+                Some(text) if text.len() > limits::DECISION_TEXT_BYTES => {
+                    Err(too_long("decisions[0].message", limits::DECISION_TEXT_BYTES))
+                }
                 _ => Ok(()),
             }
         }
@@ -449,8 +451,12 @@ fn check(decision: &Decision, action: &Action, asked: &Interrupted, i: usize, no
     }
     let long = |text: &str| text.len() > limits::DECISION_TEXT_BYTES;
     match &decision.choice {
-        Choice::Reject { message: Some(text), .. } if long(text) => Err(too_long(&format!("{at}.message"))),
-        Choice::Respond { output } if long(output) => Err(too_long(&format!("{at}.output"))),
+        Choice::Reject { message: Some(text), .. } if long(text) => {
+            Err(too_long(&format!("{at}.message"), limits::DECISION_TEXT_BYTES))
+        }
+        Choice::Respond { output } if long(output) => {
+            Err(too_long(&format!("{at}.output"), limits::DECISION_TEXT_BYTES))
+        }
         Choice::Approve { .. } | Choice::Reject { .. } | Choice::Edit(_) | Choice::Respond { .. } | Choice::Defer => {
             Ok(())
         }
@@ -498,6 +504,6 @@ fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Re
     }
 }
 
-fn too_long(field: &str) -> Refusal {
-    Refusal::new(Code::InvalidMessage, format!("{field} has more than {} bytes", limits::DECISION_TEXT_BYTES))
+fn too_long(field: &str, most: usize) -> Refusal {
+    Refusal::new(Code::InvalidMessage, format!("{field} has more than {most} bytes"))
 }

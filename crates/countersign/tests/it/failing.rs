@@ -18,6 +18,7 @@ use countersign_store::{
     Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Summary, Waypoint,
     deliveries::Deliveries,
+    index::Purpose,
     nodes::{Epoch, Nodes, Position},
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
@@ -283,8 +284,8 @@ impl Store for Failing {
             Err(error) => async { Err(error) }.boxed(),
         }
     }
-    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.inner.has_request(session_id, request_id)
+    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
+        self.inner.request(session_id, request_id)
     }
     fn interruption(
         &self,

@@ -24,6 +24,7 @@ use countersign_store::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
     Summary,
     deliveries::Deliveries,
+    index::Purpose,
     nodes::{Epoch, Nodes},
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
@@ -226,8 +227,8 @@ impl Store for Slow {
     ) -> BoxFuture<'_, Result<Vec<Arc<countersign_core::journal::record::Entry>>, StoreError>> {
         self.0.read(session_id, after, limit)
     }
-    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.0.has_request(session_id, request_id)
+    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
+        self.0.request(session_id, request_id)
     }
     fn interruption(
         &self,

@@ -145,7 +145,7 @@ async fn s17_a_queued_message_and_its_request_id_are_restored() {
     let state = RunState::save(&*store, "s").await.expect("saved");
     for (name, store, _dir) in stores() {
         state.restore(&*store).await.expect(name);
-        assert!(store.has_request("s", "r1").await.expect("known"), "{name}");
+        assert!(store.request("s", "r1").await.expect("known").is_some(), "{name}");
         assert_eq!(RunState::save(&*store, "s").await.expect("saved").to_json(), state.to_json(), "{name}");
         let query = ApprovalQuery { limit: 10, ..Default::default() };
         let inbox = runtime(store, SCRIPT, &ledger).approvals(&Principal::trusted(), query).await.expect("inbox");

@@ -30,7 +30,7 @@ use super::{
     Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, nodes::contested, own_request_id, store_refusal,
     subscription::Subscription,
 };
-use crate::store::{Durability, StoreError};
+use crate::store::{Durability, StoreError, index::Purpose};
 
 /// A reply to the interruption with a key.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ impl Runtime {
         let state = self.inner.load(live, &mut guard).await?;
         check_seen(by, &state, &decision)?;
         decision.request_id = own_request_id(by, &state, decision.request_id.take());
-        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
+        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), &Purpose::decision(n)).await? {
             self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard);
         }
@@ -160,7 +160,7 @@ impl Runtime {
         let state = self.inner.load(live, &mut *live.lock().await).await?;
         check_seen(by, &state, &decision)?;
         decision.request_id = own_request_id(by, &state, decision.request_id.take());
-        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
+        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), &Purpose::decision(n)).await? {
             return Ok(None);
         }
         let Some(open) = state.waiting(n) else { return Ok(None) };

@@ -19,7 +19,7 @@ use countersign_core::{
 use super::{
     Runtime, birth, live::LiveRef, owned, past::Then, session_id as session_id_of, view::SessionView, visible,
 };
-use crate::store::Durability;
+use crate::store::{Durability, index::Purpose};
 
 /// A fork to make.
 #[derive(Debug, Default)]
@@ -108,7 +108,7 @@ impl Runtime {
         if existing.pos > 0 {
             visible(by, &existing)?;
             let same = existing.forked_from.as_ref().is_some_and(|from| from.session_id == original.session_id)
-                && self.inner.is_repeat(&live.session_id, new.request_id.as_deref()).await?;
+                && self.inner.is_repeat(&live.session_id, new.request_id.as_deref(), &Purpose::FORK).await?;
             if !same {
                 let message = format!("session_id: there is a session {:?} already", &*live.session_id);
                 return Err(Refusal::new(Code::SessionExists, message));

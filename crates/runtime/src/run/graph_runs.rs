@@ -26,7 +26,10 @@ use super::{
     view::{SessionView, StateView},
     visible,
 };
-use crate::{graph::compiled::AnyGraph, store::Durability};
+use crate::{
+    graph::compiled::AnyGraph,
+    store::{Durability, index::Purpose},
+};
 
 /// A graph run to start, its state as JSON.
 #[derive(Clone, Debug)]
@@ -130,7 +133,7 @@ impl Inner {
         let known = self.load(live, &mut guard).await?;
         if known.pos > 0 {
             owned(by, &known)?;
-            if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
+            if self.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::RUN).await? {
                 self.released().await?;
                 return Ok(false);
             }
@@ -202,7 +205,7 @@ impl Inner {
         let state = self.load(live, &mut guard).await?;
         self.may_edit_state(by, &state)?;
         let request_id = own_request_id(by, &state, request_id);
-        if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
+        if self.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::EDIT).await? {
             return Ok(());
         }
         if let Some(of) = of {

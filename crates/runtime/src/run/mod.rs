@@ -90,7 +90,7 @@ use crate::{
     agent::Agents,
     graph::compiled::AnyGraph,
     model::retry::RetryPolicy,
-    store::{Durability, Store, StoreError},
+    store::{Durability, Store, StoreError, index::Purpose},
 };
 pub use activity::{Activity, Durations};
 pub use audit::AuditCheck;
@@ -427,7 +427,7 @@ impl Runtime {
                 // It decides the pending interruptions.
                 by.check_may_decide()?;
             }
-            if self.inner.is_repeat(&live.session_id, message.request_id.as_deref()).await? {
+            if self.inner.is_repeat(&live.session_id, message.request_id.as_deref(), &Purpose::MESSAGE).await? {
                 self.inner.released().await?;
                 return self.inner.follow_if(follow, live, &mut guard);
             }
@@ -485,7 +485,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
-        if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
+        if self.inner.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::CANCEL).await? {
             return self.inner.released().await;
         }
         let partial = guard.written();
@@ -629,11 +629,20 @@ impl Inner {
         self.store.now()
     }
 
-    /// Whether this `request_id` was acknowledged before (spec W1).
-    async fn is_repeat(&self, session_id: &str, request_id: Option<&str>) -> Result<bool, Refusal> {
-        match request_id {
-            Some(id) => self.store.has_request(session_id, id).await.map_err(store_refusal),
+    /// Whether this input was acknowledged before (spec W1).
+    ///
+    /// # Errors
+    /// `request_id_reused`: its id was acknowledged for something else.
+    async fn is_repeat(&self, session_id: &str, request_id: Option<&str>, of: &Purpose) -> Result<bool, Refusal> {
+        let Some(id) = request_id else { return Ok(false) };
+        match self.store.request(session_id, id).await.map_err(store_refusal)? {
             None => Ok(false),
+            Some(known) if known.covers(of) => Ok(true),
+            Some(known) => {
+                let id = id.split('\u{1f}').next().unwrap_or_default();
+                let what = format!("request_id: {id:?} was used in this session before, for: {}", known.text());
+                Err(Refusal::new(Code::RequestIdReused, what))
+            }
         }
     }
 

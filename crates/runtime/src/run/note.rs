@@ -14,7 +14,7 @@ use countersign_core::{
 };
 
 use super::{Runtime, Stored, live::LiveRef, nodes::contested, own_request_id};
-use crate::store::Durability;
+use crate::store::{Durability, index::Purpose};
 pub use countersign_core::decide::note::NewNote;
 
 impl Runtime {
@@ -58,7 +58,7 @@ impl Runtime {
         input.by.check_may_decide()?;
         let request_id = input.request_id.take().map(|id| id.to_string());
         input.request_id = own_request_id(&input.by, &state, request_id).map(Arc::from);
-        if self.inner.is_repeat(&live.session_id, input.request_id.as_deref()).await? {
+        if self.inner.is_repeat(&live.session_id, input.request_id.as_deref(), &Purpose::note(input.n)).await? {
             self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard);
         }

@@ -21,7 +21,7 @@ use super::{
     own_request_id, owned,
     view::SessionView,
 };
-use crate::store::Durability;
+use crate::store::{Durability, index::Purpose};
 
 /// How to retry a failed session.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ impl Inner {
         let state = self.load(live, &mut guard).await?;
         owned(by, &state)?;
         let request_id = own_request_id(by, &state, retry.request_id);
-        if !self.is_repeat(&live.session_id, request_id.as_deref()).await? {
+        if !self.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::RETRY).await? {
             if let Some(graph) = graph {
                 of_graph(graph, &state)?;
             }

@@ -128,9 +128,7 @@ pub(super) async fn decide(
     let (kinds, digest, user_edit_content) = (reply.kinds(), body.digest, body.user_edit_content);
     let decision = NewDecision { approval_key: key.clone(), reply, digest, user_edit_content, request_id };
     let (runtime, decider) = (app.runtime.clone(), pass.by().clone());
-    let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await })
-        .await
-        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await }).await?;
     app.metrics.decided(&kinds);
     if params.wait {
         return Ok(Json(outcome(&app, &mut pass, &stored.session_id).await?).into_response());
@@ -268,8 +266,6 @@ async fn note(
     request_id: Option<String>,
 ) -> Result<Json<ApprovalView>, Problem> {
     let (runtime, teller, of) = (app.runtime.clone(), by.clone(), key.clone());
-    to_the_end(async move { runtime.note(&teller, &of, note, request_id, false).await })
-        .await
-        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    to_the_end(async move { runtime.note(&teller, &of, note, request_id, false).await }).await?;
     Ok(Json(app.runtime.approval(&by, &key).await?))
 }

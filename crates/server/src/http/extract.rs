@@ -31,7 +31,7 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller, Problem> {
         let (known, _) = app.options.auth.identify(&parts.headers).await?;
-        keep_place(parts, &known.by);
+        admitted(parts, &known.by);
         Ok(Caller(known.by))
     }
 }
@@ -41,16 +41,17 @@ impl FromRequestParts<App> for Pass {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Pass, Problem> {
         let pass = app.options.auth.admit(&parts.headers).await?;
-        keep_place(parts, pass.by());
+        admitted(parts, pass.by());
         Ok(pass)
     }
 }
 
-/// A connection with a valid token keeps its place.
-fn keep_place(parts: &Parts, by: &Principal) {
+/// A connection with a valid token keeps its place. Who it is is asked again once the body is complete.
+fn admitted(parts: &mut Parts, by: &Arc<Principal>) {
     if let Some(visitor) = parts.extensions.get::<Visitor>() {
         visitor.is_known(by);
     }
+    parts.extensions.insert(by.clone());
 }
 
 /// The variable segment of the path.
@@ -91,7 +92,7 @@ pub(super) struct Body<T, const MOST: usize = { limits::FRAME_BYTES }>(pub(super
 impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _app: &App) -> Result<Body<T, MOST>, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Body<T, MOST>, Problem> {
         let (parts, body) = request.into_parts();
         let too_large = || Problem::of(Refusal::new(Code::TooLarge, format!("a body has at most {MOST} bytes here")));
         let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -105,6 +106,7 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
         };
         // Any other failure is a lost connection, and then nobody reads the answer.
         let body = body.map_err(|_| too_large())?;
+        still_admitted(&parts, app).await?;
         if body.is_empty() {
             return read("{}").map(Body).map_err(Problem::of);
         }
@@ -117,6 +119,20 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
             .map_err(|_| Problem::of(Refusal::new(Code::BadJson, "the body is not UTF-8")))?;
         read(text).map(Body).map_err(Problem::of)
     }
+}
+
+/// Whether the credential and its rights are those with which the request began: its body may have taken half a minute.
+///
+/// # Errors
+/// `unauthenticated`
+async fn still_admitted(parts: &Parts, app: &App) -> Result<(), Refusal> {
+    let Some(by) = parts.extensions.get::<Arc<Principal>>() else { return Ok(()) };
+    let (known, _) = app.options.auth.identify(&parts.headers).await?;
+    if known.by == *by {
+        return Ok(());
+    }
+    let what = "the rights of this token have changed while the request's body came: send the request again";
+    Err(Refusal::new(Code::Unauthenticated, what))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     route::{Answer, Kind, Parameter, Route},
-    routes,
+    routes::{self, shared::IDEMPOTENCY_KEY},
 };
 use crate::problem::{PROBLEM_JSON, Problem};
 
@@ -131,6 +131,9 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     }
     if route.refusals.contains(&Code::StoreUnavailable) {
         more.push(Code::StoreClosed);
+    }
+    if route.parameters.iter().any(|parameter| parameter.name == IDEMPOTENCY_KEY.name) {
+        more.push(Code::RequestIdReused);
     }
     if !route.open {
         more.push(Code::Unauthenticated);

@@ -117,8 +117,6 @@ pub(super) async fn fork(
     };
     let new = NewFork { checkpoint: body.checkpoint, session_id: new_id, edit, run: body.run, request_id };
     let runtime = app.runtime.clone();
-    let MadeFork { session, made } = to_the_end(async move { runtime.fork(&by, &session_id, new).await })
-        .await
-        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    let MadeFork { session, made } = to_the_end(async move { runtime.fork(&by, &session_id, new).await }).await?;
     Ok(if made { created(session) } else { Json(session).into_response() })
 }

@@ -5,7 +5,7 @@ mod agents;
 mod approvals;
 mod documents;
 mod sessions;
-mod shared;
+pub(super) mod shared;
 mod webhooks;
 
 use super::route::Route;

@@ -48,9 +48,7 @@ pub(super) async fn start(
         body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("run of {graph}: {key}"))));
     let new = NewRun { session_id, state: body.state, request_id };
     let runtime = app.runtime.clone();
-    let BegunRun { session, made } = to_the_end(async move { runtime.start_run(&by, &graph, new).await })
-        .await
-        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    let BegunRun { session, made } = to_the_end(async move { runtime.start_run(&by, &graph, new).await }).await?;
     Ok(if made { created(session) } else { Json(session).into_response() })
 }
 
@@ -75,9 +73,7 @@ pub(super) async fn edit(
 ) -> Result<Json<StateView>, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     let runtime = app.runtime.clone();
-    let state = to_the_end(async move { runtime.edit_run(&by, &session_id, body.update, request_id).await })
-        .await
-        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    let state = to_the_end(async move { runtime.edit_run(&by, &session_id, body.update, request_id).await }).await?;
     Ok(Json(state))
 }
 
@@ -104,8 +100,6 @@ pub(super) async fn retry(
     let request_id = request_id(&headers, body.request_id)?;
     let new = NewRetry { more_calls: body.more_calls.map_or(0, NonZeroU32::get), request_id };
     let runtime = app.runtime.clone();
-    let session = to_the_end(async move { runtime.retry(&by, &session_id, new).await })
-        .await
-        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    let session = to_the_end(async move { runtime.retry(&by, &session_id, new).await }).await?;
     Ok(Json(session))
 }

@@ -254,8 +254,6 @@ pub(super) async fn cancel(
 ) -> Result<Json<SessionView>, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     let (runtime, canceller, session) = (app.runtime.clone(), by.clone(), session_id.clone());
-    to_the_end(async move { runtime.cancel(&canceller, &session, request_id).await })
-        .await
-        .inspect_err(|problem| app.metrics.refused(problem.code()))?;
+    to_the_end(async move { runtime.cancel(&canceller, &session, request_id).await }).await?;
     Ok(Json(app.runtime.session(&by, &session_id).await?))
 }

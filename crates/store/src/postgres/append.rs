@@ -23,7 +23,7 @@ use tokio_postgres::Row;
 use super::{
     super::{
         Append, Guards, InterruptionRow, StoreError, Summary,
-        index::{self, Change, Claim, Claimant},
+        index::{self, Change, Claim, Purpose},
         no_past,
         nodes::Epoch,
         sql::{json, resolution_name},
@@ -46,7 +46,7 @@ pub(super) struct Write {
     bodies: Vec<Vec<u8>>,
     summary: Summary,
     snapshot: Option<Vec<u8>>,
-    claims: Vec<(Box<str>, Claimant)>,
+    claims: Vec<Claim>,
     changes: Vec<Change>,
     /// The bodies of the audit records.
     told: Vec<String>,
@@ -103,7 +103,7 @@ const MOVE: &str = concat!(
     " AS clock"
 );
 const IS_FENCED: &str = "SELECT FROM sessions WHERE id = $1 AND (node IS DISTINCT FROM $2::bigint OR epoch <> $3)";
-pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
+pub(super) const CLAIMED: &str = "SELECT q.id, q.purpose FROM requests q JOIN sessions s ON s.row = q.session
  WHERE s.id = $1 AND q.id = ANY($2)";
 /// Whether a session with this id existed and was deleted.
 const IS_DELETED: &str = "SELECT FROM ids i WHERE i.id = $1 AND NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)";
@@ -128,7 +128,7 @@ impl Write {
             bodies: entries.iter().map(|entry| json(entry).map(bytes)).collect::<Result<_, _>>()?,
             summary: Summary::of(after),
             snapshot: snapshot.then(|| json(after).map(bytes)).transpose()?,
-            claims: index::claims(entries).into_iter().map(|claim| (claim.request_id.into(), claim.by)).collect(),
+            claims: index::claims(entries),
             changes: index::changes(after, entries),
             told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
             reviewed: !after.reviewers.is_empty(),
@@ -299,17 +299,16 @@ impl Write {
     }
 
     fn claimed(&self) -> Value {
-        Value::Many(self.claims.iter().map(|(id, _)| id.as_bytes().to_vec()).collect())
+        Value::Many(self.claims.iter().map(|claim| claim.request_id.as_bytes().to_vec()).collect())
     }
 
     /// Whether the request ids are new, given those of them that are not.
     fn admit(&self, known: &[Row]) -> Result<(), Undone> {
-        let mut by_id: BTreeMap<&[u8], Claimant> = BTreeMap::new();
+        let mut by_id: BTreeMap<&[u8], Purpose> = BTreeMap::new();
         for row in known {
-            by_id.insert(row.try_get(0)?, if row.try_get(1)? { Claimant::Queued } else { Claimant::Other });
+            by_id.insert(row.try_get(0)?, Purpose::stored(row.try_get(1)?));
         }
-        let claims: Vec<Claim<'_>> = self.claims.iter().map(|(id, by)| Claim { request_id: id, by: *by }).collect();
-        Ok(index::admit(&claims, |id| Ok(by_id.get(id.as_bytes()).copied()))?)
+        Ok(index::admit(&self.claims, |id| Ok(by_id.get(id.as_bytes()).cloned()))?)
     }
 
     /// Copies the past of another session.
@@ -371,13 +370,13 @@ impl Write {
             statement.part(sql, vec![FOLD_VERSION.into(), self.last().into(), snapshot.clone().into()]);
         }
         // An id that is queued and reaches the conversation at once is there twice.
-        let claims: BTreeMap<&str, bool> =
-            self.claims.iter().map(|(id, by)| (&**id, *by == Claimant::Queued)).collect();
+        let claims: BTreeMap<&str, String> =
+            self.claims.iter().map(|claim| (&*claim.request_id, claim.purpose.text().to_owned())).collect();
         if !claims.is_empty() {
-            let sql = "INSERT INTO requests (session, id, queued) SELECT s.row, new.* FROM s, unnest(?, ?) AS new
-                       ON CONFLICT (session, id) DO UPDATE SET queued = excluded.queued";
+            let sql = "INSERT INTO requests (session, id, purpose) SELECT s.row, new.* FROM s, unnest(?, ?) AS new
+                       ON CONFLICT (session, id) DO UPDATE SET purpose = excluded.purpose";
             let ids = claims.keys().map(|id| id.as_bytes().to_vec()).collect();
-            statement.part(sql, vec![Value::Many(ids), Value::Bools(claims.into_values().collect())]);
+            statement.part(sql, vec![Value::Many(ids), Value::Texts(claims.into_values().collect())]);
         }
         if self.reviewed {
             let sql = "UPDATE reviewers r SET updated_at = ? FROM s WHERE r.session = s.row AND r.updated_at <> ?";

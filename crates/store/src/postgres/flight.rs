@@ -17,13 +17,13 @@ pub(super) enum Value {
     Int(Option<i64>),
     Ints(Vec<i64>),
     Bool(bool),
-    Bools(Vec<bool>),
     /// Content.
     Bytes(Option<Vec<u8>>),
     Many(Vec<Vec<u8>>),
     /// A fixed built-in text.
     Word(&'static str),
     Text(String),
+    Texts(Vec<String>),
 }
 
 impl Value {
@@ -32,11 +32,11 @@ impl Value {
             Value::Int(value) => value,
             Value::Ints(value) => value,
             Value::Bool(value) => value,
-            Value::Bools(value) => value,
             Value::Bytes(value) => value,
             Value::Many(value) => value,
             Value::Word(value) => value,
             Value::Text(value) => value,
+            Value::Texts(value) => value,
         }
     }
 
@@ -45,10 +45,10 @@ impl Value {
             Value::Int(_) => Type::INT8,
             Value::Ints(_) => Type::INT8_ARRAY,
             Value::Bool(_) => Type::BOOL,
-            Value::Bools(_) => Type::BOOL_ARRAY,
             Value::Bytes(_) => Type::BYTEA,
             Value::Many(_) => Type::BYTEA_ARRAY,
             Value::Word(_) | Value::Text(_) => Type::TEXT,
+            Value::Texts(_) => Type::TEXT_ARRAY,
         }
     }
 }

@@ -57,6 +57,7 @@ use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
     deliveries::Deliveries,
+    index::Purpose,
     nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
 };
 
@@ -310,9 +311,9 @@ impl Store for PostgresStore {
         async move { read!(self, |on| rows::entries(on, &id, after, limit, Some(bytes), self.knows)) }.boxed()
     }
 
-    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
         let (session_id, request_id) = (session_id.to_owned(), request_id.to_owned());
-        async move { read!(self, |on| rows::has_request(on, &session_id, &request_id)) }.boxed()
+        async move { read!(self, |on| rows::request(on, &session_id, &request_id)) }.boxed()
     }
 
     fn interruption(

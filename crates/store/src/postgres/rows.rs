@@ -13,7 +13,7 @@ use countersign_core::{
 use tokio_postgres::{Row, types::FromSql};
 
 use super::{
-    super::{Due, Head, StoreError, Tail, Waypoint, sql},
+    super::{Due, Head, StoreError, Tail, Waypoint, index::Purpose, sql},
     connect::{Link, error},
     flight::{Value, ask, ask_once},
 };
@@ -212,10 +212,11 @@ pub(super) async fn entries(
     Ok(entries)
 }
 
-/// See [`super::super::Store::has_request`].
-pub(super) async fn has_request(on: &Link, session_id: &str, request_id: &str) -> Result<bool, StoreError> {
-    let sql = "SELECT FROM sessions s JOIN requests q ON q.session = s.row WHERE s.id = $1 AND q.id = $2";
-    one(on, sql, vec![session_id.into(), request_id.into()]).await.map(|found| found.is_some())
+/// See [`super::super::Store::request`].
+pub(super) async fn request(on: &Link, session_id: &str, request_id: &str) -> Result<Option<Purpose>, StoreError> {
+    let sql = "SELECT q.purpose FROM sessions s JOIN requests q ON q.session = s.row WHERE s.id = $1 AND q.id = $2";
+    let found = one(on, sql, vec![session_id.into(), request_id.into()]).await?;
+    found.map(|row| row.try_get(0).map(Purpose::stored).map_err(|e| error(&e))).transpose()
 }
 
 /// Deadlines and reminders each have their own index. Sessions that this node cannot read are left to other nodes.

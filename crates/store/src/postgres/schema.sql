@@ -55,8 +55,8 @@ CREATE TABLE snapshots (session bigint PRIMARY KEY, version bigint NOT NULL, pos
 -- States of sessions at past positions: a cache, from which the past is folded.
 CREATE TABLE waypoints (session bigint, pos bigint, version bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY (session, pos));
 
--- `queued`: carried by a queued message, which will carry it again when it is taken up.
-CREATE TABLE requests (session bigint, id bytea, queued boolean NOT NULL, PRIMARY KEY (session, id));
+-- `purpose`: what it was for. A queued message carries it again when it is taken up.
+CREATE TABLE requests (session bigint, id bytea, purpose text NOT NULL, PRIMARY KEY (session, id));
 
 -- Each row carries the columns by which visibility is decided and by which its list is ordered, so that each list is read
 -- from an index in its order, and never looks at rows its caller may not see. The columns are the session's; only its last

@@ -11,7 +11,7 @@ use rusqlite::{Connection, params, types::Value};
 use super::{
     super::{
         Append, Durability, Guards, InterruptionRow, StoreError, Summary,
-        index::{self, Change, Claim, Claimant},
+        index::{self, Change, Claim, Purpose},
         machine_time,
         seal::Place,
         sql::{json, resolution_name},
@@ -36,7 +36,7 @@ pub(super) struct Write {
     title: Option<Value>,
     pending: String,
     snapshot: Option<Value>,
-    claims: Vec<(Box<str>, Claimant)>,
+    claims: Vec<Claim>,
     changes: Vec<Indexed>,
     /// The bodies of the audit records, which are sealed when they get their numbers.
     told: Vec<String>,
@@ -88,7 +88,7 @@ impl Write {
             pending: json(&summary.pending)?,
             summary,
             snapshot: snapshot.transpose()?,
-            claims: index::claims(entries).into_iter().map(|claim| (claim.request_id.into(), claim.by)).collect(),
+            claims: index::claims(entries),
             changes: changes.collect::<Result<_, StoreError>>()?,
             told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
             reviewed: !after.reviewers.is_empty(),
@@ -168,9 +168,9 @@ impl Write {
             let sql = "INSERT OR REPLACE INTO snapshots (session, version, pos, body) VALUES (?1, ?2, ?3, ?4)";
             run(conn, sql, params![session, FOLD_VERSION, last, snapshot])?;
         }
-        for (request_id, by) in &self.claims {
-            let values = params![session, request_id, *by == Claimant::Queued];
-            run(conn, "INSERT OR REPLACE INTO requests (session, id, queued) VALUES (?1, ?2, ?3)", values)?;
+        for Claim { request_id, purpose } in &self.claims {
+            let values = params![session, request_id, purpose.text()];
+            run(conn, "INSERT OR REPLACE INTO requests (session, id, purpose) VALUES (?1, ?2, ?3)", values)?;
         }
         self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session, &self.summary, values))?;
         self.tell(conn, values)
@@ -253,12 +253,10 @@ impl Write {
             }
             _ => return Err(StoreError::Conflict),
         };
-        let claims: Vec<Claim<'_>> = self.claims.iter().map(|(id, by)| Claim { request_id: id, by: *by }).collect();
-        index::admit(&claims, |id| {
+        index::admit(&self.claims, |id| {
             let Some(session) = session.as_ref().map(|known| known.row) else { return Ok(None) };
-            let sql = "SELECT queued FROM requests WHERE session = ?1 AND id = ?2";
-            let queued = find(conn, sql, params![session, id], |r| r.get(0))?;
-            Ok(queued.map(|queued| if queued { Claimant::Queued } else { Claimant::Other }))
+            let sql = "SELECT purpose FROM requests WHERE session = ?1 AND id = ?2";
+            find(conn, sql, params![session, id], |row| row.get(0).map(Purpose::stored))
         })?;
         Ok(session)
     }

@@ -59,6 +59,7 @@ use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
     deliveries::Deliveries,
+    index::Purpose,
     nodes::{Epoch, Position},
     seal::Keys,
 };
@@ -290,9 +291,9 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
         let (session_id, request_id) = (session_id.to_owned(), request_id.to_owned());
-        async move { self.lanes()?.points.read(move |conn| rows::has_request(conn, &session_id, &request_id)).await }
+        async move { self.lanes()?.points.read(move |conn| rows::request(conn, &session_id, &request_id)).await }
             .boxed()
     }
 

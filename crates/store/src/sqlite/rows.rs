@@ -14,7 +14,7 @@ use countersign_core::{
 use rusqlite::{Connection, Row, TransactionBehavior, params, types::Value};
 
 use super::{
-    super::{Due, Head, StoreError, Tail, seal::Place, sql},
+    super::{Due, Head, StoreError, Tail, index::Purpose, seal::Place, sql},
     schema::{error, key},
     sealing::{Values, column},
     statement::{all, find},
@@ -187,15 +187,14 @@ pub(super) fn parse(session_id: &str, bodies: Vec<RawEntry>, values: &Values) ->
     bodies.into_iter().map(parse).collect()
 }
 
-/// See [`super::super::Store::has_request`].
-pub(super) fn has_request(conn: &Connection, session_id: &str, request_id: &str) -> Result<bool, StoreError> {
+/// See [`super::super::Store::request`].
+pub(super) fn request(conn: &Connection, session_id: &str, request_id: &str) -> Result<Option<Purpose>, StoreError> {
     find(
         conn,
-        "SELECT 1 FROM sessions s JOIN requests q ON q.session = s.row WHERE s.id = ?1 AND q.id = ?2",
+        "SELECT q.purpose FROM sessions s JOIN requests q ON q.session = s.row WHERE s.id = ?1 AND q.id = ?2",
         [session_id, request_id],
-        |_| Ok(()),
+        |row| row.get(0).map(Purpose::stored),
     )
-    .map(|found| found.is_some())
 }
 
 /// See [`super::super::Store::due`].

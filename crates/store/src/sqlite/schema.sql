@@ -45,9 +45,9 @@ CREATE TABLE snapshots (session INTEGER PRIMARY KEY, version INTEGER NOT NULL, p
 -- folded into it, the version that of the folding.
 CREATE TABLE waypoints (key INTEGER PRIMARY KEY, version INTEGER NOT NULL, body ANY NOT NULL) STRICT;
 
--- `queued`: carried by a queued message, which will carry it again when it is taken up.
+-- `purpose`: what it was for. A queued message carries it again when it is taken up.
 CREATE TABLE requests (
-    session INTEGER NOT NULL, id TEXT NOT NULL, queued INTEGER NOT NULL,
+    session INTEGER NOT NULL, id TEXT NOT NULL, purpose TEXT NOT NULL,
     PRIMARY KEY (session, id)
 ) STRICT, WITHOUT ROWID;
 

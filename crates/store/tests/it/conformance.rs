@@ -57,7 +57,7 @@ async fn r6_an_append_is_stored_in_its_time_by_the_stores_clock_or_not_at_all(st
         assert!(matches!(stored, Err(StoreError::Outdated)), "{guards:?}: {stored:?}");
     }
     assert_eq!(load(&*store, "s").await, before);
-    assert!(!store.has_request("s", "r").await.expect("request"));
+    assert!(store.request("s", "r").await.expect("request").is_none());
     assert_eq!(store.audit(0, 9).await.expect("audit").len(), 1);
     store.append(Append { guards: within(Some(-HOUR), Some(HOUR)), ..append.clone() }).await.expect("in its time");
     driven.take(append);
@@ -178,7 +178,7 @@ async fn r2_an_append_at_another_position_conflicts_and_leaves_nothing(store: Te
     assert!(store.head("none").await.expect("head").is_none());
 
     assert_eq!(before, (load(&*store, "s").await, texts(&store.read("s", 0, 100).await.expect("read"))));
-    assert!(!store.has_request("s", "r").await.expect("request"));
+    assert!(store.request("s", "r").await.expect("request").is_none());
     assert_eq!(store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("row").resolution, None);
     assert_eq!(store.due(i64::MAX, 9).await.expect("due").len(), 1);
     store.append(right).await.expect("the right one");
@@ -206,11 +206,11 @@ async fn w1_a_request_id_is_stored_once(store: Tested) {
     let mut driven = Driven::new("s");
     let made = driven.created(1, None);
     driven.store(&*store, made).await.expect("create");
-    assert!(!store.has_request("s", "r1").await.expect("request"));
+    assert!(store.request("s", "r1").await.expect("request").is_none());
     let said = driven.says(2, "hello", Some("r1"), None).expect("message");
     driven.store(&*store, said).await.expect("message");
-    assert!(store.has_request("s", "r1").await.expect("request"));
-    assert!(!store.has_request("t", "r1").await.expect("other session"));
+    assert!(store.request("s", "r1").await.expect("request").is_some());
+    assert!(store.request("t", "r1").await.expect("other session").is_none());
     let before = load(&*store, "s").await;
     for again in [
         driven.says(3, "again", Some("r1"), Some(OnPending::Queue)).expect("queue"),
@@ -238,7 +238,7 @@ async fn w9_a_queued_message_keeps_its_request_id_when_it_is_taken_up(store: Tes
     let mut driven = waiting(&*store, "s", 1, None, "t", asks(None, 0)).await;
     let queued = driven.says(2, "later", Some("q"), Some(OnPending::Queue)).expect("queue");
     driven.store(&*store, queued).await.expect("queue");
-    assert!(store.has_request("s", "q").await.expect("request"));
+    assert!(store.request("s", "q").await.expect("request").is_some());
     let again = driven.says(3, "later", Some("q"), Some(OnPending::Queue)).expect("queue");
     assert!(matches!(driven.store(&*store, again).await, Err(StoreError::Conflict)), "queued once");
     let rejected = driven.decides(3, 1, Decision::reject(None), Some("d")).expect("reject");
@@ -336,8 +336,8 @@ async fn r9_any_text_comes_back_unchanged(store: Tested) {
         texts(&driven.entries[..driven.entries.len().min(9)])
     );
     assert_eq!(load(&*store, &driven.id).await.as_ref(), Some(&driven.state));
-    assert!(store.has_request(&driven.id, "r\u{0}'\"%_é").await.expect("request"));
-    assert!(!store.has_request(&driven.id, "r").await.expect("request"));
+    assert!(store.request(&driven.id, "r\u{0}'\"%_é").await.expect("request").is_some());
+    assert!(store.request(&driven.id, "r").await.expect("request").is_none());
     let filter = InterruptionFilter {
         tool: Some("tool 'é\"%".to_owned()),
         role: Some("rôle'\"".to_owned()),
@@ -352,7 +352,7 @@ async fn r9_any_text_comes_back_unchanged(store: Tested) {
 async fn a_missing_session_reads_as_empty(store: Tested) {
     assert!(store.head("none").await.expect("head").is_none());
     assert!(store.read("none", 0, 10).await.expect("read").is_empty());
-    assert!(!store.has_request("none", "r").await.expect("request"));
+    assert!(store.request("none", "r").await.expect("request").is_none());
     assert!(store.interruption("none", InterruptionNo::FIRST).await.expect("row").is_none());
     assert!(!store.delete("none").await.expect("delete"));
     assert!(store.running().await.expect("running").is_empty());
@@ -378,7 +378,7 @@ async fn r11_a_deleted_session_is_gone_and_its_id_is_never_used_again(store: Tes
     let created = again.created(5, None);
     assert!(is_deleted(again.store(&*store, created).await, "s"));
     a_session_is_absent(&store, "s").await;
-    assert!(!store.has_request("s", "r").await.expect("request"));
+    assert!(store.request("s", "r").await.expect("request").is_none());
     assert_eq!(store.due(i64::MAX, 9).await.expect("due"), []);
     let admin = Visible { roles: vec!["admin".to_owned()], ..Visible::default() };
     assert!(ids(&store, SessionFilter { visible_to: Some(admin), ..SessionFilter::default() }).await.is_empty());

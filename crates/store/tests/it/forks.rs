@@ -83,7 +83,7 @@ async fn g6_a_fork_has_the_past_and_what_follows_and_the_original_stays(store: T
     assert_eq!(keys(&store, InterruptionFilter { waiting: Some(true), ..Default::default() }).await, ["f_2"]);
     assert!(store.interruption("f", InterruptionNo::FIRST).await.expect("row").is_none());
     assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("f"), InterruptionNo::new(2))]);
-    assert!(!store.has_request("f", "r").await.expect("request"));
+    assert!(store.request("f", "r").await.expect("request").is_none());
     assert!(store.audit(0, 99).await.expect("audit").len() > told);
     assert_eq!(ids(&store, SessionFilter::default()).await.len(), 2);
     // The original is unchanged, and the fork does not depend on it.

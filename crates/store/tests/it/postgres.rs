@@ -74,7 +74,7 @@ async fn r10_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
         driven.store(&store, yes).await.expect("decided");
         assert!(store.tail(&id, 99, 1 << 20).await.expect("tail").is_some());
         store.read(&id, 0, 99).await.expect("read");
-        store.has_request(&id, "yes").await.expect("known");
+        store.request(&id, "yes").await.expect("known");
         store.due(i, 9).await.expect("due");
     }
     drop(store);
@@ -263,7 +263,7 @@ async fn r2_an_append_that_is_cut_before_its_commit_has_failed_and_changed_nothi
     let failed = store.append(append.clone()).await;
     assert!(proxy.has_struck() && matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
     assert_eq!(load(&store, "s").await, before);
-    assert!(!store.has_request("s", "sought").await.expect("request"));
+    assert!(store.request("s", "sought").await.expect("request").is_none());
     store.append(append).await.expect("it may be stored again");
 }
 

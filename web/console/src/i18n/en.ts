@@ -719,6 +719,7 @@ export const en = {
   "error.store_unavailable": "The server is overloaded or cannot store it. Nothing was lost; try again.",
   "error.internal": "Something went wrong on the server. Nothing was changed; try again.",
   "error.too_large": "This is too large for the server.",
+  "error.request_id_reused": "This request was already sent, for something else.",
   "error.queue_full": "Too many messages are queued already.",
   "error.unreachable": "The server cannot be reached.",
   "error.other": "This could not be done.",

@@ -719,6 +719,7 @@ export const vi: Catalogue = {
   "error.store_unavailable": "Máy chủ quá tải hoặc không lưu được. Không có gì bị mất; hãy thử lại.",
   "error.internal": "Máy chủ gặp lỗi. Không có gì thay đổi; hãy thử lại.",
   "error.too_large": "Nội dung quá lớn đối với máy chủ.",
+  "error.request_id_reused": "Mã yêu cầu này đã được dùng cho việc khác.",
   "error.queue_full": "Đã có quá nhiều tin nhắn trong hàng đợi.",
   "error.unreachable": "Không kết nối được tới máy chủ.",
   "error.other": "Không thực hiện được.",

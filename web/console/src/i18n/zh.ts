@@ -712,6 +712,7 @@ export const zh: Catalogue = {
   "error.store_unavailable": "服务器过载或无法保存。没有丢失任何内容，请重试。",
   "error.internal": "服务器出错。没有任何更改，请重试。",
   "error.too_large": "内容过大，服务器无法接受。",
+  "error.request_id_reused": "此请求编号已用于其他操作。",
   "error.queue_full": "排队的消息已经太多。",
   "error.unreachable": "无法连接到服务器。",
   "error.other": "操作未成功。",
