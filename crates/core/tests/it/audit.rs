@@ -107,16 +107,7 @@ impl Catalog for EndsWithACall {
 
 /// A call of `pay` that a standing rule or a program has decided.
 fn by_rule(verdict: Verdict) -> (ToolUse, Gate) {
-    let gate = Gate {
-        verdict,
-        idempotent: false,
-        rule: Some("s_1.0".into()),
-        said_by: None,
-        stood_in: None,
-        preview: None,
-        target: None,
-        ends: true,
-    };
+    let gate = Gate { rule: Some("s_1.0".into()), ends: true, ..Gate::of(verdict) };
     (ToolUse::new("c1", "pay", r#"{"n":1}"#), gate)
 }
 
@@ -133,7 +124,8 @@ fn told_of(world: &World, allowed: bool) {
     assert_eq!((&decided["rule"], &decided["allowed"]), (&json!("s_1.0"), &json!(allowed)));
 }
 
-fn answer(run: RunNo, shown: u32, blocks: Vec<Block>) -> ModelResponded {
+/// A model's answer in a run.
+pub(crate) fn answer(run: RunNo, shown: u32, blocks: Vec<Block>) -> ModelResponded {
     let (first_call, usage) = (CallNo::NONE, Usage::default());
     ModelResponded { model: "m".into(), shown, blocks, first_call, usage, opaque: None, run, cut: None, continued: 0 }
 }

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use countersign_core::{
+    call::gate::{Gate, Verdict},
     journal::{
         draft::Draft,
         input::{InputQuestion, InputRequired},
-        record::{Entry, Record, records},
+        record::{Block, CallStatus, Entry, Record, ToolUse, records},
         run::Raw,
-        state::{Phase, State, Status},
+        state::{Call, Phase, State, Status},
     },
-    number::CallNo,
+    number::{CallNo, RunNo},
     session::Session,
 };
 
 use crate::{
+    audit::answer,
     laws::check,
     world::{Op, World},
 };
@@ -135,4 +137,19 @@ fn r9_s13_a_journal_whose_call_has_asked_twice_under_one_name_is_read() {
     }
     let numbers = session.calls[0].input.as_ref().expect("questions").questions.iter().map(|asked| asked.n);
     assert_eq!(numbers.map(|n| n.expect("asked").get()).collect::<Vec<_>>(), [1, 2]);
+}
+
+/// The id of a call is the model's to choose: behind a harmless call of the same id no other one slips through.
+#[test]
+fn r9_g2_a_node_that_refuses_a_call_refuses_all_calls_of_its_id() {
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a message");
+    let call = |n: u8| Block::ToolUse(ToolUse::new("c1", "pay", format!("{{\"n\":{n}}}")));
+    let (answer, allow) = (answer(RunNo::ROOT, 0, vec![call(1), call(2)]), || Gate::of(Verdict::Allow));
+    let draft = Draft::new(&world.state, world.now);
+    world.commit(draft.model_responded(answer, vec![allow(), allow()], &world.tools));
+    let mut state = State::clone(&world.state);
+    state.reject_call("c1", Some("no".into()));
+    let refused = |call: &Call| call.phase == Phase::Settled(CallStatus::Rejected, "no".into());
+    assert!(state.calls.len() == 2 && state.calls.iter().all(refused), "{:?}", state.calls);
 }
