@@ -56,6 +56,9 @@ pub struct Transition {
     illegal: Option<Illegal>,
 }
 
+/// The state after a transition, its entries, and the calls that it starts.
+type Parts = (Arc<State>, Vec<Arc<Entry>>, Vec<CallNo>);
+
 impl Transition {
     /// What happens, in order. Nothing, if nothing follows from the input.
     pub fn records(&self) -> impl DoubleEndedIterator<Item = &Record> {
@@ -88,11 +91,11 @@ impl Transition {
         Transition { state: next.state, entries: self.entries, started: self.started, illegal }
     }
 
-    /// The state after it, its entries, and the calls that it starts.
+    /// What it consists of.
     ///
     /// # Errors
     /// The rule of journals that it breaks.
-    pub(crate) fn into_parts(self) -> Result<(Arc<State>, Vec<Arc<Entry>>, Vec<CallNo>), Illegal> {
+    pub(crate) fn into_parts(self) -> Result<Parts, Illegal> {
         self.illegal.map_or(Ok((self.state, self.entries, self.started)), Err)
     }
 }
