@@ -8,6 +8,7 @@ use countersign_core::{
     journal::{
         draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
+        state::State,
     },
     number::{CallNo, RunNo},
     session::Session,
