@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     agents::text_of,
     cursor::Cursor,
-    legal::Illegal,
+    illegal::Illegal,
     parts::next_reviewer,
     record::{
         Answered, Block, CallFinished, CallStatus, Decided, Entry, Kind, Millis, ModelResponded, Note, Noted, Record,

@@ -11,6 +11,7 @@ mod people;
 mod said;
 mod turns;
 
+pub use super::illegal::Illegal;
 use super::{
     checkpoint::is_whole,
     fork::{is_open_to_edits, must_be_judged},
@@ -18,16 +19,6 @@ use super::{
     state::{Call, Phase, State, Status},
 };
 use crate::{number::InterruptionNo, time::MAX_TIME};
-
-/// Why an append cannot come next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Illegal(pub(crate) &'static str);
-
-impl Illegal {
-    /// Nothing that people see comes between the beginning of a block and what closes it.
-    pub(crate) const WITHIN_A_BLOCK: Illegal = Illegal("it is in the middle of a block that the model has begun");
-}
 
 impl State {
     /// Applies the next append, if it is legal. If it is not, the state must be discarded. What an append says of the
