@@ -8,6 +8,7 @@ use countersign_core::{
     journal::{
         draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
+        state::State,
     },
     number::{CallNo, RunNo},
     session::Session,
@@ -50,7 +51,7 @@ struct Maker<'a> {
     store: &'a dyn Store,
     session: Session,
     /// The position that the store has reached.
-    stored: u64,
+    stored: Arc<State>,
     entries: Vec<Arc<Entry>>,
 }
 
@@ -60,7 +61,7 @@ impl Maker<'_> {
     }
 
     async fn take(&mut self, transition: Transition) -> Result<()> {
-        let committed = self.session.place(transition).commit();
+        let committed = self.session.place(transition).map_err(|rule| rule.to_string())?.commit();
         self.entries.extend(committed.entries);
         self.session = committed.after;
         if self.entries.len() >= BATCH { self.flush().await } else { Ok(()) }
@@ -73,7 +74,7 @@ impl Maker<'_> {
         let entries = std::mem::take(&mut self.entries);
         let append = Append {
             session_id: self.session.session_id.clone(),
-            expected: self.stored,
+            before: self.stored.clone(),
             entries,
             after: self.session.clone(),
             snapshot: true,
@@ -81,7 +82,7 @@ impl Maker<'_> {
             guards: Guards::default(),
         };
         self.store.append(append).await?;
-        self.stored = self.session.pos;
+        self.stored = self.session.state.clone();
         Ok(())
     }
 
@@ -144,7 +145,8 @@ async fn one_group(maker: &mut Maker<'_>, messages: usize) -> Result<()> {
 }
 
 async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Result<()> {
-    let mut maker = Maker { store, session: Session::new(name.into()), stored: 0, entries: Vec::new() };
+    let session = Session::new(name.into());
+    let mut maker = Maker { store, stored: session.state.clone(), session, entries: Vec::new() };
     let mut draft = maker.draft();
     draft.create(SessionCreated {
         agent: "trader".into(),
@@ -162,7 +164,7 @@ async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Re
     }
     maker.flush().await?;
     // Each message has at least one record.
-    if maker.stored < messages as u64 { Err(format!("{name} is too short").into()) } else { Ok(()) }
+    if maker.stored.pos < messages as u64 { Err(format!("{name} is too short").into()) } else { Ok(()) }
 }
 
 /// Milliseconds for the last page, as a median.

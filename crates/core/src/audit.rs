@@ -3,7 +3,8 @@
 //! Each record has a number, a body, and the hash of the record before it, so that a change, a gap or another order
 //! shows. A log that ends too early shows only against an [`Anchor`] that was kept elsewhere.
 //!
-//! An append's records follow from its entries and are written in its transaction, so nothing happens unrecorded. The
+//! An append's records follow from the journal alone, its entries after those before, and are written in its transaction,
+//! so nothing happens unrecorded. The
 //! log is the one table that cannot be rebuilt from the journal: it outlives deleted sessions, and its order over all
 //! sessions is its own. The memory store chains it only when it is read.
 //!
@@ -13,7 +14,7 @@
 //! writer in any case. In the PostgreSQL store that lock would have all appends of all nodes commit one after another, so a
 //! record is committed unchained with its append, and chained within a second, before anybody reads it.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,12 +31,12 @@ use crate::{
     },
     journal::{
         fork,
-        record::{Action, CallStatus, Decided, Entry, Forked, Interrupted, Judged, Kind, Record},
+        record::{Action, CallStatus, Decided, Entry, Forked, Interrupted, Judged, Kind, Record, records},
         run::Raw,
         state::{Call, State},
     },
     limits,
-    number::{InterruptionNo, RunNo},
+    number::{CallNo, InterruptionNo, RunNo},
     time::rfc3339,
     wire::{event::ApprovalUpdate, expand},
 };
@@ -144,67 +145,93 @@ impl FromStr for Anchor {
     }
 }
 
-/// The events of appends. `state` is the state after them.
+/// The events of appends to a session in the state `before`.
 ///
 /// Recorded are interruptions and their resolutions, and the outcomes of calls that a person was asked about, or a
-/// standing rule in a person's place, with their arguments and attempts; a call that ended together with its turn is
-/// recorded in any case.
+/// standing rule in a person's place, with their arguments and attempts.
+///
+/// Each record is looked at in the state that it leads to. The state after the whole append would not do: an append may
+/// end the turn, or a nested run, and then has dropped the calls that it was about.
 #[must_use]
-pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
+pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();
+    if !records(fork::own(entries)).any(may_be_told) {
+        return events;
+    }
+    let past = entries.len() - fork::own(entries).len();
+    // Most of what people do is told without a look at the calls.
+    let folds = before.pos == 0 || records(entries).any(|record| call_of(record).is_some() || is_by_rule(record));
+    let mut state = Cow::Borrowed(before);
     // The run of the answer that the verdicts are about.
     let mut answered = RunNo::ROOT;
-    for entry in fork::own(entries) {
+    for (at, entry) in entries.iter().enumerate() {
+        if folds {
+            state.to_mut().begin(entry.pos, entry.at);
+        }
         for (record, told) in entry.records.iter().enumerate() {
+            if folds {
+                state.to_mut().take(told);
+            }
             if let Record::ModelResponded(answer) = told {
                 answered = answer.run;
             }
-            let call = match told {
-                Record::Interrupted(_)
-                | Record::Decided(_)
-                | Record::Answered(_)
-                | Record::Resumed(_)
-                | Record::StateEdited(_)
-                | Record::TimedOut { .. }
-                | Record::Noted(_)
-                | Record::RuleRevoked(_)
-                | Record::Withdrawn { .. }
-                | Record::Retried(_)
-                | Record::Forked(_) => None,
-                Record::CallsGated(gates) => {
+            // The original has recorded what a fork has copied.
+            if at < past || !may_be_told(told) {
+                continue;
+            }
+            match (told, call_of(told)) {
+                (Record::CallsGated(gates), _) => {
                     for (gate, call) in gates.iter().zip(state.calls_of(answered)) {
                         if let Some(rule) = &gate.rule {
                             let rule = Some((rule.clone(), gate.verdict == Verdict::Allow));
                             let called = Called { attempts: None, rule, ..Called::of(call) };
-                            events.push(Event::of(state, entry, record, Some(called)));
+                            events.push(Event::of(&state, entry, record, Some(called)));
                         }
                     }
-                    continue;
                 }
-                Record::CallLost { call, .. } | Record::CallOutdated { call, .. } => {
-                    match state.calls.iter().find(|c| c.call == *call) {
-                        Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
-                        _ => continue,
+                (_, Some(number)) => {
+                    let reviewed = |call: &&Call| call.call == number && (call.ask.is_some() || call.by_rule);
+                    if let Some(call) = state.calls.iter().find(reviewed) {
+                        events.push(Event::of(&state, entry, record, Some(Called::of(call))));
                     }
                 }
-                Record::CallFinished(finished) => match state.calls.iter().find(|c| c.call == finished.call) {
-                    Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
-                    Some(_) => continue,
-                    // It ended together with its turn.
-                    None => Some(Called {
-                        tool: finished.name.clone(),
-                        tool_use_id: finished.id.clone(),
-                        args_digest: None,
-                        attempts: None,
-                        rule: None,
-                    }),
-                },
-                _ => continue,
-            };
-            events.push(Event::of(state, entry, record, call));
+                _ => events.push(Event::of(&state, entry, record, None)),
+            }
         }
     }
     events
+}
+
+/// Whether the log may have something of such a record.
+fn may_be_told(record: &Record) -> bool {
+    match record {
+        Record::Interrupted(_)
+        | Record::Decided(_)
+        | Record::Answered(_)
+        | Record::Resumed(_)
+        | Record::StateEdited(_)
+        | Record::TimedOut { .. }
+        | Record::Noted(_)
+        | Record::RuleRevoked(_)
+        | Record::Withdrawn { .. }
+        | Record::Retried(_)
+        | Record::Forked(_) => true,
+        _ => call_of(record).is_some() || is_by_rule(record),
+    }
+}
+
+/// Whether a standing rule, or a program, has decided a call of these in a person's place.
+fn is_by_rule(record: &Record) -> bool {
+    matches!(record, Record::CallsGated(gates) if gates.iter().any(|gate| gate.rule.is_some()))
+}
+
+/// The call whose outcome such a record is about.
+fn call_of(record: &Record) -> Option<CallNo> {
+    match record {
+        Record::CallLost { call, .. } | Record::CallOutdated { call, .. } => Some(*call),
+        Record::CallFinished(finished) => Some(finished.call),
+        _ => None,
+    }
 }
 
 /// A body, before it is made canonical.

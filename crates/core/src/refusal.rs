@@ -1,5 +1,7 @@
 //! Typed refusals: what was wrong, by a stable code, changing nothing.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -209,12 +211,12 @@ pub struct Refusal {
     pub message: String,
     /// More for programs: pending keys, the winner of a race, schema errors.
     pub details: Option<Box<Value>>,
-    race: Race,
+    cause: Cause,
 }
 
-/// Whether another node was involved.
+/// What decides whether it is worth another try.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Race {
+enum Cause {
     #[default]
     None,
     /// The session has changed since; retry against its current state.
@@ -223,42 +225,57 @@ enum Race {
     Fenced,
     /// The session's stored form is unknown to this build; another may read it.
     Unreadable,
+    /// The session could not be read any more if this were stored.
+    Illegal,
 }
 
 impl Refusal {
     /// A refusal without details.
     pub fn new(code: Code, message: impl Into<String>) -> Refusal {
-        Refusal { code, message: message.into(), details: None, race: Race::None }
+        Refusal { code, message: message.into(), details: None, cause: Cause::None }
     }
 
     /// The same, since another node has appended to the session in between.
     #[must_use]
     pub fn overtaken(self) -> Refusal {
-        Refusal { race: Race::Overtaken, ..self }
+        Refusal { cause: Cause::Overtaken, ..self }
     }
 
     /// The same, since another node carries out the session's effects now.
     #[must_use]
     pub fn fenced(self) -> Refusal {
-        Refusal { race: Race::Fenced, ..self }
+        Refusal { cause: Cause::Fenced, ..self }
     }
 
     /// Whether the same input may be accepted by the session as it is now.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
-        self.race == Race::Overtaken
+        self.cause == Cause::Overtaken
     }
 
     /// The same, since what is stored of the session cannot be read here, however often it is tried.
     #[must_use]
     pub fn unreadable(self) -> Refusal {
-        Refusal { race: Race::Unreadable, ..self }
+        Refusal { cause: Cause::Unreadable, ..self }
     }
 
     /// Whether the session cannot be read here.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
-        self.race == Race::Unreadable
+        self.cause == Cause::Unreadable
+    }
+
+    /// What would break this rule of journals, a fault of the program. Nothing was stored, and the session is as it was.
+    #[must_use]
+    pub fn illegal(rule: impl fmt::Display) -> Refusal {
+        let message = format!("nothing was stored, since the session's journal would break a rule: {rule}");
+        Refusal { cause: Cause::Illegal, ..Refusal::new(Code::Internal, message) }
+    }
+
+    /// Whether it would break a rule of journals, however often it is tried.
+    #[must_use]
+    pub fn is_illegal(&self) -> bool {
+        self.cause == Cause::Illegal
     }
 
     /// Whether it cannot be read here, but a newer build can.
@@ -271,7 +288,7 @@ impl Refusal {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self.code, Code::SessionNotFound | Code::SessionDeleted)
-            || matches!(self.race, Race::Fenced | Race::Unreadable)
+            || matches!(self.cause, Cause::Fenced | Cause::Unreadable)
     }
 
     /// The same with details.

@@ -53,34 +53,29 @@ impl Session {
             return Err(Illegal("its cursor is not where the entries before it end"));
         }
         Arc::make_mut(&mut self.state).append(entry)?;
-        for record in &entry.records {
-            let begun = (self.cursor.began != 0 && record.first_block().is_none()).then(|| self.cursor.clone());
-            expand::pass(&mut self.cursor, record);
-            if begun.is_some_and(|begun| begun != self.cursor) {
-                return Err(Illegal::WITHIN_A_BLOCK);
-            }
-        }
-        Ok(())
+        pass(&mut self.cursor, entry)
     }
 
     /// Gives the appends of a transition of this session their cursors.
-    pub fn place(&self, transition: Transition) -> Placed {
-        let (state, mut entries, started) = transition.into_parts();
+    ///
+    /// # Errors
+    /// The rule of journals that they break: stored, they could not be read again, nor could their session.
+    pub fn place(&self, transition: Transition) -> Result<Placed, Illegal> {
+        let (state, mut entries, started) = transition.into_parts()?;
         debug_assert!(state.session_id == self.session_id && entries.first().is_none_or(|e| e.pos == self.pos + 1));
         let mut cursor = self.cursor.clone();
         for entry in &mut entries {
             if entry.cursor != cursor {
-                Arc::make_mut(entry).cursor = cursor;
+                Arc::make_mut(entry).cursor = cursor.clone();
             }
-            cursor = expand::after(entry);
+            pass(&mut cursor, entry)?;
         }
         #[cfg(debug_assertions)]
         self.check(&entries);
-        Placed { after: Session { cursor, state }, entries, started }
+        Ok(Placed { before: self.state.clone(), after: Session { cursor, state }, entries, started })
     }
 
-    /// An append of this program that breaks the rules could be stored, but not be read again: tests and debug builds
-    /// stop at the transition that makes one.
+    /// What a draft has asked about record by record is what a reader asks.
     #[cfg(debug_assertions)]
     fn check(&self, entries: &[Arc<Entry>]) {
         let mut read = self.clone();
@@ -91,10 +86,26 @@ impl Session {
     }
 }
 
+/// Advances the cursor past an append that begins at it.
+///
+/// # Errors
+/// It is in the middle of a block that the model has begun.
+fn pass(cursor: &mut Cursor, entry: &Entry) -> Result<(), Illegal> {
+    for record in &entry.records {
+        let begun = (cursor.began != 0 && record.first_block().is_none()).then(|| cursor.clone());
+        expand::pass(cursor, record);
+        if begun.is_some_and(|begun| begun != *cursor) {
+            return Err(Illegal::WITHIN_A_BLOCK);
+        }
+    }
+    Ok(())
+}
+
 /// A transition that is ready to be stored.
 #[derive(Debug)]
 #[must_use = "a transition does nothing until it is stored and committed"]
 pub struct Placed {
+    before: Arc<State>,
     after: Session,
     entries: Vec<Arc<Entry>>,
     started: Vec<CallNo>,
@@ -112,6 +123,12 @@ impl Placed {
     #[must_use]
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
+    }
+
+    /// The state before them.
+    #[must_use]
+    pub fn before(&self) -> &Arc<State> {
+        &self.before
     }
 
     /// The session after them.

@@ -308,7 +308,7 @@ impl RunState {
         }
         let append = Append {
             session_id: session_id.clone(),
-            expected: 0,
+            before: Session::new(session_id.clone()).state,
             entries: self.entries.clone(),
             after: self.session.clone(),
             snapshot: true,
@@ -482,8 +482,10 @@ impl RunState {
         self.add(Draft::new(&self.session, self.session.updated_at).set_agent(agent.into()));
     }
 
+    /// Adds the end of a standing rule, or another agent.
     fn add(&mut self, transition: Transition) {
-        let placed = self.session.place(transition);
+        // Both of these can come next in any state.
+        let Ok(placed) = self.session.place(transition) else { return };
         self.entries.extend(placed.entries().iter().cloned());
         self.session = placed.after().clone();
     }

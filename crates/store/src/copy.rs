@@ -222,7 +222,7 @@ async fn session(source: &mut Source, target: &Target, id: &Arc<str>, end: u64) 
     let forked = forked(source, id)?;
     let mut after = Session::new(id.clone());
     while after.pos < end {
-        let expected = after.pos;
+        let (before, expected) = (after.state.clone(), after.pos);
         let mut entries = source.entries(id, expected, PART)?;
         if expected < forked {
             // The fork's own entries begin a new part, so that each part is either copied past or the fork's own.
@@ -241,7 +241,7 @@ async fn session(source: &mut Source, target: &Target, id: &Arc<str>, end: u64) 
         let is_past = after.pos < forked;
         let append = Append {
             session_id: id.clone(),
-            expected,
+            before,
             entries,
             after: after.clone(),
             snapshot: is_last,

@@ -248,12 +248,15 @@ pub fn check(append: &Append) -> Result<(), StoreError> {
     if append.entries.is_empty() {
         return wrong("no entries");
     }
-    let gapless = append.entries.iter().zip(1..).all(|(entry, i)| Some(entry.pos) == append.expected.checked_add(i));
+    let gapless = append.entries.iter().zip(1..).all(|(entry, i)| Some(entry.pos) == append.expected().checked_add(i));
     if !gapless {
         return wrong("the entries are not at the positions after the expected one");
     }
     if append.entries.iter().any(|entry| entry.records.is_empty()) {
         return wrong("an entry without a record");
+    }
+    if append.before.session_id != append.session_id {
+        return wrong("the state before is of another session");
     }
     if append.after.session_id != append.session_id || Some(append.after.pos) != append.entries.last().map(|e| e.pos) {
         return wrong("the state is not the one after the entries");

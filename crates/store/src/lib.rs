@@ -111,16 +111,17 @@ pub trait Store: Send + Sync {
         let from: Arc<str> = from.into();
         Box::pin(async move {
             let mut entries: Vec<Arc<Entry>> = Vec::new();
-            while (entries.len() as u64) < append.expected {
-                let left = usize::try_from(append.expected).unwrap_or(usize::MAX) - entries.len();
+            while (entries.len() as u64) < append.expected() {
+                let left = usize::try_from(append.expected()).unwrap_or(usize::MAX) - entries.len();
                 let page = self.read(&from, entries.len() as u64, left).await?;
                 if page.is_empty() {
-                    return Err(no_past(&from, append.expected));
+                    return Err(no_past(&from, append.expected()));
                 }
                 entries.extend(page);
             }
             entries.extend(append.entries);
-            self.append(Append { expected: 0, entries, ..append }).await
+            let before = Arc::new(State::new(append.session_id.clone()));
+            self.append(Append { before, entries, ..append }).await
         })
     }
     /// The last waypoint of this version at or before `until` in a session, if one was kept.
@@ -291,9 +292,9 @@ pub enum Durability {
 pub struct Append {
     /// The session.
     pub session_id: Arc<str>,
-    /// The position of its last entry; 0 makes the session.
-    pub expected: u64,
-    /// At least one entry, at positions `expected + 1 …`.
+    /// Its state so far; that of no session makes it.
+    pub before: Arc<State>,
+    /// At least one entry, at the positions after that.
     pub entries: Vec<Arc<Entry>>,
     /// The session after them, from which the summary is taken.
     pub after: Session,
@@ -303,6 +304,14 @@ pub struct Append {
     pub durability: Durability,
     /// Further conditions.
     pub guards: Guards,
+}
+
+impl Append {
+    /// The position of the session's last entry; 0 makes it.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.before.pos
+    }
 }
 
 /// The conditions of an append beside its session's position, checked in the transaction that stores it. By default

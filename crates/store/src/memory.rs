@@ -201,8 +201,8 @@ impl MemoryStore {
                 return Err(StoreError::Deleted(id.clone()));
             }
             let entries = shard.get(from).map_or(&[][..], |session| &session.entries);
-            let until = usize::try_from(append.expected).ok();
-            until.and_then(|until| entries.get(..until)).ok_or_else(|| no_past(from, append.expected))?.to_vec()
+            let until = usize::try_from(append.expected()).ok();
+            until.and_then(|until| entries.get(..until)).ok_or_else(|| no_past(from, append.expected()))?.to_vec()
         };
         self.append_after(past, append)
     }
@@ -210,7 +210,8 @@ impl MemoryStore {
     /// Appends; after a past that is not empty only to a new session.
     fn append_after(&self, past: Vec<Arc<Entry>>, append: Append) -> Result<(), StoreError> {
         index::check(&append)?;
-        let Append { session_id, expected, entries, after, guards, .. } = append;
+        let expected = append.expected();
+        let Append { session_id, before, entries, after, guards, .. } = append;
         let claims = index::claims(&entries);
         let changes = index::changes(&after, &entries);
         let mut shard = self.shard(&session_id);
@@ -259,7 +260,7 @@ impl MemoryStore {
                 people.entry(reason).or_default().insert(after.session_id.clone());
             }
         }
-        let told = audit::events(&after, &entries);
+        let told = audit::events(&before, &entries);
         if !told.is_empty() {
             lock(&self.audit).events.extend(told);
         }

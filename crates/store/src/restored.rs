@@ -53,10 +53,10 @@ async fn hold_one(store: &dyn Store, id: &Arc<str>, now: Millis) -> Result<bool,
         entries.iter().try_for_each(|entry| super::apply(&mut session, id, entry))?;
     }
     let Some(transition) = Draft::new(&session, now).restored() else { return Ok(false) };
-    let placed = session.place(transition);
+    let placed = session.place(transition).map_err(|rule| StoreError::Failed(format!("session {id}: {rule}")))?;
     let append = Append {
         session_id: id.clone(),
-        expected: session.pos,
+        before: placed.before().clone(),
         entries: placed.entries().to_vec(),
         after: placed.after().clone(),
         snapshot: false,

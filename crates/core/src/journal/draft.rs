@@ -10,6 +10,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     agents::text_of,
     cursor::Cursor,
+    illegal::Illegal,
     parts::next_reviewer,
     record::{
         Answered, Block, CallFinished, CallStatus, Decided, Entry, Kind, Millis, ModelResponded, Note, Noted, Record,
@@ -39,6 +40,8 @@ pub struct Draft {
     /// The records of the open append so far.
     pub(super) records: Vec<Record>,
     started: Vec<CallNo>,
+    /// The first rule of journals that they break: then they must not be stored.
+    illegal: Option<Illegal>,
     /// The clock's time, from which deadlines are counted.
     pub(super) now: Millis,
 }
@@ -50,7 +53,11 @@ pub struct Transition {
     state: Arc<State>,
     entries: Vec<Arc<Entry>>,
     started: Vec<CallNo>,
+    illegal: Option<Illegal>,
 }
+
+/// The state after a transition, its entries, and the calls that it starts.
+type Parts = (Arc<State>, Vec<Arc<Entry>>, Vec<CallNo>);
 
 impl Transition {
     /// What happens, in order. Nothing, if nothing follows from the input.
@@ -67,7 +74,7 @@ impl Transition {
     /// Records that were made outside the store, and the state they lead to. They come next in the store, and give no
     /// permits.
     pub fn made(state: Arc<State>, entries: Vec<Arc<Entry>>) -> Transition {
-        Transition { state, entries, started: Vec::new() }
+        Transition { state, entries, started: Vec::new(), illegal: None }
     }
 
     /// The state after them.
@@ -80,12 +87,16 @@ impl Transition {
     pub fn then(mut self, next: Transition) -> Transition {
         self.entries.extend(next.entries);
         self.started.extend(next.started);
-        Transition { state: next.state, entries: self.entries, started: self.started }
+        let illegal = self.illegal.or(next.illegal);
+        Transition { state: next.state, entries: self.entries, started: self.started, illegal }
     }
 
-    /// The state after it, its entries, and the calls that it starts.
-    pub(crate) fn into_parts(self) -> (Arc<State>, Vec<Arc<Entry>>, Vec<CallNo>) {
-        (self.state, self.entries, self.started)
+    /// What it consists of.
+    ///
+    /// # Errors
+    /// The rule of journals that it breaks.
+    pub(crate) fn into_parts(self) -> Result<Parts, Illegal> {
+        self.illegal.map_or(Ok((self.state, self.entries, self.started)), Err)
     }
 }
 
@@ -95,7 +106,7 @@ impl Draft {
     pub fn new(state: &State, now: Millis) -> Draft {
         let (entries, records, started) = (Vec::new(), Vec::new(), Vec::new());
         let state = Arc::new(state.clone());
-        Draft { now, state, entries, records, started }
+        Draft { now, state, entries, records, started, illegal: None }
     }
 
     /// The times of records never run backwards within a session, whatever the clock does. They only order records:
@@ -104,6 +115,9 @@ impl Draft {
         let state = Arc::make_mut(&mut self.state);
         if self.records.is_empty() {
             state.begin(state.pos + 1, self.now.max(state.updated_at));
+        }
+        if self.illegal.is_none() {
+            self.illegal = state.may_come(&self.records, &record).err();
         }
         state.take(&record);
         self.records.push(record);
@@ -342,12 +356,13 @@ impl Draft {
     /// Ends the draft without adding anything.
     pub fn finish(mut self) -> Transition {
         self.end_append();
-        Transition { state: self.state, entries: self.entries, started: self.started }
+        Transition { state: self.state, entries: self.entries, started: self.started, illegal: self.illegal }
     }
 
     /// Later records belong to another append.
     pub(super) fn end_append(&mut self) {
         if !self.records.is_empty() {
+            self.illegal = self.illegal.or_else(|| self.state.may_end().err());
             let mut records = std::mem::take(&mut self.records);
             // A store may keep them as they are.
             records.shrink_to_fit();

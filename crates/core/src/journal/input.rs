@@ -3,11 +3,14 @@
 //! An attempt of a call may end with questions in place of a result. They are interruptions of their own kind, answered
 //! like those of a graph; with the last answer the call may begin again, and its next attempt receives the answers.
 //!
-//! Because the attempt ends, a session that waits for an answer is rows in the store like any other. Answers are kept
-//! by the digest of their question, in case the call runs again. If the server has forgotten its questions, the call's
-//! outcome is unknown, and the reason is recorded (`CallLost.forgotten`).
+//! Because the attempt ends, a session that waits for an answer is rows in the store like any other. If the server has
+//! forgotten its questions, the call's outcome is unknown, and the reason is recorded (`CallLost.forgotten`).
+//!
+//! Answers are kept by the digest of their question, in case the call is run again from its beginning: then each answers
+//! its question once more. Equal questions get theirs in the order in which they were given, and one more than were
+//! answered asks a person: an answer to "Delete it?" is about one thing, also where the next question reads the same.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +40,8 @@ const KEPT: usize = 64;
 /// One question of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputQuestion {
-    /// Its name in the call, by which the tool recognizes it.
+    /// Its name in the call, by which the tool recognizes it. The second of a name is called `name#2`
+    /// ([`distinct_names`]).
     pub name: Arc<str>,
     /// Who asks: for a tool of an MCP server, the server.
     pub from: Arc<str>,
@@ -82,6 +86,9 @@ pub struct InputRequired {
     pub timeout: Timeout,
 }
 
+/// An answer that is kept: the digest of its question, and the answer.
+pub type Given = (Arc<str>, Raw);
+
 /// The questions of a call, and their answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallInput {
@@ -97,13 +104,13 @@ pub struct CallInput {
     /// The questions of the latest attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<AskedQuestion>,
-    /// Answers to questions of earlier attempts, by the questions' digests.
+    /// Answers to questions of earlier attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answered: Vec<(Arc<str>, Raw)>,
-    /// Those given before the call was lost and run again: each answers the same question once more, so that nobody is
-    /// asked twice.
+    pub answered: Vec<Given>,
+    /// Those given before the call was lost and run again, as far as this run has not asked their questions: each answers
+    /// the same question once more, so that nobody is asked twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replay: Vec<(Arc<str>, Raw)>,
+    pub replay: Vec<Given>,
     /// It was lost because it could not resume with the answers to its latest questions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forgotten: bool,
@@ -129,33 +136,76 @@ impl CallInput {
         self.questions.iter().find(|asked| *asked.question.name == *name)?.answer.as_ref()
     }
 
-    /// The answer to a question of a lost attempt, if it is asked again.
+    /// The answers of the run so far, oldest first: for a call that begins anew although its journal does not say that
+    /// it was lost.
     #[must_use]
-    pub fn replayed(&self, question: &InputQuestion) -> Option<&Raw> {
-        let digest = question.digest();
-        let latest = self.questions.iter().filter(|asked| self.live && asked.question.digest() == digest);
-        let latest = latest.filter_map(|asked| asked.answer.as_ref()).next();
-        latest.or_else(|| self.replay.iter().rev().find(|(of, _)| *of == digest).map(|(_, answer)| answer))
+    pub fn given(&self) -> Vec<Given> {
+        let latest = self.questions.iter().filter_map(AskedQuestion::given);
+        self.answered.iter().cloned().chain(latest).collect()
+    }
+
+    /// Whether the attempt is the first since the call was lost, and so runs it from its beginning.
+    #[must_use]
+    pub fn begins_anew(&self) -> bool {
+        self.questions.is_empty() && self.answered.is_empty()
     }
 
     /// Ends the questions of the latest attempt, and keeps their answers.
     fn over(&mut self) {
         for asked in std::mem::take(&mut self.questions) {
-            if let Some(answer) = asked.answer {
-                self.answered.push((asked.question.digest(), answer));
-            }
+            self.answered.extend(asked.given());
         }
-        let too_many = self.answered.len().saturating_sub(KEPT);
-        self.answered.drain(..too_many);
         self.state = None;
         self.live = false;
     }
 
     /// Takes the answer to a question that is asked again after the call was lost; it counts once.
+    ///
+    /// The tool of a live call has itself given it the answers that there were, before it asked a person.
     fn take_replayed(&mut self, question: &InputQuestion) -> Option<Raw> {
+        if !self.live {
+            return take(&mut self.replay, question);
+        }
         let digest = question.digest();
-        let at = self.replay.iter().rposition(|(of, _)| *of == digest)?;
-        Some(self.replay.remove(at).1)
+        self.answered.extend(self.replay.extract_if(.., |(of, _)| *of == digest));
+        None
+    }
+}
+
+impl AskedQuestion {
+    fn given(&self) -> Option<Given> {
+        Some((self.question.digest(), self.answer.clone()?))
+    }
+
+    /// Whether it waits to be asked, and this interruption asks it.
+    pub(super) fn is_asked_by(&self, at: &At) -> bool {
+        let question = &self.question;
+        self.n.is_none()
+            && (&question.name, &question.from) == (&at.question, &at.node)
+            && (&question.payload, &question.schema) == (&at.payload, &at.schema)
+            && question.default == at.default
+    }
+}
+
+/// Takes the oldest answer to a question out of those that are kept.
+pub fn take(kept: &mut Vec<Given>, question: &InputQuestion) -> Option<Raw> {
+    let digest = question.digest();
+    let at = kept.iter().position(|(of, _)| *of == digest)?;
+    Some(kept.remove(at).1)
+}
+
+/// Renames questions whose name another one has already: `name#2`, as in a node of a graph. Each is asked, and answered,
+/// by itself. Questions beyond the most that an attempt may ask are dropped.
+pub fn distinct_names(questions: &mut Vec<InputQuestion>) {
+    questions.truncate(QUESTIONS);
+    let mut taken: BTreeSet<Arc<str>> = BTreeSet::new();
+    for question in questions {
+        let name = question.name.clone();
+        let mut n = 1;
+        while !taken.insert(question.name.clone()) {
+            n += 1;
+            question.name = format!("{name}#{n}").into();
+        }
     }
 }
 
@@ -177,10 +227,11 @@ impl Call {
     pub(super) fn forget_attempt(&mut self) {
         if let Some(input) = &mut self.input {
             input.over();
-            let answered = std::mem::take(&mut input.answered);
-            input.replay.extend(answered);
-            let too_many = input.replay.len().saturating_sub(KEPT);
-            input.replay.drain(..too_many);
+            // Those that this run has asked come before those of the last one that it had not come to.
+            let later = std::mem::replace(&mut input.replay, std::mem::take(&mut input.answered));
+            input.replay.extend(later);
+            // Of equal questions the first ones keep their own answers.
+            input.replay.truncate(KEPT);
         }
     }
 }
@@ -199,6 +250,7 @@ impl State {
             let answer = input.take_replayed(question);
             input.questions.push(AskedQuestion { question: question.clone(), n: None, answer });
         }
+        input.answered.truncate(KEPT);
         let answered = input.questions.iter().all(|asked| asked.answer.is_some());
         call.phase = if answered { Phase::Permitted } else { Phase::Asking };
     }
@@ -207,8 +259,8 @@ impl State {
     pub(super) fn input_asked(&mut self, asked: &Interrupted) {
         let (Some(at), Some(action)) = (&asked.at, asked.actions.first()) else { return };
         let Some(call) = self.calls.iter_mut().find(|call| call.call == action.call) else { return };
-        let questions = call.input.iter_mut().flat_map(|input| &mut input.questions);
-        for question in questions.filter(|one| one.question.name == at.question && one.n.is_none()) {
+        let mut questions = call.input.iter_mut().flat_map(|input| &mut input.questions);
+        if let Some(question) = questions.find(|question| question.is_asked_by(at)) {
             question.n = Some(asked.n);
         }
     }
@@ -232,7 +284,7 @@ impl Draft {
     pub fn input_required(mut self, mut required: InputRequired, catalog: &dyn Catalog) -> Option<Transition> {
         let InputRequired { call, attempt, .. } = required;
         self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
-        required.questions.truncate(QUESTIONS);
+        distinct_names(&mut required.questions);
         if let Timeout::After(seconds) = required.timeout {
             required.timeout = Timeout::of(seconds.get().min(limits::APPROVAL_TIMEOUT_SECONDS_MAX));
         }

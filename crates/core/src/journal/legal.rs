@@ -1,6 +1,9 @@
 //! The rules of a journal: whether an append can follow those before it. They refuse what no transition of the core
-//! makes. Every journal that is read keeps them, whether it comes from a store, a restored state or a fuzzer; and in debug
-//! builds every append that the core itself makes.
+//! makes. Every journal that is read keeps them, whether it comes from a store, a restored state or a fuzzer; and so does
+//! every append that is made, before it is stored: one that breaks a rule would make its session unreadable.
+//!
+//! [`State::append`] reads an append whole, and a draft asks about each record as it makes it, which needs no second
+//! fold: both by [`State::may_come`] and [`State::may_end`].
 
 mod calls;
 mod graph;
@@ -8,23 +11,14 @@ mod people;
 mod said;
 mod turns;
 
+pub use super::illegal::Illegal;
 use super::{
     checkpoint::is_whole,
     fork::{is_open_to_edits, must_be_judged},
-    record::{Compressed, Entry, Forked, Record},
+    record::{Compressed, Entry, Forked, Millis, Record},
     state::{Call, Phase, State, Status},
 };
 use crate::{number::InterruptionNo, time::MAX_TIME};
-
-/// Why an append cannot come next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Illegal(pub(crate) &'static str);
-
-impl Illegal {
-    /// Nothing that people see comes between the beginning of a block and what closes it.
-    pub(crate) const WITHIN_A_BLOCK: Illegal = Illegal("it is in the middle of a block that the model has begun");
-}
 
 impl State {
     /// Applies the next append, if it is legal. If it is not, the state must be discarded. What an append says of the
@@ -36,28 +30,45 @@ impl State {
         if entry.pos != self.pos + 1 {
             return Err(Illegal("it is not at the next position"));
         }
-        if !(0..=MAX_TIME).contains(&entry.at) {
-            return Err(Illegal("its time is not between the years 1970 and 9999"));
-        }
+        is_time(entry.at)?;
         if entry.at < self.updated_at {
             return Err(Illegal("it is older than the entry before it"));
         }
         if entry.records.is_empty() {
             return Err(Illegal("nothing happens in it"));
         }
-        let before = self.pos;
         self.begin(entry.pos, entry.at);
         for (i, record) in entry.records.iter().enumerate() {
-            let created = matches!(record, Record::SessionCreated(_));
-            if created != (before == 0 && i == 0) {
-                return Err(Illegal("a session is made by its first entry, and only there"));
-            }
-            if i > 0 && self.must_be_first(entry, record) {
-                return Err(Illegal("a fork, a compression and what begins a turn must be the first in their entry"));
-            }
-            follows(self, before, record)?;
+            self.may_come(&entry.records[..i], record)?;
             self.take(record);
         }
+        self.may_end()
+    }
+
+    /// Whether a record can come next in the append that has begun, after these of it.
+    ///
+    /// # Errors
+    /// The rule it breaks.
+    pub(super) fn may_come(&self, earlier: &[Record], record: &Record) -> Result<(), Illegal> {
+        let before = self.pos.saturating_sub(1);
+        is_time(self.updated_at)?;
+        let created = matches!(record, Record::SessionCreated(_));
+        if created != (before == 0 && earlier.is_empty()) {
+            return Err(Illegal("a session is made by its first entry, and only there"));
+        }
+        if let Some(first) = earlier.first()
+            && self.must_be_first(first, record)
+        {
+            return Err(Illegal("a fork, a compression and what begins a turn must be the first in their entry"));
+        }
+        follows(self, before, record)
+    }
+
+    /// Whether the append that has begun can end here.
+    ///
+    /// # Errors
+    /// The rule it breaks.
+    pub(super) fn may_end(&self) -> Result<(), Illegal> {
         // An append holds everything that its input led to. In a failed turn that waits for the retry.
         let failed = self.status == Status::Failed;
         let is_half_done = |call: &Call| match call.phase {
@@ -71,17 +82,22 @@ impl State {
         Ok(())
     }
 
-    /// Whether an append has to begin with this record: cutting, copying and folding start there, between appends.
-    fn must_be_first(&self, entry: &Entry, record: &Record) -> bool {
+    /// Whether an append that begins with `first` has to begin with this record instead: cutting, copying and folding
+    /// start there, between appends.
+    fn must_be_first(&self, first: &Record, record: &Record) -> bool {
         match record {
             Record::Forked(_) | Record::Compressed(_) | Record::RunStarted(_) => true,
             // A fork may say something else here.
-            Record::UserMessage(_) => {
-                !self.status.is_active() && !matches!(entry.records.first(), Some(Record::Forked(_)))
-            }
+            Record::UserMessage(_) => !self.status.is_active() && !matches!(first, Record::Forked(_)),
             _ => false,
         }
     }
+}
+
+/// Whether stores can calculate with the time of an append.
+fn is_time(at: Millis) -> Result<(), Illegal> {
+    let fits = (0..=MAX_TIME).contains(&at);
+    if fits { Ok(()) } else { Err(Illegal("its time is not between the years 1970 and 9999")) }
 }
 
 /// Whether a compression covers whole turns, and gives the right number of those left, so that no call loses its

@@ -18,6 +18,7 @@ pub mod failure;
 pub(crate) mod fits;
 pub mod fork;
 pub mod graph;
+mod illegal;
 pub mod input;
 pub mod legal;
 mod message;

@@ -192,7 +192,8 @@ impl State {
         });
     }
 
-    /// A custom node refuses a call of the latest answer, unless the call is pending, has begun or is finished.
+    /// A custom node refuses a call of the latest answer, unless the call is pending, has begun or is finished. A model may
+    /// give several calls one id, and a refusal of one must not fall on another: all of them are refused.
     pub fn reject_call(&mut self, id: &str, message: Option<String>) {
         let text = message.unwrap_or_else(|| self.locale.text(Text::Rejected).to_owned());
         let open = |call: &&mut Call| {
@@ -200,8 +201,8 @@ impl State {
                 && *call.id == *id
                 && matches!(call.phase, Phase::Proposed | Phase::Gated | Phase::Permitted)
         };
-        if let Some(call) = self.calls.iter_mut().find(open) {
-            call.phase = Phase::Settled(CallStatus::Rejected, text);
+        for call in self.calls.iter_mut().filter(open) {
+            call.phase = Phase::Settled(CallStatus::Rejected, text.clone());
         }
     }
 

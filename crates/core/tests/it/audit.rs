@@ -3,10 +3,16 @@
 use countersign_core::{
     approval::decision::Decision,
     audit::{self, Anchor, AuditRecord, Fault, Verifier},
+    call::gate::{Gate, Verdict},
     journal::{
+        agents::CallResult,
+        draft::{Catalog, Draft, ToolFacts},
         fork,
-        record::{Record, records},
+        record::{Block, ModelResponded, Record, ToolUse, Usage, records},
+        state::{State, Status},
     },
+    number::{CallNo, RunNo},
+    session::Session,
 };
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Value, json, value::RawValue};
@@ -20,7 +26,7 @@ use crate::{
 fn log(world: &World) -> Vec<AuditRecord> {
     let mut last = Anchor::start();
     let mut log = Vec::new();
-    for event in audit::events(&world.state, &world.journal) {
+    for event in audit::events(&State::new("s".into()), &world.journal) {
         let record = audit::record(&last, &event.body()).expect("a body");
         last = Anchor { n: record.n, hash: record.hash.clone() };
         log.push(record);
@@ -32,6 +38,18 @@ fn verify(log: &[AuditRecord], anchor: Option<Anchor>) -> Result<Anchor, Fault> 
     let mut verifier = Verifier::new(anchor);
     log.iter().try_for_each(|record| verifier.take(record))?;
     verifier.end()
+}
+
+/// The bodies of the records of a session's appends, each made when the append was stored.
+fn told(world: &World) -> Vec<Value> {
+    let mut session = Session::new("s".into());
+    let mut bodies = Vec::new();
+    for entry in &world.journal {
+        let before = session.state.clone();
+        session.append(entry).expect("legal");
+        bodies.extend(audit::events(&before, std::slice::from_ref(entry)).iter().map(audit::Event::body));
+    }
+    bodies.iter().map(|body| serde_json::from_str(body).expect("JSON")).collect()
 }
 
 /// A session with some of everything.
@@ -67,6 +85,108 @@ fn r8_a_decision_is_told_with_who_made_it_and_what_they_were_shown() {
     let asked = bodies.iter().find(|body| body["event"] == "requested" && body["request"] == decided["request"]);
     let shown = &asked.expect("a request")["actions"][0];
     assert_eq!(shown["args_digest"], args(r#"{"n":0}"#).digest().to_string(), "{shown}");
+}
+
+/// An agent that ends with the result of its first call.
+struct EndsWithACall;
+
+impl Catalog for EndsWithACall {
+    fn has_agent(&self, _: &str) -> bool {
+        true
+    }
+    fn max_turns(&self, _: &str) -> u32 {
+        9
+    }
+    fn tool(&self, _: &str, _: &str) -> Option<ToolFacts> {
+        Some(ToolFacts::default())
+    }
+    fn final_output(&self, _: &str, results: &[CallResult<'_>]) -> Option<String> {
+        results.first().map(|result| result.output.to_owned())
+    }
+}
+
+/// A call of `pay` that a standing rule or a program has decided.
+fn by_rule(verdict: Verdict) -> (ToolUse, Gate) {
+    let gate = Gate { rule: Some("s_1.0".into()), ends: true, ..Gate::of(verdict) };
+    (ToolUse::new("c1", "pay", r#"{"n":1}"#), gate)
+}
+
+/// The records of what a rule has decided, and of how that ended: each names the call and what it would run with.
+fn told_of(world: &World, allowed: bool) {
+    let log = told(world);
+    let of = |event: &str| log.iter().find(|body| body["event"] == event && body["tool"] == "pay");
+    for event in ["decided_by_rule", "finished"] {
+        let body = of(event).unwrap_or_else(|| panic!("{event}: {log:?}"));
+        assert_eq!((&body["tool"], &body["tool_use_id"]), (&json!("pay"), &json!("c1")), "{body}");
+        assert_eq!(body["args_digest"], args(r#"{"n":1}"#).digest().to_string(), "{body}");
+    }
+    let decided = of("decided_by_rule").expect("a decision");
+    assert_eq!((&decided["rule"], &decided["allowed"]), (&json!("s_1.0"), &json!(allowed)));
+}
+
+/// A model's answer in a run.
+pub(crate) fn answer(run: RunNo, shown: u32, blocks: Vec<Block>) -> ModelResponded {
+    let (first_call, usage) = (CallNo::NONE, Usage::default());
+    ModelResponded { model: "m".into(), shown, blocks, first_call, usage, opaque: None, run, cut: None, continued: 0 }
+}
+
+#[test]
+fn r8_what_a_rule_decides_is_told_with_its_call_also_where_it_ends_the_turn() {
+    for verdict in [Verdict::Deny("not today".into()), Verdict::Allow] {
+        let (mut world, allowed) = (World::new(), verdict == Verdict::Allow);
+        world.apply(&Op::Message(None)).expect("a message");
+        let (call, gate) = by_rule(verdict);
+        // People have seen the call in an append of its own, before the answer was complete.
+        world.commit(Draft::new(&world.state, world.now).block_shown(Block::ToolUse(call)).finish());
+        let draft = Draft::new(&world.state, world.now);
+        world.commit(draft.model_responded(answer(RunNo::ROOT, 1, Vec::new()), vec![gate], &EndsWithACall));
+        if allowed {
+            world.commit(Draft::new(&world.state, world.now).start(&[CallNo::new(1)]));
+            let draft = Draft::new(&world.state, world.now);
+            world.commit(draft.call_finished(CallNo::new(1), 1, Ok("paid".into()), &EndsWithACall).expect("it runs"));
+        }
+        assert_eq!(world.state.status, Status::Completed, "the turn ends with its result");
+        told_of(&world, allowed);
+    }
+}
+
+#[test]
+fn r8_what_a_rule_decides_is_told_with_its_call_also_where_its_nested_agent_is_stopped() {
+    let mut world = World::new();
+    for op in [Op::Message(None), Op::Answer(vec![(0, 8)]), Op::Start(1)] {
+        world.apply(&op).expect("fits");
+    }
+    let run = world.state.nested[0].call.run();
+    let (call, gate) = by_rule(Verdict::Deny("not today".into()));
+    let answer = answer(run, 0, vec![Block::ToolUse(call)]);
+    world.commit(Draft::new(&world.state, world.now).model_stopped(answer, vec![gate], "stopped", &world.tools));
+    assert!(world.state.nested.is_empty(), "its run has ended in the same append");
+    told_of(&world, false);
+}
+
+/// The log follows from the journal: whether its appends are looked at one by one, as they are stored, or all at once.
+#[test]
+fn r8_the_log_of_the_appends_is_that_of_the_journal() {
+    let mut runner = TestRunner::deterministic();
+    let mut ends = 0;
+    for _ in 0..100 {
+        let ops: Vec<Op> = ops().new_tree(&mut runner).expect("tree").current();
+        let mut world = World::new();
+        for op in &ops {
+            let _ = world.apply(op);
+        }
+        let whole = audit::events(&State::new("s".into()), &world.journal);
+        let whole: Vec<Value> = whole.iter().map(|event| serde_json::from_str(&event.body()).expect("JSON")).collect();
+        if !records(&world.journal).any(|record| matches!(record, Record::Forked(_))) {
+            assert_eq!(told(&world), whole);
+        }
+        // What was asked about, or decided by a rule, is told to its end, with what ran or would have run.
+        for body in whole.iter().filter(|body| body["event"] == "finished") {
+            assert!(body["args_digest"].is_string(), "{body}");
+            ends += 1;
+        }
+    }
+    assert!(ends > 8, "{ends}");
 }
 
 #[test]

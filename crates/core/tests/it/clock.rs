@@ -49,7 +49,8 @@ fn r6_deadlines_and_reminders_of_a_stepped_clock_are_the_clocks() {
     assert!(at(9).remind(InterruptionNo::new(2)).is_none() && at(10).remind(InterruptionNo::new(2)).is_some());
     assert!(at(299).time_out(InterruptionNo::new(2), &Tools::FIRST).is_none());
     let over = at(300).time_out(InterruptionNo::new(2), &Tools::FIRST).expect("due by the clock");
-    let times: Vec<Millis> = world.session().place(over).entries().iter().map(|entry| entry.at).collect();
+    let times: Vec<Millis> =
+        world.session().place(over).expect("legal").entries().iter().map(|entry| entry.at).collect();
     assert!(
         times.iter().all(|at| *at >= world.state.updated_at),
         "and no record is older than one before it: {times:?}"

@@ -74,7 +74,7 @@ impl Talk {
     }
 
     fn commit(&mut self, transition: Transition) {
-        let committed = self.state.place(transition).commit();
+        let committed = self.state.place(transition).expect("legal").commit();
         self.journal.extend(committed.entries);
         self.state = committed.after;
     }

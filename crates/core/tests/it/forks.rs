@@ -34,7 +34,7 @@ fn forked(world: &World, pos: u64, edit: u8, run: bool) -> (Session, Session, Ve
     let past = world.state_at(pos);
     let input = World::fork_input(&past, edit, run);
     let made = Draft::new(&past, world.now).fork(input, &Tools::FIRST).expect("a checkpoint can be forked");
-    let committed = past.place(made).commit();
+    let committed = past.place(made).expect("legal").commit();
     assert!(committed.permits.is_empty(), "a fork begins nothing");
     (past, committed.after, committed.entries)
 }

@@ -59,7 +59,7 @@ fn session() -> (Session, Vec<Arc<Entry>>) {
         context: None,
         birth: "b".into(),
     });
-    let made = Session::new("s".into()).place(draft.finish()).commit();
+    let made = Session::new("s".into()).place(draft.finish()).expect("legal").commit();
     (made.after, made.entries)
 }
 
@@ -120,7 +120,7 @@ fn w2_an_image_is_one_block_in_the_stream_and_in_history_and_goes_to_the_model_w
     let (state, mut entries) = session();
     let said = Content::from("before").with("and").with(here()).with("after").with(elsewhere());
     let made = Draft::new(&state, 1).message(says(said), &Takes(TakesImages::All)).expect("taken");
-    entries.extend(state.place(made).commit().entries);
+    entries.extend(state.place(made).expect("legal").commit().entries);
     // As a store returns them.
     let text: Vec<String> = entries.iter().map(|entry| serde_json::to_string(&**entry).expect("json")).collect();
     let entries: Vec<Entry> =
@@ -159,7 +159,7 @@ fn w2_an_image_is_one_block_in_the_stream_and_in_history_and_goes_to_the_model_w
 fn h6_a_page_of_history_counts_images_and_a_look_ahead_keeps_none() {
     let (state, mut entries) = session();
     let made = Draft::new(&state, 1).message(says(Content::from("x").with(here())), &Takes(TakesImages::All));
-    entries.extend(state.place(made.expect("taken")).commit().entries);
+    entries.extend(state.place(made.expect("taken")).expect("legal").commit().entries);
     let fold = |lean: bool| {
         let mut fold = Fold::new("s", &Default::default());
         if lean {
@@ -179,10 +179,10 @@ fn g5_of_an_image_that_is_summarised_there_is_a_note() {
     let (mut state, mut entries) = session();
     for content in [Content::from("look").with(here()), "and now?".into()] {
         let made = Draft::new(&state, 1).message(says(content), &Takes(TakesImages::All)).expect("taken");
-        let made = state.place(made).commit();
+        let made = state.place(made).expect("legal").commit();
         entries.extend(made.entries);
         let ended = Draft::new(&made.after, 1).cancel(None, None, None, &Takes(TakesImages::All)).expect("active");
-        let ended = made.after.place(ended).commit();
+        let ended = made.after.place(ended).expect("legal").commit();
         entries.extend(ended.entries);
         state = ended.after;
     }

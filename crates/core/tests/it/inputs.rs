@@ -1,11 +1,22 @@
 //! Calls that ask before they end (spec S13).
 
-use countersign_core::journal::{
-    record::{Record, records},
-    state::{Phase, State, Status},
+use std::sync::Arc;
+
+use countersign_core::{
+    call::gate::{Gate, Verdict},
+    journal::{
+        draft::Draft,
+        input::{InputQuestion, InputRequired},
+        record::{Block, CallStatus, Entry, Record, ToolUse, records},
+        run::Raw,
+        state::{Call, Phase, State, Status},
+    },
+    number::{CallNo, RunNo},
+    session::Session,
 };
 
 use crate::{
+    audit::answer,
     laws::check,
     world::{Op, World},
 };
@@ -58,4 +69,87 @@ fn w7_a_session_whose_nested_agent_goes_on_does_not_say_that_it_waits() {
     world.apply(&Op::Later(300)).expect("time passes");
     check(&world);
     assert_eq!(world.state.status, Status::Running);
+}
+
+/// A call whose tool, or whose server, has chosen these names for its questions.
+fn asking_under(names: &[&str]) -> World {
+    let mut world = World::new();
+    for op in [Op::Message(None), Op::Answer(vec![(0, 0)]), Op::Start(1)] {
+        world.apply(&op).expect("fits");
+    }
+    let question = |name: &&str| InputQuestion {
+        name: Arc::from(*name),
+        from: "a server".into(),
+        payload: Raw::of(&"Delete it?").expect("JSON"),
+        schema: None,
+        default: None,
+    };
+    let questions = names.iter().map(question).collect();
+    let (call, timeout) = (CallNo::new(1), 0.into());
+    let required = InputRequired { call, attempt: 1, questions, state: None, live: false, timeout };
+    let transition = Draft::new(&world.state, world.now).input_required(required, &world.tools).expect("it runs");
+    world.running.clear();
+    world.commit(transition);
+    world
+}
+
+/// The names of the questions that people were asked, in order.
+fn asked(world: &World) -> Vec<String> {
+    let asked = records(&world.journal).filter_map(|record| match record {
+        Record::Interrupted(asked) => asked.at.as_ref().map(|at| at.question.to_string()),
+        _ => None,
+    });
+    asked.collect()
+}
+
+#[test]
+fn r9_s13_questions_of_one_name_are_asked_and_answered_each_by_itself() {
+    let mut world = asking_under(&["q", "q", "q#2", "q"]);
+    check(&world);
+    assert_eq!((asked(&world), world.state.open.len()), (["q", "q#2", "q#2#2", "q#3"].map(str::to_owned).into(), 4));
+    for value in 0..4 {
+        world.apply(&Op::Resume(0, value)).expect("an answer");
+        check(&world);
+    }
+    let call = &world.state.calls[0];
+    assert_eq!(call.phase, Phase::Permitted);
+    let given = |name: &str| call.input.as_ref().expect("answers").answer(name).expect("answered").get().to_owned();
+    assert_eq!(["q", "q#2", "q#2#2", "q#3"].map(given), ["7", "\"seven\"", "\"yes\"", "null"]);
+}
+
+/// However many names there are, an attempt asks a bounded number of questions.
+#[test]
+fn r9_s13_an_attempt_asks_a_bounded_number_of_questions() {
+    let world = asking_under(&["q"; 1000]);
+    check(&world);
+    assert_eq!(world.state.open.len(), 16);
+}
+
+/// A journal in which a call has asked twice under one name: an earlier version wrote them.
+#[test]
+fn r9_s13_a_journal_whose_call_has_asked_twice_under_one_name_is_read() {
+    let world = asking_under(&["q", "q"]);
+    let mut session = Session::new("s".into());
+    for entry in &world.journal {
+        let text = serde_json::to_string(&**entry).expect("write").replace("\"q#2\"", "\"q\"");
+        let entry = Entry { pos: entry.pos, ..serde_json::from_str(&text).expect("read") };
+        session.append(&entry).unwrap_or_else(|wrong| panic!("{wrong}: {entry:?}"));
+    }
+    let numbers = session.calls[0].input.as_ref().expect("questions").questions.iter().map(|asked| asked.n);
+    assert_eq!(numbers.map(|n| n.expect("asked").get()).collect::<Vec<_>>(), [1, 2]);
+}
+
+/// The id of a call is the model's to choose: behind a harmless call of the same id no other one slips through.
+#[test]
+fn r9_g2_a_node_that_refuses_a_call_refuses_all_calls_of_its_id() {
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a message");
+    let call = |n: u8| Block::ToolUse(ToolUse::new("c1", "pay", format!("{{\"n\":{n}}}")));
+    let (answer, allow) = (answer(RunNo::ROOT, 0, vec![call(1), call(2)]), || Gate::of(Verdict::Allow));
+    let draft = Draft::new(&world.state, world.now);
+    world.commit(draft.model_responded(answer, vec![allow(), allow()], &world.tools));
+    let mut state = State::clone(&world.state);
+    state.reject_call("c1", Some("no".into()));
+    let refused = |call: &Call| call.phase == Phase::Settled(CallStatus::Rejected, "no".into());
+    assert!(state.calls.len() == 2 && state.calls.iter().all(refused), "{:?}", state.calls);
 }

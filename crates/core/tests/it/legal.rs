@@ -2,7 +2,11 @@
 
 use countersign_core::{
     call::gate::Ask,
-    journal::record::{Entry, Interrupted, Millis, Record},
+    journal::{
+        draft::Draft,
+        record::{Block, Entry, Interrupted, Millis, Record, SessionCreated},
+    },
+    number::TaskNo,
     session::Session,
 };
 
@@ -74,4 +78,50 @@ fn s21_a_time_that_no_clock_and_no_time_out_gives_is_refused() {
     ] {
         assert!(asked(change).contains("times are impossible"));
     }
+}
+
+/// A fault of the program: what it would store is refused while the session can still be read, and not found when it
+/// cannot be any more.
+#[test]
+fn s21_r9_an_append_that_could_not_be_read_again_is_not_placed() {
+    let world = waiting(&[("pay", plain())]);
+    let draft = || Draft::new(&world.state, world.now);
+    let again = || {
+        let mut draft = draft();
+        draft.create(SessionCreated {
+            agent: "a".into(),
+            locale: Default::default(),
+            subject: None,
+            tenant: None,
+            context: None,
+            birth: "b".into(),
+        });
+        draft
+    };
+    let legal = || draft().rename(Some("x".into()), None);
+    let missing = "the entries before it do not lead to it";
+    for (what, transition, rule) in [
+        ("a second beginning", again().finish(), "a session is made by its first entry, and only there"),
+        ("a step of no task", draft().step_done(TaskNo::new(7), "s".into(), None), missing),
+        ("after another", legal().then(draft().step_done(TaskNo::new(7), "s".into(), None)), missing),
+        ("before another", draft().step_done(TaskNo::new(7), "s".into(), None).then(legal()), missing),
+        ("a time of no clock", Draft::new(&world.state, Millis::MAX).rename(None, None), "its time is not between"),
+    ] {
+        let refused = world.session().place(transition).expect_err(what);
+        assert!(refused.to_string().starts_with(rule), "{what}: {refused}");
+    }
+    let _ = world.session().place(legal()).expect("nothing has changed");
+}
+
+/// Between the beginning of a block and its end people see nothing else; what is told of it needs the position of the
+/// stream.
+#[test]
+fn s21_r9_an_append_in_the_middle_of_a_block_is_not_placed() {
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a message");
+    let began = Draft::new(&world.state, world.now).block_began(&Block::Text("so".into()));
+    world.commit(began.finish());
+    let other = Draft::new(&world.state, world.now).block_shown(Block::Thinking("hm".into())).finish();
+    let refused = world.session().place(other).expect_err("another block");
+    assert!(refused.to_string().contains("in the middle of a block"), "{refused}");
 }

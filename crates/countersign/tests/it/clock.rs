@@ -1,13 +1,16 @@
 //! Spec W7, R6: deadlines fire by the clock, also in a session that has a record from the future.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use countersign::{
-    Agent, Decision, Principal, Status,
+    Agent, Decision, Permit, Principal, RunState, Status,
     model::scripted::Scripted,
     run::{Code, NewDecision, NewMessage, Runtime},
     store::{Store, StoreError, memory::MemoryStore},
-    tool::Approval,
+    tool::{Approval, Tool, ToolEntry, ToolError, ToolSpec},
 };
 use countersign_core::{
     approval::rule::RuleId,
@@ -20,6 +23,8 @@ use countersign_core::{
     wire::event::Resolution,
 };
 use countersign_store::{Append, Durability, Guards};
+use futures::future::BoxFuture;
+use serde_json::json;
 
 use crate::{
     failing::Failing,
@@ -98,10 +103,10 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
             .for_each(|entry| state.append(entry).expect("legal"));
         let late =
             Draft::new(&state, state.updated_at + DAY).revoke(RuleId { n: InterruptionNo::new(9), action: 0 }, None);
-        let placed = state.place(late);
+        let placed = state.place(late).expect("legal");
         let append = Append {
             session_id: "s".into(),
-            expected: state.pos,
+            before: placed.before().clone(),
             entries: placed.entries().to_vec(),
             after: placed.after().clone(),
             snapshot: true,
@@ -175,4 +180,45 @@ async fn r11_retention_goes_past_sessions_that_cannot_be_deleted() {
         }
     };
     tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it is deleted");
+}
+
+/// A tool that sets the clock of its store to a time that no journal may have.
+struct SetsTheClock(Arc<Failing>);
+
+impl Tool for SetsTheClock {
+    fn run(&self, _: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        self.0.ahead.store(10_000 * 365 * DAY, Ordering::SeqCst);
+        Box::pin(async { Ok("done".to_owned()) })
+    }
+}
+
+/// What breaks a rule of journals would make its session unreadable, for ever: it is refused, and the session stays as it
+/// is until it can go on.
+#[tokio::test]
+async fn s21_r9_what_could_not_be_read_again_is_refused_and_not_stored() {
+    for (name, store, _dir) in stores() {
+        let failing = Failing::over(store.clone());
+        let spec = ToolSpec { name: "trade".into(), description: "Trades.".into(), parameters: Arc::new(json!({})) };
+        let trade = ToolEntry::new(spec, Arc::new(SetsTheClock(failing.clone()))).needs_approval(Approval::never());
+        let agent = Agent::new("trader", ("demo", Arc::new(Scripted::from_json(SCRIPT).expect("script")))).tool(trade);
+        let runtime = Runtime::builder(failing.clone()).agent(agent).build().expect("runtime");
+        let me = Principal::trusted();
+        send(&runtime, "s", "hello").await.expect("said");
+        runtime.message(&me, NewMessage::text("s", "trade"), false).await.expect("accepted");
+        while failing.ahead.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let before = store.head("s").await.expect("head").expect("a session").pos;
+        let refused = runtime.cancel(&me, "s", None).await.expect_err("no time");
+        assert_eq!(refused.code, Code::Internal, "{name}: {refused:?}");
+        assert!(refused.message.contains("its time is not between"), "{name}: {refused:?}");
+        let after = store.head("s").await.expect("head").expect("a session").pos;
+        assert_eq!(before, after, "{name}: nothing is stored");
+        failing.ahead.store(0, Ordering::SeqCst);
+        let over = runtime.wait(&me, "s").await.expect("it goes on");
+        let (status, text) = (over.status, &*over.text);
+        // Or the outcome was refused in the last moment, and the failure was not.
+        assert!((status, text) == (Status::Completed, "Over.") || status == Status::Failed, "{name}: {over:?}");
+        RunState::save(&*store, "s").await.expect("it can be read");
+    }
 }

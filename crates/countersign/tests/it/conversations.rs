@@ -410,10 +410,10 @@ pub async fn time_out(store: &Arc<dyn Store>) {
     let due: Vec<_> = state.open.iter().filter_map(|open| Some((open.asked.n, open.asked.expires_at?))).collect();
     for (n, at) in due {
         let Some(transition) = Draft::new(&state, at).time_out(n, &Tools) else { continue };
-        let placed = state.place(transition);
+        let placed = state.place(transition).expect("legal");
         let append = Append {
             session_id: SESSION.into(),
-            expected: state.pos,
+            before: placed.before().clone(),
             entries: placed.entries().to_vec(),
             after: placed.after().clone(),
             snapshot: false,

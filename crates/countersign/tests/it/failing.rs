@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering},
     },
 };
 
@@ -57,6 +57,8 @@ pub(crate) struct Failing {
     /// How many appends fail after each answer that is lost. Then only answers to outcomes are lost: the sender of an
     /// input would have to look it up, and a person would be asked about an effect that began.
     pub(crate) away: AtomicU32,
+    /// How far its clock is ahead of the machine's.
+    pub(crate) ahead: AtomicI64,
     /// The nodes that it reports in place of the inner store's, and the callback of each append.
     nodes: Option<Arc<dyn Nodes>>,
     stored: Option<Stored>,
@@ -106,6 +108,7 @@ impl Failing {
             loses_answers,
             lost,
             away,
+            ahead: AtomicI64::new(0),
             nodes,
             stored,
             meanwhile: Mutex::default(),
@@ -133,7 +136,7 @@ impl Failing {
             return None;
         }
         let mut lost = self.lost.lock().expect("lost");
-        let is_first = lost.insert((append.session_id.clone(), append.expected));
+        let is_first = lost.insert((append.session_id.clone(), append.expected()));
         if is_first {
             self.appends.store(away, Ordering::SeqCst);
         }
@@ -215,6 +218,9 @@ impl Store for Failing {
             }
             Err(error) => async { Err(error) }.boxed(),
         }
+    }
+    fn now(&self) -> Millis {
+        self.inner.now() + self.ahead.load(Ordering::SeqCst)
     }
     fn nodes(&self) -> Option<&dyn Nodes> {
         self.nodes.as_deref().or_else(|| self.inner.nodes())

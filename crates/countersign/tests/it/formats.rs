@@ -31,7 +31,7 @@ async fn s21_a_saved_state_of_version_1_is_read_and_written_as_it_was() {
         let durability = Durability::Synced;
         let append = Append {
             session_id: session.clone(),
-            expected: 0,
+            before: Session::new(session.clone()).state,
             entries,
             after,
             snapshot: false,

@@ -356,12 +356,7 @@ async fn s13_r9_a_call_that_asks_again_and_again_comes_to_an_end() {
                 });
             }
             let mut asked = 1;
-            let again = |n: u32| {
-                let mut form = form();
-                form["message"] = format!("Which size, {n}?").into();
-                form
-            };
-            while call.elicit(again(asked)).await["action"] == "accept" {
+            while call.elicit(form()).await["action"] == "accept" {
                 asked += 1;
             }
             text(format!("asked {asked}"))
@@ -378,6 +373,124 @@ async fn s13_r9_a_call_that_asks_again_and_again_comes_to_an_end() {
         let told = if era == Era::Rounds { "asks without end" } else { "asked 65" };
         assert!(outcome.text.contains(told), "{}", outcome.text);
     }
+}
+
+/// "Delete it?" about one file, and then about another: an answer is to one of them.
+#[tokio::test]
+async fn s13_the_second_of_two_equal_questions_is_asked_too() {
+    for era in [Era::Sessions, Era::Rounds] {
+        let fake = McpFake::start(era).await;
+        fake.tool(listing("order", "Orders."), move |call: Call| async move {
+            if era == Era::Sessions {
+                let (first, second) = (call.elicit(form()).await, call.elicit(form()).await);
+                return text(format!("{} and {}", first["content"]["size"], second["content"]["size"]));
+            }
+            let given = &call.params["inputResponses"]["size"]["content"]["size"];
+            match call.params["requestState"].as_str() {
+                Some(first) if first != "none" => text(format!("{first} and {given}")),
+                state => json!({
+                    "resultType": "input_required",
+                    "requestState": state.map_or_else(|| "none".to_owned(), |_| given.to_string()),
+                    "inputRequests": { "size": { "method": "elicitation/create", "params": form() } },
+                }),
+            }
+        });
+        let runtime = with(&server(&fake).build().unwrap());
+        send(&runtime, "s", "go").await.unwrap();
+        let outcome = answer(&runtime, "s_1", &accept(4)).await.unwrap();
+        assert_eq!((outcome.status, &*outcome.pending), (Status::AwaitingInput, &["s_2".to_owned()][..]), "{era:?}");
+        let outcome = answer(&runtime, "s_2", &accept(5)).await.unwrap();
+        assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "4 and 5"), "{era:?}");
+    }
+}
+
+/// A call that is run again after each end of its process asks one question more each time. Every run gets each answer
+/// once, in the order in which they were given, and asks a person only what nobody has answered.
+#[tokio::test]
+async fn s13_r4_a_call_that_is_run_again_gets_each_answer_once_in_their_order() {
+    for idempotent in [false, true] {
+        let (fake, folder) = (McpFake::start(Era::Sessions).await, tempfile::tempdir().unwrap());
+        let asks = Arc::new(AtomicU32::new(2));
+        let asked = asks.clone();
+        fake.tool(listing("order", "Orders."), move |call: Call| {
+            let asks = asked.load(Ordering::SeqCst);
+            async move {
+                let mut told = Vec::new();
+                for _ in 0..asks {
+                    told.push(call.elicit(form()).await["content"]["size"].to_string());
+                }
+                text(told.join(" "))
+            }
+        });
+        let process = || {
+            let one = if idempotent { server(&fake).idempotent(["order"]) } else { server(&fake) };
+            over(store(&folder), &calls(&["order"]), &[&one.build().unwrap()])
+        };
+        let mut runtime = process();
+        send(&runtime, "s", "go").await.unwrap();
+        let mut outcome = answer(&runtime, "s_1", &accept(1)).await.unwrap();
+        for last in 2..=4 {
+            assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, Kind::Input), "question {last}");
+            // It asks the last question in a process that ends.
+            runtime.shutdown(Duration::ZERO).await;
+            drop(runtime);
+            asks.store(if last < 4 { last + 1 } else { last }, Ordering::SeqCst);
+            runtime = process();
+            runtime.start().await.unwrap();
+            outcome = answer(&runtime, &outcome.pending[0], &accept(last)).await.unwrap();
+            if !idempotent {
+                assert_eq!(kind(&outcome), Kind::InDoubt, "after answer {last}");
+                outcome = decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.unwrap();
+            }
+        }
+        assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "1 2 3 4"), "idempotent: {idempotent}");
+        assert_eq!(fake.calls().len(), 4);
+    }
+}
+
+/// An id is the server's to choose, and two of one id are two addresses.
+#[tokio::test]
+async fn r9_s13_two_addresses_of_one_id_are_both_asked_about_and_the_session_stays_readable() {
+    let (fake, folder) = (McpFake::start(Era::Sessions).await, tempfile::tempdir().unwrap());
+    let asked = Arc::new(AtomicU32::new(0));
+    fake.tool(listing("order", "Orders."), move |_| {
+        let first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            let wanted = |at: &str| {
+                json!({ "mode": "url", "elicitationId": "e", "message": "Log in first",
+                    "url": format!("https://{at}.example/") })
+            };
+            let wanted = [wanted("one"), wanted("one"), wanted("two")];
+            match first {
+                true => {
+                    json!({ "error": { "code": -32042, "message": "log in", "data": { "elicitations": wanted } } })
+                }
+                false => text("ordered"),
+            }
+        }
+    });
+    let after = restarted(&folder, || server(&fake)).await;
+    let accept = json!({ "action": "accept" });
+    for key in ["s_1", "s_2"] {
+        assert_eq!(answer(&after, key, &accept).await.unwrap().status, Status::AwaitingInput);
+    }
+    let outcome = answer(&after, "s_3", &accept).await.unwrap();
+    assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "ordered"));
+}
+
+/// Of two addresses of one id, declining either is enough not to be asked again.
+#[tokio::test]
+async fn s13_r9_a_server_that_wants_an_address_opened_takes_no_for_an_answer() {
+    let fake = McpFake::start(Era::Sessions).await;
+    fake.tool(listing("order", "Orders."), move |_| async move {
+        let wanted = json!({ "mode": "url", "elicitationId": "e", "message": "Log in", "url": "https://a.example/" });
+        json!({ "error": { "code": -32042, "message": "log in", "data": { "elicitations": [wanted.clone(), wanted] } } })
+    });
+    let runtime = with(&server(&fake).build().unwrap());
+    send(&runtime, "s", "go").await.unwrap();
+    answer(&runtime, "s_1", &json!({ "action": "accept" })).await.unwrap();
+    let outcome = answer(&runtime, "s_2", &json!({ "action": "decline" })).await.unwrap();
+    assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 2));
 }
 
 /// The SDK for Python seals its state with a key of its process.
@@ -431,4 +544,35 @@ async fn s13_r4_an_idempotent_call_whose_server_forgot_its_question_is_begun_ane
     let outcome = answer(&after, "s_1", &accept(4)).await.unwrap();
     assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 4));
     assert!(outcome.text.contains(r#""size":4"#), "{}", outcome.text);
+}
+
+#[tokio::test]
+async fn s13_r4_a_server_that_forgot_equal_questions_gets_the_answer_to_each() {
+    let fake = McpFake::start(Era::Rounds).await;
+    let forgets = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    fake.tool(listing("order", "Orders."), move |call: Call| {
+        let forgets = forgets.clone();
+        async move {
+            let given = &call.params["inputResponses"]["size"]["content"]["size"];
+            let asks = |state: String| {
+                json!({
+                    "resultType": "input_required", "requestState": state,
+                    "inputRequests": { "size": { "method": "elicitation/create", "params": form() } },
+                })
+            };
+            match call.params["requestState"].as_str() {
+                None => asks("none".to_owned()),
+                Some("none") => asks(given.to_string()),
+                Some(_) if forgets.swap(false, Ordering::SeqCst) => {
+                    json!({ "error": { "code": -32602, "message": "Invalid or expired requestState" } })
+                }
+                Some(first) => text(format!("{first} and {given}")),
+            }
+        }
+    });
+    let runtime = with(&server(&fake).idempotent(["order"]).build().unwrap());
+    send(&runtime, "s", "go").await.unwrap();
+    answer(&runtime, "s_1", &accept(4)).await.unwrap();
+    let outcome = answer(&runtime, "s_2", &accept(5)).await.unwrap();
+    assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "4 and 5"));
 }

@@ -51,7 +51,7 @@ async fn read_journal(journal: &str) -> Result<RunState, RunStateError> {
     store
         .append(Append {
             session_id: "s".into(),
-            expected: 0,
+            before: Session::new("s".into()).state,
             entries,
             after,
             snapshot,
@@ -397,7 +397,7 @@ async fn s20_keys_are_never_in_a_state() {
 fn append(entries: Vec<Arc<Entry>>, world: &World) -> Append {
     Append {
         session_id: "s".into(),
-        expected: 0,
+        before: Session::new("s".into()).state,
         entries,
         after: world.session(),
         snapshot: false,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use countersign_core::{
     journal::{
-        input::{CallInput, InputQuestion},
+        input::{CallInput, Given, InputQuestion, distinct_names, take},
         permit::Permit,
+        run::Raw,
     },
     locale::Text,
 };
@@ -34,8 +35,8 @@ const URL_REQUIRED: i32 = -32042;
 /// How an attempt continues.
 enum Step {
     Ended(Result<String, ToolError>),
-    /// The server requires the call again, with these.
-    Again(CallToolRequestParams),
+    /// The server requires the call again, with these, and these earlier answers are left.
+    Again(CallToolRequestParams, Vec<Given>),
     /// There is no answer.
     Failed(Failure),
     /// The server has forgotten its questions, which were answered.
@@ -61,7 +62,7 @@ impl Link {
             let _ = reply.send(answer);
             return match self.follow(running, permit, None).await {
                 Step::Ended(outcome) => outcome,
-                Step::Again(params) => self.rounds(params, tool, idempotent, permit).await,
+                Step::Again(params, _) => self.rounds(params, tool, idempotent, permit).await,
                 Step::Failed(failure) => Err(self.failed(&failure, permit)),
                 Step::Forgotten => Err(ToolError::forgotten()),
             };
@@ -83,7 +84,9 @@ impl Link {
         idempotent: bool,
         permit: &Permit,
     ) -> Result<String, ToolError> {
-        let mut sent_again = false;
+        let (mut sent_again, mut forgotten) = (false, false);
+        // What is left of the earlier answers where the server requires the call again.
+        let mut left: Option<Vec<Given>> = None;
         for _ in 0..ROUNDS {
             let turn = self.turns.take(self.settings.call_limit).await;
             let connection = self.connection_of_call().await;
@@ -96,10 +99,11 @@ impl Link {
                 // Only newer servers know these members; older ones are simply called again.
                 (params.input_responses, params.request_state) = (None, None);
             }
-            let running = Running::start(connection, permit.session_id().into(), params.clone(), turn);
+            let earlier = left.take().unwrap_or_else(|| earlier(permit, &params, connection.has_rounds(), forgotten));
+            let running = Running::start(connection, permit.session_id().into(), params.clone(), turn, earlier);
             match self.follow(running, permit, Some(&params)).await {
                 Step::Ended(outcome) => return outcome,
-                Step::Again(next) => params = next,
+                Step::Again(next, earlier) => (params, left) = (next, Some(earlier)),
                 Step::Failed(failure) if !sent_again && failure.is_harmless(idempotent) => sent_again = true,
                 Step::Failed(failure) => return Err(self.failed(&failure, permit)),
                 Step::Forgotten if !sent_again && idempotent => {
@@ -108,7 +112,7 @@ impl Link {
                         "the MCP server forgot its question; the call starts over"
                     );
                     (params.input_responses, params.request_state) = (None, None);
-                    sent_again = true;
+                    (sent_again, forgotten) = (true, true);
                 }
                 Step::Forgotten => return Err(ToolError::forgotten()),
             }
@@ -135,18 +139,14 @@ impl Link {
         params: Option<&CallToolRequestParams>,
     ) -> Step {
         let limit = self.settings.call_limit;
-        let mut replayed: Vec<Arc<str>> = Vec::new();
         let connection = running.connection.clone();
         let answer = loop {
             tokio::select! {
                 biased;
                 Some(Elicited { question, reply }) = running.questions.recv() => {
-                    let digest = question.digest();
-                    let before = permit.input().filter(|_| !replayed.contains(&digest));
-                    if let Some(answer) = before.and_then(|input| input.replayed(&question)) {
+                    if let Some(answer) = take(&mut running.earlier, &question) {
                         // It was asked and answered before the call was lost.
-                        let _ = reply.send(asks::result(answer));
-                        replayed.push(digest);
+                        let _ = reply.send(asks::result(&answer));
                         continue;
                     }
                     if permit.attempt() > ASKS_OF_A_CALL {
@@ -161,6 +161,7 @@ impl Link {
                 answer = timeout(limit, &mut running.answer) => break answer,
             }
         };
+        let earlier = std::mem::take(&mut running.earlier);
         drop(running);
         // Dropping a sent call cancels it.
         let Ok(answer) = answer else {
@@ -171,7 +172,7 @@ impl Link {
         match answer {
             Ok(Ok(CallToolResponse::Complete(result))) => Step::Ended(result::text(&result).map_err(ToolError::new)),
             Ok(Ok(CallToolResponse::InputRequired(required))) => match params {
-                Some(params) => self.required(required, params.clone(), permit),
+                Some(params) => self.required(required, params.clone(), earlier, permit),
                 None => refused("it asks in two ways at once"),
             },
             Ok(Ok(_)) => refused("it wants something that is not offered"),
@@ -196,21 +197,25 @@ impl Link {
     }
 
     /// Since 2026-07-28 a call ends with its questions, and is made again with the answers.
-    fn required(&self, required: InputRequiredResult, mut params: CallToolRequestParams, permit: &Permit) -> Step {
+    fn required(
+        &self,
+        required: InputRequiredResult,
+        mut params: CallToolRequestParams,
+        mut earlier: Vec<Given>,
+        permit: &Permit,
+    ) -> Step {
         let refused = |error: &str| Step::Ended(Err(self.say(permit, Text::McpRefused, &[("error", error)])));
         let state = required.request_state;
         if state.as_ref().is_some_and(|state| state.len() > STATE_BYTES) {
             return refused("it wants too much to be kept for it");
         }
-        // It has lost the answers, and starts over.
-        let begun_anew = params.request_state.is_none() && params.input_responses.is_none();
         let mut questions: Vec<InputQuestion> = Vec::new();
         let mut ready = InputResponses::new();
         for (name, request) in required.input_requests.unwrap_or_default() {
             match request {
                 InputRequest::Elicitation(request) => match asks::question(&self.settings.name, &name, &request.params)
                 {
-                    Some(question) => match begun_anew.then(|| answered(permit, &question)).flatten() {
+                    Some(question) => match take(&mut earlier, &question).and_then(|answer| response(&answer)) {
                         Some(answer) => drop(ready.insert(name, answer)),
                         None => questions.push(question),
                     },
@@ -223,7 +228,7 @@ impl Link {
         if questions.is_empty() {
             params.request_state = state;
             params.input_responses = (!ready.is_empty()).then_some(ready);
-            return Step::Again(params);
+            return Step::Again(params, earlier);
         }
         if permit.attempt() > ASKS_OF_A_CALL {
             return refused("it asks without end");
@@ -245,6 +250,8 @@ impl Link {
             let params: ElicitRequestParams = serde_json::from_value(one.clone()).ok()?;
             questions.push(asks::question(&self.settings.name, name, &params)?);
         }
+        // A server may give the same id to several.
+        distinct_names(&mut questions);
         // After a decline it is not asked again forever.
         let accepted = |question: &InputQuestion| {
             let answer = permit.input().and_then(|input| input.answer(&question.name));
@@ -278,11 +285,22 @@ fn is_forgotten(error: &ErrorData, params: &CallToolRequestParams) -> bool {
         && error.message.to_ascii_lowercase().contains("state")
 }
 
-/// A person's earlier answer to the same question, from before the call started over.
-fn answered(permit: &Permit, question: &InputQuestion) -> Option<Value> {
-    let (input, digest) = (permit.input()?, question.digest());
-    let asked = input.questions.iter().find(|asked| asked.question.digest() == digest)?;
-    serde_json::to_value(asks::result(asked.answer.as_ref()?)).ok()
+/// People's answers from an earlier run of the call, if it is begun from its beginning with these: each answers its
+/// question once more, so that nobody is asked twice. A call that goes on has none: what it asks is new.
+fn earlier(permit: &Permit, params: &CallToolRequestParams, has_rounds: bool, forgotten: bool) -> Vec<Given> {
+    let begins = params.request_state.is_none() && params.input_responses.is_none();
+    let Some(input) = permit.input().filter(|_| begins) else { return Vec::new() };
+    // The process that it waited in is gone, or its server has forgotten it.
+    let mut earlier = if input.live || forgotten { input.given() } else { Vec::new() };
+    // Questions that end an attempt get those of a lost one from the journal.
+    if !has_rounds && (input.live || input.begins_anew()) {
+        earlier.extend(input.replay.iter().cloned());
+    }
+    earlier
+}
+
+fn response(answer: &Raw) -> Option<Value> {
+    serde_json::to_value(asks::result(answer)).ok()
 }
 
 /// The answers to the questions of the previous attempt.
@@ -290,7 +308,7 @@ fn responses(input: &CallInput) -> Option<InputResponses> {
     let mut responses = InputResponses::new();
     for asked in &input.questions {
         let answer = asked.answer.as_ref()?;
-        responses.insert(asked.question.name.to_string(), serde_json::to_value(asks::result(answer)).ok()?);
+        responses.insert(asked.question.name.to_string(), response(answer)?);
     }
     (!responses.is_empty()).then_some(responses)
 }

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::journal::input::{CallInput, InputQuestion};
+use countersign_core::journal::input::{CallInput, Given, InputQuestion};
 use futures::future::BoxFuture;
 use rmcp::{
     Peer, RoleClient,
@@ -127,6 +127,8 @@ pub(crate) struct Running {
     pub(crate) connection: Arc<Connection>,
     pub(crate) answer: BoxFuture<'static, Answer>,
     pub(crate) questions: mpsc::Receiver<Elicited>,
+    /// Answers of an earlier run of the call, to the questions that this one has not asked yet.
+    pub(crate) earlier: Vec<Given>,
     entry: Registered,
     turn: Option<OwnedSemaphorePermit>,
 }
@@ -175,6 +177,7 @@ impl Running {
         session_id: Arc<str>,
         params: CallToolRequestParams,
         turn: Option<OwnedSemaphorePermit>,
+        earlier: Vec<Given>,
     ) -> Running {
         let serial = SERIAL.fetch_add(1, Ordering::SeqCst);
         let (send, questions) = mpsc::channel(QUESTIONS_WAITING);
@@ -202,7 +205,7 @@ impl Running {
                 Err(error) => Err(Failure::of_request(&error)),
             }
         });
-        Running { connection, answer, questions, entry, turn }
+        Running { connection, answer, questions, earlier, entry, turn }
     }
 }
 

@@ -146,7 +146,7 @@ impl AgentUpdate {
 
     /// Refuses this call. The model gets a result under the call's own id that says so: `message`, or that the user
     /// rejected it, in the session's language (zh `操作已被用户取消`). A call that is pending, has started or has ended is left
-    /// unchanged.
+    /// unchanged. If the model has given several calls this id, all of them are refused.
     #[must_use]
     pub fn reject(mut self, call_id: &str, message: Option<String>) -> AgentUpdate {
         self.0.reject.push(Rejected { id: call_id.into(), message });

@@ -63,7 +63,7 @@ impl Inner {
 
     /// Whether the stored entries at its positions are its own.
     async fn has(&self, append: &Append) -> Result<bool, StoreError> {
-        let (mut pos, mut left) = (append.expected, &append.entries[..]);
+        let (mut pos, mut left) = (append.expected(), &append.entries[..]);
         while !left.is_empty() {
             let page = self.store.read_within(&append.session_id, pos, left.len(), READ_BYTES).await?;
             if page.is_empty() || !page.iter().zip(left).all(|(stored, own)| is_same(stored, own)) {

@@ -120,17 +120,17 @@ impl Write {
     /// Serialises an append.
     pub(super) fn of(append: &Append, from: Option<Arc<str>>, (node, knows): (i64, u32)) -> Result<Write, StoreError> {
         index::check(append)?;
-        let Append { session_id, expected, entries, after, snapshot, durability: _, guards } = append;
+        let Append { session_id, before, entries, after, snapshot, durability: _, guards } = append;
         let bytes = |text: String| text.into_bytes();
         Ok(Write {
             session_id: session_id.clone(),
-            expected: *expected,
+            expected: append.expected(),
             bodies: entries.iter().map(|entry| json(entry).map(bytes)).collect::<Result<_, _>>()?,
             summary: Summary::of(after),
             snapshot: snapshot.then(|| json(after).map(bytes)).transpose()?,
             claims: index::claims(entries),
             changes: index::changes(after, entries),
-            told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
+            told: audit::events(before, entries).iter().map(audit::Event::body).collect(),
             reviewed: !after.reviewers.is_empty(),
             from,
             guards: guards.clone(),

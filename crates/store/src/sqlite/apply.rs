@@ -64,7 +64,8 @@ impl Write {
     /// Serialises an append.
     pub(super) fn of(append: &Append, values: &Values) -> Result<Write, StoreError> {
         index::check(append)?;
-        let Append { session_id, expected, entries, after, snapshot, durability, guards } = append;
+        let Append { session_id, before, entries, after, snapshot, durability, guards } = append;
+        let expected = append.expected();
         let summary = Summary::of(after);
         let (session, born) = (&**session_id, summary.created_at);
         let body = |entry: &Arc<_>, pos| values.text(Place::Entry { session, born, pos }, json(entry)?);
@@ -81,16 +82,16 @@ impl Write {
         let snapshot = snapshot.then(|| values.text(Place::Snapshot { session, born }, json(after)?));
         Ok(Write {
             session_id: session_id.clone(),
-            expected: *expected,
+            expected,
             copied: None,
-            bodies: entries.iter().zip(*expected + 1..).map(|(e, pos)| body(e, pos)).collect::<Result<_, _>>()?,
+            bodies: entries.iter().zip(expected + 1..).map(|(e, pos)| body(e, pos)).collect::<Result<_, _>>()?,
             title,
             pending: json(&summary.pending)?,
             summary,
             snapshot: snapshot.transpose()?,
             claims: index::claims(entries),
             changes: changes.collect::<Result<_, StoreError>>()?,
-            told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
+            told: audit::events(before, entries).iter().map(audit::Event::body).collect(),
             reviewed: !after.reviewers.is_empty(),
             guards: guards.clone(),
             durability: *durability,

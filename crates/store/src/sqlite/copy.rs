@@ -96,7 +96,7 @@ impl SqliteStore {
     pub(super) async fn copy(&self, from: Arc<str>, append: Append) -> Result<(), StoreError> {
         index::check(&append)?;
         let lanes = self.lanes()?;
-        let (until, born) = (append.expected, append.after.created_at);
+        let (until, born) = (append.expected(), append.after.created_at);
         let copy = Copy::begin(&lanes.writer, append.session_id.clone()).await?;
         let mut after = 0;
         while after < until {

@@ -83,7 +83,7 @@ async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {
     let late = again.decides(5, 1, Decision::approve(), None).expect("decided");
     let late = again.append_of(late);
     let mut stale = late.clone();
-    stale.expected += 1;
+    Arc::make_mut(&mut stale.before).pos += 1;
     for entry in &mut stale.entries {
         Arc::make_mut(entry).pos += 1;
     }
@@ -161,19 +161,22 @@ async fn r2_an_append_at_another_position_conflicts_and_leaves_nothing(store: Te
     let shifted = |by: u64| {
         let entries = right.entries.iter().map(|e| {
             let mut entry = countersign_core::journal::record::Entry::clone(e);
-            entry.pos = entry.pos - right.expected + by;
+            entry.pos = entry.pos - right.expected() + by;
             Arc::new(entry)
         });
         let entries: Vec<_> = entries.collect();
         let mut after = right.after.clone();
         Arc::make_mut(&mut after.state).pos = entries.last().expect("entries").pos;
-        Append { expected: by, entries, after, ..right.clone() }
+        let mut before = right.before.clone();
+        Arc::make_mut(&mut before).pos = by;
+        Append { before, entries, after, ..right.clone() }
     };
-    for wrong in [0, right.expected - 1, right.expected + 1, 1 << 20] {
+    for wrong in [0, right.expected() - 1, right.expected() + 1, 1 << 20] {
         assert!(matches!(store.append(shifted(wrong)).await, Err(StoreError::Conflict)), "at {wrong}");
     }
     let mut made_elsewhere = Append { session_id: "none".into(), ..shifted(7) };
     Arc::make_mut(&mut made_elsewhere.after.state).session_id = "none".into();
+    Arc::make_mut(&mut made_elsewhere.before).session_id = "none".into();
     assert!(matches!(store.append(made_elsewhere).await, Err(StoreError::Conflict)));
     assert!(store.head("none").await.expect("head").is_none());
 
@@ -192,7 +195,8 @@ async fn a_malformed_append_is_refused(store: Tested) {
     let driven = Driven::new("s");
     let right = driven.append_of(driven.created(1, None));
     let nothing = Append { entries: Vec::new(), ..right.clone() };
-    let gap = Append { expected: 1, ..right.clone() };
+    let mut gap = right.clone();
+    Arc::make_mut(&mut gap.before).pos = 1;
     let other = Append { session_id: "x".into(), ..right.clone() };
     let stale = Append { after: driven.state.clone(), ..right.clone() };
     for wrong in [nothing, gap, other, stale] {

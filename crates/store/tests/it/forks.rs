@@ -41,10 +41,10 @@ pub(crate) fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
     let mut past = Session::new(id.into());
     of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.append(entry).expect("legal"));
     let input = ForkInput { from: of.id.clone(), birth: "born anew".into(), ..ForkInput::default() };
-    let placed = past.place(Draft::new(&past, now).fork(input, &Anything).expect("fork"));
+    let placed = past.place(Draft::new(&past, now).fork(input, &Anything).expect("fork")).expect("legal");
     Append {
         session_id: id.into(),
-        expected: at,
+        before: placed.before().clone(),
         entries: placed.entries().to_vec(),
         after: placed.after().clone(),
         snapshot: true,

@@ -53,7 +53,8 @@ fn appends(text: &str) -> Vec<Append> {
             entries.push(Arc::new(entry));
         }
         let (session_id, durability) = (journal.session, Durability::Synced);
-        Append { session_id, expected: 0, entries, after, snapshot: true, durability, guards: Guards::default() }
+        let before = Session::new(session_id.clone()).state;
+        Append { session_id, before, entries, after, snapshot: true, durability, guards: Guards::default() }
     };
     text.lines().map(append).collect()
 }

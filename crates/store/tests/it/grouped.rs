@@ -51,7 +51,7 @@ async fn c_appends_that_wait_are_committed_together_and_each_is_stored() {
             stored.expect("stored");
         }
         let commits =
-            format!("SELECT count(DISTINCT xmin::text)::text FROM entries WHERE pos > {}", appends[0].expected);
+            format!("SELECT count(DISTINCT xmin::text)::text FROM entries WHERE pos > {}", appends[0].expected());
         let commits: usize = database.query(&commits)[0][0].as_deref().expect("a number").parse().expect("a number");
         assert!(commits < SESSIONS / 4, "{commits} transactions of {SESSIONS} appends");
         for append in &appends {

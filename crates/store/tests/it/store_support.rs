@@ -60,10 +60,10 @@ impl Driven {
 
     /// What storing a transition takes.
     pub(crate) fn append_of(&self, transition: Transition) -> Append {
-        let placed = self.state.place(transition);
+        let placed = self.state.place(transition).expect("legal");
         Append {
             session_id: self.id.clone(),
-            expected: self.state.pos,
+            before: placed.before().clone(),
             entries: placed.entries().to_vec(),
             after: placed.after().clone(),
             snapshot: self.snapshot,

@@ -208,6 +208,7 @@ pub fn audit(sessions: &[Evidence<'_>], log: &[AuditRecord], findings: &mut Find
         // The original's records cover what a fork has copied.
         let own = forked(evidence.entries).map_or(0, |(own, _)| own);
         for (i, entry) in evidence.entries.iter().enumerate() {
+            let before = session.state.clone();
             if let Err(wrong) = session.append(entry) {
                 findings.wrong(format!("R3 {at}: at position {} the journal breaks its rules: {wrong}", entry.pos));
                 break;
@@ -215,7 +216,7 @@ pub fn audit(sessions: &[Evidence<'_>], log: &[AuditRecord], findings: &mut Find
             if i < own {
                 continue;
             }
-            let events = audit::events(&session, &[Arc::new(entry.clone())]);
+            let events = audit::events(&before, &[Arc::new(entry.clone())]);
             happened.extend(events.iter().map(audit::Event::body));
         }
         if let Some(missing) =

@@ -80,13 +80,7 @@ fn call_asks(state: &State, asked: &Interrupted) -> bool {
             shown(&at.payload).ok().or_else(|| call.args.clone()).as_ref() == Some(&action.args)
                 && call.name == action.name
                 && call.id == action.tool_use_id
-                && questions.any(|asked| {
-                    let question = &asked.question;
-                    asked.n.is_none()
-                        && (&question.name, &question.from) == (&at.question, &at.node)
-                        && (&question.payload, &question.schema) == (&at.payload, &at.schema)
-                        && question.default == at.default
-                })
+                && questions.any(|question| question.is_asked_by(at))
         })
 }
 

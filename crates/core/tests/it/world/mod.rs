@@ -112,7 +112,7 @@ impl World {
 
     pub fn commit(&mut self, transition: Transition) {
         let turns = self.state.turns;
-        let committed = self.session().place(transition).commit();
+        let committed = self.session().place(transition).expect("legal").commit();
         for entry in &committed.entries {
             for record in &entry.records {
                 if let Record::Interrupted(asked) = record {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use countersign_core::{
     journal::{
-        draft::Transition,
+        draft::{Draft, Transition},
         permit::Permit,
         record::{Record, records},
         state::State,
@@ -57,7 +57,18 @@ impl Inner {
         let lease = guard.lease.filter(|lease| guard.working == Some(*lease));
         let lease = lease.ok_or_else(|| store_refusal(StoreError::Fenced))?;
         let guards = Guards { lease: Some(lease), rules, ..Guards::default() };
-        self.transact_if(guards, live, guard, Durability::Buffered, make).await
+        match self.transact_if(guards.clone(), live, guard, Durability::Buffered, make).await {
+            // It would be refused however often it is tried, and its effect would stay without an outcome.
+            Err(refusal) if refusal.is_illegal() => {
+                let (message, partial) = (refusal.message.clone(), guard.written());
+                let fail =
+                    |state: &State| Ok(Draft::new(state, self.now()).fail("internal", message, partial, &self.agents));
+                let permits = self.transact_if(guards, live, guard, Durability::Buffered, fail).await?;
+                tracing::error!(session = &*live.session_id, %refusal, "the turn has failed");
+                Ok(permits)
+            }
+            stored => stored,
+        }
     }
 
     /// Makes a transition, stores it, and publishes it to followers.
@@ -80,14 +91,14 @@ impl Inner {
         if transition.is_empty() {
             return Ok(Vec::new());
         }
-        let placed = self.placed(&session, transition);
+        let placed = self.placed(&session, transition)?;
         let snapshot = guard.needs_snapshot(&placed);
         let is_waited_for = begins_an_effect(&placed) || placed.after().rests();
         let durability = if is_waited_for { Durability::Synced } else { durability };
         let lease = guards.lease;
         let append = || Append {
             session_id: live.session_id.clone(),
-            expected: session.pos,
+            before: placed.before().clone(),
             entries: placed.entries().to_vec(),
             after: placed.after().clone(),
             snapshot,
@@ -155,9 +166,12 @@ impl Inner {
     }
 
     /// A transition that is ready to be stored by this runtime.
-    fn placed(&self, session: &Session, transition: Transition) -> Placed {
-        let placed = session.place(transition);
-        if self.direct { placed.directly() } else { placed }
+    ///
+    /// # Errors
+    /// `internal`: the session could not be read again.
+    fn placed(&self, session: &Session, transition: Transition) -> Result<Placed, Refusal> {
+        let placed = session.place(transition).map_err(Refusal::illegal)?;
+        Ok(if self.direct { placed.directly() } else { placed })
     }
 
     /// The lease that came with an append. A runtime without effects hands it to the nodes that have them.
@@ -187,10 +201,10 @@ impl Inner {
         (from, past): (&str, &Session),
         transition: Transition,
     ) -> Result<(), Refusal> {
-        let placed = self.placed(past, transition);
+        let placed = self.placed(past, transition)?;
         let append = Append {
             session_id: live.session_id.clone(),
-            expected: past.pos,
+            before: placed.before().clone(),
             entries: placed.entries().to_vec(),
             after: placed.after().clone(),
             snapshot: true,
