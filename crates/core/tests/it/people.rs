@@ -577,6 +577,17 @@ fn r4_g6_a_session_that_was_continued_after_a_restore_is_like_any_other() {
     assert!(!world.state.is_unknown_since_a_backup());
 }
 
+/// The world knows the key of every permit, also of those that were lost with the entries after a backup.
+#[test]
+fn r11_a_call_that_is_made_after_a_restore_has_no_key_of_one_that_was_lost() {
+    let mut world = World::new();
+    let pays = || [Op::Answer(vec![(0, 0)]), Op::Start(1), Op::Finish(0, true)];
+    for op in [Op::Message(None)].into_iter().chain(pays()).chain([Op::Restore(3), Op::Retry(0)]).chain(pays()) {
+        world.apply(&op).expect("fits");
+    }
+    assert_eq!(world.given.len(), 1, "the same number, and another call");
+}
+
 /// The content of the begun block is unknown after a crash.
 #[test]
 fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
