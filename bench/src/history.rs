@@ -104,6 +104,7 @@ impl Maker<'_> {
             run: RunNo::ROOT,
             cut: None,
             continued: 0,
+            mark: None,
         };
         self.take(self.draft().model_responded(answer, gates, &Anything)).await
     }

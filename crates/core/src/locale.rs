@@ -133,6 +133,16 @@ texts! {
     CallCut = "call_cut",
     /// The prompt to a model whose answer was cut, to continue it.
     GoOn = "go_on",
+    /// Why a turn is held that ended its processes: `times`, `ways`.
+    HeldCrashes = "held_crashes",
+    /// Why a turn is held whose store was restored from a backup: `ways`.
+    HeldRestored = "held_restored",
+    /// What continues a turn that is held.
+    WayMessage = "way_message",
+    /// The same, if something is pending.
+    WayDecision = "way_decision",
+    /// The same, and what ends it: a retry or a cancel.
+    WayRetry = "way_retry",
     /// A function that panicked while it ran.
     ToolBroke = "tool_broke",
     /// A preview was not computed in time: `seconds`.

@@ -152,6 +152,7 @@ impl Placed {
                 phase: Phase::Started(attempt),
                 input,
                 preview,
+                mark,
                 ..
             }) = self.after.calls.iter().find(|c| c.call == *call)
             {
@@ -166,7 +167,7 @@ impl Placed {
                     self.after.locale,
                     input.clone(),
                     preview.clone(),
-                    self.after.birth.clone(),
+                    mark.as_ref().unwrap_or(&self.after.birth).clone(),
                 ));
             }
         }

@@ -14,14 +14,14 @@ use super::{Append, Durability, Guards, Page, SessionFilter, Store, StoreError};
 const AT_ONCE: (usize, usize) = (200, 4 * 1024 * 1024);
 
 /// Holds every turn: it has no effects, neither model calls nor permitted or approved tool calls nor nodes of a graph,
-/// also not after a deadline, until a person resumes it. Returns the ids of their sessions. No server may be using the
-/// store.
+/// also not after a deadline, until a person resumes it. A turn that has failed waits for its retry anyway; what that
+/// would have begun is asked about. Returns the ids of their sessions. No server may be using the store.
 ///
 /// # Errors
 /// Those of the store. Turns held before stay held; it can be run again.
 pub async fn hold(store: &dyn Store, now: Millis) -> Result<Vec<Arc<str>>, StoreError> {
     let mut held = Vec::new();
-    for status in [Status::Running, Status::AwaitingInput] {
+    for status in [Status::Running, Status::AwaitingInput, Status::Failed] {
         // All ids first: holding a session moves it in the list.
         let (mut ids, mut cursor) = (Vec::new(), None);
         loop {

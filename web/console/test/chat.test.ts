@@ -116,6 +116,10 @@ for (const [code, says] of [
       await loadLanguage(language);
       const page = await openIn(language, `${code}-${language}`, 1, { type: "run_status", status: "running", pending: [], error: { code, message: "held" } });
       expect(page.querySelector(".turn-end")?.textContent).toContain(says[language]);
+      // A retry continues it, also where nothing is pending and no message is taken.
+      const retry = vi.spyOn(http, "retry").mockResolvedValue({} as never);
+      await click(page.querySelector(".turn-end button"));
+      expect(retry).toHaveBeenCalledWith(`${code}-${language}`, {});
       // It does not look as if it worked.
       expect(page.querySelector(".chat .pulse")).toBeNull();
     }

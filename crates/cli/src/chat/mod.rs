@@ -80,6 +80,8 @@ struct Talk {
     status: String,
     /// Whether a turn is held until it is resumed: in a fork, after crashes, or in a restored store.
     held: bool,
+    /// It is held as a fork that nobody has continued.
+    fork: bool,
     /// The keys of pending requests.
     pending: Vec<String>,
     /// Those of them that were postponed, or left to others.
@@ -134,6 +136,7 @@ impl Chat {
             seq: 0,
             status: String::new(),
             held: false,
+            fork: false,
             pending: Vec::new(),
             later: HashSet::new(),
             printer: Printer::default(),
@@ -221,6 +224,7 @@ impl Talk {
         (self.session, self.status) = (text("session_id"), text("status"));
         self.seq = session["seq"].as_u64().unwrap_or_default();
         self.held = session["held"].is_string();
+        self.fork = session["held"] == "fork";
         self.pending = keys(session);
     }
 
@@ -349,11 +353,16 @@ impl Talk {
             "run_status" => {
                 frame["status"].as_str().unwrap_or_default().clone_into(&mut self.status);
                 self.pending = keys(&frame);
-                self.held = matches!(frame["error"]["code"].as_str(), Some("session_held" | "session_restored"));
+                // The stream does not say so of a fork: a deadline resolves its requests, and leaves it held.
+                self.held =
+                    self.fork || matches!(frame["error"]["code"].as_str(), Some("session_held" | "session_restored"));
                 self.show(&frame);
             }
             "approval_resolved" => {
                 self.pending.retain(|key| frame["approval_key"] != key.as_str());
+                if frame["resolution"] != "timeout" {
+                    (self.held, self.fork) = (false, false);
+                }
                 if self.pending.is_empty() && self.status == "awaiting_input" {
                     // The next status follows.
                     "running".clone_into(&mut self.status);
@@ -413,7 +422,7 @@ impl Talk {
         } else if self.status == before {
             // Its own status follows.
             "running".clone_into(&mut self.status);
-            self.held = false;
+            (self.held, self.fork) = (false, false);
         }
         Ok(())
     }
@@ -428,7 +437,7 @@ impl Talk {
         match self.server.answer(Method::POST, &path, &[], Some("{}".to_owned())).await {
             Ok(_) => {
                 "running".clone_into(&mut self.status);
-                self.held = false;
+                (self.held, self.fork) = (false, false);
             }
             Err(failure) if failure.exit == Exit::Refused => tell(&failure.text),
             Err(failure) => return Err(failure),

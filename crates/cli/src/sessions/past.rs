@@ -52,7 +52,7 @@ pub(crate) struct Fork {
     /// A message of the user's instead, at a checkpoint before or right after a message that begins a turn
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Let the new session continue by itself; else it is held until a pending request is decided or a message is sent
+    /// Let the new session continue by itself; else it is held, also after a deadline, until a pending request is decided, a message is sent, or it is retried
     #[arg(long)]
     run: bool,
     #[command(flatten)]

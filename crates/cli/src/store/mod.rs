@@ -64,7 +64,7 @@ fn hold(asked: &Restored) -> Outcome {
         return say(&json!({ "ok": true, "held": held }).to_string());
     }
     say(&format!(
-        "ok: {} turns are held until somebody sends a message, decides what is pending, or cancels them",
+        "ok: {} turns are held until somebody sends a message, decides what is pending, retries or cancels them",
         held.len()
     ))?;
     held.iter().try_for_each(|id| say(id))

@@ -8,7 +8,7 @@ use super::{
         Block, CallFinished, CallStatus, Compressed, Decided, EndReason, Interrupted, Kind, Millis, ModelResponded,
         Note, Noted, Record, SessionCreated, TurnEnded, UserMessage,
     },
-    run::{GraphRun, Step, TaskPhase},
+    run::{GraphRun, TaskPhase},
     size,
     state::{Call, Deadline, Open, Phase, State, Status},
 };
@@ -64,8 +64,9 @@ impl State {
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
             Record::CallLost { call, forgotten } => self.call_lost(*call, *forgotten),
-            Record::Status { awaiting, .. } => {
-                self.held &= self.restarts > 0;
+            Record::Status { awaiting, hold, .. } => {
+                self.held &= hold.is_some();
+                self.restored &= self.held;
                 self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
             }
             Record::TurnEnded(ended) => self.turn_ended(ended),
@@ -79,9 +80,7 @@ impl State {
                 let phase = if *goes_on { TaskPhase::Ready } else { TaskPhase::Waiting };
                 self.task(*task, |task| task.phase = phase);
             }
-            Record::StepStarted { task, step } => self.task(*task, |task| {
-                task.steps.insert(step.clone(), Step::Started);
-            }),
+            Record::StepStarted { task, step } => self.step_started(*task, step),
             Record::StepDone { task, step, value } => self.step_done(*task, step, value.as_ref()),
             Record::Resumed(resumed) => self.resumed(resumed),
             Record::StateEdited(_) => self.state_edited(pos),
@@ -184,7 +183,8 @@ impl State {
             self.call_count = number.get();
             // Without arguments it never reaches a person or a tool, whatever its verdict.
             let args = if call.is_cut(answer.cut) { None } else { call.args().ok() };
-            self.calls.push(Call::proposed(number, run, agent.clone(), call, args));
+            let mark = answer.mark.clone();
+            self.calls.push(Call { mark, ..Call::proposed(number, run, agent.clone(), call, args) });
         }
         match self.nested.iter_mut().find(|nested| nested.call.run() == run) {
             Some(nested) => {

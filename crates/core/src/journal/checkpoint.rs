@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::number::InterruptionNo;
 
 /// The version of the fold. Raise it whenever folding changes: a snapshot or waypoint of another version is not used.
-pub const FOLD_VERSION: u32 = 2;
+pub const FOLD_VERSION: u32 = 3;
 
 /// A position at which the session was consistent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,9 @@ pub fn is_whole(state: &State) -> bool {
         // A failed turn is settled when it is retried.
         return calls().all(|phase| *phase != Phase::Proposed);
     }
-    let runs = state.calls.iter().any(Call::goes_on) || state.asking().next().is_some();
+    // What a restored store may have run is asked about once a person continues the turn.
+    let in_doubt = state.is_unknown_since_a_backup() && calls().any(|phase| *phase == Phase::Lost);
+    let runs = state.calls.iter().any(Call::goes_on) || state.asking().next().is_some() || in_doubt;
     let active = state.status.is_active();
     let run = state.run.as_ref().filter(|_| active);
     // The end of a run comes with its last task's, and its failure with the task's.
@@ -98,7 +100,8 @@ pub fn is_whole(state: &State) -> bool {
         && state.shown.is_empty()
         && state.begun.is_none()
         && calls().all(|phase| match phase {
-            Phase::Proposed | Phase::Settled(..) | Phase::Lost => false,
+            Phase::Proposed | Phase::Settled(..) => false,
+            Phase::Lost => in_doubt,
             // Asked about once the calls that need nobody have run.
             Phase::Gated => runs || state.loop_node().is_some_and(|node| node != graph::APPROVAL),
             Phase::Asking => true,

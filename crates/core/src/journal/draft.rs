@@ -282,7 +282,8 @@ impl Draft {
     /// Records an answer, whose calls get the next numbers.
     pub(super) fn push_answer(&mut self, answer: ModelResponded) {
         let first_call = self.state.first_call(&answer);
-        self.push(Record::ModelResponded(ModelResponded { first_call, ..answer }));
+        let mark = answer.mark.clone().filter(|_| !first_call.is_none());
+        self.push(Record::ModelResponded(ModelResponded { first_call, mark, ..answer }));
     }
 
     /// Claims the start of those of `calls` that are permitted.

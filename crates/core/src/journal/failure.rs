@@ -184,12 +184,12 @@ impl State {
         }
     }
 
-    /// Whether there is something to retry: the turn, including one that is held because processes ended in it, or
-    /// a task of a graph's run that otherwise continues.
+    /// Whether there is something to retry: the turn, including one that is held, or a task of a graph's run that
+    /// otherwise continues.
     #[must_use]
     pub fn is_to_be_retried(&self) -> bool {
         let task = self.run.as_ref().is_some_and(|run| !run.agent_loop && run.has_failed_task());
-        self.status == Status::Failed || task || (self.held && self.restarts > 0)
+        self.status == Status::Failed || task || self.held
     }
 
     pub(super) fn keep_unshown(&mut self, record: &Record) {
@@ -265,7 +265,7 @@ impl Draft {
     }
 
     /// Continues after a failure: the turn, or tasks of a graph's run while others run or are pending. Also continues a
-    /// turn that is held because its processes ended in it.
+    /// turn that is held: for a graph's with nothing pending it is the only way on.
     ///
     /// # Errors
     /// `nothing_to_retry`; `budget_spent` where the turn would fail again, since it has no model calls left.
@@ -278,6 +278,7 @@ impl Draft {
         retried.replaced = self.state.broken_off;
         self.push_retried(retried);
         if was_held {
+            // Followers were told that it is held.
             self.push(Record::Status { pending: Vec::new(), awaiting: false, hold: None });
         }
         let settled = self.settle(catalog);

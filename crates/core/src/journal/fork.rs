@@ -21,6 +21,7 @@
 //! - A call that had begun, or may begin again by a decision about its unknown outcome, is in doubt, idempotent or not:
 //!   the original may be running it. It is judged too: reviewers of the original verdict and of today's are asked, and
 //!   what is denied today cannot run again.
+//! - While the original is unknown since a backup, the same holds for every call and step that could begin there.
 //! - A reviewer's edit stays what is asked about, with its stricter way of asking.
 //! - Rules of the session are dropped, also those that reject: nobody could revoke them here, and a new session has
 //!   none either.
@@ -29,8 +30,9 @@
 //! - The policy sees the roles that the owner holds now. Counts, tokens and the turn's model calls stay, so a fork does
 //!   not bypass `max_turns`.
 //!
-//! A fork that is not asked to run is held (`State::held`): it has no effects, also after a restart, until a decision,
-//! a message or `run` comes. If it is held at the model's turn, a message is the next one of the conversation; where
+//! A fork that is not asked to run is held (`State::held`): it has no effects, also after a restart or a deadline, until
+//! a decision, a message, `run` or a retry comes. A deadline resolves its request there, and what follows from that waits
+//! with the rest. If it is held at the model's turn, a message is the next one of the conversation; where
 //! calls are still to run, it comes after their results.
 
 use std::sync::Arc;
@@ -42,7 +44,7 @@ use super::{
     fits::{check_images, check_message},
     parts::{Call, Deadline, Phase},
     record::{CallStatus, Entry, Interrupted, Kind, Millis, Record, UserMessage},
-    restart::Held,
+    restart::{Held, would_begin},
     state::{State, Status},
 };
 use crate::{
@@ -77,6 +79,10 @@ pub struct Forked {
     /// Whether it is held until a person resumes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// What its original did after the checkpoint is not known there either: the store was restored from a backup, and
+    /// nobody has continued the turn since. What could begin without a decision is in doubt, as in the original.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restored: bool,
     /// Calls that were judged again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<Judged>,
@@ -123,6 +129,8 @@ pub struct ForkInput {
     pub request_id: Option<Arc<str>>,
     /// Whether it continues by itself.
     pub run: bool,
+    /// Whether the original [is unknown since a backup](State::is_unknown_since_a_backup).
+    pub restored: bool,
     /// Today's verdicts on all calls for which [`must_be_judged`] is true, as they are or as changed.
     pub judged: Vec<Judged>,
     /// The user's next message, in a session whose turn is over.
@@ -168,7 +176,7 @@ impl Draft {
     /// `invalid_message`: a message while the turn is not over, or one that is too large; a call that cannot be
     /// changed. `images_not_supported`.
     pub fn fork(mut self, input: ForkInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        let ForkInput { from, by, roles, request_id, run, judged, message, birth, approved } = input;
+        let ForkInput { from, by, roles, request_id, run, restored, judged, message, birth, approved } = input;
         let active = self.state.status.is_active();
         if (active || self.state.is_stopped_short()) && message.is_some() {
             return Err(Refusal::new(
@@ -184,7 +192,9 @@ impl Draft {
         }
         for one in judged.iter().filter(|one| one.edited.is_some()) {
             let call = self.state.calls.iter().find(|call| call.call == one.call);
-            if !call.is_some_and(|call| is_open_to_edits(call, &self.state)) {
+            // One that may have begun cannot become another.
+            let is_open = |call: &Call| is_open_to_edits(call, &self.state) && !(restored && would_begin(call));
+            if !call.is_some_and(is_open) {
                 return Err(Refusal::new(
                     Code::InvalidMessage,
                     format!("edit.calls: the call {:?} cannot be changed at this checkpoint", &*one.tool_use_id),
@@ -217,6 +227,7 @@ impl Draft {
             withdrawn,
             active,
             held,
+            restored,
             judged,
             birth,
         })));
@@ -234,7 +245,7 @@ impl Draft {
         Ok(self.settle(catalog))
     }
 
-    /// Resumes a held fork. `None` if it is not one.
+    /// Resumes a held fork, which begins whatever waits for nobody. `None` if it is not one.
     #[must_use]
     pub fn go_on(mut self, catalog: &dyn Catalog) -> Option<Transition> {
         if self.state.why_held() != Some(Held::Fork) {
@@ -244,10 +255,12 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// Records that a held fork resumes.
+    /// Records that a held turn resumes.
     pub(super) fn release(&mut self) {
         if self.state.held {
-            self.push(Record::Status { pending: Vec::new(), awaiting: false, hold: None });
+            let awaiting = self.state.status == Status::AwaitingInput;
+            let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| awaiting).collect();
+            self.push(Record::Status { pending, awaiting, hold: None });
         }
     }
 }
@@ -268,10 +281,14 @@ impl State {
         for message in &mut self.queued {
             message.request_id = None;
         }
+        if forked.restored {
+            self.lose_what_would_begin();
+        }
         let open = std::mem::take(&mut self.open);
         let in_doubt =
             |n: InterruptionNo| open.iter().any(|open| open.asked.n == n && open.asked.kind == Kind::InDoubt);
         for call in &mut self.calls {
+            call.mark = None;
             match call.phase {
                 Phase::Waiting(n) if in_doubt(n) => call.lose(),
                 // A person allowed the original to run it again.

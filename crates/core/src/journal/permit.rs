@@ -26,7 +26,7 @@ pub struct Permit {
     locale: Locale,
     input: Option<Box<CallInput>>,
     preview: Option<Preview>,
-    birth: Arc<str>,
+    mark: Arc<str>,
 }
 
 impl Permit {
@@ -42,9 +42,9 @@ impl Permit {
         locale: Locale,
         input: Option<Box<CallInput>>,
         preview: Option<Preview>,
-        birth: Arc<str>,
+        mark: Arc<str>,
     ) -> Permit {
-        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input, preview, birth }
+        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input, preview, mark }
     }
 
     /// The session the call belongs to.
@@ -97,10 +97,11 @@ impl Permit {
     pub fn locale(&self) -> Locale {
         self.locale
     }
-    /// The same for every attempt of this call, and for no other call of any session, whatever its store and its id:
-    /// `SESSION/cN/BIRTH`, where `BIRTH` is random and unique to the session (spec M2, R4, R11). At most 175 bytes.
+    /// The same for every attempt of this call, and for no other call of any session, whatever its store and its id, also
+    /// after its store was restored from a backup: `SESSION/cN/MARK`, where `MARK` is random and unique to the answer that
+    /// made the call, or to the fork that has copied it (spec M2, R4, R11). At most 175 bytes.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        format!("{}/c{}/{}", self.session_id, self.call, self.birth)
+        format!("{}/c{}/{}", self.session_id, self.call, self.mark)
     }
 }

@@ -188,7 +188,7 @@ pub enum Record {
         /// Whether the turn is blocked until one of them is resolved.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaiting: bool,
-        /// The turn is held: what has followed from a deadline does not release it.
+        /// The turn is held, and stays so: nobody has continued it. Absent: it is held no longer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<Hold>,
     },
@@ -327,6 +327,10 @@ pub struct ModelResponded {
     /// How many further model calls it took, each continuing where the previous one was cut.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub continued: u32,
+    /// If it has calls: a random number, which distinguishes them from those of any other answer. A store that was restored
+    /// from a backup, and every copy of a saved state, gives the same numbers to calls of different answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Arc<str>>,
 }
 
 /// Why a model's answer is incomplete.

@@ -7,7 +7,12 @@
 //!
 //! A turn of a store that was restored from a backup is held in the same way: its next effects may have been carried
 //! out after the backup was made. Calls that could start without a decision therefore become calls whose outcome is
-//! unknown: continuing the turn does not permit them again.
+//! unknown: continuing the turn does not permit them again. The same holds for the steps of a graph's tasks that could
+//! run without one: they are asked about when a node reaches them ([`Task::restored`](super::run::Task::restored)). A
+//! turn that had failed needs no hold, since only a retry continues it, but its calls and tasks are in doubt as well;
+//! and so are those of a fork that is made while its original is like this.
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,13 +20,17 @@ use serde::{Deserialize, Serialize};
 use super::{
     draft::{Draft, Transition},
     record::{Block, Record},
+    run::{GraphRun, Task, TaskPhase},
     state::{Call, Phase, State, Status},
 };
 
-use crate::number::InterruptionNo;
+use crate::{
+    locale::{Locale, Text},
+    number::InterruptionNo,
+};
 
 /// See [`Record::Restarted`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Restarted {
     /// How many processes in a row, this one included, have resumed the turn without progress. 0: the process that had
     /// resumed it ended cleanly.
@@ -29,8 +38,9 @@ pub struct Restarted {
     /// It is not resumed: each of those processes has ended. The turn continues when a person resumes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// It is held because the store was restored from a backup: what followed is not known here, and may have run. Calls
-    /// that were permitted and had not begun are asked about, as calls whose outcome is unknown.
+    /// The store was restored from a backup: what followed is not known here, and may have run. Calls that were permitted
+    /// and had not begun are asked about, as calls whose outcome is unknown, and so are steps of tasks that could run.
+    /// The turn is held for that reason, unless it had failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
     /// Whether the session was awaiting people then.
@@ -39,23 +49,39 @@ pub struct Restarted {
     /// The numbers of the pending interruptions, if it is held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<InterruptionNo>,
+    /// It is a run of a graph, if it is held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub graph: bool,
+    /// The session's language, if it is held.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub locale: Locale,
 }
 
 impl Restarted {
     /// Why it is held, where it is.
     pub(crate) fn hold(&self) -> Hold {
-        Hold { times: self.times, restored: self.restored }
+        Hold { times: self.times, restored: self.restored, graph: self.graph, locale: self.locale }
     }
 }
 
 /// Why a turn is held that no process resumes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// How many processes in a row have resumed it without progress.
+    /// How many processes in a row have resumed it without progress; 0: it is a fork that nobody has continued.
     pub times: u32,
     /// The store was restored from a backup.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
+    /// It is a run of a graph, which takes no messages.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub graph: bool,
+    /// The session's language.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub locale: Locale,
+}
+
+fn is_default(locale: &Locale) -> bool {
+    *locale == Locale::default()
 }
 
 impl Hold {
@@ -65,19 +91,38 @@ impl Hold {
         if self.restored { "session_restored" } else { "session_held" }
     }
 
-    /// As text.
+    /// For people, with what continues the turn; `pending`: whether there is something to decide.
     #[must_use]
-    pub fn why(&self) -> String {
-        if self.restored {
-            return "the store was restored from a backup: what happened after the backup is not known here, and may have run; the turn \
-                    resumes when somebody sends a message, decides a pending request, or cancels it"
-                .to_owned();
+    pub fn why(&self, pending: bool) -> String {
+        let ways =
+            [(!self.graph).then_some(Text::WayMessage), pending.then_some(Text::WayDecision), Some(Text::WayRetry)];
+        let ways: String = ways.into_iter().flatten().map(|way| self.locale.text(way)).collect();
+        let why = if self.restored { Text::HeldRestored } else { Text::HeldCrashes };
+        self.locale.fill(why, &[("times", &self.times.to_string()), ("ways", &ways)])
+    }
+}
+
+/// A task may have run after the backup was made: each of its steps that is not idempotent and not on record has an
+/// unknown outcome. When its node reaches it, that is recorded as its start; from then on it is a step like any other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MayHaveRun {
+    /// The steps that were reached since.
+    reached: Vec<Arc<str>>,
+}
+
+impl MayHaveRun {
+    /// Whether this step may have run, and nothing of it is on record.
+    #[must_use]
+    pub fn includes(&self, step: &str) -> bool {
+        self.reached.iter().all(|reached| **reached != *step)
+    }
+
+    /// It is on record from now on.
+    pub fn reach(&mut self, step: &Arc<str>) {
+        if self.includes(step) {
+            self.reached.push(step.clone());
         }
-        format!(
-            "the server died during this turn, and again each of the {} times that it resumed it; the turn resumes when \
-             somebody sends a message, decides a pending request, or cancels it",
-            self.times
-        )
     }
 }
 
@@ -105,9 +150,15 @@ impl State {
         }
     }
 
-    /// The hold of a turn that no deadline releases.
+    /// The hold that a status leaves as it is.
     pub(super) fn hold(&self) -> Option<Hold> {
-        (self.held && self.restarts > 0).then_some(Hold { times: self.restarts, restored: self.restored })
+        let (times, restored) = (self.restarts, self.restarts > 0 && self.restored);
+        self.held.then_some(Hold { times, restored, graph: self.is_a_graphs(), locale: self.locale })
+    }
+
+    /// Whether the turn is a run of a graph.
+    fn is_a_graphs(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty())
     }
 
     /// How a record affects the hold and the count of processes. A record that only begins something, or follows by
@@ -121,22 +172,24 @@ impl State {
             | Record::ApprovalSent { .. }
             | Record::Noted(_)
             | Record::RuleRevoked(_)
-            | Record::Renamed(_) => {}
+            | Record::Renamed(_)
+            // A deadline releases nothing: nobody has said that the turn continues.
+            | Record::TimedOut { .. } => {}
             // A queued message is no progress; a turn that is held with nothing pending is released by one.
             Record::MessageQueued(_) if !self.held || !self.open.is_empty() => {}
             Record::Restarted(restarted) => {
-                if restarted.held {
+                if restarted.held || restarted.restored {
                     self.restored = restarted.restored;
                 }
                 self.restarts = restarted.times;
                 self.held |= restarted.held;
                 if restarted.restored {
-                    self.lose_permitted();
+                    self.lose_what_would_begin();
                 }
             }
-            // A deadline releases a fork, but not a turn that ends processes.
-            Record::TimedOut { .. } => self.held &= self.restarts > 0,
-            Record::Decided(_) | Record::Answered(_) => (self.held, self.restarts) = (false, 0),
+            Record::Decided(_) | Record::Answered(_) | Record::Resumed(_) | Record::Retried(_) | Record::TurnEnded(_) => {
+                self.go_on();
+            }
             // What follows from a deadline by itself does not release a held turn, nor does an edit of its state.
             Record::Interrupted(_)
             | Record::MakeRoom(_)
@@ -146,13 +199,32 @@ impl State {
             | Record::Withdrawn { .. }
             | Record::Status { .. }
                 if self.held => {}
-            Record::UserMessage(_) if self.restarts > 0 => (self.held, self.restarts) = (false, 0),
+            Record::UserMessage(_) if self.restarts > 0 => self.go_on(),
             _ => self.restarts = 0,
         }
     }
 
-    /// Calls that would start without a further decision may have started after the backup was made.
-    fn lose_permitted(&mut self) {
+    /// A person continues the turn.
+    fn go_on(&mut self) {
+        (self.held, self.restarts, self.restored) = (false, 0, false);
+    }
+
+    /// Whether its store was restored from a backup, and nobody has continued the turn since: what it did after the
+    /// backup is not known here.
+    #[must_use]
+    pub fn is_unknown_since_a_backup(&self) -> bool {
+        self.why_held() == Some(Held::Restored) || self.status == Status::Failed && self.restored
+    }
+
+    /// Whether a call or a task could begin something without a further decision, and nobody would be asked whether it
+    /// has.
+    fn would_begin(&self) -> bool {
+        self.calls.iter().any(would_begin) || self.run.as_ref().is_some_and(|run| run.would_begin())
+    }
+
+    /// What would begin without a further decision may have begun after the backup was made.
+    pub(super) fn lose_what_would_begin(&mut self) {
+        self.run(GraphRun::lose_what_would_begin);
         let loops = self.loop_node().is_some();
         for call in self.calls.iter_mut().filter(|call| would_begin(call)) {
             if loops && call.run.is_root() && !call.cleared {
@@ -167,8 +239,32 @@ impl State {
 
 /// Whether it is permitted and has its own effect. Agents that are called have none: each of their calls has its
 /// own verdict.
-fn would_begin(call: &Call) -> bool {
+pub(super) fn would_begin(call: &Call) -> bool {
     call.phase == Phase::Permitted && call.target.is_none()
+}
+
+impl Task {
+    /// Whether it runs without a further decision, or after a retry.
+    fn would_run(&self) -> bool {
+        matches!(self.phase, TaskPhase::Ready | TaskPhase::Failed(..))
+    }
+}
+
+impl GraphRun {
+    /// Whether a task could run, also after a retry, whose steps nobody would be asked about.
+    pub(super) fn would_begin(&self) -> bool {
+        self.tasks.values().any(|task| task.would_run() && task.restored.is_none())
+    }
+
+    /// Tasks that could run may have run after the backup was made from which the store was restored.
+    pub(super) fn lose_what_would_begin(&mut self) {
+        let doubtful = self.tasks.values().filter(|task| task.would_run() && task.restored.is_none());
+        for task in doubtful.map(|task| task.task).collect::<Vec<_>>() {
+            if let Some(task) = self.task(task) {
+                task.restored = Some(MayHaveRun::default());
+            }
+        }
+    }
 }
 
 impl Draft {
@@ -178,33 +274,50 @@ impl Draft {
         if let Some(block) = self.begun(partial).filter(|_| held) {
             self.push(Record::BlockShown(block));
         }
-        let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| held).collect();
-        self.push(Record::Restarted(Restarted { times, held, pending, restored: false, paused: false }));
+        self.push_restarted(Restarted { times, held, ..Restarted::default() });
         self.finish()
     }
 
-    /// Holds a turn whose store was restored from a backup: it has no effects, also not after a deadline. `None` if
-    /// there is no turn, or it is held for this reason already. A hold for another reason is replaced: a deadline would
-    /// release a fork, and somebody may have resumed it, or a turn that ended processes, after the backup.
+    /// Holds a turn whose store was restored from a backup: it has no effects, also not after a deadline. A turn that has
+    /// failed has none before its retry; what that would begin is in doubt from here on. `None` if there is no such
+    /// turn, or this is on record already. A hold for another reason is replaced: somebody may have resumed a fork, or a
+    /// turn that ended processes, after the backup.
     pub fn restored(mut self) -> Option<Transition> {
-        let is_held = self.state.why_held() == Some(Held::Restored) && !self.state.calls.iter().any(would_begin);
-        if !self.state.status.is_active() || is_held {
+        let is_known = self.state.is_unknown_since_a_backup() || self.state.status == Status::Failed;
+        if !self.state.status.is_open() || is_known && !self.state.would_begin() {
             return None;
         }
-        let (times, pending) = (self.state.restarts.max(1), self.state.open.iter().map(|open| open.asked.n).collect());
+        if self.state.status == Status::Failed {
+            self.push_restarted(Restarted { restored: true, ..Restarted::default() });
+            return Some(self.finish());
+        }
+        let times = self.state.restarts.max(1);
         // The notice comes after the block that the model had begun.
         if let Some(block) = self.begun(None) {
             self.push(Record::BlockShown(block));
         }
         let paused = self.state.status == Status::AwaitingInput;
-        self.push(Record::Restarted(Restarted { times, held: true, pending, restored: true, paused }));
+        self.push_restarted(Restarted { times, held: true, restored: true, paused, ..Restarted::default() });
         Some(self.finish())
+    }
+
+    /// If it is held, with what its followers are told.
+    fn push_restarted(&mut self, mut restarted: Restarted) {
+        if restarted.held {
+            restarted.pending = self.state.open.iter().map(|open| open.asked.n).collect();
+            (restarted.graph, restarted.locale) = (self.state.is_a_graphs(), self.state.locale);
+        }
+        self.push(Record::Restarted(restarted));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        journal::run::{DoneTask, NewTask, Round, TasksDone, Then},
+        number::{FrameNo, TaskNo},
+    };
 
     #[test]
     fn r9_an_edit_of_its_state_does_not_release_a_turn_that_ends_processes() {
@@ -213,5 +326,65 @@ mod tests {
         let edited: Record = serde_json::from_str(r#"{"state_edited":{"update":{}}}"#).expect("a record");
         state.note_progress(&edited);
         assert_eq!((state.why_held(), state.restarts), (Some(Held::Crashes), 2));
+    }
+
+    #[test]
+    fn r9_r4_a_hold_names_the_ways_that_its_session_has() {
+        for (locale, graph, pending, restored) in Locale::ALL.into_iter().flat_map(|locale| {
+            let bits = (0..8).map(|n| (n & 1 > 0, n & 2 > 0, n & 4 > 0));
+            bits.map(move |(graph, pending, restored)| (locale, graph, pending, restored))
+        }) {
+            let why = Hold { times: 2, restored, graph, locale }.why(pending);
+            let names = |text| why.contains(locale.text(text));
+            assert_eq!((names(Text::WayMessage), names(Text::WayDecision)), (!graph, pending), "{why}");
+            assert!(names(Text::WayRetry) && !why.contains('{') && why.contains('2') != restored, "{why}");
+        }
+        let hold = Hold { times: 1, restored: true, graph: true, locale: Locale::En };
+        assert_eq!(
+            hold.why(false),
+            "the store was restored from a backup: what happened after the backup is not known here, and may have run; the turn \
+             resumes when somebody retries it, or ends when it is cancelled"
+        );
+    }
+
+    #[test]
+    fn r9_r4_a_hold_says_of_which_kind_its_session_is() {
+        let run = r#"{"run_started":{"graph":"g","state":{},"round":{"tasks":[{"task":1,"node":"n"}]}}}"#;
+        let said = r#"{"user_message":{"text":["hi"]}}"#;
+        for (begins, graph) in [(run, true), (said, false)] {
+            let mut state = State::new("s".into());
+            state.locale = Locale::Vi;
+            state.take(&serde_json::from_str(begins).expect("a record"));
+            let held = Draft::new(&state, 1).restored().expect("it is held");
+            let Some(Record::Restarted(restarted)) = held.records().last() else { panic!("{held:?}") };
+            let hold = Hold { times: 1, restored: true, graph, locale: Locale::Vi };
+            assert_eq!((restarted.hold(), held.state().hold()), (hold, Some(hold)));
+        }
+    }
+
+    #[test]
+    fn r4_a_graph_inside_of_a_task_that_may_have_run_may_have_run_too() {
+        let round = |task| Round {
+            tasks: vec![NewTask { task: TaskNo::new(task), node: "n".into(), input: None }],
+            arrived: Vec::new(),
+        };
+        let done = |frame, task, then| TasksDone {
+            frame: FrameNo::new(frame),
+            done: vec![DoneTask { task: TaskNo::new(task), update: None }],
+            then,
+        };
+        let mut run = GraphRun::new("g".into(), false, 1, TaskNo::NONE, &round(1));
+        assert!(run.would_begin());
+        run.lose_what_would_begin();
+        assert!(!run.would_begin());
+        run.begin(FrameNo::new(1), TaskNo::new(1), "inner".into(), &round(2), 2);
+        run.tasks_done(&done(1, 2, Then::Round(round(3))), 3);
+        let may_have_run = |run: &GraphRun, task| {
+            run.tasks[&TaskNo::new(task)].restored.as_ref().is_some_and(|all| all.includes("step"))
+        };
+        assert!(may_have_run(&run, 3), "in each round");
+        run.tasks_done(&done(1, 3, Then::End), 4);
+        run.tasks_done(&done(0, 1, Then::Round(round(4))), 5);
+        assert!(!may_have_run(&run, 4), "what follows begins as a new call would");
     }
 }

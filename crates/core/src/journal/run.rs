@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::record::Schema;
+use super::{record::Schema, restart::MayHaveRun};
 use crate::{
     call::json::same_json,
     number::{FrameNo, InterruptionNo, TaskNo},
@@ -324,6 +324,9 @@ pub struct Task {
     pub steps: BTreeMap<Arc<str>, Step>,
     /// What it asked, by name.
     pub questions: BTreeMap<Arc<str>, Question>,
+    /// The store was restored from a backup when it could run without a decision, or it is inside of a task like that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<MayHaveRun>,
 }
 
 /// The state of a task.
@@ -445,6 +448,7 @@ impl GraphRun {
         open.at = pos;
         open.unfinished = u32::try_from(round.tasks.len()).unwrap_or(u32::MAX);
         open.arrived.clone_from(&round.arrived);
+        let is_within_one = self.tasks.get(&open.task).is_some_and(|task| task.restored.is_some());
         for NewTask { task, node, input } in &round.tasks {
             self.made = self.made.max(*task);
             let task = Task {
@@ -455,6 +459,7 @@ impl GraphRun {
                 phase: TaskPhase::Ready,
                 steps: BTreeMap::new(),
                 questions: BTreeMap::new(),
+                restored: is_within_one.then(MayHaveRun::default),
             };
             self.tasks.insert(task.task, Arc::new(task));
         }

@@ -100,6 +100,15 @@ impl State {
         self.task(failed.task, |task| task.phase = TaskPhase::Failed(code, message));
     }
 
+    pub(super) fn step_started(&mut self, task: TaskNo, step: &Arc<str>) {
+        self.task(task, |task| {
+            if let Some(restored) = &mut task.restored {
+                restored.reach(step);
+            }
+            task.steps.insert(step.clone(), Step::Started);
+        });
+    }
+
     pub(super) fn step_done(&mut self, task: TaskNo, step: &Arc<str>, value: Option<&Raw>) {
         self.task(task, |task| match value {
             Some(value) => drop(task.steps.insert(step.clone(), Step::Done(value.clone()))),
@@ -474,7 +483,7 @@ impl Draft {
         self.interrupt_at(Kind::InDoubt, at, shown, Arc::new(ask));
     }
 
-    /// A step of a task is about to begin.
+    /// A step of a task is about to begin, or may have begun already ([`Task::restored`]).
     pub fn step_started(mut self, task: TaskNo, step: Arc<str>) -> Transition {
         self.push(Record::StepStarted { task, step });
         self.finish()

@@ -364,9 +364,15 @@ impl Out<'_> {
             }),
             Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
             Record::CallFinished(call) if call.is_shown() => self.finished(call),
-            Record::Status { pending, awaiting, hold } => self.status(working(*awaiting), pending, hold.map(on_hold)),
+            Record::Status { pending, awaiting, hold } => {
+                self.status(working(*awaiting), pending, hold.and_then(|hold| on_hold(hold, pending)));
+            }
             Record::Restarted(restarted) if restarted.held => {
-                self.status(working(restarted.paused), &restarted.pending, Some(on_hold(restarted.hold())));
+                self.status(
+                    working(restarted.paused),
+                    &restarted.pending,
+                    on_hold(restarted.hold(), &restarted.pending),
+                );
             }
             Record::TurnEnded(ended) => self.turn_ended(ended),
             Record::TurnFailed(failed) => self.turn_failed(failed),
@@ -514,8 +520,9 @@ fn working(awaiting: bool) -> Status {
     if awaiting { Status::AwaitingInput } else { Status::Running }
 }
 
-fn on_hold(hold: Hold) -> RunError {
-    RunError { code: hold.code().to_owned(), message: hold.why() }
+/// A fork that is held has had no mishap.
+fn on_hold(hold: Hold, pending: &[InterruptionNo]) -> Option<RunError> {
+    (hold.times > 0).then(|| RunError { code: hold.code().to_owned(), message: hold.why(!pending.is_empty()) })
 }
 
 /// The beginning of a text, for display.

@@ -61,7 +61,7 @@ proptest! {
         let mut held: Vec<(Arc<Vec<Message>>, String)> = Vec::new();
         for (n, op) in ops.iter().enumerate() {
             let made = world.apply(op).is_ok();
-            if made && matches!(op, Op::Fork(..)) {
+            if made && matches!(op, Op::Fork(..) | Op::Restore(_)) {
                 kept = Kept::default();
             }
             kept.extend(&world);

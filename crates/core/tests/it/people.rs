@@ -11,7 +11,7 @@ use countersign_core::{
         graph,
         record::{Block, Kind, Record, records},
         restart::{Held, Hold},
-        state::{Phase, State, Status},
+        state::{Phase, Status},
     },
     number::{CallNo, InterruptionNo, RunNo},
     refusal::{Code, Refusal},
@@ -377,26 +377,54 @@ fn r4_a_deadline_that_passed_begins_nothing_in_a_restored_store() {
     assert!(graph::next(&world.state).ask.contains(&RunNo::ROOT), "a person has said so");
 }
 
-/// A deadline releases a fork that is held.
-#[test]
-fn r4_a_fork_that_was_held_is_released_by_no_deadline_of_a_restored_store() {
-    let mut world = waiting(&[("pay", plain())]);
-    decide(&mut world, 1, vec![Decision::reject(None)], Principal::trusted()).expect("rejected");
+/// A fork of a world in which this is pending, held.
+fn held_fork(asks: &[(&str, Ask)]) -> World {
+    let mut world = waiting(asks);
     let input = ForkInput { birth: "fork".into(), ..World::fork_input(&world.state, 0, false) };
     let fork = Draft::new(&world.state, world.now).fork(input, &Tools::FIRST).expect("a fork");
     world.commit(fork);
-    assert_eq!(world.state.why_held(), Some(Held::Fork));
-    let late = Record::TimedOut { n: InterruptionNo::FIRST, escalated: Vec::new() };
-    for is_restored in [false, true] {
+    assert_eq!((world.state.why_held(), world.state.status), (Some(Held::Fork), Status::AwaitingInput));
+    world
+}
+
+#[test]
+fn g6_r4_no_deadline_continues_a_fork_that_nobody_has_continued_also_in_a_restored_store() {
+    for (held, is_restored) in [(Held::Fork, false), (Held::Restored, true)] {
+        let mut world = held_fork(&[("pay", Ask { escalate: vec!["boss".into()], ..plain() })]);
         if is_restored {
             restore(&mut world);
             assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
         }
-        let mut state = State::clone(&world.state);
-        assert_eq!(state.why_held(), Some(if is_restored { Held::Restored } else { Held::Fork }));
-        state.take(&late);
-        assert_eq!((state.held, graph::next(&state).ask.contains(&RunNo::ROOT)), (is_restored, !is_restored));
+        for n in 2..=3 {
+            world.now += 3_600_000;
+            let over = Draft::new(&world.state, world.now)
+                .time_out(InterruptionNo::new(n), &Tools::FIRST)
+                .expect("its time is over");
+            world.commit(over);
+            assert_eq!(world.state.why_held(), Some(held), "after deadline {n}");
+            nothing_begins(&world);
+        }
+        assert_eq!((world.state.status, phases(&world)), (Status::Running, vec![Phase::Finished]), "it was rejected");
+        let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
+        let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
+        let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
+        for continued in [retried.state(), said.state()] {
+            assert_eq!(continued.why_held(), None, "a person has said so");
+            assert!(graph::next(continued).ask.contains(&RunNo::ROOT));
+        }
     }
+}
+
+#[test]
+fn g6_a_decision_continues_a_fork_that_is_held_and_a_queued_message_does_not() {
+    let mut world = held_fork(&[("pay", plain())]);
+    let on_pending = Some(OnPending::Queue);
+    let input = MessageInput { content: "and this".into(), on_pending, ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("it is queued");
+    world.commit(said);
+    assert_eq!(world.state.why_held(), Some(Held::Fork));
+    decide(&mut world, 2, vec![Decision::approve()], Principal::trusted()).expect("approved");
+    assert_eq!((world.state.why_held(), graph::next(&world.state).start), (None, vec![CallNo::FIRST]));
 }
 
 /// A turn that ends processes may have been continued after the backup, and a turn of a restored store may end them
@@ -457,6 +485,107 @@ fn r4_a_message_to_a_restored_store_begins_no_call_that_was_approved_before() {
     nothing_begins(&world);
     let kinds: Vec<Kind> = world.state.open.iter().map(|open| open.asked.kind).collect();
     assert_eq!((kinds, world.state.status), (vec![Kind::InDoubt; 2], Status::AwaitingInput));
+}
+
+/// A turn fails while a call is pending. Its approval takes effect with the retry, which may have come after the backup.
+#[test]
+fn r4_a_retry_in_a_restored_store_begins_no_call_that_was_approved_before() {
+    let mut world = waiting(&[("pay", levels(&["admin"]))]);
+    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools::FIRST);
+    world.commit(failed);
+    decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
+    assert_eq!((phases(&world), world.state.status), (vec![Phase::Permitted], Status::Failed));
+    restore(&mut world);
+    assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is on record");
+    assert_eq!((world.state.status, world.state.held), (Status::Failed, false), "it waits for its retry as before");
+    let newest = world.checkpoints().last().copied();
+    assert_eq!(newest, world.journal.last().map(|entry| entry.pos), "it can be forked as it is");
+    world.apply(&Op::Retry(0)).expect("retried");
+    nothing_begins(&world);
+    let asked = &world.state.open[0].asked;
+    assert_eq!((asked.kind, asked.actions[0].reviewer_said()), (Kind::InDoubt, Some("admin")));
+}
+
+#[test]
+fn r4_a_failed_turn_of_a_restored_store_that_would_begin_nothing_is_left_as_it_is() {
+    let mut world = waiting(&[("pay", plain())]);
+    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools::FIRST);
+    world.commit(failed);
+    assert!(Draft::new(&world.state, world.now).restored().is_none());
+}
+
+/// A fork of the newest checkpoint, or of the one before the store was restored.
+#[test]
+fn r4_g6_a_fork_of_a_session_that_is_held_after_a_restore_begins_nothing_that_may_have_run() {
+    let begin = |world: &mut World, restores: bool| {
+        decide(world, 2, vec![Decision::approve()], person("bea", &["boss"])).expect("approved");
+        if restores {
+            restore(world);
+        }
+    };
+    for before in [false, true] {
+        let mut world = half_approved();
+        begin(&mut world, true);
+        let all = world.checkpoints();
+        let at = all.len() - 1 - usize::from(before);
+        assert_eq!(all[at], world.state.pos - u64::from(before));
+        world.apply(&Op::Fork(at, 0, true)).expect("a fork");
+        nothing_begins(&world);
+        let kinds: Vec<Kind> = world.state.open.iter().map(|open| open.asked.kind).collect();
+        assert_eq!(kinds, [Kind::InDoubt; 2], "as calls of which only the original knows whether they ran");
+    }
+    // What needed nobody begins in a fork that runs, but not in one of this session.
+    for restores in [false, true] {
+        let mut world = World::new();
+        for op in [Op::Message(None), Op::Answer(vec![(0, 0)])] {
+            world.apply(&op).expect("fits");
+        }
+        let checkpoint = world.checkpoints().len() - 1;
+        if restores {
+            restore(&mut world);
+        }
+        world.apply(&Op::Fork(checkpoint, 0, true)).expect("a fork");
+        assert_eq!(graph::next(&world.state).start.is_empty(), restores);
+        assert_eq!(world.state.open.iter().any(|open| open.asked.kind == Kind::InDoubt), restores);
+    }
+}
+
+#[test]
+fn r4_g6_a_call_that_may_have_run_is_not_edited_into_another_in_a_fork() {
+    let mut world = half_approved();
+    restore(&mut world);
+    let past = world.state_at(world.state.pos - 1);
+    let edits = |restored| {
+        let mut input = ForkInput { restored, ..World::fork_input(&past, 6, true) };
+        input.judged.iter_mut().for_each(|one| one.verdict = Verdict::Allow);
+        Draft::new(&past, world.now).fork(input, &Tools::FIRST).map(drop)
+    };
+    assert!(edits(false).is_ok());
+    assert_eq!(edits(true).expect_err("it may have run").code, Code::InvalidMessage);
+}
+
+/// A person continues it, and later it fails: what is known then is not in doubt any more.
+#[test]
+fn r4_g6_a_session_that_was_continued_after_a_restore_is_like_any_other() {
+    let mut world = waiting(&[("pay", plain())]);
+    restore(&mut world);
+    assert!(world.state.is_unknown_since_a_backup());
+    decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("approved");
+    assert!(!world.state.is_unknown_since_a_backup());
+    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools::FIRST);
+    world.commit(failed);
+    assert!(!world.state.is_unknown_since_a_backup());
+}
+
+/// The world knows the key of every permit, also of those that were lost with the entries after a backup.
+#[test]
+fn r11_a_call_that_is_made_after_a_restore_has_no_key_of_one_that_was_lost() {
+    let mut world = World::new();
+    let pays = || [Op::Answer(vec![(0, 0)]), Op::Start(1), Op::Finish(0, true)];
+    for op in [Op::Message(None)].into_iter().chain(pays()).chain([Op::Restore(3), Op::Retry(0)]).chain(pays()) {
+        world.apply(&op).expect("fits");
+    }
+    assert_eq!(world.given.len(), 1, "the same number, and another call");
 }
 
 /// The content of the begun block is unknown after a crash.

@@ -129,3 +129,30 @@ async fn r11_standing_rules_of_a_deleted_session_do_not_come_back() {
         assert_eq!(asked.pending, ["t_1"], "{name}: a person is asked again");
     }
 }
+
+/// Both go on from one state, with calls that have the same numbers and other arguments.
+#[tokio::test]
+async fn r11_a_key_is_of_one_call_also_after_a_backup_was_restored_or_a_state_copied() {
+    let ledger = Ledger::default();
+    let original = Arc::new(MemoryStore::new());
+    let before = runtime(original.clone(), SCRIPT, &ledger);
+    send(&before, "s", "buy").await.expect("paused");
+    let backup = RunState::save(&*original, "s").await.expect("saved");
+    let mut last = Vec::new();
+    let mut waited = Vec::new();
+    for _ in 0..2 {
+        let store = Arc::new(MemoryStore::new());
+        backup.restore(&*store).await.expect("restored");
+        let runtime = runtime(store, SCRIPT, &ledger);
+        let ran = keys(&ledger).len();
+        decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("done");
+        waited.push(keys(&ledger)[ran].clone());
+        let paused = runtime.run(&me(), NewMessage::text("s", "buy")).await.expect("paused");
+        decide(&runtime, &paused.pending[0], vec![Decision::approve()]).await.expect("done");
+        last.push(keys(&ledger).last().expect("it ran").clone());
+    }
+    let call = |key: &str| key.rsplit_once('/').expect("a key").0.to_owned();
+    assert_eq!(waited[0], waited[1], "the call that waited in the backup is the same in both");
+    assert_eq!(call(&last[0]), call(&last[1]));
+    assert_ne!(last[0], last[1], "calls of different answers");
+}

@@ -374,7 +374,10 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     if name.is_empty() || name.len() > limits::NAME_BYTES {
         return Err(named(format!("a step's name has 1 to {} bytes", limits::NAME_BYTES)));
     }
-    let known = memory.inside().steps.get(&name).cloned();
+    let mut known = memory.inside().steps.get(&name).cloned();
+    if known.is_none() && !idempotent && memory.may_have_run(&name).await {
+        known = Some(Known::Started);
+    }
     if let Some(known) = known {
         if let Some(done) = known_result(&known, &named) {
             return done;

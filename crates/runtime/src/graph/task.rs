@@ -19,6 +19,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         failure::Turn,
+        restart::MayHaveRun,
         run::{Raw, Step, Task},
         running::NewQuestion,
     },
@@ -100,6 +101,8 @@ pub(crate) struct Inside {
     pub(crate) asked: Vec<NewQuestion>,
     /// Steps with unknown outcome found since then.
     pub(crate) lost: Vec<Arc<str>>,
+    /// Whether steps that are not on record may have run.
+    pub(crate) restored: Option<MayHaveRun>,
     /// Why the node cannot continue.
     pub(crate) failure: Option<NodeError>,
     pub(crate) wakers: Vec<Waker>,
@@ -151,7 +154,12 @@ impl Memory {
             let (digest, answer) = (question.digest.clone(), question.answer.clone());
             (name.clone(), Remembered { recorded: name.clone(), digest, answer, seen: false })
         });
-        let inside = Inside { steps: task.steps.clone(), questions: questions.collect(), ..Inside::default() };
+        let inside = Inside {
+            steps: task.steps.clone(),
+            questions: questions.collect(),
+            restored: task.restored.clone(),
+            ..Inside::default()
+        };
         Memory {
             inner,
             session_id,
@@ -189,6 +197,7 @@ impl Memory {
             }
         }
         inside.steps.clone_from(&task.steps);
+        inside.restored.clone_from(&task.restored);
         let wakers = std::mem::take(&mut inside.wakers);
         drop(inside);
         wakers.into_iter().for_each(Waker::wake);

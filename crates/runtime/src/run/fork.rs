@@ -17,7 +17,7 @@ use countersign_core::{
 };
 
 use super::{
-    Runtime, birth, live::LiveRef, owned, past::Then, session_id as session_id_of, view::SessionView, visible,
+    Runtime, live::LiveRef, owned, past::Then, session_id as session_id_of, unique, view::SessionView, visible,
 };
 use crate::store::{Durability, index::Purpose};
 
@@ -30,8 +30,8 @@ pub struct NewFork {
     pub session_id: Option<String>,
     /// What is edited there.
     pub edit: ForkEdit,
-    /// Whether it continues by itself. If not, it stays idle until an interruption is decided, a message arrives, or
-    /// the same request comes with `run`.
+    /// Whether it continues by itself. If not, it stays idle until an interruption is decided, a message arrives, it is
+    /// retried, or the same request comes with `run`; a deadline only resolves its interruption.
     pub run: bool,
     /// Makes it safe to send again, with the same `session_id`.
     pub request_id: Option<String>,
@@ -155,9 +155,10 @@ impl Runtime {
             roles,
             request_id: new.request_id.map(Arc::from),
             run: new.run,
+            restored: original.is_unknown_since_a_backup(),
             judged,
             message,
-            birth: birth(),
+            birth: unique(),
             approved: self.inner.hosted_calls(state),
         };
         let transition = Draft::new(state, self.inner.now()).fork(input, &self.inner.agents)?;

@@ -19,10 +19,10 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Runtime, birth, graph,
+    Inner, Runtime, graph,
     live::LiveRef,
     nodes::contested,
-    own_request_id, owned, session_id,
+    own_request_id, owned, session_id, unique,
     view::{SessionView, StateView},
     visible,
 };
@@ -154,7 +154,7 @@ impl Inner {
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             context: None,
-            birth: birth(),
+            birth: unique(),
         };
         let make = |state: &State| {
             let mut draft = Draft::new(state, self.now());

@@ -563,7 +563,7 @@ impl Runtime {
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             context,
-            birth: birth(),
+            birth: unique(),
         })
     }
 }
@@ -609,8 +609,8 @@ fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
     }
 }
 
-/// What distinguishes a new session from all others (spec R11).
-pub(crate) fn birth() -> Arc<str> {
+/// What distinguishes a new session, or the calls of an answer, from all others (spec R11).
+pub(crate) fn unique() -> Arc<str> {
     uuid::Uuid::new_v4().simple().to_string().into()
 }
 

@@ -37,6 +37,7 @@ use super::{
     stops::Stop,
     subscription::{Told, Written},
     transcript::{JournalTranscript, ReadBy, Shown},
+    unique,
 };
 use crate::{
     agent::{OnCut, Ready},
@@ -637,6 +638,7 @@ impl<'a> Writer<'a> {
             run: self.run,
             cut: self.cut,
             continued: self.continued,
+            mark: Some(unique()),
         })
     }
 

@@ -58,8 +58,8 @@ pub(super) struct ForkSession {
     /// What to change in the fork.
     #[serde(default)]
     edit: Option<Edit>,
-    /// Whether the new session continues by itself; otherwise it stays as it is until a pending request is decided or
-    /// answered, or a message is sent.
+    /// Whether the new session continues by itself; otherwise nothing runs, also after a deadline, until a pending request is
+    /// decided or answered, a message is sent, or it is retried.
     #[serde(default)]
     run: bool,
     /// Makes a repeated request safe.

@@ -14,6 +14,7 @@ mod lists;
 mod nodes;
 mod pooled;
 mod postgres;
+mod restored;
 mod rules;
 mod sealed;
 mod sqlite;

@@ -138,6 +138,7 @@ impl Driven {
             run: RunNo::ROOT,
             cut: None,
             continued: 0,
+            mark: None,
         };
         let gates = calls.iter().map(|(_, verdict)| Gate::of(verdict.clone())).collect();
         self.draft(now).model_responded(answer, gates, &Anything)
@@ -155,6 +156,7 @@ impl Driven {
             run: RunNo::ROOT,
             cut: None,
             continued: 0,
+            mark: None,
         };
         self.draft(now).model_responded(answer, Vec::new(), &Anything)
     }

@@ -31,10 +31,9 @@ export function TurnEnd({ view, agent }: Props) {
   }
   if (isHeld(view)) {
     return (
-      <p className="turn-end cut" role="alert">
-        <Icon name="warning" />
-        {t(codeOf(view) === "session_restored" ? "chat.restored" : "chat.held")}
-      </p>
+      <Failed view={view} spent={false} agent={agent}>
+        {t(codeOf(view) === "session_restored" ? "chat.restored" : "chat.held")} {t(agent ? "chat.goesOn" : "chat.goesOnRetried")}
+      </Failed>
     );
   }
   if (view.status !== "failed") return null;

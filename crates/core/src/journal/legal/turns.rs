@@ -2,13 +2,15 @@
 
 use super::super::{
     record::Record,
-    state::{Phase, State},
+    state::{Phase, State, Status},
 };
 
 /// `false`: it cannot, or is no such record. The append before it is at `before`.
 pub(super) fn fits(state: &State, before: u64, record: &Record) -> bool {
     match record {
-        Record::Restarted(_) | Record::Status { .. } => state.status.is_active(),
+        Record::Status { .. } => state.status.is_active(),
+        Record::Restarted(restarted) if state.status == Status::Failed => restarted.restored && !restarted.held,
+        Record::Restarted(restarted) => state.status.is_active() && (restarted.held || !restarted.restored),
         Record::MakeRoom(_) => asks_next(state) && state.window.due.is_none(),
         Record::Compressed(compressed) => {
             // Whether it ends where a turn begins is checked with the whole journal.

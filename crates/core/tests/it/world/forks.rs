@@ -78,14 +78,10 @@ impl World {
         let state = self.state_at(pos);
         // Unique, as a fork's maker would choose it; the times of records are not, since they may stop.
         let birth = format!("fork at {}", self.now).into();
-        let input = ForkInput { birth, ..World::fork_input(&state, edit, run) };
+        let restored = self.state.is_unknown_since_a_backup();
+        let input = ForkInput { birth, restored, ..World::fork_input(&state, edit, run) };
         let transition = Draft::new(&state, self.now).fork(input, &self.tools)?;
-        let kept = usize::try_from(pos).expect("few");
-        self.journal.truncate(kept);
-        self.past.truncate(kept);
-        self.seen.truncate(kept);
-        self.parked.clear();
-        let (allowed, by_policy, again) = self.past.last().cloned().expect("a first record");
+        self.rewind(pos);
         let begun = |call: CallNo| {
             let starts = records(&self.journal)
                 .filter(|record| matches!(record, Record::CallStarted { call: c, .. } if *c == call));
@@ -93,26 +89,13 @@ impl World {
         };
         // What has begun is in doubt, and a person may allow that it runs again; what a person has only approved is
         // not.
-        self.allowed =
-            allowed.into_iter().filter(|(call, _)| by_policy.contains_key(call) || begun(*call) > 0).collect();
-        self.again = again.into_iter().filter(|(_, times)| *times == u32::MAX).collect();
+        self.allowed.retain(|call, _| self.by_policy.contains_key(call) || begun(*call) > 0);
+        self.again.retain(|_, times| *times == u32::MAX);
         let calls: Vec<CallNo> = self.given.iter().map(|(call, ..)| *call).filter(|call| begun(*call) > 0).collect();
         for call in calls {
             let times = begun(call);
             self.again.entry(call).or_insert(times);
         }
-        self.by_policy = by_policy;
-        let journal = self.journal.clone();
-        self.given.retain(|(call, attempt, _)| {
-            records(&journal).any(
-                |record| matches!(record, Record::CallStarted { call: c, attempt: a } if (c, a) == (call, attempt)),
-            )
-        });
-        // Permits from an earlier fork's own future do not belong to this one.
-        let mut seen = std::collections::HashSet::new();
-        self.given.retain(|(call, attempt, _)| seen.insert((*call, *attempt)));
-        self.running.clear();
-        Session { cursor: self.cursor, state: self.state } = state;
         self.commit(transition);
         Ok(())
     }

@@ -24,7 +24,7 @@ use countersign_core::{
         draft::{Draft, MessageInput, Transition},
         graph,
         permit::Permit,
-        record::{Entry, InputRequired, Kind, Millis, Record, Retried, SessionCreated},
+        record::{Entry, InputRequired, Kind, Millis, Record, Retried, SessionCreated, records},
         run::Raw,
         state::{Call, Open, State},
     },
@@ -66,6 +66,12 @@ pub struct World {
     parked: HashSet<CallNo>,
     /// The calls of the answer that is being committed: number and arguments.
     pending_answer: Vec<(CallNo, String)>,
+    /// It is a fork that is held, and nobody has continued it.
+    pub untouched: bool,
+    /// How many of the shown blocks are of an answer that ended with its process.
+    broken: usize,
+    /// The key of every permit ever given, in whatever became of the session, with its call and attempt.
+    keys: HashMap<String, (CallNo, u32)>,
     /// The digests of requests about calls: none is used twice (spec R11).
     digests: HashSet<Arc<str>>,
 }
@@ -96,6 +102,9 @@ impl World {
             seen: Vec::new(),
             parked: HashSet::new(),
             pending_answer: Vec::new(),
+            untouched: false,
+            broken: 0,
+            keys: HashMap::new(),
             digests: HashSet::new(),
         };
         world.commit(draft.finish());
@@ -128,7 +137,14 @@ impl World {
         }
         self.journal.extend(committed.entries);
         Session { cursor: self.cursor, state: self.state } = committed.after;
+        if self.state.shown.len() < self.broken {
+            self.broken = 0;
+        }
         for permit in committed.permits {
+            let (key, one) = (permit.idempotency_key(), (CallNo::new(permit.call()), permit.attempt()));
+            if let Some(before) = self.keys.insert(key, one) {
+                assert!(before.0 == one.0 && before.1 < one.1, "{before:?} and {one:?} have one key: {permit:?}");
+            }
             self.given.push((CallNo::new(permit.call()), permit.attempt(), permit.args().text().to_owned()));
             self.parked.remove(&CallNo::new(permit.call()));
             self.running.push(permit);
@@ -324,6 +340,16 @@ impl World {
                 self.commit(transition);
             }
             Op::Retry(more_calls) => self.retry(*more_calls)?,
+            Op::Restore(lost) => {
+                // The newest entries are lost, but their effects are not.
+                let kept = self.journal.len().saturating_sub(*lost).max(1);
+                self.rewind(kept as u64);
+                if let Some(held) = self.draft().restored() {
+                    self.commit(held);
+                    self.broken = self.state.shown.len();
+                    assert!(self.draft().restored().is_none(), "once is enough");
+                }
+            }
             Op::Crash => {
                 self.running.clear();
                 self.parked.clear();
@@ -333,7 +359,44 @@ impl World {
             }
             _ => {}
         }
+        match op {
+            Op::Fork(..) => self.untouched = self.state.held,
+            Op::Message(_) | Op::Decide(..) | Op::Reply(..) | Op::Resume(..) | Op::Retry(_) => self.untouched = false,
+            _ => {}
+        }
         Ok(())
+    }
+
+    /// The journal ends after this entry, and no process has the session.
+    fn rewind(&mut self, pos: u64) {
+        let last_fork = |journal: &[Arc<Entry>]| {
+            let forks = |entry: &&Arc<Entry>| entry.records.iter().any(|record| matches!(record, Record::Forked(_)));
+            journal.iter().rfind(forks).map(|entry| entry.pos)
+        };
+        let (state, kept) = (self.state_at(pos), usize::try_from(pos).expect("few"));
+        self.untouched &= last_fork(&self.journal) == last_fork(&self.journal[..kept]);
+        self.journal.truncate(kept);
+        self.past.truncate(kept);
+        self.seen.truncate(kept);
+        (self.running, self.parked, self.broken) = (Vec::new(), HashSet::new(), 0);
+        (self.allowed, self.by_policy, self.again) = self.past.last().cloned().expect("a first record");
+        let starts: HashSet<(CallNo, u32)> = records(&self.journal)
+            .filter_map(|record| match record {
+                Record::CallStarted { call, attempt } => Some((*call, *attempt)),
+                _ => None,
+            })
+            .collect();
+        // Permits from what became of it otherwise do not belong to this.
+        let mut seen = HashSet::new();
+        self.given.retain(|(call, attempt, _)| starts.contains(&(*call, *attempt)) && seen.insert((*call, *attempt)));
+        self.digests = records(&self.journal)
+            .filter_map(|record| match record {
+                Record::Interrupted(asked) => Some(asked.actions.iter().map(|action| action.digest.clone())),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        Session { cursor: self.cursor, state: self.state } = state;
     }
 
     /// What was started before a crash is recovered when the turn continues.

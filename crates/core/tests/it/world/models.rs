@@ -60,8 +60,18 @@ impl World {
         Some(self.state.begun.clone().filter(|_| self.now % 2 == 0)?.with("{\"so\":"))
     }
 
+    /// A model that is asked again after its process ended answers anew.
+    fn begins_anew(&mut self) {
+        if self.broken > 0 {
+            self.commit(self.draft().replaced(None).finish());
+            // What has no content is not marked.
+            self.broken = self.state.shown.len();
+        }
+    }
+
     /// A model writes, and people see it before the answer is complete.
     pub(super) fn show(&mut self, what: u8) {
+        self.begins_anew();
         let call = || Block::ToolUse(ToolUse::new("t0", "look", ""));
         let block = match what % 5 {
             0 => Block::Text("early".into()),
@@ -81,6 +91,9 @@ impl World {
     }
 
     pub(super) fn answer(&mut self, run: RunNo, calls: &[(u8, u8)]) {
+        if run.is_root() {
+            self.begins_anew();
+        }
         let mut blocks = vec![Block::Text("hm".into())];
         match self.state.begun.clone().filter(|_| run.is_root()) {
             Some(Block::Thinking(_)) if self.now % 3 > 0 => blocks.insert(0, Block::Thinking("so".into())),
@@ -129,7 +142,8 @@ impl World {
                 (call, input(TOOLS[usize::from(*tool)], i))
             })
             .collect();
-        let shown = if run.is_root() { u32::try_from(self.state.shown.len()).expect("few") } else { 0 };
+        let shown = if run.is_root() { self.state.shown.len() - self.broken } else { 0 };
+        let shown = u32::try_from(shown).expect("few");
         let answer = ModelResponded {
             model: "m".into(),
             shown,
@@ -140,6 +154,8 @@ impl World {
             run,
             cut: None,
             continued: 0,
+            // Unique, as a runtime makes it.
+            mark: Some(format!("answer at {}", self.now).into()),
         };
         let transition = match run.is_nested() && !calls.is_empty() && self.now % 5 == 0 {
             true => self.draft().model_stopped(answer, gates, "stopped", &self.tools),

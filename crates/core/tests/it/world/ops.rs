@@ -29,6 +29,8 @@ pub enum Op {
     Cancel,
     Fail,
     Crash,
+    /// The store is restored from a backup that was made after this entry.
+    Restore(usize),
     /// The failed turn is retried.
     Retry(u32),
     /// The world continues as a fork: from which checkpoint, changed how, and whether it continues by itself.
@@ -51,10 +53,10 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => (0..400_u32).prop_map(Op::Later),
         3 => (0..4_usize, 0..6_u8, any::<bool>()).prop_map(|(i, what, live)| Op::Asks(i, what, live)),
         4 => (0..3_usize, 0..4_u8).prop_map(|(i, value)| Op::Resume(i, value)),
-        2 => (0..4_u8).prop_map(Op::Change),
+        3 => (0..4_u8).prop_map(Op::Change),
         1 => Just(Op::Cancel),
         2 => Just(Op::Fail),
-        1 => Just(Op::Crash),
+        2 => prop_oneof![4 => Just(Op::Crash), 1 => (0..4_usize).prop_map(Op::Restore)],
         4 => (0..3_u32).prop_map(Op::Retry),
         1 => (0..1000_usize, 0..10_u8, any::<bool>()).prop_map(|(at, edit, run)| Op::Fork(at, edit, run)),
     ];

@@ -1,11 +1,17 @@
 //! The outside view of a random session: what was allowed, from the records alone.
 
+use std::collections::HashSet;
+
 use countersign_core::{
     call::{
         args::Args,
         gate::{DecisionType, Verdict},
     },
-    journal::record::{Record, records},
+    journal::{
+        record::{Record, records},
+        state::Phase,
+    },
+    number::CallNo,
 };
 
 use super::World;
@@ -43,6 +49,11 @@ impl World {
                                 // Others must allow it, too.
                                 continue;
                             }
+                            if !self.has_begun(action.call) {
+                                // It was allowed, and may have begun after the backup was made.
+                                self.allowed.insert(action.call, action.args.text().to_owned());
+                                continue;
+                            }
                             *self.again.entry(action.call).or_insert(1) =
                                 self.again.get(&action.call).copied().unwrap_or(1).saturating_add(1);
                         }
@@ -71,6 +82,8 @@ impl World {
                     }
                 }
             }
+            // What could begin may have begun since: a person must allow it as it is.
+            Record::Restarted(restarted) if restarted.restored => self.lose_what_was_allowed(),
             // Its next attempt is the same one, with answers.
             Record::InputRequired(required) => {
                 let times = self.again.entry(required.call).or_insert(1);
@@ -87,6 +100,9 @@ impl World {
                 }
             }
             Record::Forked(forked) => {
+                if forked.restored {
+                    self.lose_what_was_allowed();
+                }
                 for one in &forked.judged {
                     let changed = one.edited.as_ref().map(|edited| edited.args.text().to_owned());
                     let begun = records(&self.journal)
@@ -104,6 +120,22 @@ impl World {
                 self.allowed.extend(self.by_policy.clone());
             }
             _ => {}
+        }
+    }
+
+    fn has_begun(&self, call: CallNo) -> bool {
+        self.given.iter().any(|(given, ..)| *given == call)
+    }
+
+    /// Whatever was allowed and has not begun may have begun after a backup.
+    fn lose_what_was_allowed(&mut self) {
+        let begun: HashSet<CallNo> = self.given.iter().map(|(call, ..)| *call).collect();
+        self.allowed.retain(|call, _| begun.contains(call));
+        self.by_policy.retain(|call, _| begun.contains(call));
+        for call in self.state.calls.iter().filter(|call| call.phase == Phase::Permitted) {
+            if let Some(times) = self.again.get_mut(&call.call).filter(|times| **times != u32::MAX) {
+                *times = call.attempts.max(1);
+            }
         }
     }
 }

@@ -392,6 +392,23 @@ impl Memory {
         self.inside().steps.insert(step.clone(), Step::Started);
     }
 
+    /// If this step may have run before the store was restored from a backup: records that, so that a person is asked
+    /// about it as about one that was begun. Says whether.
+    pub(crate) async fn may_have_run(&self, step: &Arc<str>) -> bool {
+        if !self.inside().restored.as_ref().is_some_and(|restored| restored.includes(step)) {
+            return false;
+        }
+        if !self.store(|draft| draft.step_started(self.task, step.clone())).await {
+            std::future::pending::<()>().await;
+        }
+        let mut inside = self.inside();
+        inside.steps.insert(step.clone(), Step::Started);
+        if let Some(restored) = &mut inside.restored {
+            restored.reach(step);
+        }
+        true
+    }
+
     pub(crate) async fn step_done(&self, step: &Arc<str>, value: Option<Raw>) {
         let known = value.clone();
         if !self.store(|draft| draft.step_done(self.task, step.clone(), value.clone())).await {

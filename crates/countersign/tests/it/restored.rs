@@ -1,0 +1,174 @@
+//! Graphs in a store that was restored from a backup: what their tasks may have done since is asked about (spec R4).
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use countersign::{
+    Decision, Status,
+    graph::{Context, Graph, Node, NodeError, StateGraph},
+    run::{NewDecision, Runtime},
+    store::Store,
+};
+use countersign_runtime::run::NewFork;
+use countersign_store::{machine_time, restored};
+
+use crate::{
+    graphs::{Count, Work, me, process, said},
+    store_support::conformance,
+};
+
+/// The world outside, and whether the process that makes the backup is still running.
+#[derive(Clone, Default)]
+struct World {
+    begun: Count,
+    charged: Count,
+    looked: Count,
+    shipped: Count,
+    /// What keeps the node from its steps: an end of its process, or a failure.
+    before: Arc<AtomicBool>,
+    fails: bool,
+}
+
+/// A step that counts.
+fn counts(count: &Count) -> impl Future<Output = Result<u32, NodeError>> + Send + use<> {
+    let count = count.clone();
+    async move { Ok(count.up()) }
+}
+
+/// One node asks. Beside it another charges, looks and charges again; a third ships when both are done.
+fn graph(world: &World) -> Graph<Work> {
+    let mut graph = StateGraph::<Work>::new("work");
+    let ask =
+        graph.node("ask", |ctx: Context<Work>| async move { Ok(said(ctx.interrupt("ok?", ()).await.to_string())) });
+    let of_node = world.clone();
+    let charge = graph.node("charge", move |ctx: Context<Work>| {
+        let world = of_node.clone();
+        async move {
+            world.begun.up();
+            if world.before.load(Ordering::SeqCst) {
+                if world.fails {
+                    return Err(NodeError::permanent("the bank is closed"));
+                }
+                std::future::pending::<()>().await;
+            }
+            ctx.step("charge", counts(&world.charged)).await?;
+            ctx.step("look", counts(&world.looked)).idempotent().await?;
+            ctx.step("charge", counts(&world.charged)).await?;
+            Ok(said("charged"))
+        }
+    });
+    let of_node = world.clone();
+    let ship = graph.node("ship", move |ctx: Context<Work>| {
+        let shipped = counts(&of_node.shipped);
+        async move {
+            ctx.step("ship", shipped).await?;
+            Ok(said("shipped"))
+        }
+    });
+    graph.start(ask);
+    graph.start(charge);
+    graph.join([ask, charge], ship);
+    graph.edge(ship, Node::END);
+    graph.compile().expect("graph")
+}
+
+/// A backup of the store while the node has not reached its first step.
+async fn backup(store: &Arc<dyn Store>, session: &str, world: &World) {
+    world.before.store(true, Ordering::SeqCst);
+    let graph = graph(world);
+    let (runtime, runs) = process(store, &graph);
+    runs.start(&me(), Some(session.to_owned()), &Work::default(), None).await.expect("start");
+    let asked = async || {
+        let state = serde_json::to_value(runtime.state(&me(), session).await.expect("state")).expect("JSON");
+        state["interruptions"].as_array().map_or(0, Vec::len)
+    };
+    while world.begun.get() == 0 || asked().await == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    runtime.shutdown(std::time::Duration::ZERO).await;
+    world.before.store(false, Ordering::SeqCst);
+    let held = restored::hold(&**store, machine_time()).await.expect("held");
+    assert_eq!(held, [Arc::from(session)]);
+    assert!(restored::hold(&**store, machine_time()).await.expect("held").is_empty(), "once is enough");
+}
+
+/// A new process over the store, and what is pending in the session once it rests.
+async fn next(store: &Arc<dyn Store>, session: &str, world: &World) -> (Runtime, Vec<(String, String)>) {
+    let (runtime, _) = process(store, &graph(world));
+    runtime.start().await.expect("start");
+    let pending = pending(&runtime, session).await;
+    (runtime, pending)
+}
+
+/// Each pending request: its kind, and what it is about.
+async fn pending(runtime: &Runtime, session: &str) -> Vec<(String, String)> {
+    runtime.wait(&me(), session).await.expect("wait");
+    let state = serde_json::to_value(runtime.state(&me(), session).await.expect("state")).expect("JSON");
+    let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+    let asked = state["interruptions"].as_array().expect("list").iter();
+    asked.map(|one| (text(&one["kind"]), text(&one["actions"][0]["name"]))).collect()
+}
+
+async fn decide(runtime: &Runtime, key: &str, decision: Decision) {
+    runtime.decide_and_run(&me(), NewDecision::new(key, vec![decision])).await.expect("decided");
+}
+
+fn in_doubt(step: &str) -> Vec<(String, String)> {
+    vec![("in_doubt".to_owned(), step.to_owned())]
+}
+
+/// Each decision comes in another process: a step that a person allowed is not asked about again.
+async fn r4_an_answer_in_a_restored_graph_begins_no_step_that_may_have_run(store: Arc<dyn Store>) {
+    let world = World::default();
+    backup(&store, "s", &world).await;
+    let (runtime, asked) = next(&store, "s", &world).await;
+    assert_eq!(asked, [("interrupt".to_owned(), "ok?".to_owned())]);
+    assert_eq!(world.begun.get(), 1, "nothing runs by itself");
+    let (_, runs) = process(&store, &graph(&world));
+    runs.resume(&me(), "s_1", true).await.expect("resumed");
+    runtime.shutdown(std::time::Duration::ZERO).await;
+    let (runtime, asked) = next(&store, "s", &world).await;
+    assert_eq!((asked, world.charged.get()), (in_doubt("charge"), 0));
+    decide(&runtime, "s_2", Decision::approve()).await;
+    // It runs once, and the next step is asked about in turn; one that is idempotent is not.
+    assert_eq!(pending(&runtime, "s").await, in_doubt("charge#2"));
+    assert_eq!((world.charged.get(), world.looked.get(), world.shipped.get()), (1, 1, 0));
+    runtime.shutdown(std::time::Duration::ZERO).await;
+    let (runtime, _) = next(&store, "s", &world).await;
+    decide(&runtime, "s_3", Decision::respond("7")).await;
+    assert_eq!(runtime.wait(&me(), "s").await.expect("outcome").status, Status::Completed);
+    // What follows the round begins as a new call would.
+    assert_eq!((world.charged.get(), world.shipped.get()), (1, 1));
+    runtime.shutdown(std::time::Duration::ZERO).await;
+}
+
+async fn r4_a_retry_in_a_restored_graph_begins_no_step_that_may_have_run(store: Arc<dyn Store>) {
+    let world = World { fails: true, ..World::default() };
+    backup(&store, "s", &world).await;
+    let (runtime, _) = next(&store, "s", &world).await;
+    runtime.retry(&me(), "s", Default::default()).await.expect("retried");
+    let asked = pending(&runtime, "s").await;
+    assert!(asked.ends_with(&in_doubt("charge")), "{asked:?}");
+    assert_eq!((world.begun.get() > 1, world.charged.get()), (true, 0));
+    runtime.shutdown(std::time::Duration::ZERO).await;
+}
+
+async fn r4_g6_a_fork_of_a_restored_graph_begins_no_step_that_may_have_run(store: Arc<dyn Store>) {
+    let world = World::default();
+    backup(&store, "s", &world).await;
+    let (runtime, _) = next(&store, "s", &world).await;
+    let new = NewFork { session_id: Some("f".to_owned()), run: true, ..NewFork::default() };
+    runtime.fork(&me(), "s", new).await.expect("fork");
+    let asked = pending(&runtime, "f").await;
+    assert!(asked.ends_with(&in_doubt("charge")), "{asked:?}");
+    assert_eq!((world.begun.get(), world.charged.get()), (2, 0));
+    runtime.shutdown(std::time::Duration::ZERO).await;
+}
+
+conformance!(
+    r4_an_answer_in_a_restored_graph_begins_no_step_that_may_have_run,
+    r4_a_retry_in_a_restored_graph_begins_no_step_that_may_have_run,
+    r4_g6_a_fork_of_a_restored_graph_begins_no_step_that_may_have_run,
+);
