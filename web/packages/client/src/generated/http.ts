@@ -1927,8 +1927,8 @@ export interface ForkSession {
    */
   request_id?: string;
   /**
-   * Whether the new session continues by itself; otherwise nothing runs, also after a deadline, until a pending request
-   * is decided or answered, a message is sent, or it is retried.
+   * Whether the new session continues by itself; otherwise nothing runs, also after a deadline, until a pending request is
+   * decided or answered, a message is sent, or it is retried.
    */
   run?: boolean;
   /**

@@ -82,6 +82,7 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `session_busy`: A message while a turn is running.
  * - `session_full`: The session is as large as sessions may grow.
  * - `queue_full`: The session's queue of messages is full.
+ * - `request_id_reused`: The `request_id` was used in this session for something else.
  * - `approval_not_found`: No interruption of that key, or not yours.
  * - `rule_not_found`: No standing rule of that id, or not yours.
  * - `webhook_not_found`: No webhook of that name, or not yours; or no failed message of that number.
@@ -124,6 +125,7 @@ export type Code =
   | "session_busy"
   | "session_full"
   | "queue_full"
+  | "request_id_reused"
   | "approval_not_found"
   | "rule_not_found"
   | "webhook_not_found"
@@ -1620,6 +1622,7 @@ export const ERROR_CODES = [
   "session_busy",
   "session_full",
   "queue_full",
+  "request_id_reused",
   "approval_not_found",
   "rule_not_found",
   "webhook_not_found",
