@@ -50,7 +50,7 @@ impl Catalog for Anything {
 struct Maker<'a> {
     store: &'a dyn Store,
     session: Session,
-    /// The position that the store has reached.
+    /// The state that the store has reached.
     stored: Arc<State>,
     entries: Vec<Arc<Entry>>,
 }
@@ -104,7 +104,7 @@ impl Maker<'_> {
             run: RunNo::ROOT,
             cut: None,
             continued: 0,
-            mark: None,
+            nonce: None,
         };
         self.take(self.draft().model_responded(answer, gates, &Anything)).await
     }

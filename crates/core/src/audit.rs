@@ -4,8 +4,7 @@
 //! shows. A log that ends too early shows only against an [`Anchor`] that was kept elsewhere.
 //!
 //! An append's records follow from the journal alone, its entries after those before, and are written in its transaction,
-//! so nothing happens unrecorded. The
-//! log is the one table that cannot be rebuilt from the journal: it outlives deleted sessions, and its order over all
+//! so nothing happens unrecorded. The log is the one table that cannot be rebuilt from the journal: it outlives deleted sessions, and its order over all
 //! sessions is its own. The memory store chains it only when it is read.
 //!
 //! A store has one chain, and not one for each session inside its appends. Chains of sessions would not show that a whole
@@ -148,18 +147,19 @@ impl FromStr for Anchor {
 /// The events of appends to a session in the state `before`.
 ///
 /// Recorded are interruptions and their resolutions, and the outcomes of calls that a person was asked about, or a
-/// standing rule in a person's place, with their arguments and attempts.
+/// standing rule in a person's place, with the digests of their arguments and their attempts.
 ///
-/// Each record is looked at in the state that it leads to. The state after the whole append would not do: an append may
+/// A record about a call is looked at in the state that it leads to. The state after the whole append would not do: an append may
 /// end the turn, or a nested run, and then has dropped the calls that it was about.
 #[must_use]
 pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();
-    if !records(fork::own(entries)).any(may_be_told) {
+    let own = fork::own(entries);
+    if !records(own).any(may_be_told) {
         return events;
     }
-    let past = entries.len() - fork::own(entries).len();
-    // Most of what people do is told without a look at the calls.
+    let past = entries.len() - own.len();
+    // Most of what people do is told without a look at the calls; the state before a new session has not even its tenant.
     let folds = before.pos == 0 || records(entries).any(|record| call_of(record).is_some() || is_by_rule(record));
     let mut state = Cow::Borrowed(before);
     // The run of the answer that the verdicts are about.

@@ -227,6 +227,8 @@ enum Cause {
     Unreadable,
     /// The session could not be read any more if this were stored.
     Illegal,
+    /// The same, and the turn has failed instead.
+    Failed,
 }
 
 impl Refusal {
@@ -278,17 +280,30 @@ impl Refusal {
         self.cause == Cause::Illegal
     }
 
+    /// The same, since the turn has failed for it.
+    #[must_use]
+    pub fn turn_failed(self) -> Refusal {
+        Refusal { cause: Cause::Failed, ..self }
+    }
+
+    /// Whether the turn has failed for it.
+    #[must_use]
+    pub fn has_failed_turn(&self) -> bool {
+        self.cause == Cause::Failed
+    }
+
     /// Whether it cannot be read here, but a newer build can.
     #[must_use]
     pub fn is_for_newer(&self) -> bool {
         self.is_unreadable() && self.code != Code::Internal
     }
 
-    /// Whether the session no longer exists, is another node's, or cannot be read: work for it stops here.
+    /// Whether the session no longer exists, is another node's, cannot be read, or has failed for it: work for it stops
+    /// here.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self.code, Code::SessionNotFound | Code::SessionDeleted)
-            || matches!(self.cause, Cause::Fenced | Cause::Unreadable)
+            || matches!(self.cause, Cause::Fenced | Cause::Unreadable | Cause::Failed)
     }
 
     /// The same with details.

@@ -152,7 +152,7 @@ impl Placed {
                 phase: Phase::Started(attempt),
                 input,
                 preview,
-                mark,
+                nonce,
                 ..
             }) = self.after.calls.iter().find(|c| c.call == *call)
             {
@@ -167,7 +167,7 @@ impl Placed {
                     self.after.locale,
                     input.clone(),
                     preview.clone(),
-                    mark.as_ref().unwrap_or(&self.after.birth).clone(),
+                    nonce.as_ref().unwrap_or(&self.after.birth).clone(),
                 ));
             }
         }

@@ -165,10 +165,16 @@ impl Purpose {
         Purpose(format!("decision {n}").into())
     }
 
-    /// A comment on this interruption, or its reassignment.
+    /// A comment on this interruption.
     #[must_use]
-    pub fn note(n: InterruptionNo) -> Purpose {
+    pub fn comment(n: InterruptionNo) -> Purpose {
         Purpose(format!("comment {n}").into())
+    }
+
+    /// A reassignment of this interruption.
+    #[must_use]
+    pub fn reassignment(n: InterruptionNo) -> Purpose {
+        Purpose(format!("reassignment {n}").into())
     }
 
     /// Whether an input for `other` is the same again: whether a message was queued was not its sender's choice.
@@ -191,28 +197,29 @@ impl Purpose {
         Purpose(text.into())
     }
 
-    fn of(record: &Record) -> Option<Purpose> {
-        Some(match record {
+    fn of(record: &Record) -> Purpose {
+        match record {
             Record::UserMessage(_) => Purpose::MESSAGE,
             Record::MessageQueued(_) => Purpose::QUEUED,
             Record::Decided(decided) => Purpose::decision(decided.n),
             Record::Answered(answered) => Purpose::decision(answered.n),
             Record::Resumed(resumed) => Purpose::decision(resumed.n),
-            Record::Noted(noted) => Purpose::note(noted.n),
+            Record::Noted(Noted { n, note: Note::Reassigned { .. }, .. }) => Purpose::reassignment(*n),
+            Record::Noted(noted) => Purpose::comment(noted.n),
             Record::RunStarted(_) => Purpose::RUN,
             Record::Retried(_) => Purpose::RETRY,
             Record::StateEdited(_) => Purpose::EDIT,
             Record::TurnEnded(_) => Purpose::CANCEL,
             Record::Forked(_) => Purpose::FORK,
-            _ => return None,
-        })
+            _ => Purpose(Cow::Borrowed("something else")),
+        }
     }
 }
 
 /// The request ids of one append, in order, except those of a copied past.
 #[must_use]
 pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim> {
-    let claim = |record| Some(Claim { request_id: Record::request_id(record)?.into(), purpose: Purpose::of(record)? });
+    let claim = |record| Some(Claim { request_id: Record::request_id(record)?.into(), purpose: Purpose::of(record) });
     records(fork::own(entries)).filter_map(claim).collect()
 }
 

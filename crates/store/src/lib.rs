@@ -292,7 +292,7 @@ pub enum Durability {
 pub struct Append {
     /// The session.
     pub session_id: Arc<str>,
-    /// Its state so far; that of no session makes it.
+    /// The session's state before them; an empty one makes the session.
     pub before: Arc<State>,
     /// At least one entry, at the positions after that.
     pub entries: Vec<Arc<Entry>>,

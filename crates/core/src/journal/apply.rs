@@ -183,8 +183,8 @@ impl State {
             self.call_count = number.get();
             // Without arguments it never reaches a person or a tool, whatever its verdict.
             let args = if call.is_cut(answer.cut) { None } else { call.args().ok() };
-            let mark = answer.mark.clone();
-            self.calls.push(Call { mark, ..Call::proposed(number, run, agent.clone(), call, args) });
+            let nonce = answer.nonce.clone();
+            self.calls.push(Call { nonce, ..Call::proposed(number, run, agent.clone(), call, args) });
         }
         match self.nested.iter_mut().find(|nested| nested.call.run() == run) {
             Some(nested) => {
@@ -345,6 +345,10 @@ impl State {
         let Open { asked, .. } = self.open.remove(at);
         if let Some(default) = asked.at.as_ref().and_then(|at| at.default.clone()) {
             self.answer(&asked, &default);
+            // Nobody has said so: what begins with it may have begun after the backup.
+            if self.is_unknown_since_a_backup() {
+                self.lose_what_would_begin();
+            }
             return;
         }
         let question = asked.kind == Kind::Question;

@@ -117,7 +117,7 @@ impl Draft {
             state.begin(state.pos + 1, self.now.max(state.updated_at));
         }
         if self.illegal.is_none() {
-            self.illegal = state.may_come(&self.records, &record).err();
+            self.illegal = state.may_come(self.records.first(), &record).err();
         }
         state.take(&record);
         self.records.push(record);
@@ -282,8 +282,8 @@ impl Draft {
     /// Records an answer, whose calls get the next numbers.
     pub(super) fn push_answer(&mut self, answer: ModelResponded) {
         let first_call = self.state.first_call(&answer);
-        let mark = answer.mark.clone().filter(|_| !first_call.is_none());
-        self.push(Record::ModelResponded(ModelResponded { first_call, mark, ..answer }));
+        let nonce = answer.nonce.clone().filter(|_| !first_call.is_none());
+        self.push(Record::ModelResponded(ModelResponded { first_call, nonce, ..answer }));
     }
 
     /// Claims the start of those of `calls` that are permitted.

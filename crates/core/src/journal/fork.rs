@@ -270,7 +270,7 @@ impl State {
         self.forked_from = Some(ForkedFrom { session_id: forked.from.clone(), checkpoint: forked.at });
         self.created_at = at;
         self.birth = forked.birth.clone();
-        self.held = forked.held;
+        (self.held, self.restored) = (forked.held, forked.restored);
         if forked.active {
             self.status = Status::Running;
         }
@@ -288,7 +288,7 @@ impl State {
         let in_doubt =
             |n: InterruptionNo| open.iter().any(|open| open.asked.n == n && open.asked.kind == Kind::InDoubt);
         for call in &mut self.calls {
-            call.mark = None;
+            call.nonce = None;
             match call.phase {
                 Phase::Waiting(n) if in_doubt(n) => call.lose(),
                 // A person allowed the original to run it again.

@@ -39,24 +39,24 @@ impl State {
         }
         self.begin(entry.pos, entry.at);
         for (i, record) in entry.records.iter().enumerate() {
-            self.may_come(&entry.records[..i], record)?;
+            self.may_come(entry.records.first().filter(|_| i > 0), record)?;
             self.take(record);
         }
         self.may_end()
     }
 
-    /// Whether a record can come next in the append that has begun, after these of it.
+    /// Whether a record can come next in the append that has begun, after its first record, if it has one.
     ///
     /// # Errors
     /// The rule it breaks.
-    pub(super) fn may_come(&self, earlier: &[Record], record: &Record) -> Result<(), Illegal> {
+    pub(super) fn may_come(&self, first: Option<&Record>, record: &Record) -> Result<(), Illegal> {
         let before = self.pos.saturating_sub(1);
         is_time(self.updated_at)?;
         let created = matches!(record, Record::SessionCreated(_));
-        if created != (before == 0 && earlier.is_empty()) {
+        if created != (before == 0 && first.is_none()) {
             return Err(Illegal("a session is made by its first entry, and only there"));
         }
-        if let Some(first) = earlier.first()
+        if let Some(first) = first
             && self.must_be_first(first, record)
         {
             return Err(Illegal("a fork, a compression and what begins a turn must be the first in their entry"));

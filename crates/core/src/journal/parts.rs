@@ -54,10 +54,10 @@ pub struct Call {
     pub call: CallNo,
     /// Its id as the model wrote it.
     pub id: Arc<str>,
-    /// The mark of its answer ([`super::record::ModelResponded::mark`]). A call that a fork has copied has none: there the
+    /// The nonce of its answer ([`super::record::ModelResponded::nonce`]). A call that a fork has copied has none: there the
     /// fork's own birth distinguishes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mark: Option<Arc<str>>,
+    pub nonce: Option<Arc<str>>,
     /// The agent that proposed it.
     pub agent: Arc<str>,
     /// The tool that runs: the model's, or the reviewer's after an edit.
@@ -138,7 +138,7 @@ impl Call {
         Call {
             call: number,
             id: call.id.clone(),
-            mark: None,
+            nonce: None,
             agent,
             name: call.name.clone(),
             args,

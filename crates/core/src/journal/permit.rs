@@ -26,7 +26,7 @@ pub struct Permit {
     locale: Locale,
     input: Option<Box<CallInput>>,
     preview: Option<Preview>,
-    mark: Arc<str>,
+    nonce: Arc<str>,
 }
 
 impl Permit {
@@ -42,9 +42,9 @@ impl Permit {
         locale: Locale,
         input: Option<Box<CallInput>>,
         preview: Option<Preview>,
-        mark: Arc<str>,
+        nonce: Arc<str>,
     ) -> Permit {
-        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input, preview, mark }
+        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input, preview, nonce }
     }
 
     /// The session the call belongs to.
@@ -102,6 +102,6 @@ impl Permit {
     /// made the call, or to the fork that has copied it (spec M2, R4, R11). At most 175 bytes.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        format!("{}/c{}/{}", self.session_id, self.call, self.mark)
+        format!("{}/c{}/{}", self.session_id, self.call, self.nonce)
     }
 }

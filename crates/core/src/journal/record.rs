@@ -330,7 +330,7 @@ pub struct ModelResponded {
     /// If it has calls: a random number, which distinguishes them from those of any other answer. A store that was restored
     /// from a backup, and every copy of a saved state, gives the same numbers to calls of different answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mark: Option<Arc<str>>,
+    pub nonce: Option<Arc<str>>,
 }
 
 /// Why a model's answer is incomplete.

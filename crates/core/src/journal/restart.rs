@@ -209,11 +209,11 @@ impl State {
         (self.held, self.restarts, self.restored) = (false, 0, false);
     }
 
-    /// Whether its store was restored from a backup, and nobody has continued the turn since: what it did after the
-    /// backup is not known here.
+    /// Whether its store, or that of the session it was forked from, was restored from a backup, and nobody has continued
+    /// the turn since: what it did after the backup is not known here.
     #[must_use]
     pub fn is_unknown_since_a_backup(&self) -> bool {
-        self.why_held() == Some(Held::Restored) || self.status == Status::Failed && self.restored
+        self.restored && (self.held || self.status == Status::Failed)
     }
 
     /// Whether a call or a task could begin something without a further decision, and nobody would be asked whether it

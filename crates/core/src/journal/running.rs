@@ -202,7 +202,7 @@ impl State {
     }
 
     /// A custom node refuses a call of the latest answer, unless the call is pending, has begun or is finished. A model may
-    /// give several calls one id, and a refusal of one must not fall on another: all of them are refused.
+    /// give several calls one id, and the node cannot say which it means: all of them are refused.
     pub fn reject_call(&mut self, id: &str, message: Option<String>) {
         let text = message.unwrap_or_else(|| self.locale.text(Text::Rejected).to_owned());
         let open = |call: &&mut Call| {

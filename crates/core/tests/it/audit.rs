@@ -127,7 +127,18 @@ fn told_of(world: &World, allowed: bool) {
 /// A model's answer in a run.
 pub(crate) fn answer(run: RunNo, shown: u32, blocks: Vec<Block>) -> ModelResponded {
     let (first_call, usage) = (CallNo::NONE, Usage::default());
-    ModelResponded { model: "m".into(), shown, blocks, first_call, usage, opaque: None, run, cut: None, continued: 0 }
+    ModelResponded {
+        model: "m".into(),
+        shown,
+        blocks,
+        first_call,
+        usage,
+        opaque: None,
+        run,
+        cut: None,
+        continued: 0,
+        nonce: None,
+    }
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl Talk {
             run: RunNo::ROOT,
             cut: None,
             continued: 0,
-            mark: None,
+            nonce: None,
         };
         let transition = self.draft().model_responded(answer, gates, &self.catalog);
         self.commit(transition);

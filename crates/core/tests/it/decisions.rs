@@ -76,7 +76,7 @@ pub fn answer_gated(world: &mut World, calls: &[(&str, Gate)]) {
         run: RunNo::ROOT,
         cut: None,
         continued: 0,
-        mark: None,
+        nonce: None,
     };
     let gates = calls.iter().map(|(_, gate)| gate.clone()).collect();
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
@@ -391,7 +391,7 @@ fn r11_an_answer_that_names_another_question_is_stale() {
         run: RunNo::ROOT,
         cut: None,
         continued: 0,
-        mark: None,
+        nonce: None,
     };
     let gates = vec![Gate::of(Verdict::Question(plain())); 2];
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);

@@ -63,7 +63,7 @@ fn answer(blocks: Vec<Block>) -> ModelResponded {
         run: RunNo::ROOT,
         cut: None,
         continued: 0,
-        mark: None,
+        nonce: None,
     }
 }
 

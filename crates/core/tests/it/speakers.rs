@@ -170,7 +170,7 @@ fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_a
         run: RunNo::ROOT,
         cut: None,
         continued: 0,
-        mark: None,
+        nonce: None,
     };
     let gated = Draft::new(&world.state, world.now).model_responded(responded, vec![says], &Tools::FIRST);
     world.commit(gated);

@@ -11,7 +11,7 @@ use countersign::{
     run::{NewDecision, Runtime},
     store::Store,
 };
-use countersign_runtime::run::NewFork;
+use countersign_runtime::run::{CheckpointQuery, NewFork};
 use countersign_store::{machine_time, restored};
 
 use crate::{
@@ -167,8 +167,108 @@ async fn r4_g6_a_fork_of_a_restored_graph_begins_no_step_that_may_have_run(store
     runtime.shutdown(std::time::Duration::ZERO).await;
 }
 
+/// Only whoever continues the original, or the first fork, has said anything about what may have run.
+async fn r4_g6_a_fork_of_a_fork_of_a_restored_graph_begins_no_step_that_may_have_run(store: Arc<dyn Store>) {
+    let world = World::default();
+    backup(&store, "s", &world).await;
+    let (runtime, _) = next(&store, "s", &world).await;
+    let new = NewFork { session_id: Some("f".to_owned()), ..NewFork::default() };
+    runtime.fork(&me(), "s", new).await.expect("a fork that nobody continues");
+    let all = runtime.checkpoints(&me(), "f", CheckpointQuery { cursor: None, limit: 200 }).await.expect("checkpoints");
+    for checkpoint in all.rows.iter().map(|one| one.checkpoint) {
+        let id = format!("g{checkpoint}");
+        let new =
+            NewFork { session_id: Some(id.clone()), checkpoint: Some(checkpoint), run: true, ..NewFork::default() };
+        runtime.fork(&me(), "f", new).await.expect("fork");
+        let asked = pending(&runtime, &id).await;
+        assert!(asked.ends_with(&in_doubt("charge")), "at {checkpoint}: {asked:?}");
+        assert_eq!(world.charged.get(), 0, "at {checkpoint}");
+    }
+    runtime.shutdown(std::time::Duration::ZERO).await;
+}
+
+/// The step stores that it may have run while the question beside it waits already.
+async fn r4_r9_a_step_beside_a_question_of_a_restored_graph_is_asked_about(store: Arc<dyn Store>) {
+    let world = World::default();
+    let graph = |world: &World| {
+        let (world, mut graph) = (world.clone(), StateGraph::<Work>::new("work"));
+        let both = graph.node("both", move |ctx: Context<Work>| {
+            let world = world.clone();
+            async move {
+                world.begun.up();
+                if world.before.load(Ordering::SeqCst) {
+                    std::future::pending::<()>().await;
+                }
+                let ask = async { Ok::<_, NodeError>(ctx.interrupt("ok?", ()).await.to_string()) };
+                let (_, step) = tokio::join!(ask, ctx.step("charge", counts(&world.charged)));
+                step.map(|_| said("both"))
+            }
+        });
+        graph.start(both);
+        graph.edge(both, Node::END);
+        graph.compile().expect("graph")
+    };
+    world.before.store(true, Ordering::SeqCst);
+    let (runtime, runs) = process(&store, &graph(&world));
+    runs.start(&me(), Some("s".to_owned()), &Work::default(), None).await.expect("start");
+    while world.begun.get() == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    runtime.shutdown(std::time::Duration::ZERO).await;
+    world.before.store(false, Ordering::SeqCst);
+    restored::hold(&*store, machine_time()).await.expect("held");
+    let (runtime, _) = process(&store, &graph(&world));
+    runtime.start().await.expect("start");
+    runtime.retry(&me(), "s", Default::default()).await.expect("retried");
+    let asked = tokio::time::timeout(std::time::Duration::from_secs(60), pending(&runtime, "s")).await;
+    let mut asked = asked.expect("it rests");
+    asked.sort();
+    assert_eq!(asked, [in_doubt("charge").remove(0), ("interrupt".to_owned(), "ok?".to_owned())]);
+    assert_eq!(world.charged.get(), 0);
+    runtime.shutdown(std::time::Duration::ZERO).await;
+}
+
+/// The original's deadline may have passed after the backup, and its step have run.
+async fn r4_a_default_answer_in_a_restored_graph_begins_no_step_that_may_have_run(store: Arc<dyn Store>) {
+    let world = World::default();
+    let graph = |world: &World| {
+        let (world, mut graph) = (world.clone(), StateGraph::<Work>::new("work"));
+        let ask = graph.node("ask", move |ctx: Context<Work>| {
+            let world = world.clone();
+            async move {
+                ctx.interrupt("ok?", ()).timeout(std::time::Duration::from_secs(1), true).await;
+                ctx.step("charge", counts(&world.charged)).await?;
+                Ok(said("charged"))
+            }
+        });
+        graph.start(ask);
+        graph.edge(ask, Node::END);
+        graph.compile().expect("graph")
+    };
+    let (runtime, runs) = process(&store, &graph(&world));
+    runs.start(&me(), Some("s".to_owned()), &Work::default(), None).await.expect("start");
+    assert_eq!(pending(&runtime, "s").await, [("interrupt".to_owned(), "ok?".to_owned())]);
+    runtime.shutdown(std::time::Duration::ZERO).await;
+    assert_eq!(restored::hold(&*store, machine_time()).await.expect("held"), [Arc::from("s")]);
+    let (runtime, _) = process(&store, &graph(&world));
+    runtime.start().await.expect("start");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !pending(&runtime, "s").await.is_empty() {
+        assert!(std::time::Instant::now() < deadline, "the deadline fires");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(world.charged.get(), 0, "it is held");
+    runtime.retry(&me(), "s", Default::default()).await.expect("retried");
+    assert_eq!(pending(&runtime, "s").await, in_doubt("charge"));
+    assert_eq!(world.charged.get(), 0);
+    runtime.shutdown(std::time::Duration::ZERO).await;
+}
+
 conformance!(
     r4_an_answer_in_a_restored_graph_begins_no_step_that_may_have_run,
     r4_a_retry_in_a_restored_graph_begins_no_step_that_may_have_run,
     r4_g6_a_fork_of_a_restored_graph_begins_no_step_that_may_have_run,
+    r4_g6_a_fork_of_a_fork_of_a_restored_graph_begins_no_step_that_may_have_run,
+    r4_r9_a_step_beside_a_question_of_a_restored_graph_is_asked_about,
+    r4_a_default_answer_in_a_restored_graph_begins_no_step_that_may_have_run,
 );

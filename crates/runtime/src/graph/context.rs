@@ -375,8 +375,12 @@ async fn run_step<T: Serialize + DeserializeOwned>(
         return Err(named(format!("a step's name has 1 to {} bytes", limits::NAME_BYTES)));
     }
     let mut known = memory.inside().steps.get(&name).cloned();
-    if known.is_none() && !idempotent && memory.may_have_run(&name).await {
-        known = Some(Known::Started);
+    if known.is_none() && !idempotent {
+        // The node does not stand still while this is stored.
+        let _at_work = AtWork::begin(&memory);
+        if memory.may_have_run(&name).await {
+            known = Some(Known::Started);
+        }
     }
     if let Some(known) = known {
         if let Some(done) = known_result(&known, &named) {

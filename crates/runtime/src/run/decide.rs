@@ -67,7 +67,7 @@ impl Runtime {
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `decisions_mismatch`,
     /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
-    /// `invalid_answers`, `invalid_message`, `store_unavailable`. The interruption is then unchanged.
+    /// `invalid_answers`, `invalid_message`, `request_id_reused`, `store_unavailable`. The interruption is then unchanged.
     pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
         let taken = self.take_decision(by, decision, follow, Durability::Synced).await;
         let (live, stored) = self.inner.or_refused(taken).await?;

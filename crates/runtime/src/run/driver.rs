@@ -489,7 +489,11 @@ impl<'a> Driver<'a> {
     }
 
     async fn store(&mut self, guard: &mut LiveState, transition: Transition) -> Result<Vec<Permit>, Refusal> {
-        self.inner.record(self.live, guard, |_| Ok(transition)).await
+        match self.inner.record(self.live, guard, |_| Ok(transition)).await {
+            // What follows from that is looked at again.
+            Err(refusal) if refusal.has_failed_turn() => Ok(Vec::new()),
+            stored => stored,
+        }
     }
 
     /// Carries out the single effect, or waits for the next one to end.

@@ -133,11 +133,11 @@ impl Inner {
         let known = self.load(live, &mut guard).await?;
         if known.pos > 0 {
             owned(by, &known)?;
+            of_graph(graph.name(), &known)?;
             if self.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::RUN).await? {
                 self.released().await?;
                 return Ok(false);
             }
-            of_graph(graph.name(), &known)?;
         }
         let mut made = known.run.as_ref().map(|run| run.made).unwrap_or_default();
         let started = RunStarted {

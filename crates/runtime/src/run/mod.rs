@@ -332,7 +332,7 @@ impl Runtime {
     /// # Errors
     /// `invalid_session_id`, `unknown_agent`, `images_not_supported`, `session_not_found` (another owner's),
     /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (`by` may not decide, and rejects
-    /// pending interruptions), `store_unavailable`.
+    /// pending interruptions), `request_id_reused`, `store_unavailable`.
     pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
         let taken = self.take_message(by, message, follow, Durability::Synced).await;
         let (live, stored) = self.inner.or_refused(taken).await?;
@@ -467,7 +467,7 @@ impl Runtime {
     /// Cancels the session's turn: running work is stopped, pending interruptions resolve as cancelled (spec W1).
     ///
     /// # Errors
-    /// `session_not_found`, `nothing_to_cancel`, `store_unavailable`.
+    /// `session_not_found`, `nothing_to_cancel`, `request_id_reused`, `store_unavailable`.
     pub async fn cancel(&self, by: &Principal, session_id: &str, request_id: Option<String>) -> Result<(), Refusal> {
         check_session_id(session_id)?;
         let live = self.inner.live(&Arc::from(session_id));
@@ -623,6 +623,11 @@ pub(crate) fn own_request_id(by: &Principal, state: &State, id: Option<String>) 
     }
 }
 
+/// The `request_id` as its sender gave it.
+fn sent_as(own: &str) -> &str {
+    own.split('\u{1f}').next().unwrap_or_default()
+}
+
 impl Inner {
     /// The time by the store's clock, in Unix milliseconds.
     pub(crate) fn now(&self) -> Millis {
@@ -639,8 +644,8 @@ impl Inner {
             None => Ok(false),
             Some(known) if known.covers(of) => Ok(true),
             Some(known) => {
-                let id = id.split('\u{1f}').next().unwrap_or_default();
-                let what = format!("request_id: {id:?} was used in this session before, for: {}", known.text());
+                let what =
+                    format!("request_id: {:?} was used in this session before, for: {}", sent_as(id), known.text());
                 Err(Refusal::new(Code::RequestIdReused, what))
             }
         }

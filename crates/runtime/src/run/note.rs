@@ -22,7 +22,8 @@ impl Runtime {
     /// a person who may decide it may reassign it. Repeating a `request_id` has no further effect.
     ///
     /// # Errors
-    /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `invalid_message`, `store_unavailable`.
+    /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `invalid_message`, `request_id_reused`,
+    /// `store_unavailable`.
     pub async fn note(
         &self,
         by: &Principal,
@@ -58,7 +59,11 @@ impl Runtime {
         input.by.check_may_decide()?;
         let request_id = input.request_id.take().map(|id| id.to_string());
         input.request_id = own_request_id(&input.by, &state, request_id).map(Arc::from);
-        if self.inner.is_repeat(&live.session_id, input.request_id.as_deref(), &Purpose::note(input.n)).await? {
+        let purpose = match &input.note {
+            NewNote::Comment(_) => Purpose::comment(input.n),
+            NewNote::Reassign { .. } => Purpose::reassignment(input.n),
+        };
+        if self.inner.is_repeat(&live.session_id, input.request_id.as_deref(), &purpose).await? {
             self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard);
         }

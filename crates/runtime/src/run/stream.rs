@@ -638,7 +638,7 @@ impl<'a> Writer<'a> {
             run: self.run,
             cut: self.cut,
             continued: self.continued,
-            mark: Some(unique()),
+            nonce: Some(unique()),
         })
     }
 

@@ -46,7 +46,7 @@ impl FromRequestParts<App> for Pass {
     }
 }
 
-/// A connection with a valid token keeps its place. Who it is is asked again once the body is complete.
+/// Keeps the place of a connection with a valid token, and notes whose it is: that is checked again after the body.
 fn admitted(parts: &mut Parts, by: &Arc<Principal>) {
     if let Some(visitor) = parts.extensions.get::<Visitor>() {
         visitor.is_known(by);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     route::{Answer, Kind, Parameter, Route},
-    routes::{self, shared::IDEMPOTENCY_KEY},
+    routes,
 };
 use crate::problem::{PROBLEM_JSON, Problem};
 
@@ -131,9 +131,6 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     }
     if route.refusals.contains(&Code::StoreUnavailable) {
         more.push(Code::StoreClosed);
-    }
-    if route.parameters.iter().any(|parameter| parameter.name == IDEMPOTENCY_KEY.name) {
-        more.push(Code::RequestIdReused);
     }
     if !route.open {
         more.push(Code::Unauthenticated);

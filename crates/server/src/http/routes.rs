@@ -5,7 +5,7 @@ mod agents;
 mod approvals;
 mod documents;
 mod sessions;
-pub(super) mod shared;
+mod shared;
 mod webhooks;
 
 use super::route::Route;

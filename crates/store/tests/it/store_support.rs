@@ -138,7 +138,7 @@ impl Driven {
             run: RunNo::ROOT,
             cut: None,
             continued: 0,
-            mark: None,
+            nonce: None,
         };
         let gates = calls.iter().map(|(_, verdict)| Gate::of(verdict.clone())).collect();
         self.draft(now).model_responded(answer, gates, &Anything)
@@ -156,7 +156,7 @@ impl Driven {
             run: RunNo::ROOT,
             cut: None,
             continued: 0,
-            mark: None,
+            nonce: None,
         };
         self.draft(now).model_responded(answer, Vec::new(), &Anything)
     }

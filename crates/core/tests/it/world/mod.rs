@@ -361,7 +361,10 @@ impl World {
         }
         match op {
             Op::Fork(..) => self.untouched = self.state.held,
-            Op::Message(_) | Op::Decide(..) | Op::Reply(..) | Op::Resume(..) | Op::Retry(_) => self.untouched = false,
+            // A queued message begins the next turn when a person ends the one before.
+            Op::Message(_) | Op::Decide(..) | Op::Reply(..) | Op::Resume(..) | Op::Retry(_) | Op::Cancel => {
+                self.untouched = false;
+            }
             _ => {}
         }
         Ok(())

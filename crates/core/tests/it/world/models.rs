@@ -155,7 +155,7 @@ impl World {
             cut: None,
             continued: 0,
             // Unique, as a runtime makes it.
-            mark: Some(format!("answer at {}", self.now).into()),
+            nonce: Some(format!("answer at {}", self.now).into()),
         };
         let transition = match run.is_nested() && !calls.is_empty() && self.now % 5 == 0 {
             true => self.draft().model_stopped(answer, gates, "stopped", &self.tools),

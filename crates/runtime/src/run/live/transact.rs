@@ -63,9 +63,10 @@ impl Inner {
                 let (message, partial) = (refusal.message.clone(), guard.written());
                 let fail =
                     |state: &State| Ok(Draft::new(state, self.now()).fail("internal", message, partial, &self.agents));
-                let permits = self.transact_if(guards, live, guard, Durability::Buffered, fail).await?;
+                self.transact_if(guards, live, guard, Durability::Buffered, fail).await?;
                 tracing::error!(session = &*live.session_id, %refusal, "the turn has failed");
-                Ok(permits)
+                // The record itself is not stored: nothing may begin with it.
+                Err(refusal.turn_failed())
             }
             stored => stored,
         }

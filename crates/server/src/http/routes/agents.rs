@@ -83,6 +83,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::SessionDeleted,
             Code::SessionBusy,
             Code::ApprovalPending,
+            Code::RequestIdReused,
             Code::TooLarge,
             Code::StoreUnavailable,
         ],

@@ -77,6 +77,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::ApprovalAlreadyResolved,
             Code::StaleAction,
             Code::Unresolvable,
+            Code::RequestIdReused,
             Code::TooLarge,
             Code::StoreUnavailable,
         ],

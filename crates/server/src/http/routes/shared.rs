@@ -9,7 +9,7 @@ use super::super::{
 
 pub(super) const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the previous page.");
 pub(super) const LIMIT: Parameter = query("limit", Kind::Whole, "Rows of the page, from 1 to 200; 50 by default.");
-pub(in crate::http) const IDEMPOTENCY_KEY: Parameter =
+pub(super) const IDEMPOTENCY_KEY: Parameter =
     header("Idempotency-Key", "The same as request_id in the body: makes it safe to send again.");
 pub(super) const IF_NONE_MATCH: Parameter = header("If-None-Match", "The ETag of a copy that one has.");
 pub(super) const UNCHANGED: Answer = other(304, "The copy is the same.", "");
@@ -41,6 +41,7 @@ pub(super) const NOTE: &[Code] = &[
     Code::ApprovalNotFound,
     Code::SessionDeleted,
     Code::ApprovalAlreadyResolved,
+    Code::RequestIdReused,
     Code::TooLarge,
     Code::StoreUnavailable,
 ];
