@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(
             hold.why(false),
             "the store was restored from a backup: what happened after the backup is not known here, and may have run; the turn \
-             resumes when somebody retries it, or ends when it is cancelled"
+             resumes when somebody retries it; a cancel ends it"
         );
     }
 
