@@ -130,7 +130,7 @@ impl Talk {
             choices.push(("one by one", "o"));
         }
         loop {
-            let choice = match self.choose(&choices, Some(key)).await? {
+            let choice = match self.choose(&choices, key).await? {
                 Ok(choice) => choice,
                 Err(other) => return Ok(other),
             };
@@ -163,7 +163,7 @@ impl Talk {
                 .into_iter()
                 .filter(|(choice, _)| *choice != "edit" && allowed.contains(&json!(choice)))
                 .collect();
-            let choice = match self.choose(&choices, Some(key)).await? {
+            let choice = match self.choose(&choices, key).await? {
                 Ok(choice) => choice,
                 Err(other) => return Ok(other),
             };
@@ -182,7 +182,7 @@ impl Talk {
     async fn choose<'a>(
         &mut self,
         choices: &[(&'a str, &'a str)],
-        about: Option<&str>,
+        about: &str,
     ) -> Result<Result<&'a str, Chosen>, Failure> {
         let named: Vec<String> = choices.iter().map(|(choice, letter)| format!("{choice} ({letter})")).collect();
         let prompt = format!("{}> ", named.join(", "));
@@ -206,7 +206,7 @@ impl Talk {
             "respond" => ("the result, for the agent> ", "output"),
             _ => return Ok(Ok(decision)),
         };
-        Ok(match self.typed(prompt, Some(key)).await? {
+        Ok(match self.typed(prompt, key).await? {
             Ok(words) if words.is_empty() && choice == "reject" => Ok(decision),
             Ok(words) => {
                 decision[member] = json!(words);
@@ -227,7 +227,7 @@ impl Talk {
             }
         };
         tell(edited.diff.trim_end());
-        Ok(match self.typed("send it? [y/N] ", Some(key)).await? {
+        Ok(match self.typed("send it? [y/N] ", key).await? {
             Ok(yes) if matches!(yes.as_str(), "y" | "Y" | "yes") => {
                 let decisions = serde_json::to_string(&edited.decisions).map_err(|error| error.to_string())?;
                 Some(Chosen::Send(format!("\"decisions\":{decisions}")))
@@ -244,13 +244,13 @@ impl Talk {
         for question in &questions {
             self.printer.line(&show::one(question["question"].as_str().unwrap_or_default()));
             given.push(loop {
-                let line = match self.typed(menu::prompt(question), Some(key)).await? {
+                let line = match self.typed(menu::prompt(question), key).await? {
                     Ok(line) => line,
                     Err(other) => return Ok(other),
                 };
                 match menu::typed(question, &line) {
                     Ok(menu::Typed::Answer(answer)) => break answer,
-                    Ok(menu::Typed::FreeText) => match self.typed("your answer> ", Some(key)).await? {
+                    Ok(menu::Typed::FreeText) => match self.typed("your answer> ", key).await? {
                         Ok(line) => break json!(line),
                         Err(other) => return Ok(other),
                     },
@@ -264,7 +264,7 @@ impl Talk {
     /// Asks for a graph's or a tool's answer.
     async fn value(&mut self, key: &str, request: &Value) -> Result<Chosen, Failure> {
         loop {
-            let line = match self.typed("answer, as JSON; empty: later> ", Some(key)).await? {
+            let line = match self.typed("answer, as JSON; empty: later> ", key).await? {
                 Ok(line) if line.is_empty() => return Ok(Chosen::Later),
                 Ok(line) => line,
                 Err(other) => return Ok(other),
@@ -277,8 +277,8 @@ impl Talk {
     }
 
     /// A typed line, or the meaning of its absence.
-    async fn typed(&mut self, prompt: &str, about: Option<&str>) -> Result<Result<String, Chosen>, Failure> {
-        Ok(match self.line(prompt, about).await? {
+    async fn typed(&mut self, prompt: &str, about: &str) -> Result<Result<String, Chosen>, Failure> {
+        Ok(match self.line(Some((about, prompt))).await? {
             Typed::Line(line) => Ok(line),
             Typed::End => Err(Chosen::Later),
             Typed::Stop => Err(Chosen::Cancel),

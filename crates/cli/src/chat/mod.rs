@@ -250,12 +250,7 @@ impl Talk {
                 self.decide(&key).await?;
                 continue;
             }
-            let prompt = match self.pending.is_empty() {
-                false => "(pending, /pending to decide) > ",
-                true if self.held => "(held: a message, /retry or /cancel continues it) > ",
-                true => "> ",
-            };
-            let line = match self.line(prompt, None).await? {
+            let line = match self.line(None).await? {
                 Typed::Line(line) => line,
                 Typed::Overtaken => continue,
                 Typed::Stop => return Ok(()),
@@ -299,10 +294,10 @@ impl Talk {
         Ok(())
     }
 
-    /// Asks for a line, and shows events meanwhile. `about` is the request that the line will be about.
-    async fn line(&mut self, prompt: &str, about: Option<&str>) -> Result<Typed, Failure> {
+    /// Asks for a line, and shows events meanwhile. `about` is the request that the line will be about, and its prompt.
+    async fn line(&mut self, about: Option<(&str, &str)>) -> Result<Typed, Failure> {
         let mut overtaken = false;
-        self.prompt(prompt);
+        self.prompt(self.prompt_for(about));
         loop {
             tokio::select! {
                 line = self.lines.next() => return Ok(match line? {
@@ -313,15 +308,25 @@ impl Talk {
                 }),
                 frame = next(&self.server, &mut self.link) => {
                     self.take(frame).await?;
-                    if !overtaken && about.is_some_and(|key| !self.pending.iter().any(|pending| pending == key)) {
+                    if !overtaken && about.is_some_and(|(key, _)| !self.pending.iter().any(|pending| pending == key)) {
                         overtaken = true;
                         self.printer.line("[somebody else, or the deadline, was first: press Enter]");
                     } else if !self.is_running() {
-                        self.prompt(if overtaken { "" } else { prompt });
+                        self.prompt(if overtaken { "" } else { self.prompt_for(about) });
                     }
                 }
                 _ = self.interrupts.recv() => return Ok(Typed::Stop),
             }
+        }
+    }
+
+    /// Without a request it says how the session stands now.
+    fn prompt_for<'a>(&self, about: Option<(&str, &'a str)>) -> &'a str {
+        match about {
+            Some((_, prompt)) => prompt,
+            None if !self.pending.is_empty() => "(pending, /pending to decide) > ",
+            None if self.held => "(held: a message, /retry or /cancel continues it) > ",
+            None => "> ",
         }
     }
 
@@ -353,6 +358,7 @@ impl Talk {
             "run_status" => {
                 frame["status"].as_str().unwrap_or_default().clone_into(&mut self.status);
                 self.pending = keys(&frame);
+                self.fork &= matches!(&*self.status, "running" | "awaiting_input");
                 // The stream does not say so of a fork: a deadline resolves its requests, and leaves it held.
                 self.held =
                     self.fork || matches!(frame["error"]["code"].as_str(), Some("session_held" | "session_restored"));
@@ -361,7 +367,7 @@ impl Talk {
             "approval_resolved" => {
                 self.pending.retain(|key| frame["approval_key"] != key.as_str());
                 if frame["resolution"] != "timeout" {
-                    (self.held, self.fork) = (false, false);
+                    self.continued();
                 }
                 if self.pending.is_empty() && self.status == "awaiting_input" {
                     // The next status follows.
@@ -369,9 +375,19 @@ impl Talk {
                 }
                 self.show(&frame);
             }
+            "message_start" => {
+                // None begins in a turn that is held: somebody has continued it.
+                self.continued();
+                self.show(&frame);
+            }
             _ => self.show(&frame),
         }
         Ok(())
+    }
+
+    /// Somebody has continued the turn.
+    fn continued(&mut self) {
+        (self.held, self.fork) = (false, false);
     }
 
     /// Shows an event to a person. For a program it is printed already.
@@ -419,17 +435,23 @@ impl Talk {
             self.printer.refused();
         } else if waits {
             tell("queued");
-        } else if self.status == before {
-            // Its own status follows.
-            "running".clone_into(&mut self.status);
-            (self.held, self.fork) = (false, false);
+        } else {
+            self.continued();
+            if self.status == before {
+                // Its own status follows.
+                "running".clone_into(&mut self.status);
+            }
         }
         Ok(())
     }
 
     async fn cancel(&mut self) -> Outcome {
         tell("cancelling");
-        self.request("cancel", "").await.map(drop)
+        if self.request("cancel", "").await?.is_none() {
+            // Its end follows.
+            self.continued();
+        }
+        Ok(())
     }
 
     async fn retry(&mut self) -> Outcome {
@@ -437,7 +459,7 @@ impl Talk {
         match self.server.answer(Method::POST, &path, &[], Some("{}".to_owned())).await {
             Ok(_) => {
                 "running".clone_into(&mut self.status);
-                (self.held, self.fork) = (false, false);
+                self.continued();
             }
             Err(failure) if failure.exit == Exit::Refused => tell(&failure.text),
             Err(failure) => return Err(failure),

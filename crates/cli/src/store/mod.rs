@@ -63,10 +63,7 @@ fn hold(asked: &Restored) -> Outcome {
     if asked.json {
         return say(&json!({ "ok": true, "held": held }).to_string());
     }
-    say(&format!(
-        "ok: {} turns are held until somebody sends a message, decides what is pending, retries or cancels them",
-        held.len()
-    ))?;
+    say(&format!("ok: {} turns begin nothing until somebody continues or cancels them", held.len()))?;
     held.iter().try_for_each(|id| say(id))
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Setup, Store, ask::asks, trade};
+use crate::support::{Server, Setup, Store, ask::asks, trade};
 
 /// Two words, a trade, and its result.
 fn talkative() -> Setup {
@@ -221,16 +221,43 @@ async fn u3_chat_goes_on_after_its_server_was_restarted() {
     assert_eq!(shown.matches("You said one.").count(), 1, "{shown}");
 }
 
+/// The prompt of a session that is held.
+const HELD: &str = "(held: a message, /retry or /cancel continues it) > ";
+
+/// Makes forks of a session at its first message, which nobody continues.
+async fn held_forks(server: &Server, forks: &[&str]) {
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let made = server.get("/v1/sessions/s/checkpoints").await.ok();
+    let begun = made["checkpoints"].as_array().unwrap().iter().find(|one| one["after"] == "message").unwrap();
+    for fork in forks {
+        server.post("/v1/sessions/s/fork", &json!({ "checkpoint": begun["checkpoint"], "session_id": fork })).await;
+    }
+}
+
+#[tokio::test]
+async fn u3_chat_holds_no_fork_any_more_that_somebody_else_continues_or_that_is_cancelled() {
+    let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    held_forks(&server, &["continued", "cancelled"]).await;
+    let mut chat = server.terminal(&["chat", "--session", "continued"], &[]);
+    chat.see(HELD);
+    server.post("/v1/sessions/continued/messages", &json!({ "content": "go on" })).await.ok();
+    chat.see("You said");
+    chat.see("\n> ");
+    let mut chat = server.terminal(&["chat", "--session", "cancelled"], &[]);
+    chat.see(HELD);
+    chat.type_line("/cancel");
+    chat.see("cancelling");
+    chat.see("\n> ");
+}
+
 #[tokio::test]
 async fn u3_chat_leaves_a_held_session_as_it_is_until_somebody_continues_it() {
     let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
     let server = Setup::new(Store::Memory, &script).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-    let made = server.get("/v1/sessions/s/checkpoints").await.ok();
-    let begun = made["checkpoints"].as_array().unwrap().iter().find(|one| one["after"] == "message").unwrap();
-    server.post("/v1/sessions/s/fork", &json!({ "checkpoint": begun["checkpoint"], "session_id": "f" })).await;
+    held_forks(&server, &["f"]).await;
     let mut chat = server.terminal(&["chat", "--session", "f"], &[]);
-    chat.see("(held: a message, /retry or /cancel continues it) > ");
+    chat.see(HELD);
     chat.type_line("go on");
     chat.see("You said");
     chat.see("> ");

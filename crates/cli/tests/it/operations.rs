@@ -158,7 +158,7 @@ async fn restored(store: Store) {
     let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
     assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true}\n", "{}", held.stderr);
     let again = run(&server.path(""), &["store", "restored"], "", &[]);
-    assert!(again.stdout.starts_with("ok: 0 turns are held"), "{} {}", again.stdout, again.stderr);
+    assert!(again.stdout.starts_with("ok: 0 turns begin nothing"), "{} {}", again.stdout, again.stderr);
     server.start_again().await;
     let session = server.get("/v1/sessions/s").await.ok();
     assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("restored")));

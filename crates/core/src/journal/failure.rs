@@ -278,8 +278,7 @@ impl Draft {
         retried.replaced = self.state.broken_off;
         self.push_retried(retried);
         if was_held {
-            // Followers were told that it is held.
-            self.push(Record::Status { pending: Vec::new(), awaiting: false, hold: None });
+            self.push_released();
         }
         let settled = self.settle(catalog);
         let is_spent =

@@ -258,10 +258,15 @@ impl Draft {
     /// Records that a held turn resumes.
     pub(super) fn release(&mut self) {
         if self.state.held {
-            let awaiting = self.state.status == Status::AwaitingInput;
-            let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| awaiting).collect();
-            self.push(Record::Status { pending, awaiting, hold: None });
+            self.push_released();
         }
+    }
+
+    /// Tells followers that the turn is not held any more. What is pending stays so, unless a retry runs beside it.
+    pub(super) fn push_released(&mut self) {
+        let awaiting = self.state.status == Status::AwaitingInput && self.must_wait();
+        let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| awaiting).collect();
+        self.push(Record::Status { pending, awaiting, hold: None });
     }
 }
 

@@ -12,15 +12,13 @@
 //! turn that had failed needs no hold, since only a retry continues it, but its calls and tasks are in doubt as well;
 //! and so are those of a fork that is made while its original is like this.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Draft, Transition},
     record::{Block, Record},
-    run::{GraphRun, Task, TaskPhase},
+    run::{GraphRun, MayHaveRun, Task, TaskPhase},
     state::{Call, Phase, State, Status},
 };
 
@@ -99,30 +97,6 @@ impl Hold {
         let ways: String = ways.into_iter().flatten().map(|way| self.locale.text(way)).collect();
         let why = if self.restored { Text::HeldRestored } else { Text::HeldCrashes };
         self.locale.fill(why, &[("times", &self.times.to_string()), ("ways", &ways)])
-    }
-}
-
-/// A task may have run after the backup was made: each of its steps that is not idempotent and not on record has an
-/// unknown outcome. When its node reaches it, that is recorded as its start; from then on it is a step like any other.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct MayHaveRun {
-    /// The steps that were reached since.
-    reached: Vec<Arc<str>>,
-}
-
-impl MayHaveRun {
-    /// Whether this step may have run, and nothing of it is on record.
-    #[must_use]
-    pub fn includes(&self, step: &str) -> bool {
-        self.reached.iter().all(|reached| **reached != *step)
-    }
-
-    /// It is on record from now on.
-    pub fn reach(&mut self, step: &Arc<str>) {
-        if self.includes(step) {
-            self.reached.push(step.clone());
-        }
     }
 }
 
@@ -343,7 +317,7 @@ mod tests {
         assert_eq!(
             hold.why(false),
             "the store was restored from a backup: what happened after the backup is not known here, and may have run; the turn \
-             resumes when somebody retries it, or ends when it is cancelled"
+             resumes when somebody retries it; a cancel ends it"
         );
     }
 

@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{record::Schema, restart::MayHaveRun};
+use super::record::Schema;
 use crate::{
     call::json::same_json,
     number::{FrameNo, InterruptionNo, TaskNo},
@@ -327,6 +327,30 @@ pub struct Task {
     /// The store was restored from a backup when it could run without a decision, or it is inside of a task like that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<MayHaveRun>,
+}
+
+/// A task may have run after the backup was made: each of its steps that is not idempotent and not on record has an
+/// unknown outcome. When its node reaches it, that is recorded as its start; from then on it is a step like any other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MayHaveRun {
+    /// The steps that were reached since.
+    reached: Vec<Arc<str>>,
+}
+
+impl MayHaveRun {
+    /// Whether this step may have run, and nothing of it is on record.
+    #[must_use]
+    pub fn includes(&self, step: &str) -> bool {
+        self.reached.iter().all(|reached| **reached != *step)
+    }
+
+    /// It is on record from now on.
+    pub fn reach(&mut self, step: &Arc<str>) {
+        if self.includes(step) {
+            self.reached.push(step.clone());
+        }
+    }
 }
 
 /// The state of a task.

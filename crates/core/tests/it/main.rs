@@ -20,6 +20,7 @@ mod laws;
 mod legal;
 mod nested;
 mod people;
+mod restored;
 mod schema;
 mod speakers;
 mod vectors;

@@ -19,8 +19,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         failure::Turn,
-        restart::MayHaveRun,
-        run::{Raw, Step, Task},
+        run::{MayHaveRun, Raw, Step, Task},
         running::NewQuestion,
     },
     number::TaskNo,

@@ -31,9 +31,9 @@ export function TurnEnd({ view, agent }: Props) {
   }
   if (isHeld(view)) {
     return (
-      <Failed view={view} spent={false} agent={agent}>
-        {t(codeOf(view) === "session_restored" ? "chat.restored" : "chat.held")} {t(agent ? "chat.goesOn" : "chat.goesOnRetried")}
-      </Failed>
+      <Stopped view={view} spent={false} agent={agent}>
+        {t(codeOf(view) === "session_restored" ? "chat.restored" : "chat.held")} {t(agent ? "chat.resume" : "chat.resumeRetried")}
+      </Stopped>
     );
   }
   if (view.status !== "failed") return null;
@@ -41,14 +41,14 @@ export function TurnEnd({ view, agent }: Props) {
   const text = typeof error === "string" ? error : error?.message;
   const spent = typeof error === "object" && error.code === "max_turns";
   return (
-    <Failed view={view} spent={spent} agent={agent}>
+    <Stopped view={view} spent={spent} agent={agent}>
       {t(spent ? "chat.maxTurns" : "chat.failed")}
       {text && (
         <span className="detail">
           <Visible text={text} />
         </span>
       )}
-    </Failed>
+    </Stopped>
   );
 }
 
@@ -61,14 +61,14 @@ const codeOf = ({ error }: SessionView) => (error as { code?: string } | undefin
 export const isHeld = (view: SessionView): boolean =>
   view.status === "running" && ["session_held", "session_restored"].includes(codeOf(view) ?? "");
 
-interface FailedProps extends Props {
+interface StoppedProps extends Props {
   /** It has used up its model calls. */
   spent: boolean;
   /** Why. */
   children: ReactNode;
 }
 
-function Failed({ view, agent, spent, children }: FailedProps) {
+function Stopped({ view, agent, spent, children }: StoppedProps) {
   const { t } = useI18n();
   const id = useId();
   const { busy, error, run } = useRequest();

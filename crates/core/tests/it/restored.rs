@@ -1,0 +1,435 @@
+//! Spec R4, R9, G6: a turn that is held begins nothing, also in a store that was restored from a backup, until a person
+//! continues it.
+
+use countersign_core::{
+    approval::{decision::Decision, principal::Principal},
+    call::gate::{Ask, Verdict},
+    journal::{
+        draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},
+        failure::Retried,
+        fork::ForkInput,
+        graph,
+        record::{Block, Kind, Record, records},
+        restart::{Held, Hold},
+        state::{Phase, Status},
+    },
+    number::{CallNo, InterruptionNo, RunNo},
+    refusal::Code,
+};
+
+use crate::{
+    decisions::{decide, phases, plain, waiting},
+    people::{levels, person},
+    world::{Op, Tools, World},
+};
+
+#[test]
+fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
+    let mut world = waiting(&[("pay", Ask { escalate: vec!["boss".into()], ..levels(&["admin"]) })]);
+    let held = Draft::new(&world.state, world.now).restarted(2, true, None);
+    world.commit(held);
+    for n in 1..=2 {
+        world.now += 3_600_000;
+        let over = Draft::new(&world.state, world.now)
+            .time_out(InterruptionNo::new(n), &Tools::FIRST)
+            .expect("its time is over");
+        world.commit(over);
+        assert_eq!((world.state.why_held(), world.state.restarts), (Some(Held::Crashes), 2), "after deadline {n}");
+    }
+    let next = graph::next(&world.state);
+    assert!(!next.ask.contains(&RunNo::ROOT) && next.start.is_empty(), "nothing is carried out");
+    let input = MessageInput { content: "go on".into(), ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
+    world.commit(said);
+    assert!(!world.state.held && world.state.restarts == 0);
+}
+
+/// Holds the turn of a store that was restored from a backup.
+fn restore(world: &mut World) {
+    let held = Draft::new(&world.state, world.now).restored().expect("it is held");
+    world.commit(held);
+}
+
+/// A queued message continues nothing, and a deadline begins nothing afterwards.
+#[test]
+fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
+    for (held, is_restored) in [(Held::Crashes, false), (Held::Restored, true)] {
+        let mut world = waiting(&[("pay", plain())]);
+        if is_restored {
+            restore(&mut world);
+        } else {
+            let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
+            world.commit(crashed);
+        }
+        let before = world.state.restarts;
+        let on_pending = Some(OnPending::Queue);
+        let input = MessageInput { content: "and this".into(), on_pending, ..MessageInput::default() };
+        let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("it is queued");
+        world.commit(said);
+        assert_eq!((world.state.why_held(), world.state.restarts), (Some(held), before));
+        let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST);
+        assert!(retried.is_ok(), "it is retried as before");
+        world.now += 3_600_000;
+        let over = Draft::new(&world.state, world.now)
+            .time_out(InterruptionNo::FIRST, &Tools::FIRST)
+            .expect("its time is over");
+        let told: Vec<_> = over
+            .records()
+            .filter_map(|r| if let Record::Status { hold, .. } = r { Some(hold) } else { None })
+            .collect();
+        let says_so = |hold: &&Option<Hold>| hold.is_some_and(|hold| hold.restored == is_restored);
+        assert!(!told.is_empty() && told.iter().all(says_so), "followers are told that it is still held: {told:?}");
+        world.commit(over);
+        assert_eq!(world.state.why_held(), Some(held), "after the deadline");
+        nothing_begins(&world);
+        let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
+        world.commit(retried);
+        assert_eq!(world.state.why_held(), None, "a person has said so");
+        assert!(
+            graph::next(&world.state).ask.contains(&RunNo::ROOT) && world.state.queued.is_empty(),
+            "the model reads it"
+        );
+    }
+}
+
+/// A request to fork that is repeated resumes the fork that it made, but not one whose turn ended processes since.
+#[test]
+fn r9_a_turn_that_is_held_after_crashes_is_no_fork_that_waits_to_be_run() {
+    let mut world = waiting(&[("pay", plain())]);
+    let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
+    world.commit(crashed);
+    assert!(Draft::new(&world.state, world.now).go_on(&Tools::FIRST).is_none());
+    restore(&mut world);
+    assert!(Draft::new(&world.state, world.now).go_on(&Tools::FIRST).is_none());
+}
+
+/// The original tools, of an agent whose budget is spent with its first answer.
+struct Spent;
+
+impl Catalog for Spent {
+    fn has_agent(&self, agent: &str) -> bool {
+        Tools::FIRST.has_agent(agent)
+    }
+    fn max_turns(&self, _: &str) -> u32 {
+        1
+    }
+    fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
+        Tools::FIRST.tool(agent, tool)
+    }
+}
+
+#[test]
+fn r4_r9_a_deadline_ends_no_held_turn_whose_budget_is_spent() {
+    let mut world = waiting(&[("pay", plain())]);
+    restore(&mut world);
+    let on_pending = Some(OnPending::Queue);
+    let input = MessageInput { content: "and this".into(), on_pending, ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).message(input, &Spent).expect("it is queued");
+    world.commit(said);
+    world.now += 3_600_000;
+    let over = Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Spent).expect("its time is over");
+    world.commit(over);
+    assert_eq!((world.state.why_held(), world.state.queued.len()), (Some(Held::Restored), 1));
+    nothing_begins(&world);
+}
+
+/// A world whose model has begun a block that people see.
+fn writing() -> World {
+    let mut world = World::new();
+    for op in [Op::Message(None), Op::ShowBlock(5)] {
+        world.apply(&op).expect("fits");
+    }
+    assert!(world.state.begun.is_some());
+    world
+}
+
+/// In builds with assertions whatever is placed can be read again, or it panics.
+#[test]
+fn r4_a_restored_store_can_be_read_where_the_model_was_in_the_middle_of_a_block() {
+    let mut world = writing();
+    restore(&mut world);
+    assert!(world.state.held && world.state.begun.is_none());
+    nothing_begins(&world);
+}
+
+#[test]
+fn s21_a_message_in_the_middle_of_an_answer_that_broke_off_can_be_read() {
+    let mut world = writing();
+    let input = MessageInput { content: "and this".into(), ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).says_first(input, &Tools::FIRST).expect("a message");
+    world.commit(said);
+    assert!(world.state.begun.is_none() && graph::next(&world.state).ask.contains(&RunNo::ROOT));
+    world.apply(&Op::Answer(Vec::new())).expect("an answer");
+}
+
+fn nothing_begins(world: &World) {
+    let next = graph::next(&world.state);
+    assert!(!next.ask.contains(&RunNo::ROOT) && next.start.is_empty() && next.delegate.is_empty(), "{next:?}");
+}
+
+#[test]
+fn r4_a_deadline_that_passed_begins_nothing_in_a_restored_store() {
+    let mut world = waiting(&[("pay", Ask { escalate: vec!["boss".into()], ..plain() })]);
+    restore(&mut world);
+    assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+    for n in 1..=2 {
+        world.now += 3_600_000;
+        let over = Draft::new(&world.state, world.now)
+            .time_out(InterruptionNo::new(n), &Tools::FIRST)
+            .expect("its time is over");
+        world.commit(over);
+        assert_eq!(world.state.why_held(), Some(Held::Restored), "after deadline {n}");
+        nothing_begins(&world);
+    }
+    let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
+    world.commit(said);
+    assert!(graph::next(&world.state).ask.contains(&RunNo::ROOT), "a person has said so");
+}
+
+/// A fork of a world in which this is pending, held.
+fn held_fork(asks: &[(&str, Ask)]) -> World {
+    let mut world = waiting(asks);
+    let input = ForkInput { birth: "fork".into(), ..World::fork_input(&world.state, 0, false) };
+    let fork = Draft::new(&world.state, world.now).fork(input, &Tools::FIRST).expect("a fork");
+    world.commit(fork);
+    assert_eq!((world.state.why_held(), world.state.status), (Some(Held::Fork), Status::AwaitingInput));
+    world
+}
+
+#[test]
+fn g6_r4_no_deadline_continues_a_fork_that_nobody_has_continued_also_in_a_restored_store() {
+    for (held, is_restored) in [(Held::Fork, false), (Held::Restored, true)] {
+        let mut world = held_fork(&[("pay", Ask { escalate: vec!["boss".into()], ..plain() })]);
+        if is_restored {
+            restore(&mut world);
+            assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+        }
+        for n in 2..=3 {
+            world.now += 3_600_000;
+            let over = Draft::new(&world.state, world.now)
+                .time_out(InterruptionNo::new(n), &Tools::FIRST)
+                .expect("its time is over");
+            world.commit(over);
+            assert_eq!(world.state.why_held(), Some(held), "after deadline {n}");
+            nothing_begins(&world);
+        }
+        assert_eq!((world.state.status, phases(&world)), (Status::Running, vec![Phase::Finished]), "it was rejected");
+        let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
+        let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
+        let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
+        for continued in [retried.state(), said.state()] {
+            assert_eq!(continued.why_held(), None, "a person has said so");
+            assert!(graph::next(continued).ask.contains(&RunNo::ROOT));
+        }
+    }
+}
+
+#[test]
+fn g6_a_decision_continues_a_fork_that_is_held_and_a_queued_message_does_not() {
+    let mut world = held_fork(&[("pay", plain())]);
+    let on_pending = Some(OnPending::Queue);
+    let input = MessageInput { content: "and this".into(), on_pending, ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("it is queued");
+    world.commit(said);
+    assert_eq!(world.state.why_held(), Some(Held::Fork));
+    decide(&mut world, 2, vec![Decision::approve()], Principal::trusted()).expect("approved");
+    assert_eq!((world.state.why_held(), graph::next(&world.state).start), (None, vec![CallNo::FIRST]));
+}
+
+/// A retry releases it, and does not say that it runs where it awaits people.
+#[test]
+fn g6_a_retry_of_a_fork_that_awaits_people_says_once_what_is_pending() {
+    let world = held_fork(&[("pay", plain())]);
+    let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
+    let told: Vec<_> = retried
+        .records()
+        .filter_map(|record| match record {
+            Record::Status { pending, awaiting, hold } => Some((pending.clone(), *awaiting, *hold)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [(vec![InterruptionNo::new(2)], true, None)]);
+    assert_eq!((retried.state().why_held(), retried.state().status), (None, Status::AwaitingInput));
+}
+
+/// A turn that ends processes may have been continued after the backup, and a turn of a restored store may end them
+/// later.
+#[test]
+fn r4_r9_a_turn_says_why_it_was_held_last() {
+    let mut world = waiting(&[("pay", plain())]);
+    let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
+    world.commit(crashed);
+    assert_eq!(world.state.why_held(), Some(Held::Crashes));
+    restore(&mut world);
+    assert_eq!((world.state.why_held(), world.state.restarts), (Some(Held::Restored), 2));
+    assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+    decide(&mut world, 1, vec![Decision::reject(None)], Principal::trusted()).expect("rejected");
+    assert_eq!(world.state.why_held(), None, "a person has said so");
+    let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
+    world.commit(crashed);
+    assert_eq!(world.state.why_held(), Some(Held::Crashes));
+}
+
+/// One of two calls is approved and has not begun when the backup is made.
+fn half_approved() -> World {
+    let mut world = waiting(&[("pay", levels(&["admin"])), ("pay", levels(&["boss"]))]);
+    decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
+    assert_eq!(phases(&world), [Phase::Permitted, Phase::Waiting(InterruptionNo::new(2))]);
+    world
+}
+
+#[test]
+fn r4_a_decision_about_one_call_of_a_restored_store_begins_no_other() {
+    for crashes in [false, true] {
+        let mut world = half_approved();
+        if crashes {
+            // It was held already when the backup was made, and the person who released it then let the call begin.
+            let held = Draft::new(&world.state, world.now).restarted(2, true, None);
+            world.commit(held);
+        }
+        restore(&mut world);
+        assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+        decide(&mut world, 2, vec![Decision::reject(None)], person("bea", &["boss"])).expect("rejected");
+        nothing_begins(&world);
+        let asked = world.state.waiting(InterruptionNo::new(3)).expect("the other is asked about");
+        assert_eq!((asked.asked.kind, asked.asked.actions[0].reviewer_said()), (Kind::InDoubt, Some("admin")));
+        decide(&mut world, 3, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
+        assert_eq!(graph::next(&world.state).start, [CallNo::FIRST]);
+    }
+}
+
+#[test]
+fn r4_a_message_to_a_restored_store_begins_no_call_that_was_approved_before() {
+    let mut world = half_approved();
+    decide(&mut world, 2, vec![Decision::approve()], person("bea", &["boss"])).expect("approved");
+    restore(&mut world);
+    nothing_begins(&world);
+    let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
+    world.commit(said);
+    nothing_begins(&world);
+    let kinds: Vec<Kind> = world.state.open.iter().map(|open| open.asked.kind).collect();
+    assert_eq!((kinds, world.state.status), (vec![Kind::InDoubt; 2], Status::AwaitingInput));
+}
+
+/// A turn fails while a call is pending. Its approval takes effect with the retry, which may have come after the backup.
+#[test]
+fn r4_a_retry_in_a_restored_store_begins_no_call_that_was_approved_before() {
+    let mut world = waiting(&[("pay", levels(&["admin"]))]);
+    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools::FIRST);
+    world.commit(failed);
+    decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
+    assert_eq!((phases(&world), world.state.status), (vec![Phase::Permitted], Status::Failed));
+    restore(&mut world);
+    assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is on record");
+    assert_eq!((world.state.status, world.state.held), (Status::Failed, false), "it waits for its retry as before");
+    let newest = world.checkpoints().last().copied();
+    assert_eq!(newest, world.journal.last().map(|entry| entry.pos), "it can be forked as it is");
+    world.apply(&Op::Retry(0)).expect("retried");
+    nothing_begins(&world);
+    let asked = &world.state.open[0].asked;
+    assert_eq!((asked.kind, asked.actions[0].reviewer_said()), (Kind::InDoubt, Some("admin")));
+}
+
+#[test]
+fn r4_a_failed_turn_of_a_restored_store_that_would_begin_nothing_is_left_as_it_is() {
+    let mut world = waiting(&[("pay", plain())]);
+    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools::FIRST);
+    world.commit(failed);
+    assert!(Draft::new(&world.state, world.now).restored().is_none());
+}
+
+/// A fork of the newest checkpoint, or of the one before the store was restored.
+#[test]
+fn r4_g6_a_fork_of_a_session_that_is_held_after_a_restore_begins_nothing_that_may_have_run() {
+    let begin = |world: &mut World, restores: bool| {
+        decide(world, 2, vec![Decision::approve()], person("bea", &["boss"])).expect("approved");
+        if restores {
+            restore(world);
+        }
+    };
+    for before in [false, true] {
+        let mut world = half_approved();
+        begin(&mut world, true);
+        let all = world.checkpoints();
+        let at = all.len() - 1 - usize::from(before);
+        assert_eq!(all[at], world.state.pos - u64::from(before));
+        world.apply(&Op::Fork(at, 0, true)).expect("a fork");
+        nothing_begins(&world);
+        let kinds: Vec<Kind> = world.state.open.iter().map(|open| open.asked.kind).collect();
+        assert_eq!(kinds, [Kind::InDoubt; 2], "as calls of which only the original knows whether they ran");
+    }
+    // What needed nobody begins in a fork that runs, but not in one of this session.
+    for restores in [false, true] {
+        let mut world = World::new();
+        for op in [Op::Message(None), Op::Answer(vec![(0, 0)])] {
+            world.apply(&op).expect("fits");
+        }
+        let checkpoint = world.checkpoints().len() - 1;
+        if restores {
+            restore(&mut world);
+        }
+        world.apply(&Op::Fork(checkpoint, 0, true)).expect("a fork");
+        assert_eq!(graph::next(&world.state).start.is_empty(), restores);
+        assert_eq!(world.state.open.iter().any(|open| open.asked.kind == Kind::InDoubt), restores);
+    }
+}
+
+#[test]
+fn r4_g6_a_call_that_may_have_run_is_not_edited_into_another_in_a_fork() {
+    let mut world = half_approved();
+    restore(&mut world);
+    let past = world.state_at(world.state.pos - 1);
+    let edits = |restored| {
+        let mut input = ForkInput { restored, ..World::fork_input(&past, 6, true) };
+        input.judged.iter_mut().for_each(|one| one.verdict = Verdict::Allow);
+        Draft::new(&past, world.now).fork(input, &Tools::FIRST).map(drop)
+    };
+    assert!(edits(false).is_ok());
+    assert_eq!(edits(true).expect_err("it may have run").code, Code::InvalidMessage);
+}
+
+/// A person continues it, and later it fails: what is known then is not in doubt any more.
+#[test]
+fn r4_g6_a_session_that_was_continued_after_a_restore_is_like_any_other() {
+    let mut world = waiting(&[("pay", plain())]);
+    restore(&mut world);
+    assert!(world.state.is_unknown_since_a_backup());
+    decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("approved");
+    assert!(!world.state.is_unknown_since_a_backup());
+    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools::FIRST);
+    world.commit(failed);
+    assert!(!world.state.is_unknown_since_a_backup());
+}
+
+/// The world knows the key of every permit, also of those that were lost with the entries after a backup.
+#[test]
+fn r11_a_call_that_is_made_after_a_restore_has_no_key_of_one_that_was_lost() {
+    let mut world = World::new();
+    let pays = || [Op::Answer(vec![(0, 0)]), Op::Start(1), Op::Finish(0, true)];
+    for op in [Op::Message(None)].into_iter().chain(pays()).chain([Op::Restore(3), Op::Retry(0)]).chain(pays()) {
+        world.apply(&op).expect("fits");
+    }
+    assert_eq!(world.given.len(), 1, "the same number, and another call");
+}
+
+/// The content of the begun block is unknown after a crash.
+#[test]
+fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
+    for known in [Some(Block::Text("so far".into())), Some(Block::Thinking("another".into())), None] {
+        let mut world = World::new();
+        world.apply(&Op::Message(None)).expect("a turn");
+        let begun = Draft::new(&world.state, world.now).block_began(&Block::Text("so far".into())).finish();
+        world.commit(begun);
+        let taken_up = Draft::new(&world.state, world.now).restarted(1, false, known.clone());
+        assert_eq!(taken_up.state().begun, Some(Block::Text(String::new())), "it may still be written");
+        let from = world.journal.len();
+        let held = Draft::new(&world.state, world.now).restarted(2, true, known.clone());
+        world.commit(held);
+        let shown = known.filter(|known| matches!(known, Block::Text(_))).unwrap_or(Block::Text(String::new()));
+        let ended: Vec<&Record> = records(&world.journal[from..]).collect();
+        assert!(matches!(&*ended, [Record::BlockShown(block), Record::Restarted(_)] if *block == shown), "{ended:?}");
+        assert_eq!((&world.state.begun, world.cursor.began), (&None, 0));
+    }
+}
