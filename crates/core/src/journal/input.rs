@@ -87,7 +87,7 @@ pub struct InputRequired {
 }
 
 /// An answer that is kept: the digest of its question, and the answer.
-pub type Given = (Arc<str>, Raw);
+pub type KeptAnswer = (Arc<str>, Raw);
 
 /// The questions of a call, and their answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -106,11 +106,11 @@ pub struct CallInput {
     pub questions: Vec<AskedQuestion>,
     /// Answers to questions of earlier attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answered: Vec<Given>,
+    pub answered: Vec<KeptAnswer>,
     /// Those given before the call was lost and run again, as far as this run has not asked their questions: each answers
     /// the same question once more, so that nobody is asked twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replay: Vec<Given>,
+    pub replay: Vec<KeptAnswer>,
     /// It was lost because it could not resume with the answers to its latest questions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forgotten: bool,
@@ -139,8 +139,8 @@ impl CallInput {
     /// The answers of the run so far, oldest first: for a call that begins anew although its journal does not say that
     /// it was lost.
     #[must_use]
-    pub fn given(&self) -> Vec<Given> {
-        let latest = self.questions.iter().filter_map(AskedQuestion::given);
+    pub fn answers(&self) -> Vec<KeptAnswer> {
+        let latest = self.questions.iter().filter_map(AskedQuestion::kept);
         self.answered.iter().cloned().chain(latest).collect()
     }
 
@@ -153,7 +153,7 @@ impl CallInput {
     /// Ends the questions of the latest attempt, and keeps their answers.
     fn over(&mut self) {
         for asked in std::mem::take(&mut self.questions) {
-            self.answered.extend(asked.given());
+            self.answered.extend(asked.kept());
         }
         self.state = None;
         self.live = false;
@@ -164,7 +164,7 @@ impl CallInput {
     /// The tool of a live call has itself given it the answers that there were, before it asked a person.
     fn take_replayed(&mut self, question: &InputQuestion) -> Option<Raw> {
         if !self.live {
-            return take(&mut self.replay, question);
+            return take_answer(&mut self.replay, question);
         }
         let digest = question.digest();
         self.answered.extend(self.replay.extract_if(.., |(of, _)| *of == digest));
@@ -173,7 +173,7 @@ impl CallInput {
 }
 
 impl AskedQuestion {
-    fn given(&self) -> Option<Given> {
+    fn kept(&self) -> Option<KeptAnswer> {
         Some((self.question.digest(), self.answer.clone()?))
     }
 
@@ -188,7 +188,7 @@ impl AskedQuestion {
 }
 
 /// Takes the oldest answer to a question out of those that are kept.
-pub fn take(kept: &mut Vec<Given>, question: &InputQuestion) -> Option<Raw> {
+pub fn take_answer(kept: &mut Vec<KeptAnswer>, question: &InputQuestion) -> Option<Raw> {
     let digest = question.digest();
     let at = kept.iter().position(|(of, _)| *of == digest)?;
     Some(kept.remove(at).1)

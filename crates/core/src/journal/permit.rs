@@ -98,7 +98,7 @@ impl Permit {
         self.locale
     }
     /// The same for every attempt of this call, and for no other call of any session, whatever its store and its id, also
-    /// after its store was restored from a backup: `SESSION/cN/MARK`, where `MARK` is random and unique to the answer that
+    /// after its store was restored from a backup: `SESSION/cN/NONCE`, where `NONCE` is random and unique to the answer that
     /// made the call, or to the fork that has copied it (spec M2, R4, R11). At most 175 bytes.
     #[must_use]
     pub fn idempotency_key(&self) -> String {

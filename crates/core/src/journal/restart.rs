@@ -162,7 +162,7 @@ impl State {
                 }
             }
             Record::Decided(_) | Record::Answered(_) | Record::Resumed(_) | Record::Retried(_) | Record::TurnEnded(_) => {
-                self.go_on();
+                self.continued();
             }
             // What follows from a deadline by itself does not release a held turn, nor does an edit of its state.
             Record::Interrupted(_)
@@ -173,13 +173,13 @@ impl State {
             | Record::Withdrawn { .. }
             | Record::Status { .. }
                 if self.held => {}
-            Record::UserMessage(_) if self.restarts > 0 => self.go_on(),
+            Record::UserMessage(_) if self.restarts > 0 => self.continued(),
             _ => self.restarts = 0,
         }
     }
 
     /// A person continues the turn.
-    fn go_on(&mut self) {
+    fn continued(&mut self) {
         (self.held, self.restarts, self.restored) = (false, 0, false);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     journal::{
-        input::{CallInput, Given, InputQuestion, distinct_names, take},
+        input::{CallInput, InputQuestion, KeptAnswer, distinct_names, take_answer},
         permit::Permit,
         run::Raw,
     },
@@ -36,7 +36,7 @@ const URL_REQUIRED: i32 = -32042;
 enum Step {
     Ended(Result<String, ToolError>),
     /// The server requires the call again, with these, and these earlier answers are left.
-    Again(CallToolRequestParams, Vec<Given>),
+    Again(CallToolRequestParams, Vec<KeptAnswer>),
     /// There is no answer.
     Failed(Failure),
     /// The server has forgotten its questions, which were answered.
@@ -86,7 +86,7 @@ impl Link {
     ) -> Result<String, ToolError> {
         let (mut sent_again, mut forgotten) = (false, false);
         // What is left of the earlier answers where the server requires the call again.
-        let mut left: Option<Vec<Given>> = None;
+        let mut left: Option<Vec<KeptAnswer>> = None;
         for _ in 0..ROUNDS {
             let turn = self.turns.take(self.settings.call_limit).await;
             let connection = self.connection_of_call().await;
@@ -99,7 +99,8 @@ impl Link {
                 // Only newer servers know these members; older ones are simply called again.
                 (params.input_responses, params.request_state) = (None, None);
             }
-            let earlier = left.take().unwrap_or_else(|| earlier(permit, &params, connection.has_rounds(), forgotten));
+            let earlier =
+                left.take().unwrap_or_else(|| earlier_answers(permit, &params, connection.has_rounds(), forgotten));
             let running = Running::start(connection, permit.session_id().into(), params.clone(), turn, earlier);
             match self.follow(running, permit, Some(&params)).await {
                 Step::Ended(outcome) => return outcome,
@@ -144,7 +145,7 @@ impl Link {
             tokio::select! {
                 biased;
                 Some(Elicited { question, reply }) = running.questions.recv() => {
-                    if let Some(answer) = take(&mut running.earlier, &question) {
+                    if let Some(answer) = take_answer(&mut running.earlier, &question) {
                         // It was asked and answered before the call was lost.
                         let _ = reply.send(asks::result(&answer));
                         continue;
@@ -201,7 +202,7 @@ impl Link {
         &self,
         required: InputRequiredResult,
         mut params: CallToolRequestParams,
-        mut earlier: Vec<Given>,
+        mut earlier: Vec<KeptAnswer>,
         permit: &Permit,
     ) -> Step {
         let refused = |error: &str| Step::Ended(Err(self.say(permit, Text::McpRefused, &[("error", error)])));
@@ -215,7 +216,7 @@ impl Link {
             match request {
                 InputRequest::Elicitation(request) => match asks::question(&self.settings.name, &name, &request.params)
                 {
-                    Some(question) => match take(&mut earlier, &question).and_then(|answer| response(&answer)) {
+                    Some(question) => match take_answer(&mut earlier, &question).and_then(|answer| response(&answer)) {
                         Some(answer) => drop(ready.insert(name, answer)),
                         None => questions.push(question),
                     },
@@ -287,11 +288,16 @@ fn is_forgotten(error: &ErrorData, params: &CallToolRequestParams) -> bool {
 
 /// People's answers from an earlier run of the call, if it is begun from its beginning with these: each answers its
 /// question once more, so that nobody is asked twice. A call that goes on has none: what it asks is new.
-fn earlier(permit: &Permit, params: &CallToolRequestParams, has_rounds: bool, forgotten: bool) -> Vec<Given> {
+fn earlier_answers(
+    permit: &Permit,
+    params: &CallToolRequestParams,
+    has_rounds: bool,
+    forgotten: bool,
+) -> Vec<KeptAnswer> {
     let begins = params.request_state.is_none() && params.input_responses.is_none();
     let Some(input) = permit.input().filter(|_| begins) else { return Vec::new() };
     // The process that it waited in is gone, or its server has forgotten it.
-    let mut earlier = if input.live || forgotten { input.given() } else { Vec::new() };
+    let mut earlier = if input.live || forgotten { input.answers() } else { Vec::new() };
     // Questions that end an attempt get those of a lost one from the journal.
     if !has_rounds && (input.live || input.begins_anew()) {
         earlier.extend(input.replay.iter().cloned());

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::journal::input::{CallInput, Given, InputQuestion};
+use countersign_core::journal::input::{CallInput, InputQuestion, KeptAnswer};
 use futures::future::BoxFuture;
 use rmcp::{
     Peer, RoleClient,
@@ -128,7 +128,7 @@ pub(crate) struct Running {
     pub(crate) answer: BoxFuture<'static, Answer>,
     pub(crate) questions: mpsc::Receiver<Elicited>,
     /// Answers of an earlier run of the call, to the questions that this one has not asked yet.
-    pub(crate) earlier: Vec<Given>,
+    pub(crate) earlier: Vec<KeptAnswer>,
     entry: Registered,
     turn: Option<OwnedSemaphorePermit>,
 }
@@ -177,7 +177,7 @@ impl Running {
         session_id: Arc<str>,
         params: CallToolRequestParams,
         turn: Option<OwnedSemaphorePermit>,
-        earlier: Vec<Given>,
+        earlier: Vec<KeptAnswer>,
     ) -> Running {
         let serial = SERIAL.fetch_add(1, Ordering::SeqCst);
         let (send, questions) = mpsc::channel(QUESTIONS_WAITING);
