@@ -36,7 +36,7 @@ const URL_REQUIRED: i32 = -32042;
 enum Step {
     Ended(Result<String, ToolError>),
     /// The server requires the call again, with these, and these earlier answers are left.
-    Again(CallToolRequestParams, Vec<KeptAnswer>),
+    Again(Box<CallToolRequestParams>, Vec<KeptAnswer>),
     /// There is no answer.
     Failed(Failure),
     /// The server has forgotten its questions, which were answered.
@@ -62,7 +62,7 @@ impl Link {
             let _ = reply.send(answer);
             return match self.follow(running, permit, None).await {
                 Step::Ended(outcome) => outcome,
-                Step::Again(params, _) => self.rounds(params, tool, idempotent, permit).await,
+                Step::Again(params, _) => self.rounds(*params, tool, idempotent, permit).await,
                 Step::Failed(failure) => Err(self.failed(&failure, permit)),
                 Step::Forgotten => Err(ToolError::forgotten()),
             };
@@ -104,7 +104,7 @@ impl Link {
             let running = Running::start(connection, permit.session_id().into(), params.clone(), turn, earlier);
             match self.follow(running, permit, Some(&params)).await {
                 Step::Ended(outcome) => return outcome,
-                Step::Again(next, earlier) => (params, left) = (next, Some(earlier)),
+                Step::Again(next, earlier) => (params, left) = (*next, Some(earlier)),
                 Step::Failed(failure) if !sent_again && failure.is_harmless(idempotent) => sent_again = true,
                 Step::Failed(failure) => return Err(self.failed(&failure, permit)),
                 Step::Forgotten if !sent_again && idempotent => {
@@ -229,7 +229,7 @@ impl Link {
         if questions.is_empty() {
             params.request_state = state;
             params.input_responses = (!ready.is_empty()).then_some(ready);
-            return Step::Again(params, earlier);
+            return Step::Again(Box::new(params), earlier);
         }
         if permit.attempt() > ASKS_OF_A_CALL {
             return refused("it asks without end");
