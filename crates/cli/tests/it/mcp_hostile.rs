@@ -275,7 +275,8 @@ fn also(mode: &str, tools: &[String], seen: &Seen, folder: &Path, broken: &mut B
             let shown = seen.requests[0].to_string().len();
             broken.must(shown < 64 * 1024, || format!("{shown} bytes are shown"));
         }
-        "asks_without_end" => broken.must(asked(17), || format!("{questions} questions")),
+        // Fewer than a call may ask one after the other: how many find a place in the queue depends on how fast it fills.
+        "asks_without_end" => broken.must(asked(63), || format!("{questions} questions")),
         "asks_without_end_one_after_the_other" => broken.must(asked(64), || format!("{questions} questions")),
         "asks_for_secrets" => {
             let from = &seen.questions[0]["actions"][0]["args"]["from"];

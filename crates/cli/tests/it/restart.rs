@@ -9,7 +9,6 @@ use crate::support::{
     DEADLINE, Setup, Store,
     ask::events,
     fold::{Fold, without_gaps},
-    trade,
 };
 
 #[tokio::test]
@@ -183,11 +182,19 @@ async fn u3_sigterm_stops_gracefully_and_a_second_signal_at_once() {
     ws.until_status("completed").await;
     assert_eq!(server.calls().len(), 1);
 
-    let endless = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "slow", "delay_ms": 100_000 }] });
-    let mut server = Setup::new(Store::Memory, &endless).trade("approval = false").start().await;
+    // A program that runs keeps the server up for a while.
+    let slow = "description = \"Slow.\"\nparameters = { type = \"object\" }\n\
+                command = [\"sh\", \"-c\", \"echo begun >> calls.log; sleep 30\"]";
+    let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "done" }] });
+    let mut server = Setup::new(Store::Memory, &script).tool("slow", slow).start().await;
     let mut ws = server.ws().await;
     ws.message("s", "go").await;
-    ws.until(|f| f["content_block"]["type"] == "tool_result").await;
+    let begun = async {
+        while server.calls().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, begun).await.expect("the program runs");
     server.signal(Signal::INT);
     let stops = async {
         while server.get("/readyz").await.status == 200 {
