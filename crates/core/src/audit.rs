@@ -4,8 +4,8 @@
 //! shows. A log that ends too early shows only against an [`Anchor`] that was kept elsewhere.
 //!
 //! An append's records follow from the journal alone, its entries after those before, and are written in its transaction,
-//! so nothing happens unrecorded. The log is the one table that cannot be rebuilt from the journal: it outlives deleted sessions, and its order over all
-//! sessions is its own. The memory store chains it only when it is read.
+//! so nothing happens unrecorded. The log is the one table that cannot be rebuilt from the journal: it outlives deleted
+//! sessions, and its order over all sessions is its own. The memory store chains it only when it is read.
 //!
 //! A store has one chain, and not one for each session inside its appends. Chains of sessions would not show that a whole
 //! session was removed together with its chain: that takes an order over all sessions, and so a second chain over the first
@@ -149,8 +149,8 @@ impl FromStr for Anchor {
 /// Recorded are interruptions and their resolutions, and the outcomes of calls that a person was asked about, or a
 /// standing rule in a person's place, with the digests of their arguments and their attempts.
 ///
-/// A record about a call is looked at in the state that it leads to. The state after the whole append would not do: an append may
-/// end the turn, or a nested run, and then has dropped the calls that it was about.
+/// A record about a call is looked at in the state that it leads to. The state after the whole append would not do: an
+/// append may end the turn, or a nested run, and then has dropped the calls that it was about.
 #[must_use]
 pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();

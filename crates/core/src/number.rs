@@ -147,7 +147,7 @@ impl RunNo {
 }
 
 number! {
-    /// Of a task in its run of a graph, from 1.
+    /// Of a task in its session, from 1: the runs of its graphs count on.
     TaskNo(u32)
 }
 

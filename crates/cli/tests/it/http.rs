@@ -176,7 +176,8 @@ on_both_stores! {
         server.post("/v1/sessions/s/messages", &go).await.ok();
         let yes = json!({ "decisions": [{ "type": "approve" }], "request_id": "1" });
         let problem = server.post("/v1/approvals/s_1", &yes).await.problem(409, "request_id_reused");
-        assert!(problem["detail"].as_str().unwrap().contains("for: message"), "{problem}");
+        let says = "request_id: \"1\" was used in this session before, for: message; give each input an id of its own";
+        assert_eq!(problem["detail"], says);
         let refused = |path: &'static str, body: Value| {
             let server = &server;
             async move { server.post(path, &body).await.problem(409, "request_id_reused") }

@@ -167,20 +167,23 @@ fn nothing_begins(world: &World) {
     assert!(!next.ask.contains(&RunNo::ROOT) && next.start.is_empty() && next.delegate.is_empty(), "{next:?}");
 }
 
+/// The deadlines of these interruptions pass, one after the other.
+fn deadlines_continue_nothing(world: &mut World, of: [u32; 2], held: Held) {
+    for n in of {
+        world.now += 3_600_000;
+        let over = Draft::new(&world.state, world.now).time_out(InterruptionNo::new(n), &Tools::FIRST);
+        world.commit(over.expect("its time is over"));
+        assert_eq!(world.state.why_held(), Some(held), "after deadline {n}");
+        nothing_begins(world);
+    }
+}
+
 #[test]
 fn r4_a_deadline_that_passed_begins_nothing_in_a_restored_store() {
     let mut world = waiting(&[("pay", Ask { escalate: vec!["boss".into()], ..plain() })]);
     restore(&mut world);
     assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
-    for n in 1..=2 {
-        world.now += 3_600_000;
-        let over = Draft::new(&world.state, world.now)
-            .time_out(InterruptionNo::new(n), &Tools::FIRST)
-            .expect("its time is over");
-        world.commit(over);
-        assert_eq!(world.state.why_held(), Some(Held::Restored), "after deadline {n}");
-        nothing_begins(&world);
-    }
+    deadlines_continue_nothing(&mut world, [1, 2], Held::Restored);
     let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
     let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
     world.commit(said);
@@ -205,15 +208,7 @@ fn g6_r4_no_deadline_continues_a_fork_that_nobody_has_continued_also_in_a_restor
             restore(&mut world);
             assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
         }
-        for n in 2..=3 {
-            world.now += 3_600_000;
-            let over = Draft::new(&world.state, world.now)
-                .time_out(InterruptionNo::new(n), &Tools::FIRST)
-                .expect("its time is over");
-            world.commit(over);
-            assert_eq!(world.state.why_held(), Some(held), "after deadline {n}");
-            nothing_begins(&world);
-        }
+        deadlines_continue_nothing(&mut world, [2, 3], held);
         assert_eq!((world.state.status, phases(&world)), (Status::Running, vec![Phase::Finished]), "it was rejected");
         let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
         let input = MessageInput { content: "continue".into(), ..MessageInput::default() };

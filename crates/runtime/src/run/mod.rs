@@ -644,8 +644,11 @@ impl Inner {
             None => Ok(false),
             Some(known) if known.covers(of) => Ok(true),
             Some(known) => {
-                let what =
-                    format!("request_id: {:?} was used in this session before, for: {}", sent_as(id), known.text());
+                let what = format!(
+                    "request_id: {:?} was used in this session before, for: {}; give each input an id of its own",
+                    sent_as(id),
+                    known.text()
+                );
                 Err(Refusal::new(Code::RequestIdReused, what))
             }
         }
