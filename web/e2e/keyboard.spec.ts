@@ -37,7 +37,6 @@ for (const [language, width] of EVERYWHERE) {
 
     test("u1: signing in, asking, answering, editing, rejecting and signing out take no pointer", async ({ page, serve, tolerate }) => {
       tolerate.push(/401/, /WebSocket connection to/);
-      test.setTimeout(180_000);
       const t = await speak(page, language);
       const { url } = await serve({
         turns: [ask(goal), call(order), call(order), { text: "All done." }],

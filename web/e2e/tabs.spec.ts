@@ -6,7 +6,6 @@ import { quietPort, terminal } from "./support/server.js";
 
 test("u1 r5: a server that restarts under open tabs loses nothing in any of them, and a decision made then counts once", async ({ context, serve, tolerate }) => {
   tolerate.push(/WebSocket|Failed to load resource|ERR_CONNECTION/);
-  test.setTimeout(180_000);
   const server = await serve({ turns: oneOrder, timeout: 3000, port: await quietPort() });
   await begin(server.url, "s1");
   await begin(server.url, "s2");
