@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
+    call::schema::ArgsSchema,
     journal::{input::InputQuestion, record::Schema, run::Raw},
     plain::as_plain,
 };
@@ -18,41 +19,52 @@ const MESSAGE_CHARS: usize = 8000;
 /// Longest address, in characters.
 const URL_CHARS: usize = 4000;
 
-/// The question as people see it: its server, its text, and the schema of the answer.
+/// The question as people see it: its server, its text, and the schema of the answer. An error says why it is not
+/// asked: it could not be shown whole, or no answer to it could be checked.
 ///
 /// An answer is `{"action": "accept", "content": …}`, where the content fits the server's schema, or `{"action":
 /// "decline"}`, or `{"action": "cancel"}`, which is also the answer on a timeout.
-pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -> Option<InputQuestion> {
-    let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -> Result<InputQuestion, String> {
     let (payload, content) = match params {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            bounded("message", message, MESSAGE_CHARS)?;
             // As text: its fields stay in the server's order.
-            let schema = serde_json::to_string(requested_schema).ok()?;
-            (json!({ "from": server, "mode": "form", "message": cut(message, MESSAGE_CHARS) }), Some(schema))
+            let schema = serde_json::to_string(requested_schema).map_err(|error| error.to_string())?;
+            (json!({ "from": server, "mode": "form", "message": message }), Some(schema))
         }
         ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
-            if url.chars().count() > URL_CHARS {
-                return None;
-            }
+            bounded("message", message, MESSAGE_CHARS)?;
+            bounded("address", url, URL_CHARS)?;
             // It is shown in full and with its host, and opened only by a person.
-            let host = reqwest::Url::parse(url).ok()?.host_str()?.to_owned();
-            let message = cut(message, MESSAGE_CHARS);
+            let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+            let host = host.ok_or("its address has no host")?;
             (json!({ "from": server, "mode": "url", "message": message, "url": url, "host": host }), None)
         }
-        _ => return None,
+        _ => return Err("it is neither a form nor an address".to_owned()),
     };
-    let schema = RawValue::from_string(answer_schema(content.as_deref())).ok()?;
-    Some(InputQuestion {
+    let schema = answer_schema(content.as_deref());
+    // Each answer is checked by it, also one that declines.
+    let checked: Value = serde_json::from_str(&schema).map_err(|error| error.to_string())?;
+    ArgsSchema::of_any(&checked).map_err(|error| format!("its form is no schema to check answers by: {error}"))?;
+    let schema = RawValue::from_string(schema).map_err(|error| error.to_string())?;
+    Ok(InputQuestion {
         name: name.into(),
         from: server.into(),
         payload: raw(&payload)?,
         schema: Some(Arc::new(Schema::new(schema))),
-        default: raw(&json!({ "action": "cancel" })),
+        default: Some(raw(&json!({ "action": "cancel" }))?),
     })
 }
 
-fn raw(value: &Value) -> Option<Raw> {
-    to_raw_value(&*as_plain(value)).ok().map(Raw::from)
+fn bounded(what: &str, text: &str, most: usize) -> Result<(), String> {
+    match text.chars().count() {
+        long if long > most => Err(format!("its {what} has {long} characters, and at most {most} are shown")),
+        _ => Ok(()),
+    }
+}
+
+fn raw(value: &Value) -> Result<Raw, String> {
+    to_raw_value(&*as_plain(value)).map(Raw::from).map_err(|error| error.to_string())
 }
 
 /// The answer's schema, as JSON.
@@ -89,11 +101,9 @@ pub(super) fn cancelled() -> ElicitResult {
 
 #[cfg(test)]
 mod tests {
-    use countersign_core::call::schema::ArgsSchema;
-
     use super::*;
 
-    fn of(params: Value) -> Option<InputQuestion> {
+    fn of(params: Value) -> Result<InputQuestion, String> {
         question("shop", "q", &serde_json::from_value(params).unwrap())
     }
 
@@ -139,7 +149,29 @@ mod tests {
             (Some("a.example"), Some("https://a.example/x?y=1"))
         );
         for url in ["not a url", "javascript:alert(1)", "data:text/html,x"] {
-            assert!(of(json!({ "mode": "url", "message": "x", "url": url, "elicitationId": "1" })).is_none(), "{url}");
+            assert!(of(json!({ "mode": "url", "message": "x", "url": url, "elicitationId": "1" })).is_err(), "{url}");
         }
+    }
+
+    #[test]
+    fn s13_a_form_whose_answers_could_not_be_checked_is_not_asked() {
+        let many: Vec<String> = (0..3000).map(|n| format!("organisation/repository-{n:05}")).collect();
+        for (field, required, why) in [
+            (json!({ "type": "string", "enum": many }), json!(["a"]), "65536"),
+            (json!({ "type": "string", "oneOf": [] }), json!(["a"]), "oneOf"),
+            (json!({ "type": "string" }), json!(["a", "a"]), "required"),
+        ] {
+            let schema = json!({ "type": "object", "properties": { "a": field }, "required": required });
+            let refused = of(json!({ "mode": "form", "message": "Which?", "requestedSchema": schema })).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    #[test]
+    fn s13_a_message_that_cannot_be_shown_whole_is_not_asked() {
+        let schema = json!({ "type": "object", "properties": {} });
+        let ask = |chars| of(json!({ "mode": "form", "message": "ơ".repeat(chars), "requestedSchema": schema }));
+        assert!(ask(MESSAGE_CHARS).is_ok());
+        assert!(ask(MESSAGE_CHARS + 1).unwrap_err().contains("8001 characters"));
     }
 }

@@ -20,7 +20,6 @@
 
 mod approval;
 mod asks;
-mod bounded;
 mod failure;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 //!
 //! A separate task connects. A turn waits for it for a bounded time, a call up to its limit.
 
+mod bounded;
 mod calling;
 mod handler;
 pub(crate) mod listed;
@@ -27,13 +28,13 @@ use tokio::{
 };
 
 use self::{
+    bounded::Bounded,
     handler::Handler,
     listed::ListedTool,
     running::{Calls, Parked, Turns},
 };
 use super::{
     REVISIONS,
-    bounded::Bounded,
     failure::{self, Failure},
     settings::{McpServer, Reach},
     transport::{self, Process},
@@ -124,6 +125,11 @@ impl Connection {
         self.service.peer().clone()
     }
 
+    /// Whether calls may be made over it.
+    fn is_usable(&self) -> bool {
+        !self.service.peer().is_transport_closed() && !self.calls.is_spent()
+    }
+
     /// Whether the server asks in results, and takes answers with the next request.
     pub(super) fn has_rounds(&self) -> bool {
         self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
@@ -206,17 +212,19 @@ impl Link {
     fn reach(self: &Arc<Link>) -> Reached {
         let mut stage = self.stage();
         let failures = match &*stage {
-            Stage::Up(connection) if !connection.service.peer().is_transport_closed() => {
-                return Reached::Now(Ok(connection.clone()));
-            }
+            Stage::Up(connection) if connection.is_usable() => return Reached::Now(Ok(connection.clone())),
             // One whose task was dropped with its executor has ended, too.
             Stage::Making(attempt) if !attempt.task.is_finished() || attempt.made.borrow().is_some() => {
                 return Reached::Soon(attempt.clone());
             }
             Stage::Down { until, why, .. } if Instant::now() < *until => return Reached::Now(Err(why.clone())),
             Stage::Down { failures, .. } => *failures,
-            Stage::Up(_) => {
-                tracing::warn!(server = &*self.settings.name, "the connection to the MCP server has ended");
+            Stage::Up(connection) => {
+                let why = if connection.calls.is_spent() { "cannot tell which call asks" } else { "has ended" };
+                tracing::warn!(
+                    server = &*self.settings.name,
+                    "the connection to the MCP server {why}; a new one is made"
+                );
                 0
             }
             Stage::Making(_) | Stage::Idle => 0,
@@ -293,10 +301,19 @@ impl Link {
                     }
                 };
                 let (process, pipes) = Process::start(program, told)?;
-                (handler.serve_with_lifecycle(Bounded::new(pipes, knows_probe.clone()), lifecycle).await, Some(process))
+                (
+                    handler
+                        .serve_with_lifecycle(Bounded::new(pipes, knows_probe.clone(), calls.clone()), lifecycle)
+                        .await,
+                    Some(process),
+                )
             }
             Reach::Http(address) => {
-                let way = Bounded::new(transport::http(address, self.settings.secrets.clone())?, knows_probe.clone());
+                let way = Bounded::new(
+                    transport::http(address, self.settings.secrets.clone())?,
+                    knows_probe.clone(),
+                    calls.clone(),
+                );
                 (handler.serve_with_lifecycle(way, lifecycle).await, None)
             }
         };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    journal::{draft::Draft, record::Millis, state::Status},
+    journal::{draft::Draft, state::Status},
     session::Session,
 };
 
@@ -13,14 +13,23 @@ use super::{Append, Durability, Guards, Page, SessionFilter, Store, StoreError};
 /// Sessions that are listed, and bytes of entries that are read, at a time.
 const AT_ONCE: (usize, usize) = (200, 4 * 1024 * 1024);
 
+/// What [`hold`] has found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The sessions whose turns it holds now.
+    pub sessions: Vec<Arc<str>>,
+    /// Those that cannot be read here, and why. They begin nothing, since nothing can be read of them.
+    pub unreadable: Vec<(Arc<str>, String)>,
+}
+
 /// Holds every turn: it has no effects, neither model calls nor permitted or approved tool calls nor nodes of a graph,
 /// also not after a deadline, until a person resumes it. A turn that has failed waits for its retry anyway; what that
-/// would have begun is asked about. Returns the ids of their sessions. No server may be using the store.
+/// would have begun is asked about. No server may be using the store.
 ///
 /// # Errors
-/// Those of the store. Turns held before stay held; it can be run again.
-pub async fn hold(store: &dyn Store, now: Millis) -> Result<Vec<Arc<str>>, StoreError> {
-    let mut held = Vec::new();
+/// Those of the store, except that a session cannot be read. Turns held before stay held; it can be run again.
+pub async fn hold(store: &dyn Store) -> Result<Held, StoreError> {
+    let mut held = Held::default();
     for status in [Status::Running, Status::AwaitingInput, Status::Failed] {
         // All ids first: holding a session moves it in the list.
         let (mut ids, mut cursor) = (Vec::new(), None);
@@ -34,15 +43,20 @@ pub async fn hold(store: &dyn Store, now: Millis) -> Result<Vec<Arc<str>>, Store
             }
         }
         for id in ids {
-            if hold_one(store, &id, now).await? {
-                held.push(id);
+            match hold_one(store, &id).await {
+                Ok(true) => held.sessions.push(id),
+                Ok(false) => {}
+                Err(why @ (StoreError::Corrupt(_) | StoreError::Sealed(_) | StoreError::Newer { .. })) => {
+                    held.unreadable.push((id, why.to_string()));
+                }
+                Err(error) => return Err(error),
             }
         }
     }
     Ok(held)
 }
 
-async fn hold_one(store: &dyn Store, id: &Arc<str>, now: Millis) -> Result<bool, StoreError> {
+async fn hold_one(store: &dyn Store, id: &Arc<str>) -> Result<bool, StoreError> {
     let Some(head) = store.head(id).await? else { return Ok(false) };
     let mut session = head.snapshot.unwrap_or_else(|| Session::new(id.clone()));
     while session.pos < head.pos {
@@ -52,7 +66,7 @@ async fn hold_one(store: &dyn Store, id: &Arc<str>, now: Millis) -> Result<bool,
         }
         entries.iter().try_for_each(|entry| super::apply(&mut session, id, entry))?;
     }
-    let Some(transition) = Draft::new(&session, now).restored() else { return Ok(false) };
+    let Some(transition) = Draft::new(&session, store.now()).restored() else { return Ok(false) };
     let placed = session.place(transition).map_err(|rule| StoreError::Failed(format!("session {id}: {rule}")))?;
     let append = Append {
         session_id: id.clone(),

@@ -118,8 +118,8 @@ fn ask(question: &Value) -> Result<Value, Failure> {
         let line = terminal::ask(&format!("{text}\n{}", menu::prompt(question)))?.ok_or("nothing was sent")?;
         match menu::typed(question, &line) {
             Ok(menu::Typed::Answer(answer)) => return Ok(answer),
-            Ok(menu::Typed::FreeText) => {
-                return Ok(json!(terminal::ask("your answer> ")?.ok_or("nothing was sent")?));
+            Ok(menu::Typed::FreeText(labels)) => {
+                return Ok(menu::with_text(labels, &terminal::ask("your answer> ")?.ok_or("nothing was sent")?));
             }
             Err(wrong) => terminal::tell(&wrong),
         }

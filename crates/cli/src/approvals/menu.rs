@@ -9,8 +9,19 @@ use super::show::list;
 pub(crate) enum Typed {
     /// The answer.
     Answer(Value),
-    /// The option with free text: the text itself is asked for next.
-    FreeText,
+    /// Options with free text are among them, beside these labels: the text itself is asked for next.
+    FreeText(Vec<Value>),
+}
+
+/// The answer of labels and the free text beside them.
+pub(crate) fn with_text(mut labels: Vec<Value>, text: &str) -> Value {
+    if labels.is_empty() {
+        return json!(text);
+    }
+    if !text.trim().is_empty() {
+        labels.push(json!(text));
+    }
+    Value::Array(labels)
 }
 
 /// The questions of a request.
@@ -38,15 +49,19 @@ pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
     if parts.len() > 1 && !several {
         return Err("one number only".to_owned());
     }
-    let mut labels = Vec::new();
+    let (mut labels, mut free) = (Vec::new(), false);
     for part in parts {
         let number: Option<usize> = part.parse().ok();
         let option = number.and_then(|number| options.get(number.checked_sub(1)?));
         let option = option.ok_or_else(|| format!("there is no option {part}: 1 to {}", options.len()))?;
         if option["input"] == true {
-            return Ok(Typed::FreeText);
+            free = true;
+        } else {
+            labels.push(option["label"].clone());
         }
-        labels.push(option["label"].clone());
+    }
+    if free {
+        return Ok(Typed::FreeText(labels));
     }
     Ok(Typed::Answer(if several { Value::Array(labels) } else { labels.pop().unwrap_or_default() }))
 }
@@ -69,12 +84,17 @@ mod tests {
         assert_eq!(typed(&question, "2"), answer(json!("B")));
         assert_eq!(typed(&question, " none of these "), answer(json!("none of these")));
         assert_eq!(typed(&question, ""), answer(json!("")));
-        assert_eq!(typed(&question, "3"), Ok(Typed::FreeText));
+        assert_eq!(typed(&question, "3"), Ok(Typed::FreeText(vec![])));
+        assert_eq!(with_text(vec![], "olives"), json!("olives"));
         for wrong in ["4", "0", "1,2", "99999999999999999999999"] {
             assert!(typed(&question, wrong).is_err(), "{wrong}");
         }
         question["multiSelect"] = json!(true);
         assert_eq!(typed(&question, "1, 2"), answer(json!(["A", "B"])));
+        // What was chosen beside the free text is kept.
+        assert_eq!(typed(&question, "3,1"), Ok(Typed::FreeText(vec![json!("A")])));
+        assert_eq!(with_text(vec![json!("A")], "olives"), json!(["A", "olives"]));
+        assert_eq!(with_text(vec![json!("A")], " "), json!(["A"]));
         assert_eq!(answers(&[&question], vec![json!("x")]), json!({ "Q": "x" }));
     }
 }

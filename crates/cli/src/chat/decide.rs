@@ -250,8 +250,8 @@ impl Talk {
                 };
                 match menu::typed(question, &line) {
                     Ok(menu::Typed::Answer(answer)) => break answer,
-                    Ok(menu::Typed::FreeText) => match self.typed("your answer> ", key).await? {
-                        Ok(line) => break json!(line),
+                    Ok(menu::Typed::FreeText(labels)) => match self.typed("your answer> ", key).await? {
+                        Ok(line) => break menu::with_text(labels, &line),
                         Err(other) => return Ok(other),
                     },
                     Err(wrong) => tell(&wrong),

@@ -131,7 +131,7 @@ impl Chat {
             json,
             asks: !json && is_interactive(),
             subject: hello["subject"].as_str().map(str::to_owned),
-            roles: list(&hello["roles"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            roles: roles(&hello),
             session: String::new(),
             seq: 0,
             status: String::new(),
@@ -346,6 +346,8 @@ impl Talk {
         };
         self.seq = frame["seq"].as_u64().unwrap_or(self.seq).max(self.seq);
         match frame["type"].as_str().unwrap_or_default() {
+            // The rights of the connection's person have changed.
+            "hello" => self.roles = roles(&frame),
             "error" => {
                 let code = frame["code"].as_str().unwrap_or_default();
                 let text = format!("{} ({code})", frame["message"].as_str().unwrap_or_default());
@@ -518,6 +520,11 @@ fn check_after(after: Option<u64>, there: u64) -> Outcome {
         }
         _ => Ok(()),
     }
+}
+
+/// The roles that the server says the connection has.
+fn roles(hello: &Value) -> Vec<String> {
+    list(&hello["roles"]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// The next frame. If this future is dropped, none is lost.

@@ -3,7 +3,7 @@
 #[cfg(feature = "postgres")]
 mod copy;
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use countersign_server::config::ConfigStore;
@@ -12,7 +12,10 @@ use countersign_store::{
     Store as _,
     postgres::{PostgresOptions, PostgresStore},
 };
-use countersign_store::{machine_time, restored, seal::Keys};
+use countersign_store::{
+    restored::{self, Held},
+    seal::Keys,
+};
 use serde_json::json;
 
 use crate::{Outcome, loaded, say};
@@ -59,22 +62,29 @@ fn hold(asked: &Restored) -> Outcome {
     let config = loaded::load(&asked.config)?;
     let keys = loaded::keys(&config.store_keys)?;
     let held = executor()?.block_on(hold_in(config.store, keys))?;
-    let held: Vec<&str> = held.iter().map(|id| &**id).collect();
+    let (sessions, unreadable) = (&held.sessions, &held.unreadable);
     if asked.json {
-        return say(&json!({ "ok": true, "held": held }).to_string());
+        let unreadable: Vec<_> = unreadable.iter().map(|(id, why)| json!({ "session_id": id, "error": why })).collect();
+        say(&json!({ "ok": unreadable.is_empty(), "held": sessions, "unreadable": unreadable }).to_string())?;
+    } else {
+        say(&format!("ok: {} turns begin nothing until somebody continues or cancels them", sessions.len()))?;
+        sessions.iter().try_for_each(|id| say(id))?;
     }
-    say(&format!("ok: {} turns begin nothing until somebody continues or cancels them", held.len()))?;
-    held.iter().try_for_each(|id| say(id))
+    if unreadable.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = unreadable.iter().map(|(id, why)| format!("\n{id}: {why}")).collect();
+    Err(format!("{} sessions cannot be read; they begin nothing{}", lines.len(), lines.concat()).into())
 }
 
 /// Holds the turns of a store that must exist.
-async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Vec<Arc<str>>, String> {
+async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Held, String> {
     match store {
         ConfigStore::Memory => Err("a store in memory is restored from no backup".to_owned()),
         ConfigStore::Sqlite(path) => {
             loaded::check_there(&path)?;
             let store = loaded::sqlite(path, keys).await.map_err(|error| error.to_string())?;
-            restored::hold(&store, machine_time()).await.map_err(|error| error.to_string())
+            restored::hold(&store).await.map_err(|error| error.to_string())
         }
         #[cfg(feature = "postgres")]
         ConfigStore::Postgres { url, password_env, .. } => {
@@ -95,11 +105,11 @@ async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Vec<Arc<str>>
 async fn hold_in_database(
     store: &PostgresStore,
     url: &countersign_store::postgres::PostgresUrl,
-) -> Result<Vec<Arc<str>>, String> {
+) -> Result<Held, String> {
     if store.is_shared().await.map_err(|error| error.to_string())? {
         return Err(format!(
             "a server uses {url}, or did until a moment ago; stop it, wait for its leases to end, and run this again"
         ));
     }
-    restored::hold(store, machine_time()).await.map_err(|error| error.to_string())
+    restored::hold(store).await.map_err(|error| error.to_string())
 }

@@ -59,6 +59,41 @@ on_both_stores! {
     }
 }
 
+on_both_stores! {
+    async fn r8_the_log_has_what_became_of_the_calls_and_requests_of_a_deleted_session(store) {
+        let slow = "description = \"Waits.\"\nparameters = { type = \"object\", properties = {} }\n\
+                    command = [\"sh\", \"-c\", \"echo begun >> calls.log; sleep 30\"]\napproval = true";
+        let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "done" }] });
+        let setup = Setup::new(store, &script).tool("slow", slow);
+        let server = setup.person("alice", &["user"]).person("olga", &["auditor"]).start().await;
+        let say = json!({ "content": "go" });
+        for session in ["runs", "waits"] {
+            let to = format!("/v1/sessions/{session}/messages");
+            server.ask_as("alice", "POST", &to, Some(&say)).await.ok();
+        }
+        let approve: Value = serde_json::from_str(APPROVE).unwrap();
+        server.ask_as("alice", "POST", "/v1/approvals/runs_1", Some(&approve)).await.ok();
+        let begun = async {
+            while server.calls().is_empty() {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(20), begun).await.expect("the call begins");
+        for session in ["runs", "waits"] {
+            let at = format!("/v1/sessions/{session}");
+            assert_eq!(server.ask_as("alice", "DELETE", &at, None).await.status, 204);
+        }
+        let log = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
+        let of = |session: &str| -> Vec<String> {
+            let bodies = log["audit"].as_array().unwrap().iter().map(|record| &record["body"]);
+            let of_it = bodies.filter(|body| body["session"] == session);
+            of_it.map(|body| body["event"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(of("runs"), ["requested", "decided", "finished"], "{log}");
+        assert_eq!(of("waits"), ["requested", "withdrawn", "finished"], "{log}");
+    }
+}
+
 #[tokio::test]
 async fn r8_the_log_is_read_from_its_end_too_and_as_lines() {
     let server = traded(people(Store::Sqlite)).await;

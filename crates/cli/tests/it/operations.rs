@@ -156,7 +156,7 @@ async fn restored(store: Store) {
         assert_eq!(alive, [[Some("0".to_owned())]], "a command that was refused has left");
     }
     let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
-    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true}\n", "{}", held.stderr);
+    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true,\"unreadable\":[]}\n", "{}", held.stderr);
     let again = run(&server.path(""), &["store", "restored"], "", &[]);
     assert!(again.stdout.starts_with("ok: 0 turns begin nothing"), "{} {}", again.stdout, again.stderr);
     server.start_again().await;
@@ -368,7 +368,7 @@ async fn restored_while_pending(timeout: u32) -> Server {
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     server.kill();
     let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
-    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true}\n", "{}", held.stderr);
+    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true,\"unreadable\":[]}\n", "{}", held.stderr);
     server.start_again().await;
     server
 }
@@ -380,6 +380,48 @@ async fn r4_a_decision_goes_on_in_a_restored_store() {
     let yes = json!({ "decisions": [{ "type": "approve" }] });
     assert_eq!(server.post("/v1/approvals/s_1?wait=true", &yes).await.ok()["status"], "completed");
     assert_eq!(server.calls().len(), 1);
+}
+
+/// A program would send once more what it had sent before the backup was restored.
+#[tokio::test]
+async fn r4_a_program_does_not_go_on_in_a_restored_store() {
+    let script = json!({ "turns": [{ "text": "soon", "delay_ms": 20_000 }], "at_end": "repeat" });
+    let setup = Setup::new(Store::Sqlite, &script);
+    let mut server = setup.principal("bot", &[], "kind = \"service\"").start().await;
+    let go = json!({ "content": "go" });
+    let mut ws = server.ws_as("bot").await;
+    ws.message("s", "go").await;
+    ws.until_type("ack").await;
+    server.kill();
+    let held = run(&server.path(""), &["store", "restored"], "", &[("TEST_TOKEN_BOT", "bot-secret")]);
+    assert_eq!(held.code, Some(0), "{}", held.stderr);
+    server.start_again().await;
+    for (path, body) in [("messages", &go), ("retry", &json!({}))] {
+        let refused = server.ask_as("bot", "POST", &format!("/v1/sessions/s/{path}"), Some(body)).await;
+        let refused = refused.problem(403, "forbidden");
+        assert!(refused["detail"].as_str().unwrap().contains("only a person may continue it"), "{refused}");
+    }
+    server.ask_as("bot", "POST", "/v1/sessions/s/cancel", Some(&json!({}))).await.ok();
+    let mut ws = server.ws_as("bot").await;
+    ws.message("s", "go").await;
+    ws.until_type("ack").await;
+}
+
+#[tokio::test]
+async fn r4_one_session_that_cannot_be_read_keeps_no_other_from_being_held() {
+    let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
+    let mut server = Setup::new(Store::Sqlite, &script).start().await;
+    for session in ["s1", "broken", "s3"] {
+        server.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": "go" })).await.ok();
+    }
+    server.kill();
+    let damage = "UPDATE entries SET body = '{' WHERE key >> 32 = (SELECT row FROM sessions WHERE id = 'broken')";
+    rusqlite::Connection::open(server.path("test.db")).unwrap().execute_batch(damage).unwrap();
+    let held = run(&server.path(""), &["store", "restored"], "", &[]);
+    assert_eq!(held.code, Some(1));
+    let lines: std::collections::BTreeSet<&str> = held.stdout.lines().skip(1).collect();
+    assert!(lines.is_superset(&["s1", "s3"].into()), "{}", held.stdout);
+    assert!(held.stderr.contains("1 sessions cannot be read; they begin nothing\nbroken: "), "{}", held.stderr);
 }
 
 #[tokio::test]

@@ -457,3 +457,18 @@ async fn p1_a_changed_policy_needs_a_restart_and_a_moved_one_is_no_change() {
     let asked = server.say_as("alice", "s").await;
     assert_eq!(asked["interruptions"][0]["review_configs"][0]["role"], "admin");
 }
+
+/// The first frame says who the connection is of; it comes again with other rights, and nothing else has to be asked for.
+#[tokio::test]
+async fn p1_w2_a_connection_is_told_that_the_roles_of_its_person_have_changed() {
+    let setup = Setup::one_trade(Store::Memory).principal("bob", &["user"], "tenant = \"north\"");
+    let server = setup.log("").start().await;
+    let mut ws = server.ws_as("bob").await;
+    server.configure(|text| text.replace("roles = [\"user\"]", "roles = [\"user\", \"admin\"]"));
+    let told = ws.until_type("hello").await;
+    let hello = told.last().unwrap();
+    assert_eq!((&hello["subject"], &hello["tenant"]), (&json!("bob"), &json!("north")), "{hello}");
+    assert_eq!(hello["roles"], json!(["user", "admin"]), "{hello}");
+    ws.message("s", "go").await;
+    ws.until_status("awaiting_input").await;
+}

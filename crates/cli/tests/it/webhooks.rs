@@ -190,6 +190,22 @@ async fn u4_nobody_is_told_that_a_request_waits_which_is_over() {
     assert!(after.iter().all(|one| one.kind() != "approval.requested"), "{after:?}");
 }
 
+#[tokio::test]
+async fn u4_nobody_is_told_that_a_request_of_a_deleted_session_waits_and_everybody_that_it_is_over() {
+    let receiver = Receiver::start(Answer::Status(500)).await;
+    let server = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "")).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    receiver.until_received(|one| one.kind() == "approval.requested").await;
+    assert_eq!(server.delete("/v1/sessions/s").await.status, 204);
+    receiver.until_received(|one| one.kind() == "approval.resolved").await;
+    let before = receiver.all().len();
+    receiver.answers(Answer::Status(200));
+    until_webhook(&server, |webhook| webhook["waiting"] == 0).await;
+    let after = receiver.all().split_off(before);
+    assert!(after.iter().any(|one| one.kind() == "approval.resolved"), "{after:?}");
+    assert!(after.iter().all(|one| one.kind() != "approval.requested"), "{after:?}");
+}
+
 /// A store that can be read, and refuses writes about webhooks.
 #[tokio::test]
 async fn u4_a_store_that_cannot_be_written_repeats_no_message() {

@@ -387,6 +387,7 @@ impl Conversation {
             Record::Retried(retried) if self.run.is_root() => self.retried(retried),
             Record::Compressed(compressed) => self.compress(compressed),
             Record::ApprovalSent { calls } => self.sent.extend(calls),
+            Record::Restarted(restarted) if restarted.restored => self.all_sent(),
             Record::MessageQueued(_)
             | Record::ReviewerSaid(_)
             | Record::MakeRoom(_)
@@ -520,6 +521,13 @@ impl Conversation {
             Message::ToolResult(result) if !result.is_error() => Some((at, *call, &**result)),
             _ => None,
         })
+    }
+
+    /// The store was restored from a backup: the provider may have been told of every approval of the latest answer
+    /// afterwards.
+    fn all_sent(&mut self) {
+        let finished = self.open.iter().filter(|open| open.result.is_some()).map(|open| open.call);
+        self.sent.extend(finished.chain(self.latest.1.iter().copied()));
     }
 
     /// Keeps the output of a stopped turn: people have read it.

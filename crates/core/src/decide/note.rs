@@ -97,6 +97,16 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
             if subject.as_ref().is_some_and(|name| name.is_empty() || name.len() > limits::NAME_BYTES) {
                 return invalid(format!("subject must have 1 to {} bytes", limits::NAME_BYTES));
             }
+            if let Some(person) = &subject {
+                // Otherwise nobody could finish it.
+                let missing = (open.quorum() as usize).saturating_sub(open.votes.len());
+                if missing > 1 {
+                    return invalid(format!("it needs {missing} more people; hand it to a role, without \"subject\""));
+                }
+                if open.quorum() > 1 && open.votes.iter().flatten().any(|voted| voted == person) {
+                    return invalid(format!("{person:?} has approved it already; somebody else must too"));
+                }
+            }
             let text = text.map(comment).transpose()?;
             Note::Reassigned { role, subject, text }
         }

@@ -189,7 +189,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
             && !action.ask.reviewer(action.level).is_owner()
             && decision.kind() != DecisionType::Edit
             && let (Some(call), Some(subject)) = (call, &by.subject)
-            && call.edited_by.as_ref() == Some(subject)
+            && call.edited_by.contains(subject)
         {
             return Err(Refusal::new(
                 Code::Forbidden,

@@ -336,10 +336,7 @@ impl Call {
             return;
         }
         if let Some(edited) = &judged.edited {
-            self.name = Arc::from(edited.name.as_str());
-            self.args = Some(edited.args.clone());
-            self.display.edited();
-            self.edited_by = by.cloned();
+            self.changed(edited, by);
         }
         if judged.edited.is_some() || judged.preview.is_some() {
             self.preview.clone_from(&judged.preview);

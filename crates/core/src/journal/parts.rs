@@ -96,9 +96,9 @@ pub struct Call {
     /// Who has approved it at the levels so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<Arc<str>>,
-    /// Who changed it last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edited_by: Option<Arc<str>>,
+    /// Who has changed it, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edited_by: Vec<Arc<str>>,
     /// Whether a standing rule decided about it in a person's place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_rule: bool,
@@ -153,7 +153,7 @@ impl Call {
             instead: None,
             escalated: 0,
             approved_by: Vec::new(),
-            edited_by: None,
+            edited_by: Vec::new(),
             by_rule: false,
             stood_in: None,
             cleared: false,
@@ -205,12 +205,10 @@ impl Call {
     /// A reviewer has changed it, and from now on it is asked about like this.
     ///
     /// An edit at the first level approves what will run, which its reviewer has seen, if one approval is enough. What the
-    /// first level has not seen goes back to it; and where requesters may not approve, an edit makes its author the requester
-    /// of something else.
+    /// first level has not seen goes back to it; and where requesters may not approve, an edit makes its author a requester
+    /// of what it is then.
     pub(super) fn edited(&mut self, action: &Action, to: &EditedAction, ask: Ask, by: Option<&Arc<str>>) -> Phase {
-        self.name = Arc::from(to.name.as_str());
-        self.args = Some(to.args.clone());
-        self.display.edited();
+        self.changed(to, by);
         self.deadline = Deadline::Fresh;
         self.approved_by.clear();
         self.restart_levels();
@@ -218,7 +216,6 @@ impl Call {
         let own = ask.not_self && !ask.reviewer(0).is_owner();
         let counts = action.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own;
         let last = ask.is_last(0);
-        self.edited_by = by.cloned();
         self.ask = Some(Arc::new(ask));
         if !counts {
             return Phase::Gated;
@@ -229,6 +226,15 @@ impl Call {
         }
         self.level = 1;
         Phase::Gated
+    }
+
+    /// It is this from now on. What others have changed in it may still be there, so they stay its editors.
+    pub(super) fn changed(&mut self, to: &EditedAction, by: Option<&Arc<str>>) {
+        self.name = Arc::from(to.name.as_str());
+        self.args = Some(to.args.clone());
+        self.display.edited();
+        let new = by.filter(|by| !self.edited_by.contains(by)).cloned();
+        self.edited_by.extend(new);
     }
 
     /// It is asked about from the first level again.

@@ -217,6 +217,12 @@ pub(super) fn would_begin(call: &Call) -> bool {
     call.phase == Phase::Permitted && call.target.is_none()
 }
 
+/// Whether it may be one that the model's provider carries out once it is told of the approval: which those are is known
+/// to the runtime only.
+fn may_be_the_providers(call: &Call) -> bool {
+    call.phase == Phase::Finished && call.target.is_none()
+}
+
 impl Task {
     /// Whether it runs without a further decision, or after a retry.
     fn would_run(&self) -> bool {
@@ -257,11 +263,14 @@ impl Draft {
     /// turn, or this is on record already. A hold for another reason is replaced: somebody may have resumed a fork, or a
     /// turn that ended processes, after the backup.
     pub fn restored(mut self) -> Option<Transition> {
-        let is_known = self.state.is_unknown_since_a_backup() || self.state.status == Status::Failed;
-        if !self.state.status.is_open() || is_known && !self.state.would_begin() {
+        let failed = self.state.status == Status::Failed;
+        // A retry would tell the model's provider of them: see [`Record::ApprovalSent`].
+        let would_tell = failed && !self.state.restored && self.state.calls.iter().any(may_be_the_providers);
+        let is_known = self.state.is_unknown_since_a_backup() || failed;
+        if !self.state.status.is_open() || is_known && !would_tell && !self.state.would_begin() {
             return None;
         }
-        if self.state.status == Status::Failed {
+        if failed {
             self.push_restarted(Restarted { restored: true, ..Restarted::default() });
             return Some(self.finish());
         }

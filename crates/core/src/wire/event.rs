@@ -188,7 +188,7 @@ impl Event {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ConnectionEvent {
-    /// The first frame.
+    /// The first frame. It comes again when the roles of the connection's subject have changed.
     #[schemars(title = "HelloEvent")]
     Hello {
         /// `countersign.v1`.
@@ -200,6 +200,9 @@ pub enum ConnectionEvent {
         /// The subject of the connection; absent where the server does not authenticate.
         #[serde(skip_serializing_if = "Option::is_none")]
         subject: Option<Arc<str>>,
+        /// Its tenant, if it has one: the same name in another tenant is a different person.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tenant: Option<Arc<str>>,
         /// The roles it holds now.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         roles: Vec<String>,

@@ -148,16 +148,32 @@ fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
     assert!(!remind(&mut world, 31));
 }
 
+/// Hands the first request on.
+fn hand(world: &mut World, by: Principal, role: Option<&str>, subject: Option<&str>) -> Result<(), Refusal> {
+    let role = role.map(|role| role.to_owned().into());
+    let note = NewNote::Reassign { role, subject: subject.map(Into::into), text: None };
+    let input = NoteInput { n: InterruptionNo::FIRST, note, by, request_id: None };
+    let transition = note::note(&world.state, world.now, input)?;
+    world.commit(transition);
+    Ok(())
+}
+
+#[test]
+fn p1_what_needs_several_people_is_handed_to_no_single_one() {
+    let mut world = waiting(&[("pay", Ask { quorum: 2, ..levels(&["admin"]) })]);
+    let (bob, eve) = (|| person("bob", &["admin"]), || person("eve", &["admin"]));
+    let two = hand(&mut world, bob(), None, Some("kim")).expect_err("kim alone cannot finish it");
+    assert!(two.message.contains("it needs 2 more people"), "{two}");
+    decide(&mut world, 1, vec![Decision::approve()], bob()).expect("the first of two");
+    let again = hand(&mut world, eve(), None, Some("bob")).expect_err("bob has approved it");
+    assert!(again.message.contains("\"bob\" has approved it already"), "{again}");
+    hand(&mut world, eve(), None, Some("kim")).expect("one is missing");
+    decide(&mut world, 1, vec![Decision::approve()], person("kim", &["admin"])).expect("kim");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
 #[test]
 fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_rights() {
-    let hand = |world: &mut World, by: Principal, role: Option<&str>, subject: Option<&str>| {
-        let (role, subject) = (role.map(str::to_owned), subject.map(Into::into));
-        let note = NewNote::Reassign { role: role.map(Into::into), subject, text: None };
-        let transition =
-            note::note(&world.state, world.now, NoteInput { n: InterruptionNo::FIRST, note, by, request_id: None })?;
-        world.commit(transition);
-        Ok::<(), Refusal>(())
-    };
     let ask = Ask { reassign: vec!["compliance".into()], ..levels(&["admin"]) };
     let mut world = waiting(&[("pay", ask)]);
     let (bob, cleo) = (|| person("bob", &["admin"]), || person("cleo", &["compliance"]));
@@ -256,7 +272,14 @@ fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
     assert_eq!(phases(&world), [Phase::Waiting(InterruptionNo::new(2))], "somebody else must see it");
     let own = decide(&mut world, 2, vec![Decision::approve()], person("bob", &["admin"])).expect_err("his own words");
     assert!(own.message.contains("you have changed it"), "{own}");
-    decide(&mut world, 2, vec![Decision::approve()], person("eve", &["admin"])).expect("eve");
+    // What he has changed is still in it after somebody else's change of something else.
+    let edit = vec![Decision::edit("pay", args(r#"{"n":9,"memo":"x"}"#))];
+    decide(&mut world, 2, edit, person("eve", &["admin"])).expect("edited");
+    for editor in ["bob", "eve"] {
+        let own = decide(&mut world, 3, vec![Decision::approve()], person(editor, &["admin"])).expect_err("own words");
+        assert!(own.message.contains("you have changed it"), "{own}");
+    }
+    decide(&mut world, 3, vec![Decision::approve()], person("kim", &["admin"])).expect("kim");
     assert_eq!(phases(&world), [Phase::Permitted]);
     // At the owner's own level the owner's edit is the approval.
     let mut world = waiting(&[("pay", Ask { not_self: true, ..levels(&["user", "admin"]) })]);

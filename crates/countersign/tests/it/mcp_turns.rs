@@ -1,7 +1,7 @@
 //! Servers that do not say in which of their calls they ask: over standard input and output nothing identifies it (spec
 //! S13).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign::{
     Kind, Principal, Raw, Status,
@@ -110,4 +110,72 @@ async fn s13_a_question_that_may_be_another_sessions_is_shown_to_nobody() {
     let two = send(&runtime, "two", "go").await.unwrap();
     assert_eq!((two.status, two.text.as_str()), (Status::Completed, "order 1 of nothing"));
     assert_eq!(answer(&runtime, "one_1", 5).await.text, "order 1 of 5");
+}
+
+/// A shell script whose calls ask `CALL?`, and answer only then. The call `slow` asks when `fast` is called, whether it was
+/// cancelled or not; `ends` makes it answer its call even so.
+const LATE: &str = r#"
+say() { printf '%s\n' "$1"; }
+ask() { say '{"jsonrpc":"2.0","id":"ask-'$1'","method":"elicitation/create","params":{"message":"'$2'?","requestedSchema":{"type":"object","properties":{}}}}'; }
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"id":"ask-'*)
+      call=$(printf '%s' "$line" | sed -n 's/.*"id":"ask-\([0-9]*\)".*/\1/p')
+      action=$(printf '%s' "$line" | sed -n 's/.*"action":"\([a-z]*\)".*/\1/p')
+      [ "$call" = "$slow" ] && printf '%s\n' "$action" >> "$0"
+      say '{"jsonrpc":"2.0","id":'$call',"result":{"content":[{"type":"text","text":"'$action'"}]}}' ;;
+    *'"initialize"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}' ;;
+    *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"slow","inputSchema":{"type":"object"}},{"name":"fast","inputSchema":{"type":"object"}}]}}' ;;
+    *notifications/cancelled*) [ -n "$ENDS" ] && say '{"jsonrpc":"2.0","id":'$slow',"error":{"code":0,"message":"Request cancelled"}}' ;;
+    *'"slow"'*) slow=$id ;;
+    *'"fast"'*) [ -n "$slow" ] && [ -z "$ENDS" ] && ask "$slow" slow; ask "$id" fast ;;
+    *'"id"'*) say '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
+  esac
+done
+"#;
+
+/// Over one server: `slow`, which takes too long, in one session; then `fast` twice in another. What the second session is
+/// asked each time, and what the calls of `slow` were answered.
+async fn after_a_call_without_an_answer(ends: bool) -> (Vec<Vec<String>>, String) {
+    let told = tempfile::NamedTempFile::new().unwrap();
+    let path = told.path().to_str().unwrap().to_owned();
+    let script = if ends { format!("ENDS=1\n{LATE}") } else { LATE.to_owned() };
+    let server = McpServer::stdio("sh", ["sh", "-c", &script, &path])
+        .require_approval(RequireApproval::Never)
+        .call_limit(Duration::from_secs(1))
+        .build()
+        .unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let of = |tool: &str| {
+        let turns = json!([{ "tool_calls": [{ "name": tool, "args": {} }] }, { "text": "{{ last_tool_result }}" }]);
+        over(store.clone(), &json!({ "turns": turns, "at_end": "repeat" }).to_string(), &[&server])
+    };
+    assert_eq!(send(&of("slow"), "one", "go").await.unwrap().status, Status::Completed, "it took too long");
+    let mut asks = Vec::new();
+    for session in ["two", "three"] {
+        let outcome = send(&of("fast"), session, "go").await.unwrap();
+        asks.push(asked(&outcome).into_iter().map(|(.., message)| message).collect());
+        if let Some(key) = outcome.pending.first() {
+            let resume: Raw = serde_json::from_value(json!({ "action": "accept", "content": {} })).unwrap();
+            let new = NewDecision::new(key, Reply::Resume(resume));
+            let outcome = of("fast").decide_and_run(&Principal::trusted(), new).await.unwrap();
+            assert_eq!((outcome.status, outcome.text.as_str()), (Status::Completed, "accept"));
+        }
+    }
+    (asks, std::fs::read_to_string(told.path()).unwrap())
+}
+
+/// Its server was told that the call was cancelled, and asked in it all the same.
+#[tokio::test]
+async fn s13_a_question_of_a_call_that_has_ended_is_shown_to_no_other_session() {
+    let (asks, slow) = after_a_call_without_an_answer(false).await;
+    assert_eq!(asks, [vec![], vec!["fast?".to_owned()]], "over the next connection it is clear again whose it is");
+    assert_eq!(slow, "cancel\n", "the answer to the call that has ended");
+}
+
+#[tokio::test]
+async fn s13_a_cancelled_call_that_its_server_answers_takes_no_question_from_others() {
+    let (asks, slow) = after_a_call_without_an_answer(true).await;
+    assert_eq!((asks, slow.as_str()), (vec![vec!["fast?".to_owned()], vec!["fast?".to_owned()]], ""));
 }

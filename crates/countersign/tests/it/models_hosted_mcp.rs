@@ -17,9 +17,11 @@ use countersign::{
 };
 use countersign_core::{
     approval::rule::Always,
+    call::gate::Ask,
     journal::record::{Block, ToolUse},
 };
-use countersign_runtime::run::NewFork;
+use countersign_runtime::run::{NewFork, NewRetry};
+use countersign_store::restored::hold;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
@@ -422,6 +424,43 @@ async fn p4_a_fork_gives_no_approval_again_that_a_provider_was_told_of() {
         assert_eq!(newest(&fake), [(false, UNKNOWN.to_owned())], "{}", point.after);
     }
     assert_eq!(points.iter().filter(|point| &*point.after == "approval_sent").count(), 1);
+}
+
+/// The backup is of a turn that waits for somebody else's decision, so its provider has been told of nothing by then.
+#[tokio::test]
+async fn r4_a_restored_store_gives_no_approval_again_that_a_provider_may_have_been_told_of() {
+    let admin = Ask { levels: vec!["admin".into()], ..Ask::default() };
+    let rule =
+        PolicyRule { tools: vec![Glob::new("mcp__bank__wipe")], then: Then::Ask(admin), ..PolicyRule::default() };
+    let fake = provider(&[("send", ARGS), ("wipe", "{}")]).await;
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake)))).hosted_mcp(bank());
+    let store = Arc::new(MemoryStore::new());
+    let runtime =
+        Runtime::builder(store.clone()).agent(agent).policy(Policy { rules: vec![rule] }).build().expect("runtime");
+    let waiting = ask(&runtime).await;
+    assert_eq!(waiting.pending, ["s_1", "s_2"]);
+    approve(&runtime, &waiting).await;
+    assert_eq!(hold(&*store).await.expect("held").sessions, [Arc::from("s")]);
+    let new = NewDecision::new("s_2", vec![Decision::reject(None)]);
+    let ended = runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided");
+    assert_eq!((&*ended.text, yeses(&fake)), ("ok", 0));
+    assert_eq!(newest(&fake)[0], (false, UNKNOWN.to_owned()));
+}
+
+/// It had failed before the request that would have told it.
+#[tokio::test]
+async fn r4_the_retry_of_a_turn_from_a_backup_gives_no_approval_that_a_provider_may_have_been_told_of() {
+    let fake = then(vec![text("ok")]).await;
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake)))).hosted_mcp(bank()).max_turns(1);
+    let store = Arc::new(MemoryStore::new());
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+    assert!(approve(&runtime, &ask(&runtime).await).await.error.is_some(), "max_turns");
+    assert_eq!(hold(&*store).await.expect("held").sessions, [Arc::from("s")]);
+    assert_eq!(hold(&*store).await.expect("held").sessions, [] as [Arc<str>; 0], "once is enough");
+    let me = Principal::trusted();
+    runtime.retry(&me, "s", NewRetry { more_calls: 1, ..NewRetry::default() }).await.expect("a person continues");
+    assert_eq!(runtime.wait(&me, "s").await.expect("it answers").text, "ok");
+    assert_eq!((newest(&fake), yeses(&fake)), (vec![(false, UNKNOWN.to_owned())], 0));
 }
 
 /// Its retry must not approve them again, so the fork records that they were approved.

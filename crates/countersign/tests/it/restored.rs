@@ -12,7 +12,7 @@ use countersign::{
     store::Store,
 };
 use countersign_runtime::run::{CheckpointQuery, NewFork};
-use countersign_store::{machine_time, restored};
+use countersign_store::restored;
 
 use crate::{
     graphs::{Count, Work, me, process, said},
@@ -89,9 +89,9 @@ async fn backup(store: &Arc<dyn Store>, session: &str, world: &World) {
     }
     runtime.shutdown(std::time::Duration::ZERO).await;
     world.before.store(false, Ordering::SeqCst);
-    let held = restored::hold(&**store, machine_time()).await.expect("held");
+    let held = restored::hold(&**store).await.expect("held").sessions;
     assert_eq!(held, [Arc::from(session)]);
-    assert!(restored::hold(&**store, machine_time()).await.expect("held").is_empty(), "once is enough");
+    assert!(restored::hold(&**store).await.expect("held").sessions.is_empty(), "once is enough");
 }
 
 /// A new process over the store, and what is pending in the session once it rests.
@@ -218,7 +218,7 @@ async fn r4_r9_a_step_beside_a_question_of_a_restored_graph_is_asked_about(store
     }
     runtime.shutdown(std::time::Duration::ZERO).await;
     world.before.store(false, Ordering::SeqCst);
-    restored::hold(&*store, machine_time()).await.expect("held");
+    restored::hold(&*store).await.expect("held");
     let (runtime, _) = process(&store, &graph(&world));
     runtime.start().await.expect("start");
     runtime.retry(&me(), "s", Default::default()).await.expect("retried");
@@ -251,7 +251,7 @@ async fn r4_a_default_answer_in_a_restored_graph_begins_no_step_that_may_have_ru
     runs.start(&me(), Some("s".to_owned()), &Work::default(), None).await.expect("start");
     assert_eq!(pending(&runtime, "s").await, [("interrupt".to_owned(), "ok?".to_owned())]);
     runtime.shutdown(std::time::Duration::ZERO).await;
-    assert_eq!(restored::hold(&*store, machine_time()).await.expect("held"), [Arc::from("s")]);
+    assert_eq!(restored::hold(&*store).await.expect("held").sessions, [Arc::from("s")]);
     let (runtime, _) = process(&store, &graph(&world));
     runtime.start().await.expect("start");
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);

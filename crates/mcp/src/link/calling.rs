@@ -214,8 +214,7 @@ impl Link {
         let mut ready = InputResponses::new();
         for (name, request) in required.input_requests.unwrap_or_default() {
             match request {
-                InputRequest::Elicitation(request) => match asks::question(&self.settings.name, &name, &request.params)
-                {
+                InputRequest::Elicitation(request) => match self.question(&name, &request.params) {
                     Some(question) => match take_answer(&mut earlier, &question).and_then(|answer| response(&answer)) {
                         Some(answer) => drop(ready.insert(name, answer)),
                         None => questions.push(question),
@@ -249,7 +248,7 @@ impl Link {
         for one in error.data.as_ref()?.get("elicitations")?.as_array()? {
             let name = one["elicitationId"].as_str().unwrap_or("url");
             let params: ElicitRequestParams = serde_json::from_value(one.clone()).ok()?;
-            questions.push(asks::question(&self.settings.name, name, &params)?);
+            questions.push(self.question(name, &params)?);
         }
         // A server may give the same id to several.
         distinct_names(&mut questions);
@@ -263,6 +262,15 @@ impl Link {
             return None;
         }
         Some(self.asks(questions, None, false))
+    }
+
+    /// A question for people, or none if it cannot be asked: it is then answered with `cancel`.
+    pub(crate) fn question(&self, name: &str, params: &ElicitRequestParams) -> Option<InputQuestion> {
+        asks::question(&self.settings.name, name, params)
+            .inspect_err(|why| {
+                tracing::warn!(server = &*self.settings.name, why, "the MCP server asks what people cannot be asked");
+            })
+            .ok()
     }
 
     fn asks(&self, questions: Vec<InputQuestion>, state: Option<String>, live: bool) -> ToolError {

@@ -52,10 +52,7 @@ impl ClientHandler for Handler {
         let Some(link) = self.link.upgrade() else { return Ok(asks::cancelled()) };
         let server = &link.settings.name;
         let name = uuid::Uuid::now_v7().to_string();
-        let Some(question) = asks::question(server, &name, &request) else {
-            tracing::warn!(server = &**server, "the MCP server asks a question that cannot be shown");
-            return Ok(asks::cancelled());
-        };
+        let Some(question) = link.question(&name, &request) else { return Ok(asks::cancelled()) };
         let call = match context.extensions.get::<InboundStreamOrigin>() {
             Some(InboundStreamOrigin::OutboundRequest(id)) => self.calls.of(Some(id)),
             Some(InboundStreamOrigin::Unassociated) | None => {

@@ -44,43 +44,81 @@ pub(crate) struct Elicited {
     pub(crate) reply: oneshot::Sender<ElicitResult>,
 }
 
-/// The calls that run over one connection, for questions to find theirs.
+/// The calls of one connection, for questions to find theirs.
 #[derive(Clone, Default)]
-pub(crate) struct Calls(Arc<Mutex<Vec<Entry>>>);
+pub(crate) struct Calls(Arc<Mutex<Of>>);
+
+#[derive(Default)]
+struct Of {
+    entries: Vec<Entry>,
+    /// Further calls belong on a new connection: over this one it is not clear which of them asks.
+    spent: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Runs,
+    /// It waits for an answer, so it asks nothing else meanwhile.
+    Parked,
+    /// It was cancelled or took too long, and has no answer: the server may still run it, and ask in it.
+    Left,
+}
+
+/// Most calls without an answer that a connection remembers. After those it is spent.
+const LEFT: usize = 1024;
 
 struct Entry {
     serial: u64,
     session_id: Arc<str>,
-    /// It waits for an answer, so it asks nothing else meanwhile.
-    parked: bool,
+    phase: Phase,
     /// Known once it was sent.
     id: Option<RequestId>,
     questions: mpsc::Sender<Elicited>,
 }
 
 impl Calls {
-    fn entries(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
+    fn all(&self) -> std::sync::MutexGuard<'_, Of> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The call to which a question belongs that came with a request, or over a connection that does not tell: only if
     /// it is unambiguous, since it would be shown to the wrong person otherwise.
     pub(crate) fn of(&self, request: Option<&RequestId>) -> Option<mpsc::Sender<Elicited>> {
-        let entries = self.entries();
+        let mut all = self.all();
+        let entries = &all.entries;
         let named = entries.iter().find(|entry| request.is_some() && entry.id.as_ref() == request);
         let possible = || entries.iter().filter(|entry| request.is_none() || entry.id.is_none());
         let only = one(possible()).or_else(|| {
-            // Parked calls of the same session do not make it ambiguous: the same person is asked.
-            let runs = one(possible().filter(|entry| !entry.parked))?;
+            // Other calls of the same session do not make it ambiguous: the same person is asked.
+            let runs = one(possible().filter(|entry| entry.phase == Phase::Runs))?;
             possible().all(|entry| entry.session_id == runs.session_id).then_some(runs)
         });
-        named.or(only).map(|entry| entry.questions.clone())
+        let found = named.or(only).map(|entry| entry.questions.clone());
+        // It would stay so for as long as the connection lives.
+        let spent = found.is_none() && possible().any(|entry| entry.phase == Phase::Left);
+        all.spent |= spent;
+        found
     }
 
-    fn park(&self, serial: u64, parked: bool) {
-        if let Some(entry) = self.entries().iter_mut().find(|entry| entry.serial == serial) {
-            entry.parked = parked;
-        }
+    /// Whether further calls belong on a new connection.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.all().spent
+    }
+
+    fn set<T>(&self, serial: u64, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        self.all().entries.iter_mut().find(|entry| entry.serial == serial).map(change)
+    }
+
+    /// The server has answered, so it asks nothing more.
+    fn answered(&self, serial: u64) {
+        self.all().entries.retain(|entry| entry.serial != serial);
+    }
+
+    /// The same of a call that is known by its request: rmcp drops the answer to one that was cancelled.
+    pub(crate) fn answered_request(&self, answered: &RequestId) {
+        // Some servers answer a number as a text.
+        let is = |id: &RequestId| id == answered || id.to_string() == answered.to_string();
+        self.all().entries.retain(|entry| entry.phase != Phase::Left || !entry.id.as_ref().is_some_and(is));
     }
 }
 
@@ -140,7 +178,9 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.calls.entries().retain(|entry| entry.serial != self.serial);
+        self.calls.set(self.serial, |entry| entry.phase = Phase::Left);
+        let mut all = self.calls.all();
+        all.spent |= all.entries.iter().filter(|entry| entry.phase == Phase::Left).count() >= LEFT;
     }
 }
 
@@ -161,13 +201,13 @@ impl Drop for CancelOnDrop {
 impl Running {
     /// It has pending questions: others take its turn.
     pub(crate) fn park(&mut self) {
-        self.entry.calls.park(self.entry.serial, true);
+        self.entry.calls.set(self.entry.serial, |entry| entry.phase = Phase::Parked);
         self.turn = None;
     }
 
     /// It continues, in its turn.
     pub(crate) fn go_on(&mut self, turn: Option<OwnedSemaphorePermit>) {
-        self.entry.calls.park(self.entry.serial, false);
+        self.entry.calls.set(self.entry.serial, |entry| entry.phase = Phase::Runs);
         self.turn = turn;
     }
 
@@ -182,19 +222,21 @@ impl Running {
         let serial = SERIAL.fetch_add(1, Ordering::SeqCst);
         let (send, questions) = mpsc::channel(QUESTIONS_WAITING);
         let calls = connection.calls.clone();
-        calls.entries().push(Entry { serial, session_id, parked: false, id: None, questions: send });
+        calls.all().entries.push(Entry { serial, session_id, phase: Phase::Runs, id: None, questions: send });
         let entry = Registered { calls: calls.clone(), serial };
         let peer = connection.peer();
         let answer = Box::pin(async move {
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
             let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
-            let handle = sent.map_err(|_| Failure::NotSent("the connection had ended".to_owned()))?;
-            if let Some(entry) = calls.entries().iter_mut().find(|entry| entry.serial == serial) {
-                entry.id = Some(handle.id.clone());
-            }
+            let Ok(handle) = sent else {
+                calls.answered(serial);
+                return Err(Failure::NotSent("the connection had ended".to_owned()));
+            };
+            calls.set(serial, |entry| entry.id = Some(handle.id.clone()));
             let mut cancel = CancelOnDrop(Some((peer, handle.id.clone())));
             let answer = handle.await_response().await;
             cancel.0 = None;
+            calls.answered(serial);
             match answer {
                 Ok(ServerResult::CallToolResult(result)) => Ok(Ok(CallToolResponse::Complete(result))),
                 Ok(ServerResult::InputRequiredResult(result)) => Ok(Ok(CallToolResponse::InputRequired(result))),

@@ -112,8 +112,12 @@ impl Authorities {
     /// `forbidden`.
     pub(crate) fn check_edit(&self, state: &State, call: CallNo, ask: &Ask, by: &Principal) -> Result<(), Refusal> {
         let (Some(authority), Some(editor), true) = (&self.0, &by.subject, ask.not_self) else { return Ok(()) };
+        let changed = state.calls.iter().find(|one| one.call == call).map_or(&[][..], |call| &call.edited_by);
         let may = |person: &Arc<str>| {
-            person != editor && Some(person) != state.subject.as_ref() && !state.speakers.asked_for(person, call)
+            person != editor
+                && !changed.contains(person)
+                && Some(person) != state.subject.as_ref()
+                && !state.speakers.asked_for(person, call)
         };
         let holders = |role: &str| {
             let people = authority.holders(role, state.tenant.as_deref())?;

@@ -423,6 +423,7 @@ impl Runtime {
         if state.pos > 0 {
             owned(by, &state)?;
             graph_runs::takes_messages(&state)?;
+            may_continue(by, &state)?;
             if message.on_pending == Some(OnPending::Reject) {
                 // It decides the pending interruptions.
                 by.check_may_decide()?;
@@ -596,6 +597,17 @@ pub(crate) fn visible(by: &Principal, state: &State) -> Result<(), Refusal> {
 pub(crate) fn owned(by: &Principal, state: &State) -> Result<(), Refusal> {
     visible(by, state)?;
     if by.owns(state) { Ok(()) } else { Err(Refusal::new(Code::Forbidden, "only the session's owner may do this")) }
+}
+
+/// Whether this principal may continue the turn: only a person continues one whose store was restored from a backup, since
+/// a program would send what it had sent before, and the turn would do again what it has done.
+pub(crate) fn may_continue(by: &Principal, state: &State) -> Result<(), Refusal> {
+    if !state.is_unknown_since_a_backup() || by.check_may_decide().is_ok() {
+        return Ok(());
+    }
+    let message = "the store was restored from a backup, and what this turn has done since is not known here: only a \
+                   person may continue it; cancel it, and send the message again";
+    Err(Refusal::new(Code::Forbidden, message))
 }
 
 fn session_not_found(session_id: &str) -> Refusal {

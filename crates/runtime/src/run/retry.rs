@@ -17,6 +17,7 @@ use super::{
     Inner, Runtime,
     graph_runs::{invalid, of_graph},
     live::LiveRef,
+    may_continue,
     nodes::contested,
     own_request_id, owned,
     view::SessionView,
@@ -73,6 +74,7 @@ impl Inner {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
         owned(by, &state)?;
+        may_continue(by, &state)?;
         let request_id = own_request_id(by, &state, retry.request_id);
         if !self.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::RETRY).await? {
             if let Some(graph) = graph {

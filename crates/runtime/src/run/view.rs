@@ -8,6 +8,7 @@ use countersign_core::{
     call::reviewer::Reviewer,
     content::TakesImages,
     journal::{
+        draft::Draft,
         graph,
         record::{Block, Entry, ModelResponded, Record, Usage},
         run::Raw,
@@ -28,10 +29,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Activity, Inner, Outcome, Runtime, owned, store_refusal, visible};
+use super::{Activity, Inner, Outcome, Runtime, live::LiveRef, nodes::contested, owned, store_refusal, visible};
 use crate::{
     agent::output::Output,
-    store::{Page, PendingCount, RuleFilter, SessionFilter, Summary, Visible},
+    store::{Durability, Page, PendingCount, RuleFilter, SessionFilter, Summary, Visible},
 };
 
 /// The role that may read the audit log.
@@ -240,23 +241,39 @@ impl Runtime {
     }
 
     /// Deletes a session: running work is stopped, and all of its data is removed, also its standing rules. If some of
-    /// them apply to other sessions too, only a person may delete it: that revokes them.
+    /// them apply to other sessions too, only a person may delete it: that revokes them. An active turn is cancelled first,
+    /// so that the audit log has what became of its requests and calls (spec R8).
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `store_unavailable`.
     pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
         check_session_id(session_id)?;
         let live = self.inner.live(&Arc::from(session_id));
+        contested!(self.try_delete(&live, by).await)
+    }
+
+    async fn try_delete(&self, live: &LiveRef, by: &Principal) -> Result<(), Refusal> {
+        let session_id = &live.session_id;
         let mut guard = live.lock().await;
-        let state = self.inner.load(&live, &mut guard).await?;
+        let mut state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
         if by.check_may_decide().is_err() && self.stands_elsewhere(session_id).await? {
             let message = "standing rules of this session are for other sessions too and would end with it; \
                            only a person may delete it, or revoke them first";
             return Err(Refusal::new(Code::Forbidden, message));
         }
-        self.inner.store.delete(session_id).await.map_err(|error| self.inner.refused(error))?;
-        self.inner.is_deleted(&live, &mut guard);
+        if state.status.is_open() {
+            let (at, partial) = (self.inner.now(), guard.written());
+            let cancel =
+                |state: &State| Draft::new(state, at).cancel(by.subject.as_ref(), None, partial, &self.inner.agents);
+            self.inner.transact(live, &mut guard, Durability::Synced, cancel).await?;
+            state = self.inner.load(live, &mut guard).await?;
+        }
+        // Whatever another node has stored meanwhile is looked at first: a rule, or the outcome of a call.
+        if !self.inner.store.delete_at(session_id, state.pos).await.map_err(|error| self.inner.refused(error))? {
+            return Err(Refusal::new(Code::StoreUnavailable, "the session has moved on").overtaken());
+        }
+        self.inner.is_deleted(live, &mut guard);
         Ok(())
     }
 

@@ -99,7 +99,7 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     )?;
     ask.not_self = section.field(
         "not_self",
-        "Whether who asked for it may not approve it, nor who changed it last; needs a level other than `user`. Whoever has said \
+        "Whether who asked for it may not approve it, nor who has changed it; needs a level other than `user`. Whoever has said \
          something in the turn that the model read has asked for all that it calls afterwards: with a message, a reason, words \
          beside a decision, an edit, an answer, a result of their own.",
         boolean().or(false),

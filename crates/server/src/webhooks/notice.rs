@@ -191,8 +191,8 @@ impl Notice {
             return Ok(None);
         }
         let row = store.interruption(&body.session, n).await?;
-        // A receiver that is notified of a pending request now would act on a resolved one.
-        if kind.asks() && row.as_ref().is_some_and(|row| row.resolution.is_some()) {
+        // A receiver that is notified of a pending request now would act on one that is resolved, or was deleted.
+        if kind.asks() && row.as_ref().is_none_or(|row| row.resolution.is_some()) {
             return Ok(None);
         }
         let data = data(body, n, row, resolution, console);

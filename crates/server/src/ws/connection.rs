@@ -79,14 +79,7 @@ impl Connection {
     /// Runs until either side wants to close; returns the close frame.
     async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<CloseFrame, Over> {
         let heartbeat = Duration::from_secs(self.app.options.heartbeat_seconds.max(1).into());
-        self.say(&ConnectionEvent::Hello {
-            protocol: PROTOCOL.to_owned(),
-            server: concat!("countersign/", env!("CARGO_PKG_VERSION")).to_owned(),
-            heartbeat_seconds: self.app.options.heartbeat_seconds.max(1),
-            subject: self.pass.by().subject.clone(),
-            roles: self.pass.by().roles.clone(),
-        })
-        .await?;
+        self.hello().await?;
         let mut beat = tokio::time::interval_at(Instant::now() + heartbeat, heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Instant::now();
@@ -136,12 +129,27 @@ impl Connection {
         }
     }
 
+    /// Says who the connection is of.
+    async fn hello(&mut self) -> Result<(), Over> {
+        let by = self.pass.by();
+        let hello = ConnectionEvent::Hello {
+            protocol: PROTOCOL.to_owned(),
+            server: concat!("countersign/", env!("CARGO_PKG_VERSION")).to_owned(),
+            heartbeat_seconds: self.app.options.heartbeat_seconds.max(1),
+            subject: by.subject.clone(),
+            tenant: by.tenant.clone(),
+            roles: by.roles.clone(),
+        };
+        self.say(&hello).await
+    }
+
     /// Checks whether the connection may continue, and which sessions it may still follow.
     async fn look(&mut self) -> Result<Option<CloseFrame>, Over> {
         if let Err(refusal) = self.pass.check() {
             return Ok(Some(close(UNAUTHENTICATED, refusal.message)));
         }
         if self.pass.take_moved() {
+            self.hello().await?;
             for session_id in self.follows.sessions() {
                 let seen = self.app.runtime.session(self.pass.by(), &session_id).await;
                 if let Err(refusal) = seen {

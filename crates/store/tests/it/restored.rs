@@ -6,7 +6,10 @@ use countersign_core::{
     call::gate::Verdict,
     journal::{failure::Retried, graph, state::Status},
 };
-use countersign_store::{Store, restored};
+use countersign_store::{
+    Store,
+    restored::{self, Held},
+};
 
 use crate::store_support::{Anything, Driven, conformance};
 
@@ -20,8 +23,8 @@ async fn r4_a_store_that_is_restored_holds_failed_turns_too(store: Arc<dyn Store
     session.store(&*store, session.draft(4).fail("budget", "spent".into(), None, &Anything)).await.expect("stored");
     let retried = session.draft(5).retry(Retried::default(), &Anything).expect("retried");
     assert_eq!(graph::next(retried.state()).start.len(), 1, "so it is without a restore");
-    assert_eq!(restored::hold(&*store, 5).await.expect("held"), [Arc::from("s")]);
-    assert!(restored::hold(&*store, 6).await.expect("held").is_empty(), "once is enough");
+    assert_eq!(restored::hold(&*store).await.expect("held").sessions, [Arc::from("s")]);
+    assert_eq!(restored::hold(&*store).await.expect("held"), Held::default(), "once is enough");
     for entry in store.read("s", session.state.pos, usize::MAX).await.expect("entries") {
         session.state.append(&entry).expect("legal");
     }

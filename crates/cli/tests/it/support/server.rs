@@ -148,6 +148,10 @@ impl Server {
         http::request(self.address, "POST", path, &[], Some(&body.to_string())).await
     }
 
+    pub(crate) async fn delete(&self, path: &str) -> Response {
+        http::request(self.address, "DELETE", path, &[], None).await
+    }
+
     /// A request of a person.
     pub(crate) async fn ask_as(&self, subject: &str, method: &str, path: &str, body: Option<&Value>) -> Response {
         let token = format!("Bearer {subject}-secret");

@@ -1,4 +1,5 @@
-//! A transport that refuses to buffer unlimited answers, and drops a late answer to an abandoned probe.
+//! A transport that refuses to buffer unlimited answers, drops a late answer to an abandoned probe, and notes those to
+//! calls that were cancelled.
 
 use std::sync::{
     Arc,
@@ -11,7 +12,8 @@ use rmcp::{
     transport::Transport,
 };
 
-use super::pipes::MESSAGE_BYTES;
+use super::running::Calls;
+use crate::pipes::MESSAGE_BYTES;
 
 /// Most answers that the server has not read yet, and most bytes of them. If a server keeps asking without reading
 /// them, its connection is closed. Reading from it cannot be paused until it does: over HTTP our reader also does the
@@ -26,6 +28,7 @@ pub(super) struct Bounded<T> {
     probe: Probe,
     /// Becomes true if the server has answered the probe late, but with success.
     knows: Arc<AtomicBool>,
+    calls: Calls,
 }
 
 /// The `server/discover` with which a connection begins. rmcp waits ten seconds for its answer and then sends `initialize`. A
@@ -51,18 +54,22 @@ impl Probe {
 
     /// Whether this answers a probe that was abandoned. There is one answer.
     fn is_late(&mut self, message: &ServerJsonRpcMessage, knows: &AtomicBool) -> bool {
-        let answered = match message {
-            JsonRpcMessage::Response(response) => Some(&response.id),
-            JsonRpcMessage::Error(error) => error.id.as_ref(),
-            _ => None,
-        };
         // Some servers answer a number as a text; rmcp takes both.
-        let is_late = matches!((&*self, answered), (Probe::GivenUp(id), Some(answered)) if id.to_string() == answered.to_string());
+        let is_late = matches!((&*self, answered(message)), (Probe::GivenUp(id), Some(answered)) if id.to_string() == answered.to_string());
         if is_late {
             *self = Probe::None;
             knows.fetch_or(matches!(message, JsonRpcMessage::Response(_)), Ordering::SeqCst);
         }
         is_late
+    }
+}
+
+/// The request that this answers.
+fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Response(response) => Some(&response.id),
+        JsonRpcMessage::Error(error) => error.id.as_ref(),
+        _ => None,
     }
 }
 
@@ -104,8 +111,8 @@ impl Drop for Sending {
 }
 
 impl<T> Bounded<T> {
-    pub(super) fn new(inner: T, knows: Arc<AtomicBool>) -> Bounded<T> {
-        Bounded { inner, untaken: Arc::default(), probe: Probe::None, knows }
+    pub(super) fn new(inner: T, knows: Arc<AtomicBool>, calls: Calls) -> Bounded<T> {
+        Bounded { inner, untaken: Arc::default(), probe: Probe::None, knows, calls }
     }
 }
 
@@ -126,6 +133,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
         let mut message = self.inner.receive().await?;
         if self.probe.is_late(&message, &self.knows) {
             message = self.inner.receive().await?;
+        }
+        if let Some(answered) = answered(&message) {
+            self.calls.answered_request(answered);
         }
         if self.untaken.are_too_many() {
             tracing::warn!("an MCP server keeps asking and reads no answers; its connection is closed");
@@ -150,7 +160,7 @@ mod tests {
     /// How many of a program's requests are read, where each answer is `text`.
     async fn asked(lines: usize, text: &str, to: impl AsyncWrite + Send + Unpin + 'static, taken: bool) -> usize {
         let lines = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(lines);
-        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), to), Arc::default());
+        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), to), Arc::default(), Calls::default());
         let (mut asked, mut untaken) = (0, Vec::new());
         while pipes.receive().await.is_some() {
             asked += 1;
@@ -171,7 +181,7 @@ mod tests {
         let greeted = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32600, "message": "initialize" } });
         let as_text = refused.to_string().replace("\"id\":0", "\"id\":\"0\"");
         let lines = format!("{as_text}\n{greeted}\n{refused}\n");
-        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), tokio::io::sink()), Arc::default());
+        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), tokio::io::sink()), Arc::default(), Calls::default());
         let probe = json!({ "jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": {} });
         let info = json!({ "name": "c", "version": "1" });
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
