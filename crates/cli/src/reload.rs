@@ -94,9 +94,12 @@ impl Watched {
             return;
         }
         if (&config.tokens, &config.jwt) == (&self.running.tokens, &self.running.jwt) && !self.auth.is_open() {
+            // The issuer may have withdrawn a key.
+            self.auth.renew_keys().await;
             return;
         }
         self.auth.replace(config.server_tokens(), config.jwt.clone()).await;
+        self.auth.renew_keys().await;
         tracing::info!(tokens = config.tokens.len(), jwt = config.jwt.is_some(), "[auth] was reloaded");
         self.running.tokens = config.tokens;
         self.running.jwt = config.jwt;

@@ -1,9 +1,18 @@
 //! The server's log, and the spans of its runs.
 
-use std::io::IsTerminal as _;
+use std::{fmt, io::IsTerminal as _};
 
 use countersign_server::config::{Config, LogFormat};
-use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use tracing::field::Field;
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry,
+    field::MakeExt as _,
+    fmt::format::{FormatFields, Writer, debug_fn},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
+
+use crate::terminal::visible;
 
 /// Where the log goes.
 type Log = Box<dyn Layer<Registry> + Send + Sync>;
@@ -19,7 +28,7 @@ pub(crate) fn log(config: &Config) -> Result<Traces, String> {
     let lines =
         tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
     let log = match config.tracing.log {
-        LogFormat::Text => lines.boxed(),
+        LogFormat::Text => lines.fmt_fields(fields()).boxed(),
         // The fields of spans are for collectors.
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),
     };
@@ -39,8 +48,21 @@ pub(crate) fn warnings() {
 /// Warnings, a line each.
 fn lines() -> Log {
     let lines = tracing_subscriber::fmt::layer().without_time().with_target(false);
-    let lines = lines.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+    let lines = lines.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).fmt_fields(fields());
     lines.with_filter(filter("warn")).boxed()
+}
+
+/// The fields of a line. Foreign texts are in them, such as errors of providers: none looks like a line of its own, or
+/// commands the terminal that shows it.
+fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
+    let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
+        let value = visible(&format!("{value:?}"));
+        match field.name() {
+            "message" => write!(writer, "{}", value.replace('\n', "\n    ")),
+            name => write!(writer, "{name}={}", value.replace('\n', "\\n")),
+        }
+    };
+    debug_fn(field).delimited(" ")
 }
 
 /// The filter of `RUST_LOG`, or this one.
@@ -84,5 +106,44 @@ impl Traces {
     #[cfg(not(feature = "otlp"))]
     pub(crate) async fn send_while<T>(self, going_on: impl Future<Output = T>) -> T {
         going_on.await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{self, Write},
+        sync::{Arc, Mutex},
+    };
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn x_no_text_of_others_looks_like_a_line_of_the_log_or_commands_a_terminal() {
+        let written = Written::default();
+        let to = written.clone();
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || to.clone());
+        let subscriber = tracing_subscriber::registry().with(lines.fmt_fields(fields()));
+        tracing::subscriber::with_default(subscriber, || {
+            let error = "oops\n2026-01-01T00:00:00Z  INFO forged\r\u{1b}[31m";
+            tracing::warn!(%error, session = "s\n1", attempt = 2, "it failed: {error}");
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().filter(|line| !line.starts_with("    ")).count(), 1, "{text}");
+        assert!(!text.contains(['\r', '\u{1b}']), "{text:?}");
+        assert!(text.contains(" error=oops\\n2026-01-01T00:00:00Z") && text.contains("attempt=2"), "{text}");
+        assert!(text.contains(r#"session="s\n1""#), "{text}");
     }
 }

@@ -11,7 +11,11 @@ mod fill;
 use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
-    call::{args::Digest, json::Json, preview::Preview},
+    call::{
+        args::{Args, Digest},
+        json::Json,
+        preview::Preview,
+    },
     journal::permit::Permit,
     limits,
     locale::{Locale, Text},
@@ -113,7 +117,7 @@ impl HttpTool {
         let hints = Hints { read_only, destructive: !read_only, ..Hints::default() };
         let source = format!("http {}", Digest::of(request.definition.as_bytes()));
         let tool = Arc::new(self);
-        ToolEntry { source: Some(source.into()), ..ToolEntry::new(spec, tool.clone()).hints(hints).preview(tool) }
+        ToolEntry::new(spec, tool.clone()).of_source(source).hints(hints).preview(tool)
     }
 }
 
@@ -131,9 +135,18 @@ impl Tool for HttpTool {
             inner.run(permit.args().text(), &permit.idempotency_key(), permit.locale()).await.map_err(ToolError::new)
         })
     }
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        self.inner.shown(args.text()).map(drop)
+    }
 }
 
 impl Inner {
+    /// The request for these arguments, with the names of secrets in their places.
+    fn shown(&self, args: &str) -> Result<Filled, String> {
+        let args = Json::parse(args, limits::JSON_DEPTH).map_err(|error| error.to_string())?;
+        self.request.fill(&args, Secrets::Named).map_err(|error| error.say(Locale::En))
+    }
+
     /// Sends the request for these arguments, once.
     async fn run(&self, args: &str, key: &str, locale: Locale) -> Result<String, String> {
         let args = Json::parse(args, limits::JSON_DEPTH).map_err(|error| error.to_string())?;
@@ -188,9 +201,7 @@ impl Previewer for HttpTool {
     /// The request as it would be sent, with the names of secrets in their places.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
         Box::pin(async move {
-            let args = Json::parse(call.args.text(), limits::JSON_DEPTH).map_err(|error| error.to_string())?;
-            let request = &self.inner.request;
-            let filled = request.fill(&args, Secrets::Named).map_err(|error| error.say(Locale::En))?;
+            let (request, filled) = (&self.inner.request, self.inner.shown(call.args.text())?);
             let mut text = format!("{} {}", request.method, filled.url);
             for (name, value) in &filled.headers {
                 text.push_str(&format!("\n{name}: {value}"));

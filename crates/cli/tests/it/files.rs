@@ -120,6 +120,27 @@ on_both_stores! {
     }
 }
 
+/// The reviewer has approved what the program of the file does, not that of tomorrow's file.
+#[tokio::test]
+async fn r1_a_call_whose_program_changes_while_it_waits_is_asked_about_again() {
+    let script = json!({ "turns": [{ "tool_calls": [call("pay", &json!({}))] }, { "text": "done" }] });
+    let section = "description = \"Pays.\"\nparameters = { type = \"object\", properties = {} }\napproval = true\n\
+                   command = [\"sh\", \"-c\", \"echo paid > one\"]";
+    let mut server = Setup::new(Store::Sqlite, &script).tool("pay", section).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    request(&server).await;
+    server.kill();
+    server.configure(|text| text.replace("echo paid > one", "echo paid > two"));
+    server.start_again().await;
+    let approve = json!({ "decisions": [{ "type": "approve" }] });
+    let again = server.post("/v1/approvals/s_1?wait=true", &approve).await.ok();
+    assert_eq!(again["status"], "awaiting_input", "{again}");
+    assert!(!server.path("one").exists() && !server.path("two").exists());
+    let done = server.post("/v1/approvals/s_2?wait=true", &approve).await.ok();
+    assert_eq!(done["status"], "completed", "{done}");
+    assert!(!server.path("one").exists() && server.path("two").exists());
+}
+
 /// What a terminal would treat as a command, or hide, is escaped.
 #[tokio::test]
 async fn s12_a_terminal_shows_what_a_pending_call_would_do() {

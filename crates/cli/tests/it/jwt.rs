@@ -176,19 +176,24 @@ async fn x_a_jwt_that_expires_ends_its_connections() {
     stays.nothing_more().await;
 }
 
+/// Under another name, or in place of the old one.
 #[tokio::test]
-async fn x_new_keys_are_fetched_when_a_token_names_one_and_withdrawn_ones_end_connections() {
+async fn x_new_keys_are_fetched_when_a_token_is_signed_with_one_and_withdrawn_ones_end_connections() {
+    tokio::join!(fetched("new"), fetched("old"));
+}
+
+async fn fetched(kid: &str) {
     let (old, new) = (Key::ed(), Key::ed());
     let issuer = Issuer::start(&[("old", &old)]).await;
     let server = taking(&issuer, "").await;
     let of = |key: &Key, kid| format!("Bearer {}", key.token(&header("EdDSA", kid), &claims("ann", json!({}))));
-    let (by_old, by_new) = (of(&old, "old"), of(&new, "new"));
+    let (by_old, by_new) = (of(&old, "old"), of(&new, kid));
     let ask = async |token: &str| {
         request(server.address, "GET", "/v1/sessions", &[("authorization", token)], None).await.status
     };
     assert_eq!(ask(&by_old).await, 200);
     let mut ws = Ws::connect(server.address, &[("authorization", &by_old)]).await;
-    issuer.publish(&[("new", &new)]);
+    issuer.publish(&[(kid, &new)]);
     let (since, mut asked) = (Instant::now(), 0);
     while ask(&by_new).await != 200 {
         asked += 1;
@@ -198,6 +203,29 @@ async fn x_new_keys_are_fetched_when_a_token_names_one_and_withdrawn_ones_end_co
     assert_eq!(issuer.fetched(), 2, "not for each of {asked} requests");
     assert!(matches!(ws.frame().await, Message::Close(Some(close)) if u16::from(close.code) == 4401));
     assert_eq!(ask(&by_old).await, 401);
+}
+
+/// The configuration is the same, and the keys were fetched a moment ago.
+#[tokio::test]
+async fn x_a_withdrawn_key_is_not_trusted_after_a_hangup() {
+    let (leaked, good) = (Key::ed(), Key::ed());
+    let lines = format!("\n[auth.jwt]\nissuer = \"{ISSUER}\"\naudience = \"countersign\"\njwks_file = \"jwks.json\"\n");
+    let both = set(&[("leaked", &leaked), ("good", &good)]).to_string();
+    let server = Setup::one_trade(Store::Memory).more(&lines).file("jwks.json", &both).start().await;
+    let of = |key: &Key, kid| format!("Bearer {}", key.token(&header("EdDSA", kid), &claims("ann", json!({}))));
+    let ask = async |token: &str| {
+        request(server.address, "GET", "/v1/sessions", &[("authorization", token)], None).await.status
+    };
+    let (by_leaked, by_good) = (of(&leaked, "leaked"), of(&good, "good"));
+    assert_eq!((ask(&by_leaked).await, ask(&by_good).await), (200, 200));
+    std::fs::write(server.path("jwks.json"), set(&[("good", &good)]).to_string()).unwrap();
+    server.signal(rustix::process::Signal::HUP);
+    let since = Instant::now();
+    while ask(&by_leaked).await != 401 {
+        assert!(since.elapsed() < std::time::Duration::from_secs(8), "it is trusted until the next fetch");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(ask(&by_good).await, 200);
 }
 
 #[tokio::test]

@@ -293,6 +293,90 @@ async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
     }
 }
 
+/// One call; the file `a` is this when it is shown, and that when it is decided. What the model is told, and the file then.
+async fn decided_later(
+    call: (&str, Value),
+    (before, meanwhile): (&str, &str),
+    decision: Decision,
+) -> ((bool, String), Option<String>) {
+    let folder = tempfile::tempdir().expect("folder");
+    let file = folder.path().join("a");
+    fs::write(&file, before).expect("before");
+    let runtime = runtime(memory(), folder.path(), &[call]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    fs::write(&file, meanwhile).expect("meanwhile");
+    let outcome = decide(&runtime, &outcome.pending[0], vec![decision]).await.expect("decide");
+    assert_eq!(outcome.status, Status::Completed);
+    let told = results(&runtime, "s1").await.remove(0);
+    (told, fs::read_to_string(&file).ok())
+}
+
+/// An edit changes what is written, and shows nobody the file anew.
+#[tokio::test]
+async fn s12_an_edited_write_over_a_file_that_is_not_what_was_shown_is_refused() {
+    let write = |path: &str, content: &str| {
+        let args = json!({ "path": path, "content": content }).to_string();
+        ("write_file", Args::parse(&args).expect("args"))
+    };
+    let call = || ("write_file", json!({ "path": "a", "content": "mine\n" }));
+    for (path, now, written) in [("a", "theirs\n", false), ("a", "old\n", true), ("b", "theirs\n", true)] {
+        let (tool, args) = write(path, "better\n");
+        let (told, after) = decided_later(call(), ("old\n", now), Decision::edit(tool, args)).await;
+        assert_eq!(told.0, written, "{path} {now:?}: {told:?}");
+        assert_eq!(after.as_deref(), Some(if written && path == "a" { "better\n" } else { now }));
+    }
+}
+
+#[tokio::test]
+async fn s12_nothing_is_deleted_or_changed_at_a_place_that_was_not_shown() {
+    let patch = |text: &str| ("apply_patch", json!({ "patch": format!("*** Begin Patch\n{text}\n*** End Patch") }));
+    let replace = ("edit_file", json!({ "path": "a", "old_string": "foo", "new_string": "bar", "replace_all": true }));
+    let hunk = patch("*** Update File: a\n-b\n+B");
+    let edit = ("edit_file", json!({ "path": "a", "old_string": "foo", "new_string": "bar" }));
+    for (call, before, meanwhile, after) in [
+        (patch("*** Delete File: a"), "old junk\n", "old junk\n", None),
+        (patch("*** Delete File: a"), "old junk\n", "very important\n", Some("very important\n")),
+        (replace.clone(), "foo\n", "foo\nfoo again\n", Some("foo\nfoo again\n")),
+        (replace, "foo\nfoo\n", "foo\nfoo\n", Some("bar\nbar\n")),
+        // A line that is there once is found wherever it is now.
+        (hunk.clone(), "a\nb\n", "new\na\nb\n", Some("new\na\nB\n")),
+        (hunk.clone(), "a\nb\n", "b\na\nb\n", Some("b\na\nb\n")),
+        (hunk, "b\na\nb\n", "b\na\nb\n", Some("B\na\nb\n")),
+        (edit, "foo\n", "new\nfoo\n", Some("new\nbar\n")),
+    ] {
+        let (told, now) = decided_later(call, (before, meanwhile), Decision::approve()).await;
+        assert_eq!(now.as_deref(), after, "{before:?} {meanwhile:?}: {told:?}");
+        assert_eq!(told.0, now.as_deref() != Some(meanwhile), "{told:?}");
+    }
+}
+
+/// The folder is shown, or what is in it.
+#[tokio::test]
+async fn s12_r1_a_call_that_would_run_in_another_folder_is_asked_about_again() {
+    let (one, other) = (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+    for call in [
+        ("shell", json!({ "commands": ["touch a"] })),
+        ("write_file", json!({ "path": "a", "content": "x" })),
+        ("apply_patch", json!({ "patch": "*** Begin Patch\n*** Add File: b\n+x\n*** End Patch" })),
+    ] {
+        let store = memory();
+        let calls = [call];
+        let first = runtime(store.clone(), one.path(), &calls);
+        let asked = send(&first, "s1", "go").await.expect("run");
+        first.shutdown(std::time::Duration::from_secs(5)).await;
+        let second = runtime(store, other.path(), &calls);
+        let again = decide(&second, &asked.pending[0], vec![Decision::approve()]).await.expect("decide");
+        assert_eq!((again.status, again.pending.len()), (Status::AwaitingInput, 1), "{calls:?}");
+        assert_eq!(fs::read_dir(other.path()).expect("folder").count(), 0, "{calls:?}");
+        let done = decide(&second, &again.pending[0], vec![Decision::approve()]).await.expect("decide");
+        assert_eq!(done.status, Status::Completed);
+        assert_eq!(fs::read_dir(one.path()).expect("folder").count(), 0, "{calls:?}");
+        for made in fs::read_dir(other.path()).expect("folder") {
+            fs::remove_file(made.expect("a file").path()).expect("removed");
+        }
+    }
+}
+
 /// The preview of one call, or why there is none; the approved call says the same.
 async fn refused(folder: &Path, tool: &str, args: Value) -> String {
     let runtime = runtime(memory(), folder, &[(tool, args)]);

@@ -447,6 +447,13 @@ impl ToolEntry {
         self
     }
 
+    /// Sets where it comes from; see [`ToolEntry::source`].
+    #[must_use]
+    pub fn of_source(mut self, source: impl Into<Arc<str>>) -> ToolEntry {
+        self.source = Some(source.into());
+        self
+    }
+
     /// Sets the preview shown to a reviewer beside a call's arguments (spec S12).
     #[must_use]
     pub fn preview(mut self, preview: Arc<dyn Previewer>) -> ToolEntry {

@@ -130,7 +130,7 @@ struct Checked {
 /// Why a token is invalid. The text contains nothing of the token but names that its sender chose.
 #[derive(Debug)]
 pub(crate) enum BadJwt {
-    /// It names a key that is not in the set, which may be out of date.
+    /// It names a key that is not in the set, or is signed with another key of that name: the set may be out of date.
     UnknownKey(String),
     /// Newer keys would not help.
     Refused(String),
@@ -224,6 +224,9 @@ impl Jwt {
         let key = key(keys, header.kid.as_deref(), *algorithm)?;
         let claims: Value = match decode(token, &key.decoding, rule) {
             Ok(data) => data.claims,
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidSignature) => {
+                return Err(BadJwt::UnknownKey("the JWT's signature is not that of its key".to_owned()));
+            }
             Err(error) => return refused(self.why(error.kind())),
         };
         self.read(&claims)
@@ -231,7 +234,6 @@ impl Jwt {
 
     fn why(&self, error: &ErrorKind) -> String {
         match error {
-            ErrorKind::InvalidSignature => "the JWT's signature is not that of its key".to_owned(),
             ErrorKind::ExpiredSignature => "the JWT has expired (exp)".to_owned(),
             ErrorKind::ImmatureSignature => "the JWT is not valid yet (nbf)".to_owned(),
             ErrorKind::InvalidIssuer => format!("the JWT is not of the issuer {:?} (iss)", self.options.issuer),

@@ -115,7 +115,12 @@ impl Keys {
         }
         let keys = self.clone();
         // In its own task: a requester that disconnects must not cancel the fetch.
-        let _ = tokio::spawn(async move { keys.fetch_once().await }).await;
+        let _ = tokio::spawn(async move { keys.fetch_once(keys.pause).await }).await;
+    }
+
+    /// Fetches the keys, whenever that was tried last.
+    pub(super) async fn renew(&self) {
+        self.fetch_once(Duration::ZERO).await;
     }
 
     pub(super) async fn refresh_if_old(self: &Arc<Self>) {
@@ -129,9 +134,9 @@ impl Keys {
         }
     }
 
-    async fn fetch_once(&self) {
+    async fn fetch_once(&self, pause: Duration) {
         let mut tries = self.tries.lock().await;
-        if tries.last.is_some_and(|at| at.elapsed() < self.pause) {
+        if tries.last.is_some_and(|at| at.elapsed() < pause) {
             return;
         }
         tries.last = Some(Instant::now());

@@ -158,6 +158,14 @@ impl Auth {
         self.current.send_replace(Arc::new(Access { open: None, tokens, jwt }));
     }
 
+    /// Fetches the JWT keys now, however recently they were fetched: an operator asks for it when a key must not be trusted
+    /// any longer. If they cannot be fetched, those that are known stay.
+    pub async fn renew_keys(&self) {
+        if let Some(jwt) = self.access().jwt.clone() {
+            jwt.keys().renew().await;
+        }
+    }
+
     /// Fetches the JWT keys now, and whenever they are old, so that a key that the issuer withdrew is no longer trusted. Never
     /// returns. Needed only beside [`Server::router`](crate::Server::router): a server that serves does it itself.
     pub async fn keep_fresh(self) {

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use countersign_core::{approval::question, call::schema::ArgsSchema, limits};
+use countersign_core::{
+    approval::question,
+    call::{args::Digest, schema::ArgsSchema},
+    limits,
+};
 use countersign_engine::{
     key::ApiKey,
     model::hosted_mcp::HostedMcp,
@@ -13,6 +17,7 @@ use countersign_tools::{
     builtin::{self, Shell, Workspace},
     command::{CommandTool, TIME_LIMIT_SECONDS},
 };
+use serde_json::json;
 
 use super::{
     CommandGuardrail, Config, ConfigAgent, ConfigApproval, ConfigComputer, ConfigGuardrail, ConfigHostedMcp,
@@ -242,9 +247,13 @@ fn ran(tool: &ConfigTool) -> Result<ToolEntry, String> {
     };
     Ok(match &tool.runs {
         ConfigRuns::Command { command, cwd, env } => {
+            let declared = command;
             let command = CommandTool::new(command.iter().map(String::as_str))?.cwd(cwd);
             let command = command.time_limit(time_limit).output_limit(output_limit);
-            ToolEntry::new(spec, Arc::new(command.pass_env(env.iter().map(String::as_str))))
+            let tool = Arc::new(command.pass_env(env.iter().map(String::as_str)));
+            // A call that was approved for one program is asked about again before another runs.
+            let declared = json!([declared, cwd]).to_string();
+            ToolEntry::new(spec, tool).of_source(format!("command {}", Digest::of(declared.as_bytes())))
         }
         ConfigRuns::Http(request) => {
             let request = request.build().map_err(|error| error.to_string())?;

@@ -129,7 +129,10 @@ fn origin(text: &str) -> Result<String, String> {
         let authority = uri.authority()?.as_str().to_ascii_lowercase();
         let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"))?;
         let origin = format!("{scheme}://{authority}");
-        (text.eq_ignore_ascii_case(&origin) && !authority.contains('@')).then_some(origin)
+        // Browsers send a whole one, and it is compared as a whole.
+        (text.eq_ignore_ascii_case(&origin) && !authority.contains(['@', '*'])).then_some(origin)
     };
-    found().ok_or_else(|| format!("has {text:?}, which is no origin; one looks like \"https://app.example.com\""))
+    let wrong =
+        || format!("has {text:?}, which is no origin; each is written out, such as \"https://app.example.com\"");
+    found().ok_or_else(wrong)
 }

@@ -8,15 +8,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    diff,
-    files::WRITES,
+    files::{WRITES, preview},
     hunk,
     patch::{self, Operation, OperationArgs},
     place::Place,
-    workspace::{Change, There, Workspace, blocking},
+    seen::{self, Seen, WHEN_SHOWN},
+    workspace::{Change, Found, There, Workspace, blocking},
 };
 use countersign_engine::tool::{
-    Approval, CallFacts, Previewer, ToolEntry, ToolError, function::tool, reserved::APPLY_PATCH,
+    Approval, CallFacts, Previewer, ToolEntry, ToolError,
+    function::{FunctionTool, ToolContext},
+    reserved::APPLY_PATCH,
 };
 
 /// Most files of one patch.
@@ -53,18 +55,22 @@ const WHAT: &str = "Change files of the workspace with a patch; all of it is app
 /// Applies a patch in the V4A format atomically. A person is asked, and is shown the diff.
 ///
 /// Everything is checked before anything is written: lines that are not where the patch says are an error, and every
-/// file stays as it is. A file that changed after the preview is patched only if the same lines are there.
+/// file stays as it is. A file that changed after the preview is patched only if the same lines are there, and only
+/// once; and it is not deleted.
 #[must_use]
 pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
-    let shown = Shows(workspace.clone());
+    let (shown, source) = (Shows(workspace.clone()), workspace.source());
     let workspace = workspace.clone();
-    tool(APPLY_PATCH, WHAT, move |patch: Patch| {
+    FunctionTool::with_context(APPLY_PATCH, WHAT, move |context: ToolContext, patch: Patch| {
         let workspace = workspace.clone();
         blocking(move |going| {
-            let said = workspace.change(going, || patch.changes(&workspace))?;
+            let shown = context.preview.as_ref().map(Seen::shown);
+            let said = workspace.change(going, || patch.changes(&workspace, shown.as_ref()))?;
             Ok(said.join("\n"))
         })
     })
+    .entry()
+    .of_source(source)
     .hints(WRITES)
     .needs_approval(Approval::always())
     .preview(Arc::new(shown))
@@ -81,8 +87,8 @@ impl Patch {
         .map_err(ToolError::new)
     }
 
-    /// The changes, and the line of the result about each.
-    fn changes(&self, workspace: &Workspace) -> Result<(Vec<Change>, Vec<String>), ToolError> {
+    /// The changes, and the line of the result about each. `shown`: what a reviewer has seen, if anybody has been asked.
+    fn changes(&self, workspace: &Workspace, shown: Option<&Seen>) -> Result<(Vec<Change>, Vec<String>), ToolError> {
         let operations = self.operations()?;
         if operations.is_empty() || operations.len() > FILES {
             let files = operations.len();
@@ -112,6 +118,8 @@ impl Patch {
             There::Nothing => Ok(()),
             There::Text(_) | There::Other(..) => Err(ToolError::new(format!("{place} is there already"))),
         };
+        let is_as_shown =
+            |place: &Place, found: &Found| shown.is_none_or(|seen| seen.is(place, &There::Text(found.clone())));
         for operation in operations {
             match operation {
                 Operation::Add { path, text } => {
@@ -124,7 +132,7 @@ impl Patch {
                     let place = once(&path)?;
                     let found = workspace.text(&place)?;
                     takes(found.text.len())?;
-                    let text = hunk::apply(&found.text, &hunks)
+                    let text = hunk::apply(&found.text, &hunks, !is_as_shown(&place, &found))
                         .map_err(|error| ToolError::new(format!("{place}: {}", error.message)))?;
                     takes(text.len())?;
                     match to {
@@ -146,6 +154,9 @@ impl Patch {
                     let place = once(&path)?;
                     let found = workspace.text(&place)?;
                     takes(found.text.len())?;
+                    if !is_as_shown(&place, &found) {
+                        return Err(seen::changed(&place, WHEN_SHOWN));
+                    }
                     said.push(format!("deleted {place}"));
                     changes.push(Change::remove(place, found));
                 }
@@ -159,11 +170,21 @@ struct Shows(Workspace);
 
 impl Previewer for Shows {
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        self.edited(call, None)
+    }
+
+    /// The files are still to be as their editor was shown them.
+    fn edited<'a>(
+        &'a self,
+        call: &'a CallFacts<'a>,
+        shown: Option<&'a Preview>,
+    ) -> BoxFuture<'a, Result<Preview, String>> {
         Box::pin(async move {
             let patch: Patch = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;
             let workspace = self.0.clone();
-            let diff = blocking(move |_| patch.changes(&workspace).map(|(changes, _)| diff::of(&changes)));
-            diff.await.map_err(|error| error.message)
+            let earlier = shown.map(Seen::shown).unwrap_or_default();
+            let shows = move |(changes, _): (Vec<Change>, _)| preview(&changes, earlier);
+            blocking(move |_| patch.changes(&workspace, None).map(shows)).await.map_err(|error| error.message)
         })
     }
 }

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::{
-    call::{args::Digest, preview::Preview},
-    limits, plain,
-};
+use countersign_core::{call::preview::Preview, limits, plain};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -13,6 +10,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::{
     diff,
     place::Place,
+    seen::{self, Seen, WHEN_SHOWN},
     workspace::{Change, There, Workspace, blocking},
 };
 use countersign_engine::tool::{
@@ -61,7 +59,7 @@ struct Edit {
 /// Reads a text file without asking. A long file is read in parts: the result says how to continue.
 #[must_use]
 pub fn read_file(workspace: &Workspace) -> ToolEntry {
-    let workspace = workspace.clone();
+    let (workspace, source) = (workspace.clone(), workspace.source());
     let what = "Read a text file of the workspace. Long files are read in parts, by offset and limit.";
     tool(READ_FILE, what, move |read: Read| {
         let workspace = workspace.clone();
@@ -70,6 +68,7 @@ pub fn read_file(workspace: &Workspace) -> ToolEntry {
             part(&found.text, read.offset.unwrap_or(1), read.limit.unwrap_or(u64::MAX))
         })
     })
+    .of_source(source)
     .idempotent(true)
     .hints(READS)
 }
@@ -81,7 +80,7 @@ pub fn read_file(workspace: &Workspace) -> ToolEntry {
 #[must_use]
 pub fn write_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: Write::change };
-    let workspace = workspace.clone();
+    let (workspace, source) = (workspace.clone(), workspace.source());
     let what = "Write a file of the workspace: a new one, or all of one that is there. To change a part, edit it.";
     FunctionTool::with_context(WRITE_FILE, what, move |context: ToolContext, write: Write| {
         let workspace = workspace.clone();
@@ -100,6 +99,7 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
         })
     })
     .entry()
+    .of_source(source)
     // A second attempt finds the file as it was shown, or as the first has left it; else it writes nothing.
     .idempotent(true)
     .hints(WRITES)
@@ -108,23 +108,32 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
 }
 
 /// Replaces a text in a file. A person is asked, and is shown the diff.
+///
+/// A text that is there once may be replaced though the file has changed elsewhere since; several only in the file as it
+/// was shown, since one of them may be new.
 #[must_use]
 pub fn edit_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: |edit: Edit, on| edit.change(on).map(|(one, _)| one) };
-    let workspace = workspace.clone();
+    let (workspace, source) = (workspace.clone(), workspace.source());
     let what = "Replace a text in a file of the workspace. The text must be there exactly as it is written, and once \
                 only, so take enough of the lines around it; or replace it everywhere with replace_all.";
-    tool(EDIT_FILE, what, move |edit: Edit| {
+    FunctionTool::with_context(EDIT_FILE, what, move |context: ToolContext, edit: Edit| {
         let workspace = workspace.clone();
         blocking(move |going| {
             workspace.change(going, || {
                 let (change, places) = edit.change(&workspace)?;
+                let shown = context.preview.as_ref().map(Seen::shown);
+                if places > 1 && shown.is_some_and(|seen| !seen.is(&change.place, &change.before)) {
+                    return Err(seen::changed(&change.place, WHEN_SHOWN));
+                }
                 let times = if places == 1 { "place" } else { "places" };
                 let said = format!("replaced {places} {times} in {}", change.place);
                 Ok((vec![change], said))
             })
         })
     })
+    .entry()
+    .of_source(source)
     .hints(WRITES)
     .needs_approval(Approval::always())
     .preview(Arc::new(shown))
@@ -185,27 +194,28 @@ struct Shows<T> {
 
 impl<T: DeserializeOwned + Send + 'static> Previewer for Shows<T> {
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        self.edited(call, None)
+    }
+
+    /// The file is still to be as its editor was shown it.
+    fn edited<'a>(
+        &'a self,
+        call: &'a CallFacts<'a>,
+        shown: Option<&'a Preview>,
+    ) -> BoxFuture<'a, Result<Preview, String>> {
         Box::pin(async move {
             let args: T = plain::read(call.args.text()).map_err(|error| error.to_string())?;
             let (workspace, change) = (self.workspace.clone(), self.change);
-            blocking(move |_| change(args, &workspace).map(preview)).await.map_err(|error| error.message)
+            let earlier = shown.map(Seen::shown).unwrap_or_default();
+            let shows = move |change| preview(&[change], earlier);
+            blocking(move |_| change(args, &workspace).map(shows)).await.map_err(|error| error.message)
         })
     }
 }
 
-/// The preview of a change for a reviewer.
-fn preview(change: Change) -> Preview {
-    let base = base(&change.before);
-    diff::of(&[change]).against(&base)
-}
-
-/// A short digest of the file that a change was based on.
-fn base(before: &There) -> String {
-    match before {
-        There::Nothing => "nothing".to_owned(),
-        There::Text(found) => Digest::of(found.text.as_bytes()).to_string(),
-        There::Other(stamp, _) => format!("{stamp:?}"),
-    }
+/// The preview of changes for a reviewer, who may have seen the files earlier.
+pub(super) fn preview(changes: &[Change], earlier: Seen) -> Preview {
+    diff::of(changes).against(&Seen::of(changes).or_earlier(earlier).base())
 }
 
 /// Refuses to overwrite what no reviewer has seen. A change without a preview is written as approved, but only at the
@@ -217,19 +227,9 @@ fn is_as_shown(change: &Change, shown: Option<&Preview>, attempt: u32) -> Result
     let place = &change.place;
     let (as_it_was, since) = match shown {
         None => (attempt <= 1 || matches!(change.before, There::Nothing), "before the call was interrupted"),
-        Some(Preview { base: Some(shown), .. }) => (**shown == *base(&change.before), "when the change was shown"),
-        // The preview was recorded without a base: only its diff can be compared.
-        Some(shown) => {
-            let now = Preview { base: None, ..preview(change.clone()) };
-            (now == *shown, "when the change was shown")
-        }
+        Some(shown) => (Seen::shown(shown).is(place, &change.before), WHEN_SHOWN),
     };
-    if as_it_was {
-        return Ok(());
-    }
-    Err(ToolError::new(format!(
-        "{place} may not be as it was {since}; nothing was written. Read it, and write it again if that is still right"
-    )))
+    if as_it_was { Ok(()) } else { Err(seen::changed(place, since)) }
 }
 
 /// Lines of a text, unchanged, and where to continue.

@@ -84,9 +84,11 @@ impl Hunk {
 /// A line of a hunk matches a line of the file that is equal; failing that, equal except for spaces at its end, and
 /// finally except for spaces around it. Context lines stay as they are in the file.
 ///
+/// With `only`, lines must be there at one place only: in a text that nobody was shown, the first of several may be new.
+///
 /// # Errors
 /// A hunk's lines are not in the text, or searching for them takes more than [`limits::PATCH_STEPS`].
-pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
+pub(super) fn apply(text: &str, hunks: &[Hunk], only: bool) -> Result<String, ToolError> {
     let end = if text.split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
     let mut lines: Vec<&str> = text.split('\n').collect();
     let ends_with_a_line = lines.last().is_some_and(|last| last.is_empty());
@@ -100,19 +102,25 @@ pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
     for (i, hunk) in hunks.iter().enumerate() {
         let not_found =
             |what: &str, missing: &[&str]| ToolError::new(format!("hunk {}: {what}: {:?}", i + 1, missing.join("\n")));
+        let mut place = |wanted: &[&str], from: usize, at_end: bool, missing: &str| {
+            let found = find(&lines, wanted, from, at_end, &mut steps)?.ok_or_else(|| not_found(missing, wanted))?;
+            if only && find(&lines, wanted, found + 1, at_end, &mut steps)?.is_some() {
+                let changed =
+                    "the file has changed since the change was shown, and these lines are in it more than once";
+                return Err(not_found(changed, wanted));
+            }
+            Ok(found)
+        };
         let mut from = at;
         for under in &hunk.under {
-            let found = find(&lines, &[under], from, false, &mut steps)?.ok_or_else(|| {
-                not_found("the line behind \"@@\" is not in the file, or not behind the hunk before", &[under])
-            })?;
-            from = found + 1;
+            let missing = "the line behind \"@@\" is not in the file, or not behind the hunk before";
+            from = place(&[under], from, false, missing)? + 1;
         }
         let old = hunk.old();
         let start = if old.is_empty() {
             if hunk.under.is_empty() || hunk.at_end { lines.len() } else { from }
         } else {
-            find(&lines, &old, from, hunk.at_end, &mut steps)?
-                .ok_or_else(|| not_found("these lines are not in the file, or not behind the hunk before", &old))?
+            place(&old, from, hunk.at_end, "these lines are not in the file, or not behind the hunk before")?
         };
         lines[at..start].iter().for_each(|line| out.add(line, ""));
         at = start;
@@ -190,7 +198,7 @@ mod tests {
 
     fn patched(text: &str, hunks: &str) -> Result<String, String> {
         let lines: Vec<&str> = hunks.lines().collect();
-        apply(text, &Hunk::read(&lines)?).map_err(|error| error.message)
+        apply(text, &Hunk::read(&lines)?, false).map_err(|error| error.message)
     }
 
     #[test]
@@ -269,7 +277,7 @@ mod tests {
             let whole = |lines: &[String]| if lines.is_empty() { String::new() } else { lines.join("\n") + end };
             let patch: Vec<&str> = patch.iter().map(String::as_str).collect();
             if let Ok(hunks) = Hunk::read(&patch) {
-                let made = apply(&whole(&before), &hunks).map_err(|error| error.message);
+                let made = apply(&whole(&before), &hunks, false).map_err(|error| error.message);
                 proptest::prop_assert_eq!(made, Ok(whole(&after)));
             }
         }

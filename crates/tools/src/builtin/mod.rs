@@ -10,6 +10,7 @@ mod hunk;
 mod list;
 mod patch;
 mod place;
+mod seen;
 mod shell;
 mod talk;
 mod workspace;
@@ -57,7 +58,7 @@ pub fn on(workspace: &Workspace, name: &str) -> Option<ToolEntry> {
 pub fn patched(patch: &str, text: &str) -> Result<Vec<String>, String> {
     let operations = patch::read(patch)?.into_iter().map(|operation| match operation {
         patch::Operation::Add { text, .. } => Ok(text),
-        patch::Operation::Update { hunks, .. } => hunk::apply(text, &hunks).map_err(|error| error.to_string()),
+        patch::Operation::Update { hunks, .. } => hunk::apply(text, &hunks, false).map_err(|error| error.to_string()),
         patch::Operation::Delete { .. } => Ok(String::new()),
     });
     operations.collect()

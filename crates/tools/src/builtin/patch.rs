@@ -193,8 +193,8 @@ mod tests {
             let patch = format!("{BEGIN}\n{}\n{END}", lines.join("\n"));
             for operation in read(&patch).into_iter().flatten() {
                 if let Operation::Update { hunks, .. } = operation {
-                    let _ = super::super::hunk::apply(&text, &hunks);
-                    let _ = super::super::hunk::apply(&text.replace(' ', "\r\n"), &hunks);
+                    let _ = super::super::hunk::apply(&text, &hunks, false);
+                    let _ = super::super::hunk::apply(&text.replace(' ', "\r\n"), &hunks, false);
                 }
             }
             let _ = read(&text);

@@ -3,7 +3,7 @@
 use std::{os::unix::process::ExitStatusExt as _, path::PathBuf, sync::Arc, time::Duration};
 
 use countersign_core::{
-    call::{preview::Preview, schema::schema_of},
+    call::{args::Args, preview::Preview, schema::schema_of},
     journal::permit::Permit,
     limits,
 };
@@ -38,6 +38,7 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct Shell {
     folder: PathBuf,
+    source: Arc<str>,
     time_limit: Duration,
     output_limit: usize,
     pass_env: Vec<String>,
@@ -65,6 +66,7 @@ impl Shell {
     pub fn new(workspace: &Workspace) -> Shell {
         Shell {
             folder: workspace.path().to_owned(),
+            source: workspace.source(),
             time_limit: Duration::from_secs(TIME_LIMIT_SECONDS.into()),
             output_limit: OUTPUT_BYTES,
             pass_env: Vec::new(),
@@ -103,12 +105,11 @@ impl Shell {
                     .into(),
             parameters: Arc::new(schema_of::<Commands>()),
         };
-        let shell = Arc::new(self);
-        ToolEntry::new(spec, shell.clone()).needs_approval(Approval::always()).preview(shell)
+        let (source, shell) = (self.source.clone(), Arc::new(self));
+        ToolEntry::new(spec, shell.clone()).of_source(source).needs_approval(Approval::always()).preview(shell)
     }
 
     async fn run(self: Arc<Shell>, args: Commands) -> Result<String, ToolError> {
-        check(&args.commands).map_err(ToolError::new)?;
         let own = args.timeout_ms.map_or(self.time_limit, Duration::from_millis);
         let end = Instant::now() + own.min(self.time_limit);
         let mut told = Vec::new();
@@ -141,14 +142,17 @@ impl Shell {
     }
 }
 
-fn check(commands: &[String]) -> Result<(), String> {
+/// The command lines of a call.
+fn read(args: &str) -> Result<Commands, String> {
+    let args: Commands = serde_json::from_str(args).map_err(|error| error.to_string())?;
+    let commands = &args.commands;
     if commands.is_empty() || commands.len() > COMMANDS {
         return Err(format!("a call has 1 to {COMMANDS} command lines; this one has {}", commands.len()));
     }
     if commands.iter().any(|line| line.contains('\0')) {
         return Err("a command line must not contain a NUL character".to_owned());
     }
-    Ok(())
+    Ok(args)
 }
 
 /// The report on a command line. The second part: whether it was killed.
@@ -203,9 +207,12 @@ impl Tool for Shell {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         let shell = Arc::new(self.clone());
         Box::pin(async move {
-            let args = serde_json::from_str(permit.args().text()).map_err(|e| ToolError::new(e.to_string()))?;
+            let args = read(permit.args().text()).map_err(ToolError::new)?;
             shell.run(args).await
         })
+    }
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        read(args.text()).map(drop)
     }
 }
 
@@ -213,8 +220,7 @@ impl Previewer for Shell {
     /// The command lines as a shell echoes them: no continuation line looks like a separate command.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
         Box::pin(async move {
-            let args: Commands = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;
-            check(&args.commands)?;
+            let args = read(call.args.text())?;
             let lines = args.commands.iter().map(|line| format!("$ {}", line.replace('\n', "\n> ")));
             let lines = std::iter::once(format!("# in {}", self.folder.display())).chain(lines);
             Ok(Preview::text(&lines.collect::<Vec<_>>().join("\n")))

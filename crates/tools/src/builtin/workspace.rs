@@ -110,6 +110,11 @@ impl Workspace {
         &self.root.path
     }
 
+    /// What its tools come from: a call that was approved for one folder is asked about again before it runs in another.
+    pub(super) fn source(&self) -> Arc<str> {
+        format!("folder {}", self.path().display()).into()
+    }
+
     /// Opens a folder below.
     pub(super) fn folder(&self, parts: &[String]) -> Result<OwnedFd, ToolError> {
         let mut folder = self.root.folder.as_fd().try_clone_to_owned().map_err(|e| ToolError::new(e.to_string()))?;

@@ -80,11 +80,11 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             "[server]\nallowed_origins = [\"https://a.b/c\"]",
-            r#"7: "allowed_origins" in [server] has "https://a.b/c", which is no origin; one looks like "https://app.example.com""#,
+            r#"7: "allowed_origins" in [server] has "https://a.b/c", which is no origin; each is written out, such as "https://app.example.com""#,
         ),
         (
             "[server]\nallowed_origins = [\"*\"]",
-            r#"7: "allowed_origins" in [server] has "*", which is no origin; one looks like "https://app.example.com""#,
+            r#"7: "allowed_origins" in [server] has "*", which is no origin; each is written out, such as "https://app.example.com""#,
         ),
         (
             "[store]\nurl = \"mysql:x\"",
