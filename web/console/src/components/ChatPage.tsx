@@ -3,15 +3,17 @@ import { CountersignError, decidingRole, isAnswered, pendingApprovals, timeline,
 import { useConnection, useSession } from "@countersign/react";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
+import { barIn } from "../lib/bars.js";
 import type { InlineImage } from "../lib/images.js";
-import { barOf, deciderName } from "../lib/people.js";
+import { deciderName } from "../lib/people.js";
 import { statusText } from "../lib/status.js";
 import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
+import { useTurnOf } from "../state/bar.js";
 import { agents } from "../state/lists.js";
-import { useMe, useOwns, useSummary, useTurnOf } from "../state/me.js";
+import { useMe, useOwns, useSummary } from "../state/me.js";
 import { forgetRefusal, outgoingOf, sendMessage } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
@@ -257,7 +259,7 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
       if (!owned && decidingRole(approval) === undefined) continue;
       told.current.add(approval.approvalKey);
       const key = isAnswered(approval) ? "card.announceQuestion" : "card.announce";
-      const others = barOf(approval, { me, subject, view }) !== undefined;
+      const others = barIn(view, approval, { me, subject }) !== undefined;
       texts.push(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval) }));
     }
     announce(...texts);
