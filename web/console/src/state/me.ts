@@ -32,6 +32,9 @@ export function useMayAudit(): boolean {
 const MOST = 500;
 const others = new Store<ReadonlyMap<string, SessionSummary>>(new Map());
 
+// Under the same id there may be somebody else's now.
+client.on("restarted", (id) => others.set((all) => new Map([...all].filter(([other]) => other !== id))));
+
 /** Whose session it is. */
 export const useSubject = (sessionId: string): string | undefined => useSummary(sessionId)?.subject;
 
