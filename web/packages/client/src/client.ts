@@ -66,7 +66,10 @@ export interface AnyWebSocket {
 
 export type ClientEvents = {
   state: ConnectionState;
-  /** The server greets a new connection. What waits to be sent goes out after the listeners, unless one closes the connection. */
+  /**
+   * The server greets a new connection: what waits to be sent goes out after the listeners, unless one closes the connection.
+   * Or it says on an open one that its person has other roles now, or another tenant: nothing is sent again.
+   */
   hello: HelloEvent;
   /** An event of a session that is followed: in order, and without gaps. */
   event: SessionEvent;
@@ -372,6 +375,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   #welcome(hello: HelloEvent): void {
+    if (this.#ready) return this.emit("hello", hello);
     clearTimeout(this.#helloTimer);
     this.#attempt = 0;
     this.#beat(hello.heartbeat_seconds);

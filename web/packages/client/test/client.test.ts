@@ -220,6 +220,24 @@ describe("u2: CountersignClient", () => {
     expect(seqs).toEqual([98, 101, 97]);
   });
 
+  it("takes a second greeting on a connection as news of who it is of, and sends nothing again", () => {
+    const client = make();
+    const roles: unknown[] = [];
+    const states: ConnectionState[] = [];
+    client.on("hello", (hello) => void roles.push(hello.roles));
+    client.on("state", (state) => void states.push(state));
+    client.subscribe("s", 7);
+    client.connect();
+    last().hello();
+    void client.sendMessage({ session_id: "s", content: "hi" });
+    expect(last().sent.map(({ type }) => type)).toEqual(["subscribe", "message"]);
+    last().receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 10, subject: "ann", roles: ["lead"] });
+    last().receive(event(8));
+    expect([roles, states]).toEqual([[undefined, ["lead"]], ["connecting", "open"]]);
+    expect(last().sent).toHaveLength(2);
+    expect(client.unsent).toBe(1);
+  });
+
   it("goes on with a token that was renewed while it was looked why the last connection failed", async () => {
     let answer = (_: boolean): void => undefined;
     const client = make({ token: "old", isUnauthorized: () => new Promise<boolean>((resolve) => (answer = resolve)) });
