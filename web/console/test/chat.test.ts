@@ -67,6 +67,37 @@ test("u1: requests that come together are all announced", async () => {
   expect(announcement.get()).toMatch(/pay.*sell/);
 });
 
+test("u1: of a session that its server has lost no card stays, and another request with the same key is announced", async () => {
+  const asked = (digest: string) => [
+    { type: "message_start", message_id: "m1", role: "assistant" },
+    {
+      type: "content_block_start",
+      message_id: "m1",
+      index: 0,
+      content_block: {
+        type: "approval_request",
+        approval_key: "lost_1",
+        kind: "approval",
+        actions: [{ id: "c1", name: "pay", args: {}, digest }],
+        review_configs: [{ allowed_decisions: ["approve", "reject"] }],
+      },
+    },
+    { type: "content_block_stop", message_id: "m1", index: 0 },
+  ];
+  const page = await open("lost", 1, ...asked("d1"));
+  expect([page.querySelectorAll("article").length, announcement.get()]).toEqual([1, expect.stringContaining("pay")]);
+  announcement.set("");
+  const refuse = () => act(async () => Socket.last.receive({ type: "error", code: "session_not_found", message: "", session_id: "lost" }));
+  await refuse();
+  await refuse();
+  expect([page.querySelectorAll("article").length, page.querySelector(".notice")?.textContent]).toEqual([0, expect.stringContaining("does not exist")]);
+  await act(async () => {
+    Socket.last.receive(...asked("d2").map((event, i) => ({ ...event, session_id: "lost", seq: 1 + i })));
+    await vi.waitFor(() => expect(sessions.get("lost").view.lastSeq).toBe(3));
+  });
+  expect([page.querySelectorAll("article").length, page.querySelector(".notice"), announcement.get()]).toEqual([1, null, expect.stringContaining("pay")]);
+});
+
 test("u1: a message is drawn once, also while its own event is coming", async () => {
   const page = await open("drawn", 1, { type: "run_status", status: "idle", pending: [] });
   const said = () => page.querySelectorAll(".message.user").length;

@@ -53,6 +53,17 @@ test("who owns a session that is in no list is asked again, where the server cou
   await end();
 });
 
+test("whose a session is that began anew under its id is asked again", async () => {
+  vi.mocked(http.session).mockResolvedValueOnce({ session_id: "n", subject: "alice" } as never).mockResolvedValue({ session_id: "n", subject: "bob" } as never);
+  const { box, end } = await owned("n");
+  expect([box.textContent, asked()]).toEqual(["true", 1]);
+  await act(async () => Socket.last.receive({ type: "error", code: "invalid_message", message: "", session_id: "n" }));
+  Socket.last.receive({ type: "run_status", status: "running", pending: [], session_id: "n", seq: 1 });
+  await wait(100);
+  expect([box.textContent, asked()]).toEqual(["false", 2]);
+  await end();
+});
+
 test("it is asked again a while later, where the connection stays, unless the answer would be the same", async () => {
   vi.mocked(http.session).mockRejectedValueOnce(new CountersignError("internal", "Once.", { status: 500 })).mockResolvedValue({ session_id: "t", subject: "alice" } as never);
   const { box, end } = await owned("t");

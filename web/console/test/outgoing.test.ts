@@ -36,3 +36,16 @@ test("u1: a message is in view from when it is sent until its own event comes, a
   await messages(2);
   expect(shown()).toEqual([]);
 });
+
+test("u1: of a session that its server has lost nothing that was stored is shown as on its way, and what is not yet stays", async () => {
+  const shown = () => outgoingOf("s").get().messages.map((message) => message.text);
+  const kept = () => sessionStorage.getItem("countersign:queued:s") !== null;
+  const queued = sendMessage("s", "Then sell", [], { onPending: "queue" });
+  Socket.last.receive({ type: "ack", request_id: Socket.last.sent.at(-1)?.request_id, session_id: "s" });
+  await queued;
+  void sendMessage("s", "Wait", []).catch(() => {});
+  expect([shown(), kept()]).toEqual([["Then sell", "Wait"], true]);
+  Socket.last.receive({ type: "error", code: "session_not_found", message: "", session_id: "s" });
+  expect([shown(), kept()]).toEqual([["Wait"], false]);
+  client.close();
+});

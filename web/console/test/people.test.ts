@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { emptySession, type ApprovalView, type MessageView, type ReviewConfig, type SessionView, type UpdateView } from "@countersign/client";
+import { emptySession, type ApprovalView, type Decision, type MessageView, type ReviewConfig, type SessionView, type UpdateView } from "@countersign/client";
+import { barIn } from "../src/lib/bars.js";
 import { barOf, isBarred, mayHand, type Me } from "../src/lib/people.js";
 
 const alice: Me = { name: "alice", roles: ["user"] };
@@ -26,7 +27,7 @@ function view(approvals: ApprovalView[], messages: MessageView[] = []): SessionV
 }
 
 describe("who may decide", () => {
-  const of = (approval: ApprovalView, me: Me, session?: SessionView) => barOf(approval, { me, subject: "alice", view: session });
+  const of = (approval: ApprovalView, me: Me, session?: SessionView) => (session ? barIn(session, approval, { me, subject: "alice" }) : barOf(approval, { me, subject: "alice" }));
 
   it("is the session's owner, or who holds the role, or who it was handed to", () => {
     expect([of(request(1, {}), alice), of(request(1, { role: "user" }), alice), of(request(1, {}), bob)]).toEqual([undefined, undefined, "role"]);
@@ -69,6 +70,59 @@ describe("who may decide", () => {
     }
   });
 
+  const lea: Me = { name: "lea", roles: ["lead", "admin"] };
+  const approve = { type: "approve" as const };
+  const by = (name: string, decision: Decision = approve): Partial<ApprovalView> => ({ resolution: "decided", by: name, decisions: [decision] });
+
+  it("is also who has approved it already, where it is asked about from the first step again", () => {
+    const at = (n: number, level: number, more: Partial<ApprovalView> = {}) => request(n, { role: level === 1 ? "lead" : "admin", level }, more);
+    const first = at(1, 1, by("lea"));
+    // The tool has changed once all had approved it.
+    const changed = [first, at(2, 2, by("bob")), at(3, 1)];
+    expect(of(changed[2]!, lea, view(changed))).toBeUndefined();
+    // Forked while the second step waited.
+    const forked = [first, at(2, 2, { resolution: "cancelled", by: "alice" }), at(3, 1)];
+    expect(of(forked[2]!, lea, view(forked))).toBeUndefined();
+    // From there on it counts again.
+    const again = [...forked.slice(0, 2), at(3, 1, by("bob")), at(4, 2)];
+    expect([of(again[3]!, lea, view(again)), of(again[3]!, bob, view(again))]).toEqual([undefined, "step"]);
+    // There is one step, which is the owner's.
+    const own = [request(1, {}, by("alice")), request(2, {})];
+    expect(of(own[1]!, alice, view(own))).toBeUndefined();
+    // The list has a request that the session's events do not have yet.
+    expect(of(own[1]!, alice, view(own.slice(0, 1)))).toBeUndefined();
+  });
+
+  it("is not who has approved it at a step before, where the step between was put off or nobody decided in time", () => {
+    for (const between of [by("eve", { type: "defer" }), { resolution: "timeout" as const }]) {
+      const requests = [request(1, { role: "lead", level: 1 }, by("lea")), request(2, { role: "admin", level: 2 }, between), request(3, { role: "admin", level: 2 })];
+      expect(of(requests[2]!, lea, view(requests))).toBe("step");
+    }
+  });
+
+  it("is not who has let it run again, as long as it is the same time that its outcome is unknown", () => {
+    const lost = (n: number, level: number, more: Partial<ApprovalView> = {}) => request(n, { role: level === 1 ? "lead" : "admin", level }, { kind: "in_doubt", ...more });
+    const bar = (...requests: ApprovalView[]) => of(requests.at(-1)!, lea, view(requests));
+    const approved = [request(1, { role: "lead", level: 1 }, by("lea")), request(2, { role: "admin", level: 2 }, by("bob"))];
+    // What was approved before it began does not count, and the last step is asked first.
+    expect(bar(...approved, lost(3, 2))).toBeUndefined();
+    expect(bar(...approved, lost(3, 2, by("lea")), lost(4, 1))).toBe("voted");
+    expect(bar(...approved, lost(3, 2, by("lea")), lost(4, 1, by("bob")), lost(5, 2))).toBeUndefined();
+    expect(bar(...approved, lost(3, 2, by("lea")), lost(4, 1), lost(5, 2))).toBeUndefined();
+    expect(bar(lost(1, 1, by("lea")), lost(2, 1))).toBeUndefined();
+  });
+
+  it("is nobody who has ever changed the call, where requesters may not approve, however often it was changed since", () => {
+    const edit = { type: "edit" as const, edited_action: { name: "pay", args: {} } };
+    const config = { role: "admin", not_self: true };
+    const requests = [request(1, config, by("lea", edit)), request(2, config, by("bob", edit)), request(3, config)];
+    const people = [lea, bob, { name: "eve", roles: ["admin"] }];
+    expect(people.map((me) => of(requests[2]!, me, view(requests)))).toEqual(["edited", "edited", undefined]);
+    // Also once it is asked about from the start.
+    const later = [...requests.slice(0, 2), request(3, config, by("eve")), request(4, config)];
+    expect(people.map((me) => of(later[3]!, me, view(later)))).toEqual(["edited", "edited", undefined]);
+  });
+
   it("is nobody whose words the model has read in the turn before the call", () => {
     const config = { role: "admin", not_self: true };
     const said = (id: string, seq: number, by: string): MessageView => ({ id, role: "user", by, seq, blocks: [], groups: {}, open: false });
@@ -92,6 +146,9 @@ describe("who may decide", () => {
     ] as const) {
       expect(of(asked, bob, view([asked], [...messages]))).toBe(bar);
     }
+    // Who has changed it, too, may not change it again.
+    const edited = request(0, config, { resolution: "decided", by: "bob", decisions: [{ type: "edit", edited_action: { name: "pay", args: {} } }] });
+    expect(of(asked, bob, view([edited, asked], [said("u", 1, "bob"), agent]))).toBe("spoke");
   });
 
   it("is nobody who told the model something in a decision or an answer of the turn before the call", () => {

@@ -13,7 +13,7 @@ vi.stubGlobal("location", { hash: "", href: "http://server/", reload });
 
 const OF_SOMEBODY = ["draft:s", "reply:s_1:d", "talk:s_1", "queued:s", "voted:s_1"];
 const left = () => OF_SOMEBODY.filter((key) => readTab(key) !== null);
-const hello = (subject: string) => Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0, subject });
+const hello = (subject: string, tenant?: string) => Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0, subject, tenant });
 
 /** The page as it is once it has been loaded. */
 async function load() {
@@ -48,6 +48,18 @@ test("u1: who signs in next finds nothing that somebody else has written, and th
   expect(readTab("token")).toBe("alice-token");
   expect(client.state).toBe("closed");
   expect(reload).toHaveBeenCalledOnce();
+});
+
+test("u1: the same name in another tenant is somebody else", async () => {
+  const { client } = await load();
+  writeLocal('later@["north","alice"]', '{"s_1":1}');
+  hello("alice", "north");
+  hello("alice", "north");
+  expect([left(), reload.mock.calls.length]).toEqual([OF_SOMEBODY, 0]);
+  hello("alice", "south");
+  expect([left(), reload.mock.calls.length, client.state]).toEqual([[], 1, "closed"]);
+  // What they have put off in the other tenant, and what others have, are kept apart.
+  expect(Object.keys(localStorage).sort()).toEqual(["countersign:later=alice", "countersign:later=carol"]);
 });
 
 test("u1: who signs in where nobody had to finds nothing of before", async () => {

@@ -56,6 +56,8 @@ export interface ServerOptions {
   maxTurns?: number;
   /** Whether the model takes images; it does. */
   images?: boolean;
+  /** The address of its store, which is a file. */
+  store?: string;
   /** More of the configuration, as TOML. */
   more?: string;
   /** Tools in it that the agent has. */
@@ -219,7 +221,7 @@ locale = "en"
 listen = "127.0.0.1:${port}"
 allowed_origins = ${JSON.stringify(origins)}
 [store]
-url = "sqlite:test.db"
+url = "${more.store ?? "sqlite:test.db"}"
 [models.demo]
 provider = "scripted"
 script = "script.json"

@@ -1,17 +1,19 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { CountersignError, decidingRole, isAnswered, pendingApprovals, timeline, type ApprovalView, type SessionView } from "@countersign/client";
-import { useConnection, useSession } from "@countersign/react";
+import { draftKey, useConnection, useSession } from "@countersign/react";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
+import { barIn } from "../lib/bars.js";
 import type { InlineImage } from "../lib/images.js";
-import { barOf, deciderName } from "../lib/people.js";
+import { deciderName } from "../lib/people.js";
 import { statusText } from "../lib/status.js";
 import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
+import { useTurnOf } from "../state/bar.js";
 import { agents } from "../state/lists.js";
-import { useMe, useOwns, useSummary, useTurnOf } from "../state/me.js";
+import { useMe, useOwns, useSummary } from "../state/me.js";
 import { forgetRefusal, outgoingOf, sendMessage } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
@@ -246,18 +248,17 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
   const me = useMe();
   const owned = me.name === undefined || subject !== undefined;
   const told = useRef(new Set<string>());
-  const keys = pendingApprovals(view)
-    .map((a) => a.approvalKey)
-    .join(" ");
+  // In a session that has begun anew another request can have the same key.
+  const keys = pendingApprovals(view).map(draftKey).join(" ");
   useEffect(() => {
     const texts: string[] = [];
     for (const approval of pendingApprovals(view)) {
-      if (told.current.has(approval.approvalKey)) continue;
+      if (told.current.has(draftKey(approval))) continue;
       // Whether it is this person's is known once the session's owner is.
       if (!owned && decidingRole(approval) === undefined) continue;
-      told.current.add(approval.approvalKey);
+      told.current.add(draftKey(approval));
       const key = isAnswered(approval) ? "card.announceQuestion" : "card.announce";
-      const others = barOf(approval, { me, subject, view }) !== undefined;
+      const others = barIn(view, approval, { me, subject }) !== undefined;
       texts.push(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval) }));
     }
     announce(...texts);

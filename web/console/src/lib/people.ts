@@ -1,8 +1,7 @@
 /** Who has to decide, in words, and whether the person at this tab may. The server says it in the end. */
-import { assigned, decidingRole, decisionFor, progress, type ApprovalView, type BlockView, type Decision, type DecisionType, type SessionView } from "@countersign/client";
+import { assigned, decidingRole, progress, type ApprovalView, type DecisionType } from "@countersign/client";
 import { roleName, visibleText } from "@countersign/react";
 import type { Translate } from "../i18n/index.js";
-import { longTurns } from "./turns.js";
 
 export { roleName };
 
@@ -43,15 +42,22 @@ export function mayHand(approval: ApprovalView, { me, subject }: Case): boolean 
 }
 
 /** What the rules look at. */
-interface Case {
+export interface Case {
   me: Me;
   /** Whose session it is. */
   subject: string | undefined;
-  /** Where that is known: all that happened in it. */
-  view?: SessionView | undefined;
 }
 
-export function barOf(approval: ApprovalView, { me, subject, view }: Case): Bar | undefined {
+/** What a person has done in the session before they are asked about the calls. */
+export interface Did {
+  /** Approved one of them, since it was last asked about from the start. */
+  approved: () => boolean;
+  edited: () => boolean;
+  spoke: () => boolean;
+}
+
+/** Without what they did: as far as the request alone tells. With it: `barIn`. */
+export function barOf(approval: ApprovalView, { me, subject }: Case, did?: Did): Bar | undefined {
   const role = decidingRole(approval);
   const person = assigned(approval).subject;
   const named = me.name !== undefined;
@@ -59,59 +65,10 @@ export function barOf(approval: ApprovalView, { me, subject, view }: Case): Bar 
   if (!mayHand(approval, { me, subject }) || (named && person !== undefined && person !== me.name)) return "role";
   const votes = progress(approval);
   if (named && votes?.by.includes(me.name!)) return "voted";
-  const past = named && view ? pastOf(approval, view) : [];
-  if (approval.kind === "approval" && past.some((call) => call.approvedBy.has(me.name!))) return "step";
+  // Whoever has let a call run again may still say that it shall not.
+  if (did?.approved()) return approval.kind === "in_doubt" ? "voted" : "step";
   if (role === undefined || !approval.reviewConfigs.some((c) => c.not_self)) return undefined;
   if (owns) return "asked";
-  if (past.some((call) => call.editedBy === me.name)) return "edited";
-  return named && view && hasSpoken(approval, view, me.name!) ? "spoke" : undefined;
-}
-
-/** Who has approved each of the calls at steps before, and who has changed it. */
-function pastOf(approval: ApprovalView, { approvals }: SessionView) {
-  return approval.actions.map(({ id }) => {
-    const past = { approvedBy: new Set<string>(), editedBy: undefined as string | undefined };
-    const requests = Object.values(approvals).filter((a) => id !== undefined && a.actions.some((action) => action.id === id));
-    requests.forEach((request, n) => {
-      const at = request.actions.findIndex((action) => action.id === id);
-      const decision = request.approvalKey === approval.approvalKey ? undefined : decisionFor(request.decisions, at);
-      if (decision?.type === "edit") {
-        past.approvedBy.clear();
-        past.editedBy = request.by;
-        // One at the first step counts as its approval, unless the first step comes again.
-        const next = requests[n + 1];
-        const level = next?.reviewConfigs[next.actions.findIndex((action) => action.id === id)]?.level ?? 1;
-        if (level > 1 && request.by !== undefined) past.approvedBy.add(request.by);
-      } else if (decision?.type === "approve") {
-        const voters = request.updates.flatMap((u) => (u.update === "approved" ? (u.by ?? []) : []));
-        for (const by of [...voters, ...(request.by === undefined ? [] : [request.by])]) past.approvedBy.add(by);
-      }
-    });
-    return past;
-  });
-}
-
-/** Whether the model has read words of this person in the turn, before it made the calls. */
-function hasSpoken({ approvalKey, actions }: ApprovalView, view: SessionView, name: string): boolean {
-  const at = view.messages.findIndex((m) => m.blocks.some((b) => b.type === "approval_request" && b.approvalKey === approvalKey));
-  const message = view.messages[at];
-  const asked = message?.blocks.find((b) => b.type === "approval_request" && b.approvalKey === approvalKey);
-  if (!message || !asked) return false;
-  const calls = new Set(actions.map((a) => a.tool_use_id));
-  const made = message.blocks.find((b) => b.type === "tool_use" && calls.has(b.id)) ?? asked;
-  const turn = longTurns(view.messages).get(message.id) ?? [message];
-  const begun = view.messages.findLastIndex((m, i) => i < at && m.role === "assistant" && !turn.includes(m));
-  const before = view.messages.filter((m, i) => i > begun && m.seq < made.seq);
-  const decided = before.flatMap((m) => m.blocks).filter((b) => b.seq < made.seq);
-  return before.some((m) => m.role === "user" && m.by === name) || decided.some((b) => saysWords(b, view, name));
-}
-
-/** Whether a block is where the model read words of this person in a decision or an answer. */
-function saysWords(block: BlockView, { approvals }: SessionView, name: string): boolean {
-  if (block.type !== "approval_result" && block.type !== "approval_request") return false;
-  const approval = approvals[block.approvalKey];
-  // No result follows a question, and nothing comes after it until it is answered.
-  if (approval?.by !== name || (block.type === "approval_request") !== (approval.kind === "question")) return false;
-  const words = (d: Decision) => d.type === "edit" || d.type === "respond" || (d.type === "reject" && d.message !== undefined);
-  return approval.answers !== undefined || approval.resume !== undefined || (approval.decisions ?? []).some(words);
+  if (did?.spoke()) return "spoke";
+  return did?.edited() ? "edited" : undefined;
 }

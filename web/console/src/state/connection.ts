@@ -1,5 +1,5 @@
 /** The one connection of this tab, and the token it uses. */
-import { CountersignClient, CountersignError, CountersignHttp } from "@countersign/client";
+import { CountersignClient, CountersignError, CountersignHttp, type HelloEvent } from "@countersign/client";
 import { forgetVotes } from "@countersign/react";
 import { forgetTab, readTab, writeLocal, writeTab } from "../lib/storage.js";
 import { Store } from "./store.js";
@@ -38,8 +38,8 @@ client.on("state", (state) => {
 
 /** Who used this tab last: tokens end, and whoever signs in next may be somebody else. */
 const PERSON = "person";
-/** As it is kept: without tokens the name is empty, and nothing empty is kept. */
-const named = (subject: string) => `=${subject}`;
+/** As it is kept: without tokens the name is empty, and nothing empty is kept. The same name is another person's in another tenant. */
+const named = ({ subject = "", tenant }: HelloEvent) => (tenant ? `@${JSON.stringify([tenant, subject])}` : `=${subject}`);
 
 /** Under what name this browser keeps what the person of this tab has put off. */
 export const laterKey = () => `later${readTab(PERSON) ?? ""}`;
@@ -69,9 +69,9 @@ function forgetPerson(): void {
 }
 
 let wasGreeted = false;
-client.on("hello", ({ subject = "" }) => {
+client.on("hello", (hello) => {
   wasGreeted = true;
-  const [before, now] = [readTab(PERSON), named(subject)];
+  const [before, now] = [readTab(PERSON), named(hello)];
   if (before !== null && before !== now) {
     return leave(() => {
       forgetPerson();

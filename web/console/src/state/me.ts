@@ -2,11 +2,11 @@
  * Who this tab speaks for, as the server said when it connected. What that person may do is the server's to say; this
  * only spares people a button that it would refuse, and tells them what waits for somebody else.
  */
-import { useEffect, useMemo } from "react";
-import type { ApprovalView, ListedApproval, SessionSummary, SessionView } from "@countersign/client";
+import { useEffect } from "react";
+import type { ApprovalView, ListedApproval, SessionSummary } from "@countersign/client";
 import { useInbox, useSessionState, type InboxState } from "@countersign/react";
 import { forgetOldest } from "../lib/bounded.js";
-import { barOf, mayHand, type Bar, type Me } from "../lib/people.js";
+import { barOf, mayHand, type Me } from "../lib/people.js";
 import { askAgain, useAttempt } from "./again.js";
 import { client, http } from "./connection.js";
 import { sessionList, waiting, WAITING } from "./lists.js";
@@ -31,6 +31,9 @@ export function useMayAudit(): boolean {
 /** Sessions that the list does not have, or not yet; so many of them at most. */
 const MOST = 500;
 const others = new Store<ReadonlyMap<string, SessionSummary>>(new Map());
+
+// Under the same id there may be somebody else's now.
+client.on("restarted", (id) => others.set((all) => new Map([...all].filter(([other]) => other !== id))));
 
 /** Whose session it is. */
 export const useSubject = (sessionId: string): string | undefined => useSummary(sessionId)?.subject;
@@ -64,7 +67,7 @@ export function useSummary(sessionId: string): SessionSummary | undefined {
 }
 
 /** Whose session a request is of: lists say it, events do not. */
-function useSubjectOf(approval: ApprovalView): string | undefined {
+export function useSubjectOf(approval: ApprovalView): string | undefined {
   const known = useSubject(approval.sessionId);
   return known ?? approval.subject;
 }
@@ -74,14 +77,6 @@ export function useOwns(sessionId: string): boolean {
   const { name } = useMe();
   const subject = useSubject(sessionId);
   return name === undefined || name === subject;
-}
-
-/** Why this person may not say yes to a request, where that is known. */
-export function useBar(approval: ApprovalView): Bar | undefined {
-  const person = useMe();
-  const subject = useSubjectOf(approval);
-  const { view } = useSessionState(approval.sessionId);
-  return useMemo(() => barOf(approval, { me: person, subject, view }), [approval, person, subject, view]);
 }
 
 /** Whether this person may hand a request to somebody else. */
@@ -141,10 +136,4 @@ export function useWaits(): string | undefined {
   const { mine, more } = useWaiting();
   if (mine.length === 0) return more ? "?" : undefined;
   return more ? `${mine.length}+` : String(mine.length);
-}
-
-/** The first of a session's pending requests that is for this person. */
-export function useTurnOf(pending: readonly ApprovalView[], subject: string | undefined, view: SessionView): ApprovalView | undefined {
-  const person = useMe();
-  return pending.find((approval) => barOf(approval, { me: person, subject, view }) === undefined);
 }

@@ -53,6 +53,12 @@ export function outgoingOf(id: string): Store<Outgoing> {
   return store;
 }
 
+// What was stored of a session that begins anew is lost, or its events come.
+client.on("restarted", (id) => {
+  keepDraft(queueKey(id), undefined);
+  opened.get(id)?.store.set((s) => ({ ...s, messages: s.messages.filter((m) => storedAt(m) === undefined) }));
+});
+
 /** It has been told. */
 export function forgetRefusal(id: string): void {
   outgoingOf(id).set((s) => (s.refused ? { ...s, refused: undefined } : s));

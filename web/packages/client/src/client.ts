@@ -1,7 +1,8 @@
 /**
  * One connection to a Countersign server that looks after itself.
  *
- * - It reconnects for ever, with growing pauses, and follows its sessions again from the last `seq` it saw.
+ * - It reconnects for ever, with growing pauses, and follows its sessions again from the last `seq` it saw. Where the server
+ *   does not know that one, because its store was in memory or was restored from a backup, a session begins anew.
  * - Every request carries a `request_id` and stays in an outbox until the server answers it. After a
  *   reconnect it is sent again under the same id, so the server does it once however often it arrives.
  * - A connection that the server does not greet in time, or that does not answer a ping within a heartbeat, is
@@ -65,11 +66,17 @@ export interface AnyWebSocket {
 
 export type ClientEvents = {
   state: ConnectionState;
-  /** The server greets a new connection. What waits to be sent goes out after the listeners, unless one closes the connection. */
+  /**
+   * The server greets a new connection: what waits to be sent goes out after the listeners, unless one closes the connection.
+   * Or it says on an open one that its person has other roles now, or another tenant: nothing is sent again.
+   */
   hello: HelloEvent;
   /** An event of a session that is followed: in order, and without gaps. */
   event: SessionEvent;
-  /** What was told of this session was not its beginning: its events come once more, from an earlier one on. */
+  /**
+   * Nothing that was told of this session holds any more: its events come anew. They began too late, or the server has lost
+   * events that were seen; then `error` tells if it has lost the whole session.
+   */
   restarted: string;
   /** An error that answers no request of ours, for example of a subscription. */
   error: ErrorEvent;
@@ -97,12 +104,18 @@ interface PendingCancel {
 export type FollowFrom =
   /** After this `seq`; 0 is from the start. */
   | number
-  /** At its end: with the newest turn that has at least so many messages from its start on. Until then: see `withEarlier`. */
-  | { last: number };
+  /**
+   * At its end: with the newest turn that has at least so many messages from its start on. Until then: see `withEarlier`.
+   * With `after`, a `seq`, after that, and at its end only if the server does not know that one any more.
+   */
+  | { last: number; after?: number };
 
 /** Why a session cannot be followed for the moment: it is tried again. */
 const FOR_NOW: readonly string[] = ["store_unavailable", "too_busy"] satisfies ErrorEvent["code"][];
 const FOLLOW_AGAIN_MS = 1000;
+
+/** The server does not know the `seq` that a session was to be followed from: all of the session is gone, or its end. */
+const LOST: readonly string[] = ["session_not_found", "invalid_message"] satisfies ErrorEvent["code"][];
 
 /** How long the server may take to greet a new connection, and to say whether it refuses the token. */
 const HELLO_MS = 20_000;
@@ -116,10 +129,10 @@ interface Followed {
   missing: boolean;
   /** It is to be followed again soon. */
   soon?: boolean;
-  /** As long as nothing has come. */
-  last?: number;
+  /** Where it begins if nothing of it is known; absent: at its start. */
+  last?: number | undefined;
   /** The `seq` of the first event, where the server chose it. */
-  first?: number;
+  first?: number | undefined;
   /** The server knows the session, so it may be subscribed to. */
   exists: boolean;
 }
@@ -180,8 +193,9 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   /** Follow a session: replay what came after `from`, then live. */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
-    const at = typeof from === "number" ? { lastSeq: from, inOrder: true } : { ...from, lastSeq: 0, inOrder: false };
-    const followed: Followed = { ...at, missing: false, exists: true };
+    const { after = 0, last }: { after?: number; last?: number } = typeof from === "number" ? { after: from } : from;
+    const known = after > 0;
+    const followed: Followed = { lastSeq: after, last, first: known ? 0 : undefined, inOrder: known || last === undefined, missing: false, exists: true };
     this.#followed.set(sessionId, followed);
     if (this.#ready) this.#follow(sessionId, followed);
   }
@@ -361,6 +375,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   #welcome(hello: HelloEvent): void {
+    if (this.#ready) return this.emit("hello", hello);
     clearTimeout(this.#helloTimer);
     this.#attempt = 0;
     this.#beat(hello.heartbeat_seconds);
@@ -451,8 +466,17 @@ export class CountersignClient extends Emitter<ClientEvents> {
       if (cancel) return cancel.reject(error);
     }
     const followed = event.session_id === undefined ? undefined : this.#followed.get(event.session_id);
-    if (followed && event.request_id === undefined && FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed);
+    if (followed && event.request_id === undefined) {
+      if (FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed);
+      // From its beginning nothing can be lost: that is asked for once, and what is refused then is told.
+      if (LOST.includes(event.code) && followed.lastSeq > 0) return this.#beginAnew(event.session_id!, followed);
+    }
     this.emit("error", event);
+  }
+
+  #beginAnew(sessionId: string, { last }: Followed): void {
+    this.subscribe(sessionId, last === undefined ? 0 : { last });
+    this.emit("restarted", sessionId);
   }
 
   #followAgain(sessionId: string, followed: Followed): void {

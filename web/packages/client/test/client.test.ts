@@ -142,6 +142,102 @@ describe("u2: CountersignClient", () => {
     expect(seqs).toHaveLength(6);
   });
 
+  describe("after the server has lost what was seen of a session", () => {
+    const told = (client: CountersignClient) => {
+      const all: string[] = [];
+      client.on("event", (one) => void all.push("seq" in one ? `event ${one.seq}` : "delta"));
+      client.on("restarted", (id) => void all.push(`restarted ${id}`));
+      client.on("error", ({ code }) => void all.push(code));
+      return all;
+    };
+    const refuse = (code: string) => last().receive({ type: "error", code, message: "", session_id: "s" });
+    /** Of a session that has two events, after a restart of the server. */
+    const restarted = (from: Parameters<CountersignClient["subscribe"]>[1]) => {
+      const client = make();
+      const all = told(client);
+      client.subscribe("s", from);
+      client.connect();
+      last().hello();
+      for (const seq of [41, 42]) last().receive(event(seq));
+      last().die();
+      vi.advanceTimersByTime(200);
+      last().hello();
+      expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", after: 42 }]);
+      return all.splice(0) && all;
+    };
+
+    it("follows it from its beginning, once, and tells that nothing of before holds", () => {
+      for (const [from, anew] of [[40, { after: 0 }], [{ last: 80 }, { last: 80 }], [{ last: 80, after: 40 }, { last: 80 }]] as const) {
+        for (const code of ["invalid_message", "session_not_found"]) {
+          const all = restarted(from);
+          refuse(code);
+          expect(last().sent.slice(1)).toEqual([{ type: "subscribe", session_id: "s", ...anew }]);
+          for (const seq of [1, 2]) last().receive(event(seq));
+          expect(all).toEqual(["restarted s", "event 1", "event 2"]);
+        }
+      }
+    });
+
+    it("tells that it is gone, and asks no more", () => {
+      const all = restarted({ last: 80 });
+      refuse("session_not_found");
+      refuse("session_not_found");
+      vi.advanceTimersByTime(5_000);
+      expect(all).toEqual(["restarted s", "session_not_found"]);
+      expect(last().sent.filter(({ type }) => type === "subscribe")).toHaveLength(2);
+    });
+
+    it("follows the one that a message has made under its id", () => {
+      const all = restarted({ last: 80 });
+      refuse("session_not_found");
+      refuse("session_not_found");
+      for (const seq of [1, 2]) last().receive(event(seq));
+      last().die();
+      vi.advanceTimersByTime(200);
+      last().hello();
+      expect(all.slice(2)).toEqual(["event 1", "event 2"]);
+      expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", after: 2 }]);
+    });
+
+    it("keeps what it has of one where something else was refused", () => {
+      const all = restarted({ last: 80 });
+      refuse("queue_full");
+      last().receive({ type: "error", code: "invalid_message", message: "", session_id: "s", request_id: "other" });
+      expect(all).toEqual(["queue_full", "invalid_message"]);
+      expect(last().sent).toHaveLength(1);
+    });
+  });
+
+  it("goes on at a seq that is known, and at a block that starts once more", () => {
+    const client = make();
+    const seqs: (number | string)[] = seen(client);
+    client.on("restarted", (id) => void seqs.push(`restarted ${id}`));
+    client.connect();
+    last().hello();
+    client.subscribe("s", { last: 80, after: 100 });
+    expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", after: 100 }]);
+    for (const seq of [98, 101, 97]) last().receive(event(seq));
+    expect(seqs).toEqual([98, 101, 97]);
+  });
+
+  it("takes a second greeting on a connection as news of who it is of, and sends nothing again", () => {
+    const client = make();
+    const roles: unknown[] = [];
+    const states: ConnectionState[] = [];
+    client.on("hello", (hello) => void roles.push(hello.roles));
+    client.on("state", (state) => void states.push(state));
+    client.subscribe("s", 7);
+    client.connect();
+    last().hello();
+    void client.sendMessage({ session_id: "s", content: "hi" });
+    expect(last().sent.map(({ type }) => type)).toEqual(["subscribe", "message"]);
+    last().receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 10, subject: "ann", roles: ["lead"] });
+    last().receive(event(8));
+    expect([roles, states]).toEqual([[undefined, ["lead"]], ["connecting", "open"]]);
+    expect(last().sent).toHaveLength(2);
+    expect(client.unsent).toBe(1);
+  });
+
   it("goes on with a token that was renewed while it was looked why the last connection failed", async () => {
     let answer = (_: boolean): void => undefined;
     const client = make({ token: "old", isUnauthorized: () => new Promise<boolean>((resolve) => (answer = resolve)) });

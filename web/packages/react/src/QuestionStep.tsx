@@ -1,7 +1,7 @@
 import { useId, useRef, type CSSProperties, type KeyboardEvent, type RefObject } from "react";
 import type { Question, QuestionOption } from "@countersign/client";
 import { useQuestionWords } from "./labels.js";
-import { choose, write, type AnswerDraft, type AnswerProblem } from "./questions.js";
+import { choose, lacksWords, write, writtenIn, type AnswerDraft, type AnswerProblem } from "./questions.js";
 import { visibleText } from "./visibleText.js";
 import { Visible } from "./Visible.js";
 
@@ -57,7 +57,7 @@ export function QuestionStep({ question, place, draft, problem, disabled, onDraf
           question={question}
           group={id}
           draft={draft}
-          missing={problem === "write"}
+          missing={problem === "write" && lacksWords(option, draft)}
           problemId={`${id}-problem`}
           walking={walking}
           onDraft={onDraft}
@@ -133,7 +133,7 @@ function Option({ option, question, group, draft, missing, problemId, walking, o
           placeholder={words.own}
           aria-invalid={missing || undefined}
           aria-describedby={missing ? problemId : undefined}
-          value={draft.text}
+          value={writtenIn(draft, option.label)}
           onChange={(e) => onDraft(write(question, draft, option.label, e.target.value))}
         />
       )}

@@ -1,5 +1,5 @@
 /** From what a person did on a question card to the answers that are sent. */
-import { isObject, NO_PREFERENCE, type Answers, type CountersignError, type JsonValue, type Question } from "@countersign/client";
+import { isObject, NO_PREFERENCE, type Answers, type CountersignError, type JsonValue, type Question, type QuestionOption } from "@countersign/client";
 import type { Problem } from "./arguments/Problems.js";
 import { visibleText } from "./visibleText.js";
 
@@ -7,8 +7,8 @@ import { visibleText } from "./visibleText.js";
 export interface AnswerDraft {
   /** Labels. */
   chosen: string[];
-  /** What they wrote themselves. */
-  text: string;
+  /** What they wrote themselves, by the label of the option that it is written into. */
+  texts?: Readonly<Record<string, string>>;
   skipped: boolean;
 }
 
@@ -23,7 +23,7 @@ export interface QuestionDraft {
   reason: string;
 }
 
-export const emptyAnswer: AnswerDraft = { chosen: [], text: "", skipped: false };
+export const emptyAnswer: AnswerDraft = { chosen: [], skipped: false };
 export const skippedAnswer: AnswerDraft = { ...emptyAnswer, skipped: true };
 
 export function emptyDraft(questions: number): QuestionDraft {
@@ -37,7 +37,17 @@ export function choose(question: Question, draft: AnswerDraft, label: string, on
 
 /** Writing chooses the option that is written into. */
 export function write(question: Question, draft: AnswerDraft, label: string, text: string): AnswerDraft {
-  return { ...choose(question, draft, label, true), text };
+  return { ...choose(question, draft, label, true), texts: { ...draft.texts, [label]: text } };
+}
+
+/** What is written into an option. Labels are a model's words, and may be names that every object has. */
+export function writtenIn({ texts = {} }: AnswerDraft, label: string): string {
+  return Object.hasOwn(texts, label) ? (texts[label] ?? "") : "";
+}
+
+/** Whether it is chosen, and the words that it promises are missing. */
+export function lacksWords(option: QuestionOption, draft: AnswerDraft): boolean {
+  return option.input === true && draft.chosen.includes(option.label) && writtenIn(draft, option.label).trim() === "";
 }
 
 export type AnswerProblem = "choose" | "write";
@@ -45,9 +55,8 @@ export type AnswerProblem = "choose" | "write";
 /** Why it cannot be sent yet. */
 export function problemOf(question: Question, draft: AnswerDraft): AnswerProblem | undefined {
   if (draft.skipped) return undefined;
-  const chosen = question.options.filter((o) => draft.chosen.includes(o.label));
-  if (chosen.length === 0) return "choose";
-  return chosen.some((o) => o.input) && draft.text.trim() === "" ? "write" : undefined;
+  if (!question.options.some((o) => draft.chosen.includes(o.label))) return "choose";
+  return question.options.some((o) => lacksWords(o, draft)) ? "write" : undefined;
 }
 
 /** Chosen labels in the order they are offered, joined as the protocol says; free text stands for its option. */
@@ -55,7 +64,7 @@ export function answerText(question: Question, draft: AnswerDraft): string {
   if (draft.skipped) return NO_PREFERENCE;
   return question.options
     .filter((o) => draft.chosen.includes(o.label))
-    .map((o) => (o.input ? draft.text.trim() : o.label))
+    .map((o) => (o.input ? writtenIn(draft, o.label).trim() : o.label))
     .join(", ");
 }
 

@@ -56,7 +56,7 @@ export class Sessions {
     client.on("event", (event) => this.#queued(event));
     client.on("restarted", (id) => {
       this.#queue = this.#queue.filter((event) => event.session_id !== id);
-      this.#set(id, { view: emptySession(id) });
+      this.#set(id, { view: emptySession(id), missing: false });
     });
     client.on("error", ({ code, session_id: id }) => {
       if (id === undefined) return;
@@ -85,7 +85,7 @@ export class Sessions {
     const session = this.#open(id);
     session.followers++;
     const { lastSeq } = session.now.view;
-    if (!session.followed) this.#client.subscribe(id, lastSeq === 0 ? { last: MESSAGES } : lastSeq);
+    if (!session.followed) this.#client.subscribe(id, { last: MESSAGES, after: lastSeq });
     session.followed = true;
     return () => {
       if (--session.followers > 0) return;

@@ -45,7 +45,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const { client } = useCountersign();
   const { approvalKey, digest } = approval;
   const replies = repliesOf(client);
-  const [voted, setVoted] = useDraft(votedKey(approvalKey), () => false);
+  const [voted, setVoted] = useDraft(votedKey(approval), () => false);
   const [earlier] = useState(() => replies.get(approvalKey));
   const [now, setNow] = useState<{ state: Replying["state"]; digest?: string | undefined }>({ state: earlier ? "sending" : "no" });
   const [error, setError] = useState<CountersignError>();

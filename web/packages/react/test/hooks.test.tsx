@@ -87,6 +87,41 @@ describe("useSession", () => {
     expect(Socket.last.sent.at(-1)).toMatchObject({ type: "subscribe", session_id: "s", after: 3 });
   });
 
+  it("shows nothing of a session that its server has lost, and what there is under its id anew", async () => {
+    const refuse = (code: string) => act(async () => Socket.last.receive({ type: "error", code, message: "no", session_id: "s" }));
+    const { page } = await show(<Chat />);
+    Socket.last.receive({ type: "message_start", role: "user", message_id: "old", session_id: "s", seq: 5 }, status(6, "running"));
+    await wait(20);
+    expect(session.view.messages).toHaveLength(1);
+    // What has come and is not drawn yet is of the lost one, too.
+    Socket.last.receive(status(7, "awaiting_input"));
+    await refuse("session_not_found");
+    await wait(20);
+    expect([page.textContent, session.view.messages, session.view.lastSeq]).toEqual(["none false open", [], 0]);
+    expect(Socket.last.sent.at(-1)).toEqual({ type: "subscribe", session_id: "s", last: 80 });
+    await refuse("session_not_found");
+    expect(page.textContent).toBe("none true open");
+    Socket.last.receive(status(1, "running"), status(2, "completed"));
+    await wait(20);
+    expect([page.textContent, session.view.lastSeq]).toEqual(["completed false open", 2]);
+    // A backup has been restored, which ends before.
+    await refuse("invalid_message");
+    Socket.last.receive(status(1, "running"));
+    await wait(20);
+    expect([page.textContent, session.view.lastSeq]).toEqual(["running false open", 1]);
+  });
+
+  it("follows one again that was lost meanwhile from near its end", async () => {
+    const { draw } = await show(<Chat />);
+    Socket.last.receive(status(3, "running"));
+    await wait(20);
+    await draw(<p />);
+    await draw(<Chat />);
+    expect(Socket.last.sent.at(-1)).toMatchObject({ type: "subscribe", session_id: "s", after: 3 });
+    await act(async () => Socket.last.receive({ type: "error", code: "invalid_message", message: "no", session_id: "s" }));
+    expect(Socket.last.sent.at(-1)).toEqual({ type: "subscribe", session_id: "s", last: 80 });
+  });
+
   it("follows a long session from near its end, and reads what came before when that is wanted, once", async () => {
     const said = (seq: number) => ({ type: "message_start", role: "user", message_id: `m${seq}`, session_id: "s", seq }) as SessionEvent;
     const http = new CountersignHttp();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Question } from "@countersign/client";
-import { answersOf, answerText, choose, emptyAnswer, problemOf, skippedAnswer, write } from "../src/questions.js";
+import { answersOf, answerText, choose, emptyAnswer, lacksWords, problemOf, skippedAnswer, write, writtenIn } from "../src/questions.js";
 
 const one: Question = {
   question: "Which?",
@@ -22,6 +22,24 @@ describe("answers", () => {
     expect(answerText(many, write(many, choose(many, emptyAnswer, "A", true), "Other", "mine"))).toBe("A, mine");
     // Another choice leaves the text alone, but it is no answer any more.
     expect(answerText(one, choose(one, write(one, emptyAnswer, "Other", "mine"), "A", true))).toBe("A");
+  });
+
+  it("keeps what is written for each option apart", () => {
+    const two = (multiSelect: boolean): Question => ({
+      question: "How?",
+      multiSelect,
+      options: [{ label: "constructor", input: true }, { label: "A" }, { label: "Amount", input: true }],
+    });
+    const written = (question: Question) => write(question, write(question, emptyAnswer, "Amount", "500"), "constructor", "in parts");
+    const single = written(two(false));
+    expect([answerText(two(false), single), writtenIn(single, "Amount")]).toEqual(["in parts", "500"]);
+    expect(answerText(two(false), choose(two(false), single, "Amount", true))).toBe("500");
+    expect(answerText(two(true), written(two(true)))).toBe("in parts, 500");
+    expect(answerText(two(true), choose(two(true), written(two(true)), "A", true))).toBe("in parts, A, 500");
+    // Each that is chosen has to have its own words.
+    const half = choose(two(true), write(two(true), emptyAnswer, "Amount", "500"), "constructor", true);
+    expect([problemOf(two(true), half), writtenIn(half, "constructor")]).toEqual(["write", ""]);
+    expect(two(true).options.map((option) => lacksWords(option, half))).toEqual([true, false, false]);
   });
 
   it("is not ready without a choice, or without the words that were promised", () => {

@@ -8,7 +8,7 @@ import { visibleText, type FrameProps } from "@countersign/react";
 import { answerForm, choiceText, elicitationOf } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import type { Bar } from "../../lib/people.js";
-import { useBar } from "../../state/me.js";
+import { useBar } from "../../state/bar.js";
 import { AskedBy } from "../interrupt/AskedBy.js";
 import { Payload } from "../interrupt/Payload.js";
 import { Asked } from "../question/Asked.js";

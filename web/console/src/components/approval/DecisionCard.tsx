@@ -12,7 +12,7 @@ import { needsSight } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import type { ActionDraft } from "../../lib/decisions.js";
 import { isBarred } from "../../lib/people.js";
-import { useBar } from "../../state/me.js";
+import { useBar } from "../../state/bar.js";
 import { ActionPanel } from "./ActionPanel.js";
 import { CardFrame } from "./CardFrame.js";
 import { Comment } from "./Comment.js";

@@ -645,6 +645,10 @@ export interface HelloEvent {
    * The subject of the connection; absent where the server does not authenticate.
    */
   subject?: string;
+  /**
+   * The tenant of the subject; absent where there are no tenants.
+   */
+  tenant?: string;
   type: "hello";
 }
 /**
