@@ -54,8 +54,8 @@ pub(crate) use self::{
     target::{Part, Target},
 };
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
-    SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
+    Append, AuditRange, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter,
+    RuleOwner, RuleRow, SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
     deliveries::Deliveries,
     index::Purpose,
     nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
@@ -295,11 +295,6 @@ impl Store for PostgresStore {
         async move { read!(self, |on| rows::tail(on, &id, (limit, bytes), self.knows)) }.boxed()
     }
 
-    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        let id = session_id.to_owned();
-        async move { read!(self, |on| rows::entries(on, &id, after, limit, None, self.knows)) }.boxed()
-    }
-
     fn read_within(
         &self,
         session_id: &str,
@@ -307,8 +302,8 @@ impl Store for PostgresStore {
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        let id = session_id.to_owned();
-        async move { read!(self, |on| rows::entries(on, &id, after, limit, Some(bytes), self.knows)) }.boxed()
+        let (id, bytes) = (session_id.to_owned(), Some(bytes).filter(|bytes| *bytes < usize::MAX));
+        async move { read!(self, |on| rows::entries(on, &id, after, limit, bytes, self.knows)) }.boxed()
     }
 
     fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
@@ -365,41 +360,17 @@ impl Store for PostgresStore {
         .boxed()
     }
 
-    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        async move {
-            let _place = self.place().await?;
-            chain(&self.pool).await?;
-            read!(self, |on| rows::audit(on, None, after, limit))
-        }
-        .boxed()
-    }
-
-    fn audit_of(
-        &self,
-        tenant: Option<&str>,
-        after: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        let tenant = tenant.map(str::to_owned);
-        async move {
-            let _place = self.place().await?;
-            chain(&self.pool).await?;
-            read!(self, |on| rows::audit(on, Some(tenant.as_deref()), after, limit))
-        }
-        .boxed()
-    }
-
-    fn audit_newest(
+    fn audit(
         &self,
         of: Option<Option<&str>>,
-        before: u64,
+        range: AuditRange,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         let of = of.map(|tenant| tenant.map(str::to_owned));
         async move {
             let _place = self.place().await?;
             chain(&self.pool).await?;
-            read!(self, |on| rows::audit_newest(on, of.as_ref().map(Option::as_deref), before, limit))
+            read!(self, |on| rows::audit(on, of.as_ref().map(Option::as_deref), range, limit))
         }
         .boxed()
     }
@@ -417,10 +388,10 @@ impl Store for PostgresStore {
         .boxed()
     }
 
-    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
         let session_id: Arc<str> = session_id.into();
         async move {
-            let deleted = self.change(Delete(session_id.clone(), None)).await?;
+            let deleted = self.change(Delete(session_id.clone(), at)).await?;
             self.member.tell(&session_id);
             Ok(deleted)
         }
@@ -431,16 +402,6 @@ impl Store for PostgresStore {
         async move {
             let _place = self.place().await?;
             read!(self, |on| list::rested(on, before, now, limit, self.knows))
-        }
-        .boxed()
-    }
-
-    fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let session_id: Arc<str> = session_id.into();
-        async move {
-            let deleted = self.change(Delete(session_id.clone(), Some(pos))).await?;
-            self.member.tell(&session_id);
-            Ok(deleted)
         }
         .boxed()
     }

@@ -9,7 +9,7 @@ use countersign_core::{
 };
 
 use super::{
-    super::{RuleRow, StoreError},
+    super::{AuditRange, RuleRow, StoreError},
     PostgresUrl,
     chain::chain,
     connect::{Held, Pool, first, pool},
@@ -77,7 +77,7 @@ impl Past {
             tracing::warn!("the audit log's newest records may not be chained yet: {e}");
         }
         let held = Held::of(&self.pool).await?;
-        let read = rows::audit(&held, None, after, limit).await;
+        let read = rows::audit(&held, None, AuditRange::After(after), limit).await;
         held.give_back();
         read
     }

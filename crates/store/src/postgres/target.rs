@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 
 use super::{
     super::{
-        Append, RuleRow, StoreError,
+        Append, AuditRange, RuleRow, StoreError,
         contents::{Counts, Endpoint, Pending, Told},
         deliveries::FailedDelivery,
     },
@@ -171,7 +171,7 @@ impl Target {
     /// At most `limit` records of the audit log after number `after`.
     pub(crate) async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
         let held = Held::of(&self.pool).await?;
-        let read = rows::audit(&held, None, after, limit).await;
+        let read = rows::audit(&held, None, AuditRange::After(after), limit).await;
         held.give_back();
         read
     }
