@@ -52,6 +52,7 @@ use countersign_core::{
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
+pub use self::page::{InterruptionFilter, Page, Paged, RuleFilter, SessionFilter, Visible};
 use self::{
     deliveries::Deliveries,
     index::Purpose,
@@ -474,81 +475,6 @@ impl RuleRow {
     pub fn is_in_force(&self, now: Millis) -> bool {
         self.revoked_at.is_none() && self.rule.until.is_none_or(|until| now < until)
     }
-}
-
-/// Which rules to list. `None` means any.
-#[derive(Clone, Debug, Default)]
-pub struct RuleFilter {
-    /// In force at `now` (true), or revoked or expired by then (false).
-    pub standing: Option<bool>,
-    /// The time at which rules are in force or not.
-    pub now: Millis,
-    /// For more than the session they were made in (true), or for that one only (false).
-    pub everywhere: Option<bool>,
-    /// Made in this session.
-    pub session_id: Option<String>,
-    /// Only this one.
-    pub id: Option<RuleId>,
-    /// Only what this person may see: rules of their own sessions, those they made, those made for their roles.
-    pub visible_to: Option<Visible>,
-}
-
-/// Which interruptions to list. `None` means any.
-#[derive(Clone, Debug, Default)]
-pub struct InterruptionFilter {
-    /// Pending (true) or resolved (false).
-    pub waiting: Option<bool>,
-    /// The role that decides.
-    pub role: Option<String>,
-    /// The agent that asks.
-    pub agent: Option<String>,
-    /// A tool it asks about.
-    pub tool: Option<String>,
-    /// The session.
-    pub session_id: Option<String>,
-    /// Only what this person may see: of sessions with the subject, or for one of the roles.
-    pub visible_to: Option<Visible>,
-}
-
-/// Which sessions to list. `None` means any.
-#[derive(Clone, Debug, Default)]
-pub struct SessionFilter {
-    /// The status.
-    pub status: Option<Status>,
-    /// The agent.
-    pub agent: Option<String>,
-    /// Only what this person may see: their own, and those where one of their roles was ever asked.
-    pub visible_to: Option<Visible>,
-}
-
-/// A person, for lists.
-#[derive(Clone, Debug, Default)]
-pub struct Visible {
-    /// Their name.
-    pub subject: Option<String>,
-    /// Their tenant: nothing of another tenant is listed. `None` is a separate tenant.
-    pub tenant: Option<String>,
-    /// Their roles, without `user`.
-    pub roles: Vec<String>,
-}
-
-/// A page of a list.
-#[derive(Clone, Debug)]
-pub struct Page {
-    /// Where the page before ended; `None` for the first.
-    pub cursor: Option<String>,
-    /// At most this many, from 1.
-    pub limit: usize,
-}
-
-/// Rows, and where the next page begins.
-#[derive(Clone, Debug)]
-pub struct Paged<T> {
-    /// The rows. There may be fewer than fit, or none, even where there is a next page, if few of the rows examined
-    /// match.
-    pub rows: Vec<T>,
-    /// The cursor of the next page, if there is one.
-    pub next: Option<String>,
 }
 
 /// Why a store operation failed.
