@@ -26,7 +26,7 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
                 .map_err(|error| format!("model {name:?}: {}: {error}", path.display()))?
                 .with_images(images),
         ),
-        ConfigProvider::OpenAiChat { at } | ConfigProvider::Compatible { at, .. } => {
+        ConfigProvider::Compatible { at, .. } => {
             let config = OpenAiChatConfig {
                 base_url: at.base_url.clone(),
                 api_key: key(at.api_key_env.as_deref())?,

@@ -1,6 +1,6 @@
 //! The blocks of an answer that is being read, emitted in the order in which they began.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use super::{
     call::{BLOCK_BYTES, Size},
@@ -22,6 +22,8 @@ pub(super) struct Blocks {
     queue: VecDeque<Block>,
     /// The number of blocks that are completely emitted.
     gone: usize,
+    /// The bytes of those, by their number.
+    given: HashMap<usize, usize>,
     pub(super) size: Size,
 }
 
@@ -80,8 +82,13 @@ impl Blocks {
         self.queue.get_mut(number.checked_sub(self.gone)?)
     }
 
-    /// Emits what can be emitted; `told` gets the number of each block that has ended and its bytes.
-    pub(super) fn give_out(&mut self, ready: &mut VecDeque<ModelEvent>, mut told: impl FnMut(usize, usize)) {
+    /// The bytes of a block that is completely emitted.
+    pub(super) fn given(&self, number: usize) -> usize {
+        self.given.get(&number).copied().unwrap_or_default()
+    }
+
+    /// Emits what can be emitted.
+    pub(super) fn give_out(&mut self, ready: &mut VecDeque<ModelEvent>) {
         while let Some(block) = self.queue.front_mut() {
             let text = block.pending.take(block.over);
             block.given += text.len();
@@ -102,7 +109,7 @@ impl Blocks {
             if !block.over {
                 return;
             }
-            told(self.gone, block.given);
+            self.given.insert(self.gone, block.given);
             self.queue.pop_front();
             self.gone += 1;
         }

@@ -24,7 +24,7 @@ use reqwest::{
     Client, Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
@@ -48,6 +48,12 @@ pub(super) const BLOCK_BYTES: usize = 64;
 pub(super) trait Protocol: Send + Sync + 'static {
     /// The reader of its answers.
     type Reader: Reader;
+    /// What is appended to the base address.
+    const PATH: &'static [&'static str];
+    /// The header of the key and the prefix of its value.
+    const KEY_HEADER: (&'static str, &'static str) = ("authorization", "Bearer ");
+    /// Headers of every request.
+    const HEADERS: &'static [(&'static str, &'static str)] = &[];
 
     /// The JSON body of a request.
     ///
@@ -92,17 +98,11 @@ impl From<ModelError> for ReadError {
 /// How a provider is reached.
 pub(super) struct Reach {
     pub(super) base_url: String,
-    /// What is appended to the base address.
-    pub(super) path: &'static [&'static str],
     pub(super) model: String,
     pub(super) api_key: Option<ApiKey>,
-    /// The header of the key and the prefix of its value.
-    pub(super) key_header: (&'static str, &'static str),
     pub(super) idle_timeout: Duration,
-    /// Headers of every request.
-    pub(super) headers: &'static [(&'static str, &'static str)],
     /// Headers added by the configuration.
-    pub(super) more_headers: BTreeMap<String, ApiKey>,
+    pub(super) headers: BTreeMap<String, ApiKey>,
 }
 
 /// A provider reached over HTTP. Cloning is cheap and shares the connections.
@@ -139,12 +139,12 @@ impl<P: Protocol> Http<P> {
         if reach.idle_timeout.is_zero() {
             return Err(ModelConfigError("`idle_timeout` must be more than 0 seconds".to_owned()));
         }
-        let endpoint = Endpoint::new(&reach.base_url, reach.path)?;
+        let endpoint = Endpoint::new(&reach.base_url, P::PATH)?;
         let mut headers = HeaderMap::new();
-        for (name, value) in reach.headers {
+        for (name, value) in P::HEADERS {
             headers.insert(*name, HeaderValue::from_static(value));
         }
-        let (name, before) = reach.key_header;
+        let (name, before) = P::KEY_HEADER;
         match &reach.api_key {
             Some(key) if !key.expose().is_empty() => {
                 let mut value = HeaderValue::try_from(format!("{before}{}", key.expose())).map_err(|_| {
@@ -156,13 +156,13 @@ impl<P: Protocol> Http<P> {
             Some(_) => return Err(ModelConfigError("the API key is empty".to_owned())),
             None => {}
         }
-        for (name, value) in http::headers(&reach.more_headers)? {
+        for (name, value) in http::headers(&reach.headers)? {
             if headers.insert(&name, value).is_some() {
                 return Err(ModelConfigError(format!("`headers` has {:?}, which is sent already", name.as_str())));
             }
         }
         let mut secrets: Vec<ApiKey> = reach.api_key.iter().cloned().collect();
-        secrets.extend(reach.more_headers.into_values().filter(ApiKey::is_long));
+        secrets.extend(reach.headers.into_values().filter(ApiKey::is_long));
         let shared = Shared {
             client: endpoint.client()?,
             endpoint,
@@ -196,6 +196,40 @@ impl<P: Protocol> Http<P> {
             .boxed()
     }
 }
+
+/// Makes a model of a struct with an `http` whose protocol has the `model` and the `images`.
+macro_rules! model {
+    ($model:ident, $provider:literal) => {
+        impl std::fmt::Debug for $model {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let (model, url) = (&self.http.protocol().model, self.http.shown());
+                f.debug_struct(stringify!($model)).field("model", model).field("url", &url).finish_non_exhaustive()
+            }
+        }
+
+        impl countersign_engine::model::Model for $model {
+            fn name(&self) -> &str {
+                &self.http.protocol().model
+            }
+
+            fn provider(&self) -> &str {
+                $provider
+            }
+
+            fn images(&self) -> TakesImages {
+                self.http.protocol().images
+            }
+
+            fn call(
+                &self,
+                request: ModelRequest,
+            ) -> futures::stream::BoxStream<'static, Result<countersign_engine::model::ModelEvent, ModelError>> {
+                self.http.call(request)
+            }
+        }
+    };
+}
+pub(super) use model;
 
 /// One call of the model: sends the request, then turns the response into events.
 struct Call<P: Protocol> {
@@ -453,6 +487,21 @@ pub(super) fn usage(told: (Count, Count), details: (Option<Details>, Option<Deta
         cached_input_tokens: of(details.0).cached_tokens.0.unwrap_or(0),
         reasoning_tokens: of(details.1).reasoning_tokens.0.unwrap_or(0),
     })
+}
+
+/// Ends an answer with its usage and what is kept of it.
+pub(super) fn end(
+    ready: &mut VecDeque<ModelEvent>,
+    usage: Option<Usage>,
+    opaque: Option<&impl Serialize>,
+) -> Result<(), ModelError> {
+    ready.extend(usage.map(ModelEvent::Usage));
+    if let Some(opaque) = opaque {
+        let raw = serde_json::value::to_raw_value(opaque).map_err(|e| malformed("answer", &e))?;
+        ready.push_back(ModelEvent::Opaque(raw));
+    }
+    ready.push_back(ModelEvent::Stop);
+    Ok(())
 }
 
 /// Describes malformed input from the provider without repeating its text: it may be an argument or a secret, and

@@ -52,6 +52,7 @@ use countersign_core::{
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
+pub use self::page::{InterruptionFilter, Page, Paged, RuleFilter, SessionFilter, Visible};
 use self::{
     deliveries::Deliveries,
     index::Purpose,
@@ -156,19 +157,17 @@ pub trait Store: Send + Sync {
         Box::pin(async move { Ok(head.await?.map(|head| Tail { head, entries: Vec::new() })) })
     }
     /// Entries at positions after `after`, oldest first, at most `limit`.
-    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
-    /// The same, but with a limit on stored bytes: at most `bytes`, but at least one entry. The default reads a few at
-    /// a time.
+    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        self.read_within(session_id, after, limit, usize::MAX)
+    }
+    /// The same, but with a limit on stored bytes: at most `bytes`, but at least one entry.
     fn read_within(
         &self,
         session_id: &str,
         after: u64,
         limit: usize,
         bytes: usize,
-    ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        let _ = bytes;
-        self.read(session_id, after, limit.min(FEW))
-    }
+    ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
     /// What this `request_id` of the session was for, if an entry carries it.
     fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>>;
     /// One interruption.
@@ -195,24 +194,14 @@ pub trait Store: Send + Sync {
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>>;
     /// Sessions that were running when their last entry was stored: those that a crash has interrupted.
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
-    /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written atomically with
-    /// the entries they describe, and stay when their session is deleted (spec R8). Every record stored before the call
-    /// is included.
-    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
-    /// The same, but only records of a tenant's sessions; `None`: of sessions without a tenant. Each carries the hash
+    /// At most `limit` records of this range of the audit log: of the whole log, or of a tenant's sessions
+    /// (`Some(None)`: of those without a tenant). They are written atomically with the entries they describe, and stay
+    /// when their session is deleted (spec R8). Every record stored before the call is included; each carries the hash
     /// of the record before it in the whole log.
-    fn audit_of(
-        &self,
-        tenant: Option<&str>,
-        after: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
-    /// Records with numbers before `before`, newest first, at most `limit`: of the whole log, or of a tenant as in
-    /// [`Store::audit_of`].
-    fn audit_newest(
+    fn audit(
         &self,
         of: Option<Option<&str>>,
-        before: u64,
+        range: AuditRange,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
     /// The standing rules for a tool of an agent that apply to all sessions of this subject and are not revoked, oldest
@@ -220,27 +209,16 @@ pub trait Store: Send + Sync {
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>>;
     /// Rules that match, newest first.
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>>;
-    /// Deletes a session with everything of it except its audit records. Its id stays taken, so that no approval or
-    /// request for the deleted session ever counts for another (spec R11). `false` if there is none.
-    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Deletes a session with everything of it except its audit records, where `at` is given only if it ends there. Its
+    /// id stays taken, so that no approval or request for the deleted session ever counts for another (spec R11).
+    /// `false` if there is none.
+    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Ids and last positions of at most `limit` sessions that were last used before `before`, longest ago first, and
     /// in which nothing can happen any more by itself or by a decision: they are not running, nothing is pending in
     /// them, and no rule of theirs applies to other sessions at `now`. The default finds none.
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
         let _ = (before, now, limit);
         Box::pin(async { Ok(Vec::new()) })
-    }
-    /// Deletes a session if it ends at `pos`, as [`Store::delete`] does. The default is for a store of one process,
-    /// which excludes other appends meanwhile.
-    fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let session_id: Arc<str> = session_id.into();
-        Box::pin(async move {
-            match self.head(&session_id).await {
-                Ok(Some(head)) if head.pos == pos => self.delete(&session_id).await,
-                Ok(_) | Err(StoreError::Deleted(_)) => Ok(false),
-                Err(e) => Err(e),
-            }
-        })
     }
     /// Whether the store can be written to, for `/readyz`.
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -258,9 +236,6 @@ fn no_past(from: &str, until: u64) -> StoreError {
     StoreError::Failed(format!("session {from} has no entries up to {until}"))
 }
 
-/// Entries that [`Store::read_within`] reads at a time by default.
-const FEW: usize = 8;
-
 /// How many pending interruptions [`Store::pending`] counts at most.
 pub const PENDING: u32 = 100_000;
 
@@ -275,6 +250,15 @@ pub struct PendingCount {
 
 /// A pending interruption: its session, and its number there.
 pub type Due = (Arc<str>, InterruptionNo);
+
+/// Which records of the audit log are read, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditRange {
+    /// Those with larger numbers, in order.
+    After(u64),
+    /// Those with smaller numbers, newest first.
+    Before(u64),
+}
 
 /// How durable an append is when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -491,81 +475,6 @@ impl RuleRow {
     pub fn is_in_force(&self, now: Millis) -> bool {
         self.revoked_at.is_none() && self.rule.until.is_none_or(|until| now < until)
     }
-}
-
-/// Which rules to list. `None` means any.
-#[derive(Clone, Debug, Default)]
-pub struct RuleFilter {
-    /// In force at `now` (true), or revoked or expired by then (false).
-    pub standing: Option<bool>,
-    /// The time at which rules are in force or not.
-    pub now: Millis,
-    /// For more than the session they were made in (true), or for that one only (false).
-    pub everywhere: Option<bool>,
-    /// Made in this session.
-    pub session_id: Option<String>,
-    /// Only this one.
-    pub id: Option<RuleId>,
-    /// Only what this person may see: rules of their own sessions, those they made, those made for their roles.
-    pub visible_to: Option<Visible>,
-}
-
-/// Which interruptions to list. `None` means any.
-#[derive(Clone, Debug, Default)]
-pub struct InterruptionFilter {
-    /// Pending (true) or resolved (false).
-    pub waiting: Option<bool>,
-    /// The role that decides.
-    pub role: Option<String>,
-    /// The agent that asks.
-    pub agent: Option<String>,
-    /// A tool it asks about.
-    pub tool: Option<String>,
-    /// The session.
-    pub session_id: Option<String>,
-    /// Only what this person may see: of sessions with the subject, or for one of the roles.
-    pub visible_to: Option<Visible>,
-}
-
-/// Which sessions to list. `None` means any.
-#[derive(Clone, Debug, Default)]
-pub struct SessionFilter {
-    /// The status.
-    pub status: Option<Status>,
-    /// The agent.
-    pub agent: Option<String>,
-    /// Only what this person may see: their own, and those where one of their roles was ever asked.
-    pub visible_to: Option<Visible>,
-}
-
-/// A person, for lists.
-#[derive(Clone, Debug, Default)]
-pub struct Visible {
-    /// Their name.
-    pub subject: Option<String>,
-    /// Their tenant: nothing of another tenant is listed. `None` is a separate tenant.
-    pub tenant: Option<String>,
-    /// Their roles, without `user`.
-    pub roles: Vec<String>,
-}
-
-/// A page of a list.
-#[derive(Clone, Debug)]
-pub struct Page {
-    /// Where the page before ended; `None` for the first.
-    pub cursor: Option<String>,
-    /// At most this many, from 1.
-    pub limit: usize,
-}
-
-/// Rows, and where the next page begins.
-#[derive(Clone, Debug)]
-pub struct Paged<T> {
-    /// The rows. There may be fewer than fit, or none, even where there is a next page, if few of the rows examined
-    /// match.
-    pub rows: Vec<T>,
-    /// The cursor of the next page, if there is one.
-    pub next: Option<String>,
 }
 
 /// Why a store operation failed.

@@ -19,8 +19,8 @@ use countersign_core::{
 use futures::{FutureExt as _, future, future::BoxFuture};
 
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter, RuleName,
-    RuleOwner, RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
+    Append, AuditRange, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter,
+    RuleName, RuleOwner, RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
     deliveries::Deliveries,
     index::{self, Change, Purpose},
     machine_time, no_past,
@@ -86,26 +86,22 @@ struct AuditLog {
 impl AuditLog {
     fn read(
         &mut self,
-        wanted: impl Fn(&audit::Event) -> bool,
-        after: u64,
+        of: Option<Option<&str>>,
+        range: AuditRange,
         limit: usize,
     ) -> Result<Vec<AuditRecord>, StoreError> {
         self.chain()?;
-        let after = usize::try_from(after).unwrap_or(usize::MAX);
-        let told = self.events.iter().zip(&self.records).skip(after).filter(|(event, _)| wanted(event));
-        Ok(told.take(limit).map(|(_, record)| record.clone()).collect())
-    }
-
-    fn newest(
-        &mut self,
-        wanted: impl Fn(&audit::Event) -> bool,
-        before: u64,
-        limit: usize,
-    ) -> Result<Vec<AuditRecord>, StoreError> {
-        self.chain()?;
-        let below = usize::try_from(before.saturating_sub(1)).unwrap_or(usize::MAX);
-        let told = self.events.iter().zip(&self.records).take(below).rev().filter(|(event, _)| wanted(event));
-        Ok(told.take(limit).map(|(_, record)| record.clone()).collect())
+        let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let wanted = |(event, record): (&audit::Event, &AuditRecord)| {
+            of.is_none_or(|tenant| event.tenant() == tenant).then(|| record.clone())
+        };
+        let all = self.events.iter().zip(&self.records);
+        Ok(match range {
+            AuditRange::After(n) => all.skip(place(n)).filter_map(wanted).take(limit).collect(),
+            AuditRange::Before(n) => {
+                all.take(place(n.saturating_sub(1))).rev().filter_map(wanted).take(limit).collect()
+            }
+        })
     }
 
     fn chain(&mut self) -> Result<(), StoreError> {
@@ -330,8 +326,11 @@ impl MemoryStore {
         }
     }
 
-    fn delete_now(&self, session_id: &str) -> bool {
+    fn delete_now(&self, session_id: &str, at: Option<u64>) -> bool {
         let mut shard = self.shard(session_id);
+        if shard.get(session_id).is_some_and(|session| at.is_some_and(|at| at != session.entries.len() as u64)) {
+            return false;
+        }
         let Some((id, session)) = shard.sessions.remove_entry(session_id) else { return false };
         shard.deleted.insert(id);
         {
@@ -493,14 +492,6 @@ impl Store for MemoryStore {
         ready(Ok(()))
     }
 
-    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        let shard = self.shard(session_id);
-        let entries = shard.get(session_id).map_or(&[][..], |session| &session.entries);
-        let after = usize::try_from(after).unwrap_or(usize::MAX).min(entries.len());
-        let entries = entries[after..].iter().take(limit).cloned().collect();
-        ready(Ok(entries))
-    }
-
     /// Entries are shared, not copied, so their length does not matter.
     fn read_within(
         &self,
@@ -509,7 +500,10 @@ impl Store for MemoryStore {
         limit: usize,
         _bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        self.read(session_id, after, limit)
+        let shard = self.shard(session_id);
+        let entries = shard.get(session_id).map_or(&[][..], |session| &session.entries);
+        let after = usize::try_from(after).unwrap_or(usize::MAX).min(entries.len());
+        ready(Ok(entries[after..].iter().take(limit).cloned().collect()))
     }
 
     fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
@@ -569,26 +563,13 @@ impl Store for MemoryStore {
         ready(Ok(running))
     }
 
-    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        ready(lock(&self.audit).read(|_| true, after, limit))
-    }
-
-    fn audit_of(
-        &self,
-        tenant: Option<&str>,
-        after: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        ready(lock(&self.audit).read(|event| event.tenant() == tenant, after, limit))
-    }
-
-    fn audit_newest(
+    fn audit(
         &self,
         of: Option<Option<&str>>,
-        before: u64,
+        range: AuditRange,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        ready(lock(&self.audit).newest(|event| of.is_none_or(|tenant| event.tenant() == tenant), before, limit))
+        ready(lock(&self.audit).read(of, range, limit))
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
@@ -599,8 +580,8 @@ impl Store for MemoryStore {
         ready(self.list_rules(&filter, &page))
     }
 
-    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        ready(Ok(self.delete_now(session_id)))
+    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        ready(Ok(self.delete_now(session_id, at)))
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {

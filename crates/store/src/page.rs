@@ -1,4 +1,4 @@
-//! Pages of lists: their order and their cursors, the same for every store.
+//! Pages of lists: their filters, order and cursors, the same for every store.
 //!
 //! A list is ordered by a time, then by the session's id, then by a number, all descending; a cursor is
 //! the key of the last row of its page. So rows that are added or removed between two pages never shift others.
@@ -7,13 +7,32 @@
 use countersign_core::{
     approval::rule::RuleId,
     call::reviewer::Reviewer,
-    journal::{record::Millis, state::State},
+    journal::{
+        record::Millis,
+        state::{State, Status},
+    },
 };
 
-use super::{
-    InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter, StoreError,
-    Summary, Visible,
-};
+use super::{InterruptionRow, RuleOwner, RuleRow, StoreError, Summary};
+
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Where the page before ended; `None` for the first.
+    pub cursor: Option<String>,
+    /// At most this many, from 1.
+    pub limit: usize,
+}
+
+/// Rows, and where the next page begins.
+#[derive(Clone, Debug)]
+pub struct Paged<T> {
+    /// The rows. There may be fewer than fit, or none, even where there is a next page, if few of the rows examined
+    /// match.
+    pub rows: Vec<T>,
+    /// The cursor of the next page, if there is one.
+    pub next: Option<String>,
+}
 
 /// How many rows of one reason for visibility a page examines for a condition that no index finds, such as an agent. A
 /// page that is not full by then ends there, and the next one continues: no request waits until a million rows are
@@ -126,6 +145,23 @@ impl RuleRow {
     }
 }
 
+/// Which rules to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct RuleFilter {
+    /// In force at `now` (true), or revoked or expired by then (false).
+    pub standing: Option<bool>,
+    /// The time at which rules are in force or not.
+    pub now: Millis,
+    /// For more than the session they were made in (true), or for that one only (false).
+    pub everywhere: Option<bool>,
+    /// Made in this session.
+    pub session_id: Option<String>,
+    /// Only this one.
+    pub id: Option<RuleId>,
+    /// Only what this person may see: rules of their own sessions, those they made, those made for their roles.
+    pub visible_to: Option<Visible>,
+}
+
 impl RuleFilter {
     /// Whether a row matches.
     #[must_use]
@@ -204,6 +240,23 @@ pub fn cut<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
     Paged { rows, next }
 }
 
+/// Which interruptions to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct InterruptionFilter {
+    /// Pending (true) or resolved (false).
+    pub waiting: Option<bool>,
+    /// The role that decides.
+    pub role: Option<String>,
+    /// The agent that asks.
+    pub agent: Option<String>,
+    /// A tool it asks about.
+    pub tool: Option<String>,
+    /// The session.
+    pub session_id: Option<String>,
+    /// Only what this person may see: of sessions with the subject, or for one of the roles.
+    pub visible_to: Option<Visible>,
+}
+
 impl InterruptionFilter {
     /// Whether a row matches.
     #[must_use]
@@ -222,6 +275,17 @@ impl InterruptionFilter {
     }
 }
 
+/// Which sessions to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFilter {
+    /// The status.
+    pub status: Option<Status>,
+    /// The agent.
+    pub agent: Option<String>,
+    /// Only what this person may see: their own, and those where one of their roles was ever asked.
+    pub visible_to: Option<Visible>,
+}
+
 impl SessionFilter {
     /// Whether a session in this state matches.
     #[must_use]
@@ -235,6 +299,17 @@ impl SessionFilter {
                         || who.reviewing().any(|role| state.reviewers.contains(role)))
             })
     }
+}
+
+/// A person, for lists.
+#[derive(Clone, Debug, Default)]
+pub struct Visible {
+    /// Their name.
+    pub subject: Option<String>,
+    /// Their tenant: nothing of another tenant is listed. `None` is a separate tenant.
+    pub tenant: Option<String>,
+    /// Their roles, without `user`.
+    pub roles: Vec<String>,
 }
 
 impl Visible {

@@ -11,7 +11,7 @@ use std::{
 use countersign_core::{audit::AuditRecord, journal::record::Entry, session::Session};
 use countersign_runtime::run::failpoint::POINTS;
 use countersign_store::{
-    Store,
+    AuditRange, Store,
     postgres::{PostgresOptions, PostgresStore, PostgresUrl},
     sqlite::{SqliteOptions, SqliteStore},
 };
@@ -411,7 +411,8 @@ pub async fn stored(world: &World, sessions: &[&str]) -> Result<Left, String> {
     }
     let mut audit: Vec<AuditRecord> = Vec::new();
     loop {
-        let page = store.audit(audit.last().map_or(0, |record| record.n), 256).await.map_err(failed)?;
+        let follow = AuditRange::After(audit.last().map_or(0, |record| record.n));
+        let page = store.audit(None, follow, 256).await.map_err(failed)?;
         if page.is_empty() {
             return Ok(Left { journals, audit });
         }

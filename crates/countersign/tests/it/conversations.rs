@@ -26,7 +26,8 @@ use tokio::task::yield_now;
 use crate::{
     answers::{Stream, prepared, streams},
     client::Client,
-    paced::{self, Paced, Slow, TOOLS},
+    failing::Failing,
+    paced::{self, Paced, TOOLS},
 };
 
 const SESSION: &str = "s";
@@ -118,7 +119,7 @@ fn process(store: &Arc<dyn Store>, model: &Arc<Paced>) -> (tokio::runtime::Runti
 
 impl World {
     fn new(store: Arc<dyn Store>, streams: &[(Stream, Option<u8>)], slow: bool) -> World {
-        let store: Arc<dyn Store> = Arc::new(Slow(store));
+        let store: Arc<dyn Store> = Failing::slow(store);
         let model = Paced::new(prepared(streams));
         let process = Some(process(&store, &model));
         World { store, model, readers: Default::default(), process, slow }

@@ -1,4 +1,4 @@
-//! A store that fails on demand, and counts how much is read from it at once.
+//! A store that fails on demand, or is slow, and counts how much is read from it at once.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,17 +15,27 @@ use countersign_core::{
     number::InterruptionNo,
 };
 use countersign_store::{
-    Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
-    SessionFilter, Summary, Waypoint,
+    Append, AuditRange, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner,
+    RuleRow, SessionFilter, Summary, Waypoint,
     deliveries::Deliveries,
     index::Purpose,
     nodes::{Epoch, Nodes, Position},
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
+use tokio::task::yield_now;
 
 /// A store of which the next accesses of a kind fail.
 pub(crate) struct Failing {
     inner: Arc<dyn Store>,
+    /// The nodes that it reports in place of the inner store's, and the callback of each append.
+    nodes: Option<Arc<dyn Nodes>>,
+    stored: Option<Stored>,
+    faults: Faults,
+}
+
+/// How it fails, and what has happened to it.
+#[derive(Default)]
+pub(crate) struct Faults {
     /// Appends, reads of a session's head, and of its first record alone, that are still to fail.
     pub(crate) appends: AtomicU32,
     pub(crate) heads: AtomicU32,
@@ -46,6 +56,9 @@ pub(crate) struct Failing {
     pub(crate) gap: AtomicBool,
     /// Sessions whose ids begin so cannot be read, nor deleted.
     pub(crate) broken: Mutex<Option<&'static str>>,
+    /// Whether it yields before and after each append, so that other tasks can run in between, and reads few entries at a
+    /// time.
+    slow: AtomicBool,
     /// The last position of each session: as it is written, and as it would be after a power cut.
     written: Mutex<HashMap<Arc<str>, u64>>,
     on_disk: Mutex<HashMap<Arc<str>, u64>>,
@@ -59,11 +72,15 @@ pub(crate) struct Failing {
     pub(crate) away: AtomicU32,
     /// How far its clock is ahead of the machine's.
     pub(crate) ahead: AtomicI64,
-    /// The nodes that it reports in place of the inner store's, and the callback of each append.
-    nodes: Option<Arc<dyn Nodes>>,
-    stored: Option<Stored>,
     /// What happens once, before an append with such a record reaches the store.
     meanwhile: Mutex<Option<Meanwhile>>,
+}
+
+impl std::ops::Deref for Failing {
+    type Target = Faults;
+    fn deref(&self) -> &Faults {
+        &self.faults
+    }
 }
 
 /// What a broken connection has not transmitted.
@@ -83,36 +100,22 @@ impl Failing {
         Failing::among(inner, None, None)
     }
 
+    /// One that fails in nothing, and is slow.
+    pub(crate) fn slow(inner: Arc<dyn Store>) -> Arc<Failing> {
+        let store = Failing::over(inner);
+        store.slow.store(true, Ordering::SeqCst);
+        store
+    }
+
+    async fn others_run(&self) {
+        if self.slow.load(Ordering::SeqCst) {
+            yield_now().await;
+        }
+    }
+
     /// One of several nodes, whose others are in `nodes`.
     pub(crate) fn among(inner: Arc<dyn Store>, nodes: Option<Arc<dyn Nodes>>, stored: Option<Stored>) -> Arc<Failing> {
-        let (appends, heads, firsts, failed) = Default::default();
-        let (largest, read, forgets, waypoints, hangs, pages, gap, broken) = Default::default();
-        let (written, on_disk, syncs, loses_answers, lost, away) = Default::default();
-        Arc::new(Failing {
-            inner,
-            appends,
-            heads,
-            firsts,
-            failed,
-            largest,
-            read,
-            forgets,
-            waypoints,
-            hangs,
-            pages,
-            gap,
-            broken,
-            written,
-            on_disk,
-            syncs,
-            loses_answers,
-            lost,
-            away,
-            ahead: AtomicI64::new(0),
-            nodes,
-            stored,
-            meanwhile: Mutex::default(),
-        })
+        Arc::new(Failing { inner, nodes, stored, faults: Faults::default() })
     }
 
     /// Does something once between the judgement of the next such record and its append, as if the process was paused.
@@ -200,6 +203,7 @@ impl Store for Failing {
                 let happens = self.happens_before(&append);
                 let lost = self.loses_the_answer(&append);
                 async move {
+                    self.others_run().await;
                     if let Some(happens) = happens {
                         happens.await;
                     }
@@ -212,6 +216,7 @@ impl Store for Failing {
                     if durability == Durability::Synced {
                         self.reaches_the_disk();
                     }
+                    self.others_run().await;
                     if lost.is_some() { Err(StoreError::Unknown) } else { Ok(lease) }
                 }
                 .boxed()
@@ -249,7 +254,7 @@ impl Store for Failing {
         }
         // Not at once, as from a disk: other requests come meanwhile.
         let found = self.inner.waypoint(session_id, until, version);
-        tokio::task::yield_now().then(|()| found).boxed()
+        yield_now().then(|()| found).boxed()
     }
     fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
         if self.forgets.load(Ordering::SeqCst) {
@@ -266,12 +271,6 @@ impl Store for Failing {
             Err(error) => async { Err(error) }.boxed(),
         }
     }
-    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
-            Ok(()) => self.inner.read(session_id, after, limit).map_ok(|page| self.count(page)).boxed(),
-            Err(error) => async { Err(error) }.boxed(),
-        }
-    }
     fn read_within(
         &self,
         session_id: &str,
@@ -279,12 +278,15 @@ impl Store for Failing {
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        if let Err(error) = self.check(&self.pages) {
+        // `Store::read` reads no pages.
+        let is_page = bytes < usize::MAX;
+        if is_page && let Err(error) = self.check(&self.pages) {
             return async { Err(error) }.boxed();
         }
-        if self.gap.load(Ordering::SeqCst) {
+        if is_page && self.gap.load(Ordering::SeqCst) {
             return async { Ok(Vec::new()) }.boxed();
         }
+        let limit = if is_page && self.slow.load(Ordering::SeqCst) { limit.min(8) } else { limit };
         match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
             Ok(()) => self.inner.read_within(session_id, after, limit, bytes).map_ok(|page| self.count(page)).boxed(),
             Err(error) => async { Err(error) }.boxed(),
@@ -316,24 +318,13 @@ impl Store for Failing {
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         self.inner.running()
     }
-    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        self.inner.audit(after, limit)
-    }
-    fn audit_of(
-        &self,
-        tenant: Option<&str>,
-        after: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        self.inner.audit_of(tenant, after, limit)
-    }
-    fn audit_newest(
+    fn audit(
         &self,
         of: Option<Option<&str>>,
-        before: u64,
+        range: AuditRange,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        self.inner.audit_newest(of, before, limit)
+        self.inner.audit(of, range, limit)
     }
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
         self.inner.standing(of, agent, tool)
@@ -341,17 +332,14 @@ impl Store for Failing {
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
         self.inner.rules(filter, page)
     }
-    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.inner.delete(session_id)
+    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        match self.check_broken(session_id) {
+            Ok(()) => self.inner.delete(session_id, at),
+            Err(error) => async { Err(error) }.boxed(),
+        }
     }
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
         self.inner.rested(before, now, limit)
-    }
-    fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
-        match self.check_broken(session_id) {
-            Ok(()) => self.inner.delete_at(session_id, pos),
-            Err(error) => async { Err(error) }.boxed(),
-        }
     }
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.check()

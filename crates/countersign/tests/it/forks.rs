@@ -17,6 +17,7 @@ use countersign_core::{
 use countersign_runtime::run::{
     ApprovalQuery, CheckpointQuery, CheckpointView, Direction, EditedCall, ForkEdit, HistoryQuery, NewFork, RuleQuery,
 };
+use countersign_store::AuditRange;
 use serde_json::Value;
 
 use crate::support::{Ledger, decide, entry, runtime, send, stores};
@@ -129,14 +130,14 @@ async fn g6_a_fork_asks_again_under_its_own_keys_and_the_original_stays_as_it_is
         done(&runtime).await;
         let before = text(&store, "s").await;
         let waited = after(&runtime, "s", "result").await;
-        let told = store.audit(0, 100).await.expect("audit").len();
+        let told = store.audit(None, AuditRange::After(0), 100).await.expect("audit").len();
         let made = fork(&runtime, "s", at(waited.checkpoint, "f")).await.expect("fork");
         assert_eq!(made["status"], "awaiting_input", "{name}");
         assert_eq!(made["pending"], serde_json::json!(["f_2"]));
         assert_eq!(made["forked_from"]["session_id"], "s");
         assert_eq!(made["forked_from"]["checkpoint"], waited.checkpoint);
         // The log has the fork and its requests, and nothing of the past again.
-        let log = store.audit(told as u64, 100).await.expect("audit");
+        let log = store.audit(None, AuditRange::After(told as u64), 100).await.expect("audit");
         let events: Vec<Value> = log.iter().map(|r| serde_json::from_str(r.body.get()).expect("JSON")).collect();
         let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().expect("event")).collect();
         assert_eq!(names, ["forked", "requested"], "{name}");
@@ -326,7 +327,7 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
             let history = runtime.whole_history(&me(), id_of).await.expect("history");
             assert!(serde_json::to_string(&history).expect("JSON").contains(r#""n":2"#), "{name}");
         }
-        let log = store.audit(0, 200).await.expect("audit");
+        let log = store.audit(None, AuditRange::After(0), 200).await.expect("audit");
         let edits =
             log.iter().filter(|r| r.body.get().contains(r#""event":"forked""#) && r.body.get().contains("edited"));
         assert_eq!(edits.count(), 2, "{name}: who changed what is told");

@@ -14,7 +14,8 @@ use tokio::task::yield_now;
 
 use crate::{
     client::Client,
-    paced::{self, Paced, Part, Slow, broken, call, input, stop, text, thinking},
+    failing::Failing,
+    paced::{self, Paced, Part, broken, call, input, stop, text, thinking},
     support::stores,
 };
 
@@ -320,7 +321,7 @@ fn q5_an_answer_of_hidden_calls_alone_shows_nothing_of_itself() {
 fn r7_followers_miss_nothing_of_a_request_whose_caller_is_gone() {
     for yields in 0..8 {
         for cancels in [true, false] {
-            let store: Arc<dyn Store> = Arc::new(Slow(Arc::new(MemoryStore::new())));
+            let store: Arc<dyn Store> = Failing::slow(Arc::new(MemoryStore::new()));
             let life = Life::new(store, Paced::new(vec![vec![thinking("Hm"), text("more"), stop()]]));
             let mut following = life.message(true).expect("follow");
             let mut client = Client::default();
@@ -357,7 +358,7 @@ fn r7_followers_miss_nothing_of_a_request_whose_caller_is_gone() {
 #[test]
 fn r7_who_joins_after_a_run_was_given_up_sees_nothing_twice() {
     for yields in 0..60 {
-        let store: Arc<dyn Store> = Arc::new(Slow(Arc::new(MemoryStore::new())));
+        let store: Arc<dyn Store> = Failing::slow(Arc::new(MemoryStore::new()));
         let answer = vec![thinking("Hm"), text("Words"), call("x", "look"), input("{}"), stop()];
         let life = Life::new(store, Paced::new(vec![answer.clone(), answer]));
         let me = me();

@@ -1,5 +1,5 @@
-//! A model whose streams continue only when the test says so, tools with every way of display, and a slow store, so
-//! that a test can inspect, or crash, at any moment.
+//! A model whose streams continue only when the test says so, and tools with every way of display, so that a
+//! test can inspect, or crash, at any moment.
 
 use std::{
     collections::VecDeque,
@@ -11,23 +11,11 @@ use countersign::{
     Agent, DecisionType, Principal,
     model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy},
     run::Runtime,
-    store::{Store, StoreError},
+    store::Store,
     tool::{Approval, builtin},
 };
-use countersign_core::{
-    audit::AuditRecord,
-    call::display::{ContentMessage, StreamRule, Template},
-    journal::record::Millis,
-    number::InterruptionNo,
-};
-use countersign_store::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Summary,
-    deliveries::Deliveries,
-    index::Purpose,
-    nodes::{Epoch, Nodes},
-};
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use countersign_core::call::display::{ContentMessage, StreamRule, Template};
+use futures::{StreamExt as _, stream::BoxStream};
 use tokio::{sync::watch, task::yield_now};
 
 use crate::support::{Ledger, entry};
@@ -192,96 +180,4 @@ pub fn agent(model: &Arc<Paced>) -> Agent {
 pub fn runtime(store: &Arc<dyn Store>, model: &Arc<Paced>) -> Runtime {
     let retry = RetryPolicy { base: Duration::ZERO, max: Duration::ZERO, attempts: 5, ..RetryPolicy::default() };
     Runtime::builder(store.clone()).agent(agent(model)).retry(retry).build().expect("runtime")
-}
-
-/// A store that yields before and after each append, so that other tasks can run in between.
-pub struct Slow(pub Arc<dyn Store>);
-
-impl Store for Slow {
-    fn deliveries(&self) -> &dyn Deliveries {
-        self.0.deliveries()
-    }
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
-        async move {
-            yield_now().await;
-            let appended = self.0.append(append).await;
-            yield_now().await;
-            appended
-        }
-        .boxed()
-    }
-    fn nodes(&self) -> Option<&dyn Nodes> {
-        self.0.nodes()
-    }
-    fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.0.sync()
-    }
-    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
-        self.0.head(session_id)
-    }
-    fn read(
-        &self,
-        session_id: &str,
-        after: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<Arc<countersign_core::journal::record::Entry>>, StoreError>> {
-        self.0.read(session_id, after, limit)
-    }
-    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
-        self.0.request(session_id, request_id)
-    }
-    fn interruption(
-        &self,
-        session_id: &str,
-        n: InterruptionNo,
-    ) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
-        self.0.interruption(session_id, n)
-    }
-    fn interruptions(
-        &self,
-        filter: InterruptionFilter,
-        page: Page,
-    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
-        self.0.interruptions(filter, page)
-    }
-    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
-        self.0.sessions(filter, page)
-    }
-    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
-        self.0.due(now, limit)
-    }
-    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        self.0.running()
-    }
-    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        self.0.audit(after, limit)
-    }
-    fn audit_of(
-        &self,
-        tenant: Option<&str>,
-        after: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        self.0.audit_of(tenant, after, limit)
-    }
-    fn audit_newest(
-        &self,
-        of: Option<Option<&str>>,
-        before: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        self.0.audit_newest(of, before, limit)
-    }
-    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
-        self.0.standing(of, agent, tool)
-    }
-    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
-        self.0.rules(filter, page)
-    }
-    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.0.delete(session_id)
-    }
-    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.0.check()
-    }
 }

@@ -1,6 +1,6 @@
 //! Turns the events of a stream into the events of an answer.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use countersign_core::journal::record::Usage;
 use serde::Deserialize;
@@ -71,8 +71,6 @@ pub(super) struct Assembler {
     blocks: Blocks,
     /// By index in the content.
     content: BTreeMap<u64, Place>,
-    /// The bytes of the blocks that were emitted, by their number.
-    given: HashMap<usize, usize>,
     /// Input tokens: new, written to the cache, read from it; output tokens.
     tokens: [Option<u64>; 4],
     stop_reason: Option<String>,
@@ -94,7 +92,6 @@ impl Assembler {
             model: model.to_owned(),
             blocks: Blocks::default(),
             content: BTreeMap::new(),
-            given: HashMap::new(),
             tokens: [None; 4],
             stop_reason: None,
             finished: false,
@@ -219,12 +216,6 @@ impl Assembler {
         Ok(())
     }
 
-    fn give_out(&mut self, ready: &mut VecDeque<ModelEvent>) {
-        self.blocks.give_out(ready, |block, bytes| {
-            self.given.insert(block, bytes);
-        });
-    }
-
     fn usage(&self) -> Option<Usage> {
         let [new, written, read, output] = self.tokens;
         let input = [new, written, read].into_iter().flatten().fold(0, u64::saturating_add);
@@ -239,10 +230,9 @@ impl Assembler {
 
     /// The part of the content that is kept; nothing if its blocks are enough.
     fn opaque(&mut self) -> Option<Opaque> {
-        let bytes = |block: usize| self.given.get(&block).copied().unwrap_or_default();
         let content = std::mem::take(&mut self.content).into_values().map(|place| match place {
-            Place::Text(block) => Content::Text(bytes(block)),
-            Place::Thinking(block, signature) => Content::Thinking(bytes(block), signature),
+            Place::Text(block) => Content::Text(self.blocks.given(block)),
+            Place::Thinking(block, signature) => Content::Thinking(self.blocks.given(block), signature),
             Place::Call(..) => Content::Call,
             Place::Raw(raw) => Content::Raw(raw),
         });
@@ -262,7 +252,7 @@ impl Reader for Assembler {
         let mut read: Event = serde_json::from_str(data).map_err(|e| malformed(&e))?;
         read.kind.get_or_insert_with(|| event.event.clone());
         let over = self.event(read);
-        self.give_out(ready);
+        self.blocks.give_out(ready);
         over
     }
 
@@ -279,7 +269,7 @@ impl Reader for Assembler {
         if let Some(reason) = message.stop_reason {
             self.stop(reason);
         }
-        self.give_out(ready);
+        self.blocks.give_out(ready);
         Ok(())
     }
 
@@ -289,20 +279,14 @@ impl Reader for Assembler {
 
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         self.blocks.end_all();
-        self.give_out(ready);
+        self.blocks.give_out(ready);
         let reason = self.stop_reason.take().unwrap_or_default();
         match call::ending(&reason) {
             Ending::Whole => {}
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(call::failed_in_the_middle(&reason)),
         }
-        ready.extend(self.usage().map(ModelEvent::Usage));
-        if let Some(opaque) = self.opaque() {
-            let raw = serde_json::value::to_raw_value(&opaque).map_err(|e| malformed(&e))?;
-            ready.push_back(ModelEvent::Opaque(raw));
-        }
-        ready.push_back(ModelEvent::Stop);
-        Ok(())
+        call::end(ready, self.usage(), self.opaque().as_ref())
     }
 }
 

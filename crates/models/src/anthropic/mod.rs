@@ -11,10 +11,9 @@ mod answer;
 mod kept;
 mod request;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use countersign_core::conversation::Message;
-use futures::stream::BoxStream;
 
 use self::answer::Assembler;
 use super::{
@@ -23,7 +22,7 @@ use super::{
 };
 use countersign_engine::{
     key::ApiKey,
-    model::{Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
+    model::{ModelConfigError, ModelError, ModelRequest, TakesImages},
 };
 
 /// The version of the API that this adapter speaks.
@@ -94,12 +93,7 @@ struct Messages {
     images: TakesImages,
 }
 
-impl fmt::Debug for Anthropic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Messages { model, .. } = self.http.protocol();
-        f.debug_struct("Anthropic").field("model", model).field("url", &self.http.shown()).finish_non_exhaustive()
-    }
-}
+call::model!(Anthropic, "anthropic");
 
 impl Anthropic {
     /// Checks the configuration. Nothing is sent yet.
@@ -107,14 +101,15 @@ impl Anthropic {
     /// # Errors
     /// A field cannot be used; the text names it.
     pub fn new(config: AnthropicConfig) -> Result<Anthropic, ModelConfigError> {
-        let budget = match config.thinking {
+        let AnthropicConfig { model, base_url, api_key, idle_timeout, headers, max_tokens, thinking, images } = config;
+        let budget = match thinking {
             Some(Thinking::Budget(tokens)) if tokens < THINKING_BUDGET_MIN => {
                 return Err(ModelConfigError(format!("`thinking` must have at least {THINKING_BUDGET_MIN} tokens")));
             }
             Some(Thinking::Budget(tokens)) => tokens,
             Some(Thinking::Adaptive) | None => 0,
         };
-        let max_tokens = config.max_tokens.unwrap_or_else(|| MAX_TOKENS.saturating_add(budget));
+        let max_tokens = max_tokens.unwrap_or_else(|| MAX_TOKENS.saturating_add(budget));
         if max_tokens <= budget {
             return Err(ModelConfigError(format!(
                 "`max_tokens` must be more than the {budget} tokens for thinking, which count as part of them; it is \
@@ -122,45 +117,20 @@ impl Anthropic {
             )));
         }
         let protocol = Messages {
-            model: config.model.as_str().into(),
+            model: model.as_str().into(),
             max_tokens,
-            thinking: config.thinking,
-            images: config.images.unwrap_or_else(|| default_images("anthropic", &config.base_url)),
+            thinking,
+            images: images.unwrap_or_else(|| default_images("anthropic", &base_url)),
         };
-        let reach = Reach {
-            base_url: config.base_url,
-            path: &["messages"],
-            model: config.model,
-            api_key: config.api_key,
-            key_header: ("x-api-key", ""),
-            idle_timeout: config.idle_timeout,
-            headers: &[("anthropic-version", VERSION)],
-            more_headers: config.headers,
-        };
-        Ok(Anthropic { http: Http::new(reach, protocol)? })
-    }
-}
-
-impl Model for Anthropic {
-    fn name(&self) -> &str {
-        &self.http.protocol().model
-    }
-
-    fn provider(&self) -> &str {
-        "anthropic"
-    }
-
-    fn images(&self) -> TakesImages {
-        self.http.protocol().images
-    }
-
-    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        self.http.call(request)
+        Ok(Anthropic { http: Http::new(Reach { base_url, model, api_key, idle_timeout, headers }, protocol)? })
     }
 }
 
 impl Protocol for Messages {
     type Reader = Assembler;
+    const PATH: &'static [&'static str] = &["messages"];
+    const KEY_HEADER: (&'static str, &'static str) = ("x-api-key", "");
+    const HEADERS: &'static [(&'static str, &'static str)] = &[("anthropic-version", VERSION)];
 
     fn body(&self, request: &ModelRequest, messages: &[Message]) -> Result<Vec<u8>, ModelError> {
         call::no_hosted(request, "`anthropic`")?;

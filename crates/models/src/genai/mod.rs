@@ -378,17 +378,17 @@ impl Reader {
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(call::failed_in_the_middle(stopped)),
         }
-        if let Some(usage) = &end.captured_usage {
+        let usage = end.captured_usage.as_ref().map(|usage| {
             let count = |tokens: Option<i32>| tokens.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
             let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
             let reasoning = usage.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
-            ready.push_back(ModelEvent::Usage(Usage {
+            Usage {
                 input_tokens: count(usage.prompt_tokens),
                 output_tokens: count(usage.completion_tokens),
                 cached_input_tokens: count(cached),
                 reasoning_tokens: count(reasoning),
-            }));
-        }
+            }
+        });
         // Only signatures add anything to the blocks.
         self.opaque.parts.retain(|part| !matches!(part, Part::Text(0)));
         let signed = |part: &Part| match part {
@@ -396,11 +396,6 @@ impl Reader {
             Part::Call(signatures) => !signatures.is_empty(),
             Part::Text(_) => false,
         };
-        if self.opaque.parts.iter().any(signed) {
-            let raw = serde_json::value::to_raw_value(&self.opaque).map_err(|e| call::malformed("answer", &e))?;
-            ready.push_back(ModelEvent::Opaque(raw));
-        }
-        ready.push_back(ModelEvent::Stop);
-        Ok(())
+        call::end(ready, usage, Some(&self.opaque).filter(|opaque| opaque.parts.iter().any(signed)))
     }
 }

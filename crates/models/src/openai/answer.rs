@@ -89,8 +89,6 @@ pub(super) struct Assembler {
     blocks: Blocks,
     /// By index in the output.
     items: BTreeMap<u64, Place>,
-    /// The bytes of the blocks that were emitted, by their number.
-    given: HashMap<usize, usize>,
     /// The calls that the provider requested, also earlier, by the id of its request.
     asked: HashMap<String, Asked>,
     usage: Option<Usage>,
@@ -135,7 +133,6 @@ impl Assembler {
             model: model.to_owned(),
             blocks: Blocks::default(),
             items: BTreeMap::new(),
-            given: HashMap::new(),
             asked,
             usage: None,
             incomplete: None,
@@ -373,18 +370,11 @@ impl Assembler {
         Ok(())
     }
 
-    fn give_out(&mut self, ready: &mut VecDeque<ModelEvent>) {
-        self.blocks.give_out(ready, |block, bytes| {
-            self.given.insert(block, bytes);
-        });
-    }
-
     /// The part of the items that is kept.
     fn opaque(&mut self) -> Option<Opaque> {
-        let bytes = |block: &usize| self.given.get(block).copied().unwrap_or_default();
         let items = std::mem::take(&mut self.items).into_values().filter_map(|place| match place {
             Place::Message { id, phase, parts, .. } => {
-                let parts = parts.into_values().map(|(part, block)| (part, bytes(&block))).collect();
+                let parts = parts.into_values().map(|(part, block)| (part, self.blocks.given(block))).collect();
                 Some(Item::Message(Said { id, phase, parts }))
             }
             Place::Reasoning { raw, .. } | Place::Other(raw) => raw.map(Item::Raw),
@@ -409,7 +399,7 @@ impl Reader for Assembler {
             read.error = RawValue::from_string(data.to_owned()).ok();
         }
         let over = self.event(read);
-        self.give_out(ready);
+        self.blocks.give_out(ready);
         over
     }
 
@@ -427,7 +417,7 @@ impl Reader for Assembler {
             }
             _ => self.end_response(response)?,
         }
-        self.give_out(ready);
+        self.blocks.give_out(ready);
         Ok(())
     }
 
@@ -437,20 +427,14 @@ impl Reader for Assembler {
 
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         self.blocks.end_all();
-        self.give_out(ready);
+        self.blocks.give_out(ready);
         let cut = match self.incomplete.as_deref().map(call::ending) {
             Some(Ending::Cut(cut)) => Some(cut),
             Some(Ending::Whole | Ending::Failed) => Some(Cut::Incomplete),
             None => self.refused.then_some(Cut::Refusal),
         };
         ready.extend(cut.map(ModelEvent::Cut));
-        ready.extend(self.usage.map(ModelEvent::Usage));
-        if let Some(opaque) = self.opaque() {
-            let raw = serde_json::value::to_raw_value(&opaque).map_err(|e| malformed(&e))?;
-            ready.push_back(ModelEvent::Opaque(raw));
-        }
-        ready.push_back(ModelEvent::Stop);
-        Ok(())
+        call::end(ready, self.usage, self.opaque().as_ref())
     }
 }
 

@@ -14,19 +14,18 @@ mod answer;
 mod items;
 mod request;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use countersign_core::conversation::Message;
-use futures::stream::BoxStream;
 
 use self::answer::Assembler;
 use super::{
-    call::{Http, Protocol, Reach},
+    call::{self, Http, Protocol, Reach},
     default_images,
 };
 use countersign_engine::{
     key::ApiKey,
-    model::{Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
+    model::{ModelConfigError, ModelError, ModelRequest, TakesImages},
 };
 
 /// The prefixes of OpenAI model names that refuse a request for encrypted reasoning.
@@ -93,12 +92,7 @@ struct Responses {
     images: TakesImages,
 }
 
-impl fmt::Debug for OpenAi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Responses { model, .. } = self.http.protocol();
-        f.debug_struct("OpenAi").field("model", model).field("url", &self.http.shown()).finish_non_exhaustive()
-    }
-}
+call::model!(OpenAi, "openai");
 
 impl OpenAi {
     /// Checks the configuration. Nothing is sent yet.
@@ -106,52 +100,26 @@ impl OpenAi {
     /// # Errors
     /// A field cannot be used; the text names it.
     pub fn new(config: OpenAiConfig) -> Result<OpenAi, ModelConfigError> {
-        if config.max_tokens == Some(0) {
+        let OpenAiConfig { model, base_url, api_key, idle_timeout, headers, max_tokens, images, .. } = config;
+        if max_tokens == Some(0) {
             return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
         }
-        let by_name = || !WITHOUT_REASONING.iter().any(|name| config.model.starts_with(name));
+        let by_name = || !WITHOUT_REASONING.iter().any(|name| model.starts_with(name));
         let protocol = Responses {
-            model: config.model.as_str().into(),
+            model: model.as_str().into(),
             effort: config.reasoning_effort,
             summary: config.reasoning_summary,
             encrypted: config.encrypted_reasoning.unwrap_or_else(by_name),
-            max_tokens: config.max_tokens,
-            images: config.images.unwrap_or_else(|| default_images("openai", &config.base_url)),
+            max_tokens,
+            images: images.unwrap_or_else(|| default_images("openai", &base_url)),
         };
-        let reach = Reach {
-            base_url: config.base_url,
-            path: &["responses"],
-            model: config.model,
-            api_key: config.api_key,
-            key_header: ("authorization", "Bearer "),
-            idle_timeout: config.idle_timeout,
-            headers: &[],
-            more_headers: config.headers,
-        };
-        Ok(OpenAi { http: Http::new(reach, protocol)? })
-    }
-}
-
-impl Model for OpenAi {
-    fn name(&self) -> &str {
-        &self.http.protocol().model
-    }
-
-    fn provider(&self) -> &str {
-        "openai"
-    }
-
-    fn images(&self) -> TakesImages {
-        self.http.protocol().images
-    }
-
-    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        self.http.call(request)
+        Ok(OpenAi { http: Http::new(Reach { base_url, model, api_key, idle_timeout, headers }, protocol)? })
     }
 }
 
 impl Protocol for Responses {
     type Reader = Assembler;
+    const PATH: &'static [&'static str] = &["responses"];
 
     fn body(&self, request: &ModelRequest, messages: &[Message]) -> Result<Vec<u8>, ModelError> {
         request::body(self, request, messages)

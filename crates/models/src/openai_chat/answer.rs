@@ -353,19 +353,13 @@ impl Reader for Assembler {
         self.give_out(true, ready);
         let refused = self.refused.then_some(Cut::Refusal);
         ready.extend(self.cut.or(refused).map(ModelEvent::Cut));
-        ready.extend(self.usage.map(ModelEvent::Usage));
         let opaque = &mut self.opaque;
         if self.calls.is_empty() {
             opaque.reasoning_field = None;
         }
         opaque.reasoning_details = mem::take(&mut self.reasoning_details).finish();
         opaque.thinking_blocks = mem::take(&mut self.thinking_blocks).finish();
-        if !opaque.is_empty() {
-            let raw = serde_json::value::to_raw_value(opaque).map_err(|e| malformed(&e))?;
-            ready.push_back(ModelEvent::Opaque(raw));
-        }
-        ready.push_back(ModelEvent::Stop);
-        Ok(())
+        call::end(ready, self.usage, Some(&*opaque).filter(|opaque| !opaque.is_empty()))
     }
 }
 

@@ -22,10 +22,9 @@ mod answer;
 mod kept;
 mod request;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use countersign_core::conversation::Message;
-use futures::stream::BoxStream;
 
 use self::answer::Assembler;
 use super::{
@@ -34,7 +33,7 @@ use super::{
 };
 use countersign_engine::{
     key::ApiKey,
-    model::{Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
+    model::{ModelConfigError, ModelError, ModelRequest, TakesImages},
 };
 
 /// How a model behind the Chat Completions API is reached.
@@ -95,12 +94,7 @@ fn max_tokens_name(base_url: &str) -> &'static str {
     if of("openai.com") || of("openai.azure.com") { "max_completion_tokens" } else { "max_tokens" }
 }
 
-impl fmt::Debug for OpenAiChat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Chat { model, .. } = self.http.protocol();
-        f.debug_struct("OpenAiChat").field("model", model).field("url", &self.http.shown()).finish_non_exhaustive()
-    }
-}
+call::model!(OpenAiChat, "openai");
 
 impl OpenAiChat {
     /// Checks the configuration. Nothing is sent yet.
@@ -108,49 +102,22 @@ impl OpenAiChat {
     /// # Errors
     /// A field cannot be used; the text names it.
     pub fn new(config: OpenAiChatConfig) -> Result<OpenAiChat, ModelConfigError> {
-        if config.max_tokens == Some(0) {
+        let OpenAiChatConfig { model, base_url, api_key, idle_timeout, headers, max_tokens, images } = config;
+        if max_tokens == Some(0) {
             return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
         }
-        let max_tokens = config.max_tokens.map(|most| (max_tokens_name(&config.base_url), most));
         let protocol = Chat {
-            model: config.model.as_str().into(),
-            max_tokens,
-            images: config.images.unwrap_or_else(|| default_images("openai-chat", &config.base_url)),
+            model: model.as_str().into(),
+            max_tokens: max_tokens.map(|most| (max_tokens_name(&base_url), most)),
+            images: images.unwrap_or_else(|| default_images("openai-chat", &base_url)),
         };
-        let reach = Reach {
-            base_url: config.base_url,
-            path: &["chat", "completions"],
-            model: config.model,
-            api_key: config.api_key,
-            key_header: ("authorization", "Bearer "),
-            idle_timeout: config.idle_timeout,
-            headers: &[],
-            more_headers: config.headers,
-        };
-        Ok(OpenAiChat { http: Http::new(reach, protocol)? })
-    }
-}
-
-impl Model for OpenAiChat {
-    fn name(&self) -> &str {
-        &self.http.protocol().model
-    }
-
-    fn provider(&self) -> &str {
-        "openai"
-    }
-
-    fn images(&self) -> TakesImages {
-        self.http.protocol().images
-    }
-
-    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        self.http.call(request)
+        Ok(OpenAiChat { http: Http::new(Reach { base_url, model, api_key, idle_timeout, headers }, protocol)? })
     }
 }
 
 impl Protocol for Chat {
     type Reader = Assembler;
+    const PATH: &'static [&'static str] = &["chat", "completions"];
 
     fn body(&self, request: &ModelRequest, messages: &[Message]) -> Result<Vec<u8>, ModelError> {
         call::no_hosted(request, "`openai-chat`")?;

@@ -5,6 +5,7 @@ use countersign_core::{
     audit::{Anchor, AuditRecord, Fault, Verifier},
     refusal::Refusal,
 };
+use countersign_store::AuditRange;
 use serde::Deserialize;
 
 use super::{Runtime, store_refusal, view::check_auditor};
@@ -39,16 +40,7 @@ impl Runtime {
     /// # Errors
     /// `forbidden`, `store_unavailable`.
     pub async fn audit(&self, by: &Principal, after: u64, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
-        let store = &self.inner.store;
-        let records = if by.trusted {
-            store.audit(after, limit).await
-        } else {
-            check_auditor(by, "the audit log needs")?;
-            store.audit_of(by.tenant.as_deref(), after, limit).await
-        };
-        let records = records.map_err(store_refusal)?;
-        self.inner.released().await?;
-        Ok(records)
+        self.audit_range(by, AuditRange::After(after), limit).await
     }
 
     /// The same in reverse: records with numbers before `before`, newest first.
@@ -56,9 +48,13 @@ impl Runtime {
     /// # Errors
     /// `forbidden`, `store_unavailable`.
     pub async fn audit_newest(&self, by: &Principal, before: u64, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
+        self.audit_range(by, AuditRange::Before(before), limit).await
+    }
+
+    async fn audit_range(&self, by: &Principal, range: AuditRange, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
         check_auditor(by, "the audit log needs")?;
         let of = (!by.trusted).then_some(by.tenant.as_deref());
-        let records = self.inner.store.audit_newest(of, before, limit).await.map_err(store_refusal)?;
+        let records = self.inner.store.audit(of, range, limit).await.map_err(store_refusal)?;
         self.inner.released().await?;
         Ok(records)
     }
@@ -73,7 +69,7 @@ impl Runtime {
         check_auditor(by, "the audit log needs")?;
         let mut turn = self.inner.heavy.turn(by).await?;
         let store = &self.inner.store;
-        let newest = store.audit_newest(None, u64::MAX, 1).await.map_err(store_refusal)?;
+        let newest = store.audit(None, AuditRange::Before(u64::MAX), 1).await.map_err(store_refusal)?;
         let until = newest.first().map_or(0, |record| record.n);
         let mut verifier = Verifier::new(anchor);
         let (mut checked, mut readable, mut after) = (0, 0, 0);
@@ -85,7 +81,7 @@ impl Runtime {
                 drop(turn);
                 turn = self.inner.heavy.turn(by).await?;
             }
-            let page = store.audit(after, VERIFY_PAGE).await.map_err(store_refusal)?;
+            let page = store.audit(None, AuditRange::After(after), VERIFY_PAGE).await.map_err(store_refusal)?;
             let Some(reached) = page.last().map(|last| last.n) else {
                 let what = format!("record {} is gone: a moment ago the log had {until}", after + 1);
                 fault = Some(Fault { n: after + 1, what });

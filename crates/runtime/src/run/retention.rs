@@ -51,7 +51,7 @@ impl Inner {
                 }
                 let live = self.live(&session_id);
                 let mut guard = live.lock().await;
-                match self.store.delete_at(&session_id, pos).await.map_err(|error| self.refused(error)) {
+                match self.store.delete(&session_id, Some(pos)).await.map_err(|error| self.refused(error)) {
                     Ok(true) => {
                         self.is_deleted(&live, &mut guard);
                         deleted += 1;

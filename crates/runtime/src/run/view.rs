@@ -270,7 +270,7 @@ impl Runtime {
             state = self.inner.load(live, &mut guard).await?;
         }
         // Whatever another node has stored meanwhile is looked at first: a rule, or the outcome of a call.
-        if !self.inner.store.delete_at(session_id, state.pos).await.map_err(|error| self.inner.refused(error))? {
+        if !self.inner.store.delete(session_id, Some(state.pos)).await.map_err(|error| self.inner.refused(error))? {
             return Err(Refusal::new(Code::StoreUnavailable, "the session has moved on").overtaken());
         }
         self.inner.is_deleted(live, &mut guard);

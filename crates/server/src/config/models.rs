@@ -60,11 +60,6 @@ pub enum ConfigProvider {
         /// Its text when the configuration was loaded.
         script: String,
     },
-    /// From a server with OpenAI's chat completions API.
-    OpenAiChat {
-        /// The model's name, the address to which `/chat/completions` is added, and the key.
-        at: ConfigEndpoint,
-    },
     /// From a server with OpenAI's Responses API.
     OpenAi {
         /// The model's name, the address to which `/responses` is added, and the key.
@@ -83,9 +78,9 @@ pub enum ConfigProvider {
         /// How much thinking is requested.
         thinking: Option<Thinking>,
     },
-    /// From a provider with OpenAI's chat completions API that is known by name.
+    /// From a server with OpenAI's chat completions API.
     Compatible {
-        /// Its name, one of [`COMPATIBLE_PROVIDERS`].
+        /// Its name, one of [`COMPATIBLE_PROVIDERS`], or `openai-chat`.
         provider: String,
         /// The model's name, the address to which `/chat/completions` is added, and the key.
         at: ConfigEndpoint,
@@ -105,7 +100,6 @@ impl ConfigProvider {
     pub fn name(&self) -> &str {
         match self {
             ConfigProvider::Scripted { .. } => "scripted",
-            ConfigProvider::OpenAiChat { .. } => "openai-chat",
             ConfigProvider::OpenAi { .. } => "openai",
             ConfigProvider::Anthropic { .. } => "anthropic",
             ConfigProvider::Compatible { provider, .. } | ConfigProvider::Genai { provider, .. } => provider,
@@ -117,8 +111,7 @@ impl ConfigProvider {
     pub fn endpoint(&self) -> Option<&ConfigEndpoint> {
         match self {
             ConfigProvider::Scripted { .. } => None,
-            ConfigProvider::OpenAiChat { at }
-            | ConfigProvider::OpenAi { at, .. }
+            ConfigProvider::OpenAi { at, .. }
             | ConfigProvider::Anthropic { at, .. }
             | ConfigProvider::Compatible { at, .. }
             | ConfigProvider::Genai { at, .. } => Some(at),
@@ -220,7 +213,6 @@ fn read_provider(section: &Section<'_>) -> Option<ConfigProvider> {
     }
     Some(match provider? {
         "scripted" => script.map(|(path, script)| ConfigProvider::Scripted { path, script })?,
-        "openai-chat" => ConfigProvider::OpenAiChat { at: at? },
         "openai" => ConfigProvider::OpenAi { at: at?, reasoning_effort, reasoning_summary, encrypted_reasoning },
         "anthropic" => ConfigProvider::Anthropic { at: at?, thinking },
         name if GENAI_PROVIDERS.contains(&name) => ConfigProvider::Genai { provider: name.to_owned(), at: at? },

@@ -283,7 +283,8 @@ fn c_everything_that_is_declared_is_read() {
     assert_eq!(config.server.allowed_origins, ["https://app.example.com", "http://localhost:3000"]);
     assert_eq!(config.server.allowed_hosts, ["agents.example.com", "127.0.0.1:7410"]);
     assert_eq!(config.store, ConfigStore::Memory);
-    let big = ConfigProvider::OpenAiChat {
+    let big = ConfigProvider::Compatible {
+        provider: "openai-chat".to_owned(),
         at: ConfigEndpoint {
             model: "gpt-x".to_owned(),
             base_url: "http://127.0.0.1:9999/v1".to_owned(),

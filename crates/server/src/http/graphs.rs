@@ -10,6 +10,7 @@ use countersign_core::{
     drawing::{Drawing, NodeKind},
     refusal::{Code, Refusal},
 };
+use countersign_runtime::run::GraphView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,17 @@ enum Format {
     Json,
     Mermaid,
     Dot,
+}
+
+impl Format {
+    fn answer<T: Serialize>(self, drawing: Drawing, json: impl FnOnce(Drawing) -> T) -> Response {
+        let (media, text) = match self {
+            Format::Json => return Json(json(drawing)).into_response(),
+            Format::Mermaid => (MERMAID, drawing.to_mermaid()),
+            Format::Dot => (DOT, drawing.to_dot()),
+        };
+        ([(CONTENT_TYPE, format!("{media}; charset=utf-8"))], text).into_response()
+    }
 }
 
 /// The query of `GET /v1/agents/{name}/graph`.
@@ -88,11 +100,7 @@ pub(super) async fn of_graph(
     Params(params): Params<SessionParams>,
 ) -> Result<Response, Problem> {
     let drawing = app.runtime.graph_drawing(&name)?;
-    Ok(match params.format {
-        Format::Json => Json(NamedGraph { name, mermaid: drawing.to_mermaid(), drawing }).into_response(),
-        Format::Mermaid => text(MERMAID, drawing.to_mermaid()),
-        Format::Dot => text(DOT, drawing.to_dot()),
-    })
+    Ok(params.format.answer(drawing, |drawing| NamedGraph { name, mermaid: drawing.to_mermaid(), drawing }))
 }
 
 /// The graph an agent runs on.
@@ -140,10 +148,6 @@ impl Graph {
     }
 }
 
-fn text(media: &str, text: String) -> Response {
-    ([(CONTENT_TYPE, format!("{media}; charset=utf-8"))], text).into_response()
-}
-
 pub(super) async fn of_agent(
     State(app): State<App>,
     Caller(by): Caller,
@@ -161,11 +165,7 @@ pub(super) async fn of_agent(
         }
         None => drawing,
     };
-    Ok(match params.format {
-        Format::Json => Json(Graph::of(name, drawing)).into_response(),
-        Format::Mermaid => text(MERMAID, drawing.to_mermaid()),
-        Format::Dot => text(DOT, drawing.to_dot()),
-    })
+    Ok(params.format.answer(drawing, |drawing| Graph::of(name, drawing)))
 }
 
 pub(super) async fn of_session(
@@ -175,9 +175,5 @@ pub(super) async fn of_session(
     Params(params): Params<SessionParams>,
 ) -> Result<Response, Problem> {
     let view = app.runtime.session_graph(&by, &session_id).await?;
-    Ok(match params.format {
-        Format::Json => Json(view).into_response(),
-        Format::Mermaid => text(MERMAID, view.drawing.to_mermaid()),
-        Format::Dot => text(DOT, view.drawing.to_dot()),
-    })
+    Ok(params.format.answer(view.drawing, |drawing| GraphView { drawing, ..view }))
 }

@@ -32,6 +32,7 @@ mod tests {
             );
             assert_eq!(route.body.is_some(), matches!(route.method, "post" | "patch"), "{}", route.path);
             assert!(!route.answers.is_empty(), "{}", route.path);
+            assert!([route.path, route.id, route.summary].iter().all(|text| !text.is_empty()), "{}", route.path);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use countersign_core::{audit::AuditRecord, journal::record::Millis};
-use countersign_store::{StoreError, deliveries::FailedDelivery};
+use countersign_store::{AuditRange, StoreError, deliveries::FailedDelivery};
 use futures::future::{BoxFuture, join_all};
 use tokio::{
     sync::watch,
@@ -137,7 +137,7 @@ impl AtWork {
         let mut batch = Batch { to: from, notices: Vec::new() };
         for page in 0..PAGES {
             let limit = if page == 0 { BATCH } else { RECORDS };
-            let records = self.all.store.audit(batch.to, limit).await?;
+            let records = self.all.store.audit(None, AuditRange::After(batch.to), limit).await?;
             for record in &records {
                 if batch.notices.len() == BATCH {
                     break;
@@ -170,7 +170,8 @@ impl AtWork {
     async fn attempt_again(&self, delivery: FailedDelivery) -> Result<(), StoreError> {
         let FailedDelivery { n, attempts, .. } = delivery;
         let (store, name) = (&self.all.store, &self.active.endpoint.name);
-        let record = store.audit(n.saturating_sub(1), 1).await?.into_iter().find(|record| record.n == n);
+        let page = store.audit(None, AuditRange::After(n.saturating_sub(1)), 1).await?;
+        let record = page.into_iter().find(|record| record.n == n);
         let notice = match &record {
             Some(record) => self.notice(record).await?,
             None => None,

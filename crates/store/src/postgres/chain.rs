@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     super::StoreError,
-    connect::{Held, Pool, error},
+    connect::{Pool, error, on},
     flight::{Flight, Value, ask},
     rows::{count, get},
     transaction::{Change, Transaction, Undone, transact},
@@ -90,10 +90,8 @@ impl Change for Oldest {
 
 /// Chains everything that was committed before; records committed meanwhile may be left.
 pub(super) async fn chain(pool: &Pool) -> Result<(), StoreError> {
-    let held = Held::of(pool).await?;
-    let until = ask(&held, UNTIL, Vec::new()).await.map_err(|e| error(&e));
-    held.give_back();
-    let until = until?.first().map_or(Ok(None), |row| get::<Option<i64>>(row, 0))?;
+    let until = on!(pool, |on| ask(on, UNTIL, Vec::new())).map_err(|e| error(&e))?;
+    let until = until.first().map_or(Ok(None), |row| get::<Option<i64>>(row, 0))?;
     let Some(until) = until else { return Ok(()) };
     loop {
         failpoint::hit("chain.before_commit");

@@ -357,6 +357,18 @@ impl Held {
     }
 }
 
+/// Runs a query on a connection of the pool. (A closure's future is not `Send` for every lifetime: hence a macro.)
+macro_rules! on {
+    ($pool:expr, |$on:ident| $query:expr) => {{
+        let held = $crate::postgres::connect::Held::of($pool).await?;
+        let $on = &*held;
+        let done = $query.await;
+        held.give_back();
+        done
+    }};
+}
+pub(super) use on;
+
 impl Deref for Held {
     type Target = Link;
     fn deref(&self) -> &Link {

@@ -9,7 +9,7 @@ use super::{
     super::deliveries::{Deliveries, FailedDelivery, FailedPage, Progress},
     PostgresStore, StoreError,
     chain::chain,
-    connect::error,
+    connect::{error, on},
     flight::{Flight, Value, ask_once},
     nodes::is_dead,
     rows::{count, get, get_text, small},
@@ -127,9 +127,7 @@ pub(super) fn delivery(row: &Row) -> Result<FailedDelivery, StoreError> {
 
 impl PostgresStore {
     async fn ask_once(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        let held = self.held().await?;
-        let rows = ask_once(&held, sql, &values).await.map_err(|e| error(&e));
-        PostgresStore::finish(held, rows)
+        on!(&self.pool, |on| ask_once(on, sql, &values)).map_err(|e| error(&e))
     }
 }
 

@@ -43,7 +43,7 @@ pub use self::{
 use self::{
     append::{Delete, Write},
     chain::{Chainer, chain},
-    connect::{Heard, Held, Own, Pool, first, pool},
+    connect::{Heard, Held, Own, Pool, first, on, pool},
     group::Group,
     member::{LEAVING, Member},
     transaction::{Change, transact},
@@ -54,29 +54,35 @@ pub(crate) use self::{
     target::{Part, Target},
 };
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
-    SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
+    Append, AuditRange, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter,
+    RuleOwner, RuleRow, SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
     deliveries::Deliveries,
     index::Purpose,
     nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
 };
 
 /// Reads on a connection of the pool, and once more on another one if that has ended: when a database restarts, all of
-/// them end, which shows only when they are used. (A closure's future is not `Send` for every lifetime: hence a macro.)
+/// them end, which shows only when they are used.
 macro_rules! read {
     ($store:expr, |$on:ident| $read:expr) => {{
-        let held = $store.held().await?;
+        let held = Held::of(&$store.pool).await?;
         let $on = &*held;
         let done = $read.await;
         if done.is_ok() || !held.has_ended().await {
-            PostgresStore::finish(held, done)
+            held.give_back();
+            done
         } else {
             drop(held);
-            let held = $store.held().await?;
-            let $on = &*held;
-            let done = $read.await;
-            PostgresStore::finish(held, done)
+            on!(&$store.pool, |$on| $read)
         }
+    }};
+}
+
+/// The same for a list, which may take long: some connections stay free for other reads.
+macro_rules! list {
+    ($store:expr, |$on:ident| $read:expr) => {{
+        let _place = $store.place().await?;
+        read!($store, |$on| $read)
     }};
 }
 
@@ -167,18 +173,9 @@ impl PostgresStore {
         read!(self, |on| nodes::others(on, self.member.id))
     }
 
-    /// A connection of the pool.
-    async fn held(&self) -> Result<Held, StoreError> {
-        Held::of(&self.pool).await
-    }
-
     /// Learns the database's time.
     async fn hear_clock(&self) {
-        let heard = async {
-            let held = self.held().await?;
-            let heard = self.member.hear_clock(&held).await;
-            PostgresStore::finish(held, heard)
-        };
+        let heard = async { on!(&self.pool, |on| self.member.hear_clock(on)) };
         if let Err(error) = heard.await {
             tracing::info!(%error, "the database's time could not be read");
         }
@@ -192,12 +189,6 @@ impl PostgresStore {
     /// A permit to run a list query, which may take long.
     async fn place(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         self.lists.acquire().await.map_err(|e| StoreError::Failed(e.to_string()))
-    }
-
-    /// Returns a connection to the pool after its use.
-    fn finish<T>(held: Held, done: Result<T, StoreError>) -> Result<T, StoreError> {
-        held.give_back();
-        done
     }
 
     async fn write_of(&self, append: Append, from: Option<Arc<str>>) -> Result<Write, StoreError> {
@@ -277,12 +268,7 @@ impl Store for PostgresStore {
 
     fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
         let id = session_id.to_owned();
-        async move {
-            let held = self.held().await?;
-            let kept = rows::keep_waypoint(&held, &id, &waypoint).await;
-            PostgresStore::finish(held, kept)
-        }
-        .boxed()
+        async move { on!(&self.pool, |on| rows::keep_waypoint(on, &id, &waypoint)) }.boxed()
     }
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
@@ -295,11 +281,6 @@ impl Store for PostgresStore {
         async move { read!(self, |on| rows::tail(on, &id, (limit, bytes), self.knows)) }.boxed()
     }
 
-    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        let id = session_id.to_owned();
-        async move { read!(self, |on| rows::entries(on, &id, after, limit, None, self.knows)) }.boxed()
-    }
-
     fn read_within(
         &self,
         session_id: &str,
@@ -307,8 +288,8 @@ impl Store for PostgresStore {
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        let id = session_id.to_owned();
-        async move { read!(self, |on| rows::entries(on, &id, after, limit, Some(bytes), self.knows)) }.boxed()
+        let (id, bytes) = (session_id.to_owned(), Some(bytes).filter(|bytes| *bytes < usize::MAX));
+        async move { read!(self, |on| rows::entries(on, &id, after, limit, bytes, self.knows)) }.boxed()
     }
 
     fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
@@ -330,27 +311,15 @@ impl Store for PostgresStore {
         filter: InterruptionFilter,
         page: Page,
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
-        async move {
-            let _place = self.place().await?;
-            read!(self, |on| list::interruptions(on, &filter, &page))
-        }
-        .boxed()
+        async move { list!(self, |on| list::interruptions(on, &filter, &page)) }.boxed()
     }
 
     fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
-        async move {
-            let _place = self.place().await?;
-            read!(self, |on| list::pending(on)).map(Some)
-        }
-        .boxed()
+        async move { list!(self, |on| list::pending(on)).map(Some) }.boxed()
     }
 
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
-        async move {
-            let _place = self.place().await?;
-            read!(self, |on| list::sessions(on, &filter, &page))
-        }
-        .boxed()
+        async move { list!(self, |on| list::sessions(on, &filter, &page)) }.boxed()
     }
 
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
@@ -358,48 +327,20 @@ impl Store for PostgresStore {
     }
 
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        async move {
-            let _place = self.place().await?;
-            read!(self, |on| rows::running(on))
-        }
-        .boxed()
+        async move { list!(self, |on| rows::running(on)) }.boxed()
     }
 
-    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        async move {
-            let _place = self.place().await?;
-            chain(&self.pool).await?;
-            read!(self, |on| rows::audit(on, None, after, limit))
-        }
-        .boxed()
-    }
-
-    fn audit_of(
-        &self,
-        tenant: Option<&str>,
-        after: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        let tenant = tenant.map(str::to_owned);
-        async move {
-            let _place = self.place().await?;
-            chain(&self.pool).await?;
-            read!(self, |on| rows::audit(on, Some(tenant.as_deref()), after, limit))
-        }
-        .boxed()
-    }
-
-    fn audit_newest(
+    fn audit(
         &self,
         of: Option<Option<&str>>,
-        before: u64,
+        range: AuditRange,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         let of = of.map(|tenant| tenant.map(str::to_owned));
         async move {
             let _place = self.place().await?;
             chain(&self.pool).await?;
-            read!(self, |on| rows::audit_newest(on, of.as_ref().map(Option::as_deref), before, limit))
+            read!(self, |on| rows::audit(on, of.as_ref().map(Option::as_deref), range, limit))
         }
         .boxed()
     }
@@ -410,17 +351,13 @@ impl Store for PostgresStore {
     }
 
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
-        async move {
-            let _place = self.place().await?;
-            read!(self, |on| rules::list(on, &filter, &page))
-        }
-        .boxed()
+        async move { list!(self, |on| rules::list(on, &filter, &page)) }.boxed()
     }
 
-    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
         let session_id: Arc<str> = session_id.into();
         async move {
-            let deleted = self.change(Delete(session_id.clone(), None)).await?;
+            let deleted = self.change(Delete(session_id.clone(), at)).await?;
             self.member.tell(&session_id);
             Ok(deleted)
         }
@@ -428,60 +365,29 @@ impl Store for PostgresStore {
     }
 
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
-        async move {
-            let _place = self.place().await?;
-            read!(self, |on| list::rested(on, before, now, limit, self.knows))
-        }
-        .boxed()
-    }
-
-    fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let session_id: Arc<str> = session_id.into();
-        async move {
-            let deleted = self.change(Delete(session_id.clone(), Some(pos))).await?;
-            self.member.tell(&session_id);
-            Ok(deleted)
-        }
-        .boxed()
+        async move { list!(self, |on| list::rested(on, before, now, limit, self.knows)) }.boxed()
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move {
-            let held = self.held().await?;
-            let written = rows::probe(&held).await;
-            PostgresStore::finish(held, written)
-        }
-        .boxed()
+        async move { on!(&self.pool, |on| rows::probe(on)) }.boxed()
     }
 }
 
 impl Nodes for PostgresStore {
     fn claim(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         let id = session_id.to_owned();
-        async move {
-            let held = self.held().await?;
-            let claimed = nodes::claim(&held, self.node(), &id).await;
-            PostgresStore::finish(held, claimed)
-        }
-        .boxed()
+        async move { on!(&self.pool, |on| nodes::claim(on, self.node(), &id)) }.boxed()
     }
 
     fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
         let id = session_id.to_owned();
-        async move {
-            let held = self.held().await?;
-            let released = nodes::release(&held, self.member.id, &id, (epoch, pos)).await;
-            PostgresStore::finish(held, released)
-        }
-        .boxed()
+        async move { on!(&self.pool, |on| nodes::release(on, self.member.id, &id, (epoch, pos))) }.boxed()
     }
 
     fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>> {
         let id = session_id.to_owned();
         async move {
-            let held = self.held().await?;
-            let given = nodes::hand_over(&held, self.member.id, &id, epoch).await;
-            let given = PostgresStore::finish(held, given)?;
+            let given = on!(&self.pool, |on| nodes::hand_over(on, self.member.id, &id, epoch))?;
             if given {
                 self.member.tell_given();
             }
@@ -491,12 +397,7 @@ impl Nodes for PostgresStore {
     }
 
     fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
-        async move {
-            let held = self.held().await?;
-            let taken = nodes::take_over(&held, self.node(), limit).await;
-            PostgresStore::finish(held, taken)
-        }
-        .boxed()
+        async move { on!(&self.pool, |on| nodes::take_over(on, self.node(), limit)) }.boxed()
     }
 
     fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -508,12 +409,7 @@ impl Nodes for PostgresStore {
         if self.member.is_alone() {
             return self.due(now, limit);
         }
-        async move {
-            let held = self.held().await?;
-            let taken = rows::take_due(&held, now, limit, self.knows).await;
-            PostgresStore::finish(held, taken)
-        }
-        .boxed()
+        async move { on!(&self.pool, |on| rows::take_due(on, now, limit, self.knows)) }.boxed()
     }
 
     fn positions(&self, session_ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {

@@ -9,10 +9,10 @@ use countersign_core::{
 };
 
 use super::{
-    super::{RuleRow, StoreError},
+    super::{AuditRange, RuleRow, StoreError},
     PostgresUrl,
     chain::chain,
-    connect::{Held, Pool, first, pool},
+    connect::{Pool, first, on, pool},
     rows, rules, schema,
 };
 
@@ -38,10 +38,7 @@ impl Past {
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn sessions(&self, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
-        let held = Held::of(&self.pool).await?;
-        let read = rows::sessions(&held, after, limit).await;
-        held.give_back();
-        read
+        on!(&self.pool, |on| rows::sessions(on, after, limit))
     }
 
     /// A session's entries at positions after `after`, oldest first, at most `limit`.
@@ -49,10 +46,7 @@ impl Past {
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn entries(&self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
-        let held = Held::of(&self.pool).await?;
-        let read = rows::entries(&held, session, after, limit, None, FORMAT).await;
-        held.give_back();
-        read
+        on!(&self.pool, |on| rows::entries(on, session, after, limit, None, FORMAT))
     }
 
     /// A standing rule, even if revoked or expired; `None` once its session is deleted.
@@ -60,10 +54,7 @@ impl Past {
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn rule(&self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
-        let held = Held::of(&self.pool).await?;
-        let read = rules::rule(&held, session, id).await;
-        held.give_back();
-        read
+        on!(&self.pool, |on| rules::rule(on, session, id))
     }
 
     /// Records of the audit log with numbers after `after`, in order, at most `limit`. Records that are not chained yet
@@ -76,9 +67,6 @@ impl Past {
         if let Err(e) = chain(&self.pool).await {
             tracing::warn!("the audit log's newest records may not be chained yet: {e}");
         }
-        let held = Held::of(&self.pool).await?;
-        let read = rows::audit(&held, None, after, limit).await;
-        held.give_back();
-        read
+        on!(&self.pool, |on| rows::audit(on, None, AuditRange::After(after), limit))
     }
 }

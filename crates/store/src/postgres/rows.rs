@@ -13,7 +13,7 @@ use countersign_core::{
 use tokio_postgres::{Row, types::FromSql};
 
 use super::{
-    super::{Due, Head, StoreError, Tail, Waypoint, index::Purpose, sql},
+    super::{AuditRange, Due, Head, StoreError, Tail, Waypoint, index::Purpose, sql},
     connect::{Link, error},
     flight::{Value, ask, ask_once},
 };
@@ -295,24 +295,7 @@ pub(super) const AUDIT_OF: &str =
     "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
  FROM audit a WHERE a.n > $1 AND a.tenant = $3 ORDER BY a.n LIMIT $2";
 
-/// See [`super::super::Store::audit`] and [`super::super::Store::audit_of`].
-pub(super) async fn audit(
-    on: &Link,
-    of: Option<Option<&str>>,
-    after: u64,
-    limit: usize,
-) -> Result<Vec<AuditRecord>, StoreError> {
-    let mut values = vec![int(after).into(), int(limit).into()];
-    let rows = match of {
-        None => list(on, AUDIT, values).await?,
-        Some(of) => {
-            values.push(tenant(of).into());
-            list(on, AUDIT_OF, values).await?
-        }
-    };
-    rows.iter().map(audit_record).collect()
-}
-
+/// The same two, newest first.
 const AUDIT_NEWEST: &str =
     "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
  FROM audit a WHERE a.n < $1 ORDER BY a.n DESC LIMIT $2";
@@ -320,21 +303,21 @@ pub(super) const AUDIT_NEWEST_OF: &str =
     "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
  FROM audit a WHERE a.n < $1 AND a.tenant = $3 ORDER BY a.n DESC LIMIT $2";
 
-/// See [`super::super::Store::audit_newest`].
-pub(super) async fn audit_newest(
+/// See [`super::super::Store::audit`].
+pub(super) async fn audit(
     on: &Link,
     of: Option<Option<&str>>,
-    before: u64,
+    range: AuditRange,
     limit: usize,
 ) -> Result<Vec<AuditRecord>, StoreError> {
-    let mut values = vec![int(before).into(), int(limit).into()];
-    let sql = match of {
-        None => AUDIT_NEWEST,
-        Some(of) => {
-            values.push(tenant(of).into());
-            AUDIT_NEWEST_OF
-        }
+    let (sql, from) = match (range, of) {
+        (AuditRange::After(n), None) => (AUDIT, n),
+        (AuditRange::After(n), Some(_)) => (AUDIT_OF, n),
+        (AuditRange::Before(n), None) => (AUDIT_NEWEST, n),
+        (AuditRange::Before(n), Some(_)) => (AUDIT_NEWEST_OF, n),
     };
+    let mut values = vec![int(from).into(), int(limit).into()];
+    values.extend(of.map(|of| tenant(of).into()));
     list(on, sql, values).await?.iter().map(audit_record).collect()
 }
 

@@ -7,13 +7,13 @@ use futures::future::{BoxFuture, FutureExt as _};
 
 use super::{
     super::{
-        Append, RuleRow, StoreError,
+        Append, AuditRange, RuleRow, StoreError,
         contents::{Counts, Endpoint, Pending, Told},
         deliveries::FailedDelivery,
     },
     PostgresUrl,
     append::Write,
-    connect::{Held, Own, Pool, error, first, pool},
+    connect::{Own, Pool, error, first, on, pool},
     deliveries,
     flight::{Flight, Value, ask},
     nodes::NOBODY,
@@ -170,10 +170,7 @@ impl Target {
 
     /// At most `limit` records of the audit log after number `after`.
     pub(crate) async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        let held = Held::of(&self.pool).await?;
-        let read = rows::audit(&held, None, after, limit).await;
-        held.give_back();
-        read
+        on!(&self.pool, |on| rows::audit(on, None, AuditRange::After(after), limit))
     }
 
     /// Marks the copy as full, once all of it is on the disk.
@@ -194,10 +191,7 @@ impl Target {
     }
 
     async fn ask(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<tokio_postgres::Row>, StoreError> {
-        let held = Held::of(&self.pool).await?;
-        let answer = ask(&held, sql, values).await.map_err(|e| error(&e));
-        held.give_back();
-        answer
+        on!(&self.pool, |on| ask(on, sql, values)).map_err(|e| error(&e))
     }
 }
 

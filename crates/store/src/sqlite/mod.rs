@@ -56,8 +56,8 @@ pub use self::{
     rekey::{Rekeyed, rekey},
 };
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
-    SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
+    Append, AuditRange, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter,
+    RuleOwner, RuleRow, SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
     deliveries::Deliveries,
     index::Purpose,
     nodes::{Epoch, Position},
@@ -176,7 +176,7 @@ impl SqliteStore {
 pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
     let conn = schema::only_read(path)?;
     let values = sealing::reading(&conn, path, keys)?;
-    let records = rows::audit(&conn, &values, after, limit)?;
+    let records = rows::audit(&conn, &values, None, AuditRange::After(after), limit)?;
     // The process that has it open may not have synced them yet, and they leave the process here.
     log::sync(path)?;
     Ok(records)
@@ -269,10 +269,6 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
-        self.read_within(session_id, after, limit, usize::MAX)
-    }
-
     fn read_within(
         &self,
         session_id: &str,
@@ -331,32 +327,15 @@ impl Store for SqliteStore {
         async move { self.lanes()?.lists.read(move |conn| running::list(conn)).await }.boxed()
     }
 
-    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        let values = self.values.clone();
-        async move { self.lanes()?.lists.read(move |conn| rows::audit(conn, &values, after, limit)).await }.boxed()
-    }
-
-    fn audit_of(
-        &self,
-        tenant: Option<&str>,
-        after: u64,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        let (tenant, values) = (tenant.map(str::to_owned), self.values.clone());
-        let read = move |conn: &mut Connection| rows::audit_of(conn, &values, tenant.as_deref(), after, limit);
-        async move { self.lanes()?.lists.read(read).await }.boxed()
-    }
-
-    fn audit_newest(
+    fn audit(
         &self,
         of: Option<Option<&str>>,
-        before: u64,
+        range: AuditRange,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         let (of, values) = (of.map(|tenant| tenant.map(str::to_owned)), self.values.clone());
-        let read = move |conn: &mut Connection| {
-            rows::audit_newest(conn, &values, of.as_ref().map(Option::as_deref), before, limit)
-        };
+        let read =
+            move |conn: &mut Connection| rows::audit(conn, &values, of.as_ref().map(Option::as_deref), range, limit);
         async move { self.lanes()?.lists.read(read).await }.boxed()
     }
 
@@ -374,9 +353,20 @@ impl Store for SqliteStore {
         async move { self.lanes()?.lists.read(move |conn| rules::list(conn, &values, &filter, &page)).await }.boxed()
     }
 
-    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let session_id = session_id.into();
-        async move { self.write(Op::Delete(session_id, AtomicI64::default())).await }.boxed()
+    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let id: Box<str> = session_id.into();
+        async move {
+            // Nothing else appends between the two: the store belongs to one process, which excludes it.
+            if let Some(at) = at {
+                match self.head(&id).await {
+                    Ok(Some(head)) if head.pos == at => {}
+                    Ok(_) | Err(StoreError::Deleted(_)) => return Ok(false),
+                    Err(e) => return Err(e),
+                }
+            }
+            self.write(Op::Delete(id, AtomicI64::default())).await
+        }
+        .boxed()
     }
 
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {

@@ -11,10 +11,10 @@ use countersign_core::{
     },
     number::InterruptionNo,
 };
-use rusqlite::{Connection, Row, TransactionBehavior, params, types::Value};
+use rusqlite::{Connection, TransactionBehavior, params, params_from_iter, types::Value};
 
 use super::{
-    super::{Due, Head, StoreError, Tail, index::Purpose, seal::Place, sql},
+    super::{AuditRange, Due, Head, StoreError, Tail, index::Purpose, seal::Place, sql},
     schema::{error, key},
     sealing::{Values, column},
     statement::{all, find},
@@ -216,96 +216,55 @@ pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Du
     Ok(sql::earliest(due, limit))
 }
 
+const AUDIT: &str = "SELECT n, hash, body FROM audit WHERE n > ?1 ORDER BY n LIMIT ?2";
+/// The records before the first that has a tenant, for those without one.
+pub(super) const AUDIT_BEFORE_TENANTS: &str = "SELECT n, hash, body FROM audit
+ WHERE ?3 IS NULL AND n > ?1 AND n < ifnull((SELECT tenants_since FROM audit ORDER BY n DESC LIMIT 1), 9223372036854775807)
+ ORDER BY n LIMIT ?2";
+/// The records of a tenant since then, by their index.
+pub(super) const AUDIT_OF: &str = "SELECT n, hash, body FROM audit INDEXED BY audit_tenant
+ WHERE tenant IS ?3 AND tenants_since IS NOT NULL AND n > ?1 ORDER BY n LIMIT ?2";
+/// The same three, newest first.
+const AUDIT_NEWEST: &str = "SELECT n, hash, body FROM audit WHERE n < ?1 ORDER BY n DESC LIMIT ?2";
+pub(super) const AUDIT_NEWEST_BEFORE_TENANTS: &str = "SELECT n, hash, body FROM audit
+ WHERE ?3 IS NULL AND n < ?1 AND n < ifnull((SELECT tenants_since FROM audit ORDER BY n DESC LIMIT 1), 9223372036854775807)
+ ORDER BY n DESC LIMIT ?2";
+pub(super) const AUDIT_NEWEST_OF: &str = "SELECT n, hash, body FROM audit INDEXED BY audit_tenant
+ WHERE tenant IS ?3 AND tenants_since IS NOT NULL AND n < ?1 ORDER BY n DESC LIMIT ?2";
+
 /// See [`super::super::Store::audit`]. What is not a record, or not what was sealed, is returned with a hash that
 /// cannot verify: it is up to the reader to name it.
 pub(super) fn audit(
     conn: &Connection,
     values: &Values,
-    after: u64,
-    limit: usize,
-) -> Result<Vec<AuditRecord>, StoreError> {
-    let (after, limit) = bounds(after, limit);
-    let rows: Vec<(i64, Vec<u8>, Value)> =
-        all(conn, "SELECT n, hash, body FROM audit WHERE n > ?1 ORDER BY n LIMIT ?2", params![after, limit], |r| {
-            Ok((r.get(0)?, r.get(1)?, column(r, 2)?))
-        })?;
-    // Each is chained to the one before it, also the first of a page.
-    let mut prev = hash_before(conn, values, after.saturating_add(1))?;
-    let mut records = Vec::with_capacity(rows.len());
-    for (n, hash, stored) in rows {
-        let record = record(values, number(n)?, prev, hash, stored)?;
-        prev = record.hash.clone();
-        records.push(record);
-    }
-    Ok(records)
-}
-
-/// The records before the first that has a tenant.
-pub(super) const AUDIT_BEFORE_TENANTS: &str = "SELECT n, hash, body FROM audit
- WHERE n > ?1 AND n < ifnull((SELECT tenants_since FROM audit ORDER BY n DESC LIMIT 1), 9223372036854775807)
- ORDER BY n LIMIT ?2";
-/// The records of a tenant since then, by their index.
-pub(super) const AUDIT_OF: &str = "SELECT n, hash, body FROM audit INDEXED BY audit_tenant
- WHERE tenant IS ?3 AND tenants_since IS NOT NULL AND n > ?1 ORDER BY n LIMIT ?2";
-
-/// See [`super::super::Store::audit_of`].
-pub(super) fn audit_of(
-    conn: &Connection,
-    values: &Values,
-    tenant: Option<&str>,
-    after: u64,
-    limit: usize,
-) -> Result<Vec<AuditRecord>, StoreError> {
-    let (after, limit) = bounds(after, limit);
-    let row = |r: &Row<'_>| Ok((r.get(0)?, r.get(1)?, column(r, 2)?));
-    let mut rows: Vec<(i64, Vec<u8>, Value)> = match tenant {
-        None => all(conn, AUDIT_BEFORE_TENANTS, params![after, limit], row)?,
-        Some(_) => Vec::new(),
-    };
-    let left = limit.saturating_sub(int(rows.len()));
-    if left > 0 {
-        rows.extend(all(conn, AUDIT_OF, params![after, left, tenant], row)?);
-    }
-    let read = |(n, hash, stored)| record(values, number(n)?, hash_before(conn, values, n)?, hash, stored);
-    rows.into_iter().map(read).collect()
-}
-
-const AUDIT_NEWEST: &str = "SELECT n, hash, body FROM audit WHERE n < ?1 ORDER BY n DESC LIMIT ?2";
-/// As [`AUDIT_BEFORE_TENANTS`], newest first.
-pub(super) const AUDIT_NEWEST_BEFORE_TENANTS: &str = "SELECT n, hash, body FROM audit
- WHERE n < ?1 AND n < ifnull((SELECT tenants_since FROM audit ORDER BY n DESC LIMIT 1), 9223372036854775807)
- ORDER BY n DESC LIMIT ?2";
-/// As [`AUDIT_OF`], newest first.
-pub(super) const AUDIT_NEWEST_OF: &str = "SELECT n, hash, body FROM audit INDEXED BY audit_tenant
- WHERE tenant IS ?3 AND tenants_since IS NOT NULL AND n < ?1 ORDER BY n DESC LIMIT ?2";
-
-/// See [`super::super::Store::audit_newest`].
-pub(super) fn audit_newest(
-    conn: &Connection,
-    values: &Values,
     of: Option<Option<&str>>,
-    before: u64,
+    range: AuditRange,
     limit: usize,
 ) -> Result<Vec<AuditRecord>, StoreError> {
-    let (before, limit) = bounds(before, limit);
-    let row = |r: &Row<'_>| Ok((r.get(0)?, r.get(1)?, column(r, 2)?));
-    let rows: Vec<(i64, Vec<u8>, Value)> = match of {
-        None => all(conn, AUDIT_NEWEST, params![before, limit], row)?,
-        Some(tenant) => {
-            let mut rows = all(conn, AUDIT_NEWEST_OF, params![before, limit, tenant], row)?;
-            let left = limit.saturating_sub(int(rows.len()));
-            if tenant.is_none() && left > 0 {
-                rows.extend(all(conn, AUDIT_NEWEST_BEFORE_TENANTS, params![before, left], row)?);
-            }
-            rows
-        }
+    let (from, queries): (u64, &[&str]) = match (range, of) {
+        (AuditRange::After(n), None) => (n, &[AUDIT]),
+        (AuditRange::After(n), Some(_)) => (n, &[AUDIT_BEFORE_TENANTS, AUDIT_OF]),
+        (AuditRange::Before(n), None) => (n, &[AUDIT_NEWEST]),
+        (AuditRange::Before(n), Some(_)) => (n, &[AUDIT_NEWEST_OF, AUDIT_NEWEST_BEFORE_TENANTS]),
     };
-    let read = |(n, hash, stored)| record(values, number(n)?, hash_before(conn, values, n)?, hash, stored);
+    let mut rows: Vec<(i64, Vec<u8>, Value)> = Vec::new();
+    for sql in queries {
+        let mut params: Vec<Value> = vec![int(from).into(), int(limit.saturating_sub(rows.len())).into()];
+        params.extend(of.map(|tenant| tenant.map(str::to_owned).into()));
+        rows.extend(all(conn, sql, params_from_iter(params), |r| Ok((r.get(0)?, r.get(1)?, column(r, 2)?)))?);
+    }
+    let mut last: Option<(u64, String)> = None;
+    let read = |(row, hash, stored)| {
+        let n = number(row)?;
+        let prev = match last.take() {
+            Some((before, hash)) if before + 1 == n => hash,
+            _ => hash_before(conn, values, row)?,
+        };
+        let record = record(values, n, prev, hash, stored)?;
+        last = Some((n, record.hash.clone()));
+        Ok(record)
+    };
     rows.into_iter().map(read).collect()
-}
-
-fn bounds(after: u64, limit: usize) -> (i64, i64) {
-    (int(after), int(limit))
 }
 
 fn number(n: i64) -> Result<u64, StoreError> {

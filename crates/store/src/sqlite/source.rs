@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     super::{
-        RuleRow, StoreError,
+        AuditRange, RuleRow, StoreError,
         contents::{Counts, Endpoint, Pending, Told},
         deliveries::{FailedDelivery, FailedPage},
         seal::Keys,
@@ -120,7 +120,7 @@ impl Source {
 
     /// At most `limit` records of the audit log after number `after`, each with its tenant.
     pub(crate) fn audit(&self, after: u64, limit: usize) -> Result<Vec<Told>, StoreError> {
-        let records = rows::audit(&self.conn, &self.values, after, limit)?;
+        let records = rows::audit(&self.conn, &self.values, None, AuditRange::After(after), limit)?;
         let tenant = |record: AuditRecord| {
             let sql = "SELECT tenant FROM audit WHERE n = ?1";
             let n = int(record.n);

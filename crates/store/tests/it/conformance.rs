@@ -11,7 +11,7 @@ use countersign_core::{
     wire::event::Resolution,
 };
 use countersign_store::{
-    Append, Guards, InterruptionFilter, SessionFilter, Store, StoreError, Tail, Visible, machine_time,
+    Append, AuditRange, Guards, InterruptionFilter, SessionFilter, Store, StoreError, Tail, Visible, machine_time,
 };
 
 use serde_json::Value;
@@ -58,7 +58,7 @@ async fn r6_an_append_is_stored_in_its_time_by_the_stores_clock_or_not_at_all(st
     }
     assert_eq!(load(&*store, "s").await, before);
     assert!(store.request("s", "r").await.expect("request").is_none());
-    assert_eq!(store.audit(0, 9).await.expect("audit").len(), 1);
+    assert_eq!(store.audit(None, AuditRange::After(0), 9).await.expect("audit").len(), 1);
     store.append(Append { guards: within(Some(-HOUR), Some(HOUR)), ..append.clone() }).await.expect("in its time");
     driven.take(append);
     assert_eq!(load(&*store, "s").await, Some(driven.state));
@@ -75,7 +75,7 @@ async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {
         let body = |record: &AuditRecord| serde_json::from_str::<Value>(record.body.get()).expect("JSON");
         records.iter().map(|r| format!("{} {}", body(r)["session"], body(r)["event"]).replace('"', "")).collect()
     };
-    let asked = store.audit(0, 100).await.expect("audit");
+    let asked = store.audit(None, AuditRange::After(0), 100).await.expect("audit");
     assert_eq!(told(&asked), ["a requested", "b requested"]);
     // What is not stored is not audited.
     let mut again = Driven::new("a");
@@ -89,17 +89,17 @@ async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {
     }
     Arc::make_mut(&mut stale.after.state).pos += 1;
     assert!(matches!(store.append(stale).await, Err(StoreError::Conflict)));
-    assert_eq!(store.audit(0, 100).await.expect("audit").len(), 2);
+    assert_eq!(store.audit(None, AuditRange::After(0), 100).await.expect("audit").len(), 2);
     store.append(late).await.expect("decided");
-    assert!(store.delete("a").await.expect("deleted"));
-    let log = store.audit(0, 100).await.expect("audit");
+    assert!(store.delete("a", None).await.expect("deleted"));
+    let log = store.audit(None, AuditRange::After(0), 100).await.expect("audit");
     assert_eq!(told(&log), ["a requested", "b requested", "a decided"], "it stays");
     let mut verifier = Verifier::new(Some(asked[1].anchor()));
     log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
     assert_eq!(verifier.end().expect("whole").n, 3);
-    let page = store.audit(1, 1).await.expect("page");
+    let page = store.audit(None, AuditRange::After(1), 1).await.expect("page");
     assert_eq!((page.len(), page[0].n), (1, 2));
-    assert!(store.audit(3, 1).await.expect("end").is_empty());
+    assert!(store.audit(None, AuditRange::After(3), 1).await.expect("end").is_empty());
 }
 
 async fn r2_of_many_appends_at_one_position_exactly_one_wins(store: Tested) {
@@ -358,7 +358,7 @@ async fn a_missing_session_reads_as_empty(store: Tested) {
     assert!(store.read("none", 0, 10).await.expect("read").is_empty());
     assert!(store.request("none", "r").await.expect("request").is_none());
     assert!(store.interruption("none", InterruptionNo::FIRST).await.expect("row").is_none());
-    assert!(!store.delete("none").await.expect("delete"));
+    assert!(!store.delete("none", None).await.expect("delete"));
     assert!(store.running().await.expect("running").is_empty());
     assert!(store.due(i64::MAX, 10).await.expect("due").is_empty());
     let filter = InterruptionFilter { session_id: Some("none".to_owned()), ..InterruptionFilter::default() };
@@ -370,8 +370,9 @@ async fn r11_a_deleted_session_is_gone_and_its_id_is_never_used_again(store: Tes
     let mut driven = waiting(&*store, "s", 1, Some("ann"), "t", asks(Some("admin"), 60)).await;
     let queued = driven.says(2, "x", Some("r"), Some(OnPending::Queue)).expect("queue");
     driven.store(&*store, queued).await.expect("queue");
-    assert!(store.delete("s").await.expect("delete"));
-    assert!(!store.delete("s").await.expect("delete"), "once");
+    assert!(!store.delete("s", Some(1)).await.expect("delete"), "it ends elsewhere");
+    assert!(store.delete("s", None).await.expect("delete"));
+    assert!(!store.delete("s", None).await.expect("delete"), "once");
     let late = driven.decides(3, 1, Decision::approve(), None).expect("decide");
     assert!(is_deleted(driven.store(&*store, late).await, "s"), "nothing is written to it any more");
     a_session_is_absent(&store, "s").await;

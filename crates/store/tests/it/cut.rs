@@ -11,7 +11,7 @@ use countersign_core::{
     audit::{AuditRecord, Verifier},
 };
 use countersign_store::{
-    Store, StoreError,
+    AuditRange, Store, StoreError,
     sqlite::{SqliteOptions, SqliteStore},
 };
 use tempfile::TempDir;
@@ -51,7 +51,7 @@ impl Content {
     async fn of(store: &dyn Store) -> Result<Content, StoreError> {
         let journal = texts(&store.read("s", 0, 10_000).await?);
         let mut verifier = Verifier::new(None);
-        let audit = store.audit(0, 10_000).await?;
+        let audit = store.audit(None, AuditRange::After(0), 10_000).await?;
         let whole = audit.iter().take_while(|record| verifier.take(record).is_ok());
         let audit = whole.map(|AuditRecord { n, hash, body, .. }| format!("{n} {hash} {body}")).collect();
         Ok(Content { journal, audit })

@@ -12,7 +12,7 @@ use countersign_core::{
     session::Session,
 };
 use countersign_store::{
-    Append, Durability, Guards, Store,
+    Append, AuditRange, Durability, Guards, Store,
     memory::MemoryStore,
     seal::{Key, Keys, Place, Sealer},
     sqlite::SqliteStore,
@@ -146,7 +146,7 @@ async fn r8_the_audit_log_of_version_1_follows_from_its_entries() {
         for append in appends(&journals()) {
             store.append(append).await.expect("appended");
         }
-        let log = store.audit(0, usize::MAX >> 1).await.expect("audit");
+        let log = store.audit(None, AuditRange::After(0), usize::MAX >> 1).await.expect("audit");
         let lines: String = log.iter().map(|record| serde_json::to_string(record).expect("JSON") + "\n").collect();
         same("audit.jsonl", &lines);
     }

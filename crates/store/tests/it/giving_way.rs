@@ -18,7 +18,7 @@ use countersign_core::{
     number::InterruptionNo,
 };
 use countersign_store::{
-    Append, Guards, InterruptionFilter, Page, RuleFilter, SessionFilter, Store, StoreError, Waypoint,
+    Append, AuditRange, Guards, InterruptionFilter, Page, RuleFilter, SessionFilter, Store, StoreError, Waypoint,
     deliveries::FailedDelivery,
     nodes::Nodes,
     postgres::{PostgresOptions, PostgresStore},
@@ -165,7 +165,7 @@ impl Told {
         let waypoint = |version| Waypoint { pos: 1, version, body: "w".into() };
         done!(self, store.keep_waypoint("made", waypoint(1)));
         done!(self, store.keep_waypoint("made", waypoint(2)));
-        assert!(done!(self, store.delete("ended")), "it was there");
+        assert!(done!(self, store.delete("ended", None)), "it was there");
         all.pop();
         let bound = all[0].says(6, "bound", None, Some(OnPending::Queue)).expect("queue");
         let guards = Guards { not_after: Some(i64::MAX), ..Guards::default() };
@@ -235,7 +235,7 @@ async fn open(database: &Database, pooled: bool, lease: u64) -> PostgresStore {
 /// All that people and webhooks see of a store.
 async fn seen(store: &PostgresStore) -> Vec<String> {
     let all = || Page { cursor: None, limit: 1000 };
-    let log = store.audit(0, 1000).await.expect("the log");
+    let log = store.audit(None, AuditRange::After(0), 1000).await.expect("the log");
     let mut verifier = Verifier::new(None);
     log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
     let mut bodies: Vec<String> = log.iter().map(|record| record.body.get().to_owned()).collect();

@@ -9,7 +9,10 @@ use countersign_core::{
     number::InterruptionNo,
     wire::event::Resolution,
 };
-use countersign_store::{InterruptionFilter, Page, SessionFilter, StoreError, Visible};
+use countersign_store::{
+    AuditRange::{self, After, Before},
+    InterruptionFilter, Page, SessionFilter, StoreError, Visible,
+};
 
 use crate::store_support::{Anything, Driven, Tested, asks, begun, conformance, ids, keys, load, page, waiting};
 
@@ -167,7 +170,7 @@ async fn pages_stay_stable_while_rows_come(store: Tested) {
     for i in 6..9 {
         waiting(&*store, &format!("s{i}"), i, None, "t", asks(None, 0)).await;
     }
-    assert!(store.delete("s4").await.expect("delete"), "the row of the cursor goes");
+    assert!(store.delete("s4", None).await.expect("delete"), "the row of the cursor goes");
     let next = store.interruptions(InterruptionFilter::default(), page(first.next.as_deref(), 9)).await.expect("page");
     assert_eq!(next.rows.iter().map(|r| &*r.session_id).collect::<Vec<_>>(), ["s3", "s2", "s1", "s0"]);
     let nexts = store.sessions(SessionFilter::default(), page(firsts.next.as_deref(), 9)).await.expect("page");
@@ -245,10 +248,12 @@ async fn u1_a_title_that_was_given_is_listed_and_a_fork_begins_with_it(store: Te
     driven.store(&*store, automatic).await.expect("renamed");
     let (s, f, other) = (listed("s").await, listed("f").await, listed("other").await);
     assert_eq!((s, f, other), (titled("hello"), titled("last"), titled("hello")));
-    assert!(store.delete("s").await.expect("delete"));
+    assert!(store.delete("s", None).await.expect("delete"));
     assert_eq!((listed("s").await, listed("f").await), (None, titled("last")));
     // It is no decision: the log of those has nothing of it.
-    assert!(store.audit(0, 9).await.expect("audit").iter().all(|record| !record.body.get().contains("last")));
+    assert!(
+        store.audit(None, After(0), 9).await.expect("audit").iter().all(|record| !record.body.get().contains("last"))
+    );
 }
 
 async fn p1_sessions_are_listed_for_those_who_may_see_them(store: Tested) {
@@ -317,14 +322,9 @@ async fn x_nothing_of_another_tenant_is_listed(store: Tested) {
     assert_eq!(tenants, [of("north"), None, of("south"), of("north")]);
 }
 
-/// The numbers of a page of a tenant's audit log.
-async fn numbers(store: &Tested, tenant: Option<&str>, after: u64, limit: usize) -> Vec<u64> {
-    let page = store.audit_of(tenant, after, limit).await.expect("audit");
-    page.iter().map(|record| record.n).collect()
-}
-
-async fn newest(store: &Tested, of: Option<Option<&str>>, before: u64, limit: usize) -> Vec<u64> {
-    let page = store.audit_newest(of, before, limit).await.expect("audit");
+/// The numbers of a page of the audit log.
+async fn numbers(store: &Tested, of: Option<Option<&str>>, range: AuditRange, limit: usize) -> Vec<u64> {
+    let page = store.audit(of, range, limit).await.expect("audit");
     page.iter().map(|record| record.n).collect()
 }
 
@@ -333,16 +333,16 @@ async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
     for early in ["e1", "e2"] {
         waiting_in(&store, None, early, 0, "ann").await;
     }
-    assert_eq!(numbers(&store, None, 0, 99).await, [1, 2]);
+    assert_eq!(numbers(&store, Some(None), After(0), 99).await, [1, 2]);
     // Few of many records are one tenant's.
     for i in 0..30 {
         let tenant = if i % 10 == 7 { Some("north") } else { Some("south") };
         waiting_in(&store, tenant, &format!("s{i}"), i, "ann").await;
     }
     waiting_in(&store, None, "none", 40, "ann").await;
-    let whole = store.audit(0, 99).await.expect("audit");
+    let whole = store.audit(None, After(0), 99).await.expect("audit");
     assert_eq!(whole.len(), 33);
-    let north = store.audit_of(Some("north"), 0, 99).await.expect("audit");
+    let north = store.audit(Some(Some("north")), After(0), 99).await.expect("audit");
     assert_eq!(north.iter().map(|record| record.n).collect::<Vec<_>>(), [10, 20, 30]);
     for record in &north {
         let at = usize::try_from(record.n).expect("small") - 1;
@@ -351,37 +351,37 @@ async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
     }
     for (tenant, wanted) in [(Some("north"), [10, 20, 30]), (None, [1, 2, 33])] {
         let (mut paged, mut after) = (Vec::new(), 0);
-        while let [n] = numbers(&store, tenant, after, 1).await[..] {
+        while let [n] = numbers(&store, Some(tenant), After(after), 1).await[..] {
             after = n;
             paged.push(n);
         }
         assert_eq!(paged, wanted);
-        assert_eq!(numbers(&store, tenant, 0, 2).await, wanted[..2], "{tenant:?}");
-        assert_eq!(numbers(&store, tenant, wanted[0], 2).await, wanted[1..], "{tenant:?}");
-        assert_eq!(numbers(&store, tenant, 0, 99).await, wanted, "{tenant:?}");
+        assert_eq!(numbers(&store, Some(tenant), After(0), 2).await, wanted[..2], "{tenant:?}");
+        assert_eq!(numbers(&store, Some(tenant), After(wanted[0]), 2).await, wanted[1..], "{tenant:?}");
+        assert_eq!(numbers(&store, Some(tenant), After(0), 99).await, wanted, "{tenant:?}");
         let (mut back, mut before) = (Vec::new(), u64::MAX);
-        while let [n] = newest(&store, Some(tenant), before, 1).await[..] {
+        while let [n] = numbers(&store, Some(tenant), Before(before), 1).await[..] {
             before = n;
             back.push(n);
         }
         back.reverse();
         assert_eq!(back, wanted, "{tenant:?}");
-        assert_eq!(newest(&store, Some(tenant), wanted[2], 99).await, [wanted[1], wanted[0]], "{tenant:?}");
+        assert_eq!(numbers(&store, Some(tenant), Before(wanted[2]), 99).await, [wanted[1], wanted[0]], "{tenant:?}");
     }
-    assert_eq!(newest(&store, None, u64::MAX, 3).await, [33, 32, 31]);
-    assert_eq!(newest(&store, None, 3, 99).await, [2, 1]);
-    for page in [store.audit_newest(None, 34, 99).await, store.audit_newest(Some(Some("north")), 99, 99).await] {
-        for record in page.expect("audit") {
+    assert_eq!(numbers(&store, None, Before(u64::MAX), 3).await, [33, 32, 31]);
+    assert_eq!(numbers(&store, None, Before(3), 99).await, [2, 1]);
+    for (of, before) in [(None, Before(34)), (Some(Some("north")), Before(99))] {
+        for record in store.audit(of, before, 99).await.expect("audit") {
             let at = usize::try_from(record.n).expect("small") - 1;
             assert_eq!((&record.hash, &record.prev), (&whole[at].hash, &whole[at].prev), "as in the whole log");
         }
     }
-    let none = store.audit_of(None, 2, 99).await.expect("audit");
+    let none = store.audit(Some(None), After(2), 99).await.expect("audit");
     assert!(!none[0].body.get().contains("tenant"), "{}", none[0].body);
-    assert!(store.audit_of(Some("east"), 0, 99).await.expect("audit").is_empty());
-    assert_eq!(store.audit_of(Some("south"), 3, 2).await.expect("page").len(), 2);
-    store.delete("s7").await.expect("delete");
-    assert_eq!(store.audit_of(Some("north"), 0, 99).await.expect("audit").len(), 3, "it stays");
+    assert!(store.audit(Some(Some("east")), After(0), 99).await.expect("audit").is_empty());
+    assert_eq!(store.audit(Some(Some("south")), After(3), 2).await.expect("page").len(), 2);
+    store.delete("s7", None).await.expect("delete");
+    assert_eq!(store.audit(Some(Some("north")), After(0), 99).await.expect("audit").len(), 3, "it stays");
 }
 
 async fn w7_due_interruptions_come_in_order_until_they_are_resolved(store: Tested) {
@@ -410,7 +410,7 @@ async fn w7_due_interruptions_come_in_order_until_they_are_resolved(store: Teste
     let gone = driven[2].draft(10_001).cancel(None, None, None, &Anything).expect("cancel");
     driven[2].store(&*store, gone).await.expect("cancel");
     assert_eq!(due(i64::MAX, 9).await, ["s1_1"]);
-    store.delete("s1").await.expect("delete");
+    store.delete("s1", None).await.expect("delete");
     assert!(due(i64::MAX, 9).await.is_empty());
 }
 

@@ -9,7 +9,7 @@ use countersign_core::{
     number::InterruptionNo,
 };
 use countersign_store::{
-    Append, Guards, Store, StoreError,
+    Append, AuditRange, Guards, Store, StoreError,
     memory::MemoryStore,
     nodes::{Epoch, Hint, Nodes},
     postgres::{Past, PostgresOptions, PostgresStore},
@@ -317,7 +317,7 @@ async fn r7_nodes_hear_of_each_others_changes_and_not_of_their_own() {
     for id in &ids {
         begun(&one, id, 1, None).await;
     }
-    one.delete("none").await.expect("nothing");
+    one.delete("none", None).await.expect("nothing");
     let mut heard = std::collections::BTreeSet::new();
     let all = async {
         while heard.len() < ids.len() + 1 {
@@ -365,7 +365,7 @@ async fn c_as_many_processes_as_share_a_database_open_it_at_the_same_time() {
 
 /// The audit log as this node reads it: a chain.
 async fn chained(store: &PostgresStore) -> Vec<String> {
-    let records = store.audit(0, 1000).await.expect("the log");
+    let records = store.audit(None, AuditRange::After(0), 1000).await.expect("the log");
     let mut verifier = Verifier::new(None);
     for record in &records {
         verifier.take(record).expect("it follows from the one before it");

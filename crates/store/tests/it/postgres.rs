@@ -19,7 +19,7 @@ use countersign_core::{
     number::InterruptionNo,
 };
 use countersign_store::{
-    Append, Guards, InterruptionFilter, Page, SessionFilter, Store, StoreError, Tail,
+    Append, AuditRange, Guards, InterruptionFilter, Page, SessionFilter, Store, StoreError, Tail,
     postgres::{Past, PostgresOptions, PostgresStore, PostgresUrl},
 };
 use countersign_test_postgres::{Database, Fault, Proxy};
@@ -297,7 +297,7 @@ pub(crate) async fn gives_way(database: &Database, store: &PostgresStore, code: 
     driven.store(store, yes).await.expect("stored");
     assert_eq!(database.query("SELECT last_value::text FROM tries")[0][0].as_deref(), Some("4"));
     assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
-    let log = store.audit(0, 9).await.expect("audit");
+    let log = store.audit(None, AuditRange::After(0), 9).await.expect("audit");
     let mut verifier = Verifier::new(None);
     log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
     assert_eq!(verifier.end().expect("whole").n, 2);
@@ -318,7 +318,7 @@ async fn r2_what_gives_way_for_ever_or_is_refused_has_changed_nothing() {
         assert!(matches!(&failed, Err(StoreError::Failed(told)) if told.contains("planted")), "{failed:?}");
         assert_eq!(database.query("SELECT last_value::text FROM tries")[0][0].as_deref(), Some(tries));
         assert_eq!(load(&store, "s").await, before);
-        assert_eq!(store.audit(0, 9).await.expect("audit").len(), 1);
+        assert_eq!(store.audit(None, AuditRange::After(0), 9).await.expect("audit").len(), 1);
         begun_without_entries_fails(&store).await;
     }
 }
@@ -378,7 +378,7 @@ async fn r11_an_id_is_not_used_again_while_its_session_is_being_deleted() {
                 tokio::spawn(async move { store.append(new.append_of(new.created(2, None))).await })
             })
             .collect();
-        assert!(store.delete(&id).await.expect("deleted"));
+        assert!(store.delete(&id, None).await.expect("deleted"));
         for made in made {
             let made = made.await.expect("task");
             assert!(matches!(made, Err(StoreError::Conflict | StoreError::Deleted(_))), "{made:?}");
@@ -396,12 +396,12 @@ async fn x_nothing_of_a_deleted_session_is_left_but_its_id_and_its_audit_records
     driven.store(&store, queued).await.expect("queue");
     let waypoint = countersign_store::Waypoint { pos: 1, version: 1, body: "w".into() };
     store.keep_waypoint("planted", waypoint).await.expect("keep");
-    assert!(store.delete("planted").await.expect("deleted"));
+    assert!(store.delete("planted", None).await.expect("deleted"));
     for table in ["sessions", "entries", "snapshots", "waypoints", "requests", "reviewers", "interruptions", "rules"] {
         let left = database.query(&format!("SELECT count(*)::text FROM {table}"));
         assert_eq!(left[0][0].as_deref(), Some("0"), "{table}");
     }
-    assert_eq!(store.audit(0, 9).await.expect("audit").len(), 1);
+    assert_eq!(store.audit(None, AuditRange::After(0), 9).await.expect("audit").len(), 1);
 }
 
 #[tokio::test]

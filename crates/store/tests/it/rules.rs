@@ -163,7 +163,7 @@ async fn s7_rules_go_with_their_session(store: Tested) {
     let everywhere = Decision::approve().always(Always::Arguments { until: None });
     decided(&store, "s1", 100, "pay", everywhere).await;
     assert_eq!(standing(&store, Some("ann"), "pay").await, ["s1_1.0"]);
-    assert!(store.delete("s1").await.expect("delete"));
+    assert!(store.delete("s1", None).await.expect("delete"));
     assert_eq!(standing(&store, Some("ann"), "pay").await, Vec::<String>::new());
     assert_eq!(listed(&store, RuleFilter::default()).await, Vec::<String>::new());
 }
@@ -197,7 +197,7 @@ async fn s7_what_rules_have_decided_is_stored_only_while_they_are_in_force(store
     // Each rule ends in another way.
     let revoke = made.draft(300).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, None);
     made.store(&*store, revoke).await.expect("revoked");
-    assert!(store.delete("s2").await.expect("deleted"));
+    assert!(store.delete("s2", None).await.expect("deleted"));
     decided(&store, "s5", 300, "bet", Decision::reject(None).always(Always::Arguments { until: None })).await;
     let mut driven = begun(&*store, "t", 400, Some("ann")).await;
     for ended in ["s1", "s2", "s3"] {
@@ -287,8 +287,8 @@ async fn rests(store: Tested) {
     assert_eq!(rested(1_000, 999).await, ["over"]);
     assert_eq!(rested(1_000, 1_000).await, ["over", "ruled"], "its rule is over");
     let (_, pos) = store.rested(1_000, 999, 1).await.expect("a list").remove(0);
-    assert!(!store.delete_at("over", pos - 1).await.expect("an answer"), "it was used meanwhile");
-    assert!(store.delete_at("over", pos).await.expect("an answer"));
+    assert!(!store.delete("over", Some(pos - 1)).await.expect("an answer"), "it was used meanwhile");
+    assert!(store.delete("over", Some(pos)).await.expect("an answer"));
     assert_eq!(rested(1_000, 999).await, Vec::<String>::new());
 }
 

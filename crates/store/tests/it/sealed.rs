@@ -16,7 +16,7 @@ use countersign_core::{
     number::InterruptionNo,
 };
 use countersign_store::{
-    Page, RuleFilter, RuleOwner, SessionFilter, Store, StoreError, Waypoint,
+    AuditRange, Page, RuleFilter, RuleOwner, SessionFilter, Store, StoreError, Waypoint,
     seal::{Keys, SealError},
     sqlite::{SqliteOptions, SqliteStore, read_audit, rekey},
 };
@@ -70,7 +70,7 @@ fn change(path: &Path, sql: &str) {
 }
 
 async fn audit(store: &dyn Store) -> Vec<AuditRecord> {
-    store.audit(0, 10_000).await.expect("audit")
+    store.audit(None, AuditRange::After(0), 10_000).await.expect("audit")
 }
 
 fn verified(records: &[AuditRecord]) -> Result<u64, String> {
@@ -180,7 +180,7 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
         begun(&open_sealed(path).expect("open"), "s", now, None).await;
     }
     let store = open_sealed(&path).expect("open");
-    store.delete("s").await.expect("delete");
+    store.delete("s", None).await.expect("delete");
     drop(store);
     // As if an attacker had removed its id from the deleted ones.
     change(&path, "DELETE FROM deleted");
@@ -312,7 +312,7 @@ async fn x_rekey_seals_a_plain_store_and_its_plain_text_is_gone_from_the_files()
         all.push(planted(&store, &format!("s{i}")).await);
     }
     // The pages that a deleted session leaves free are cleared too.
-    assert!(store.delete("s19").await.expect("delete"));
+    assert!(store.delete("s19", None).await.expect("delete"));
     let anchor = audit(&store).await.last().expect("records").anchor();
     let in_use = rekey(&path, &keys_of(&['1']), false, &mut |_| {}).expect_err("in use");
     assert!(matches!(in_use, StoreError::InUse(_)), "{in_use}");

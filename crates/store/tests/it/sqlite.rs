@@ -215,7 +215,7 @@ async fn r9_a_full_store_says_so_and_works_again_when_there_is_room() {
         assert_eq!(load(&store, &driven.id).await.as_ref(), Some(&driven.state), "what was stored is there");
     }
     for driven in made.iter().take(made.len() / 2) {
-        assert!(store.delete(&driven.id).await.expect("delete"));
+        assert!(store.delete(&driven.id, None).await.expect("delete"));
     }
     store.check().await.expect("there is room again");
     begun(&store, "new", 2, None).await;

@@ -128,29 +128,22 @@ impl Driven {
         let block = |(i, (name, _)): (usize, &(&str, Verdict))| {
             Block::ToolUse(ToolUse::new(format!("c{i}"), *name, format!("{{\"i\":{i}}}")))
         };
-        let answer = ModelResponded {
-            model: "m".into(),
-            shown: 0,
-            blocks: calls.iter().enumerate().map(block).collect(),
-            usage: Usage { input_tokens: 3, output_tokens: 1, ..Usage::default() },
-            opaque: None,
-            first_call: CallNo::NONE,
-            run: RunNo::ROOT,
-            cut: None,
-            continued: 0,
-            nonce: None,
-        };
         let gates = calls.iter().map(|(_, verdict)| Gate::of(verdict.clone())).collect();
-        self.draft(now).model_responded(answer, gates, &Anything)
+        let usage = Usage { input_tokens: 3, output_tokens: 1, ..Usage::default() };
+        self.responds(now, calls.iter().enumerate().map(block).collect(), usage, gates)
     }
 
     /// The model answers with text.
     pub(crate) fn answers(&self, now: Millis, text: &str) -> Transition {
+        self.responds(now, vec![Block::Text(text.to_owned())], Usage::default(), Vec::new())
+    }
+
+    fn responds(&self, now: Millis, blocks: Vec<Block>, usage: Usage, gates: Vec<Gate>) -> Transition {
         let answer = ModelResponded {
             model: "m".into(),
             shown: 0,
-            blocks: vec![Block::Text(text.to_owned())],
-            usage: Usage::default(),
+            blocks,
+            usage,
             opaque: None,
             first_call: CallNo::NONE,
             run: RunNo::ROOT,
@@ -158,7 +151,7 @@ impl Driven {
             continued: 0,
             nonce: None,
         };
-        self.draft(now).model_responded(answer, Vec::new(), &Anything)
+        self.draft(now).model_responded(answer, gates, &Anything)
     }
 
     pub(crate) fn decides(

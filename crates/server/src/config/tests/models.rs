@@ -99,11 +99,9 @@ fn m1_providers_with_chat_completions_are_known_by_name() {
 
 #[test]
 fn m1_a_provider_that_is_known_by_name_has_an_address_of_its_own() {
-    let at = |provider: &str| match read(&format!("[models.m]\nprovider = {provider:?}\nmodel = \"x\"")).provider {
-        ConfigProvider::OpenAi { at, .. }
-        | ConfigProvider::Anthropic { at, .. }
-        | ConfigProvider::Compatible { at, .. } => at.base_url,
-        other => panic!("{other:?}"),
+    let at = |provider: &str| {
+        let model = read(&format!("[models.m]\nprovider = {provider:?}\nmodel = \"x\""));
+        model.provider.endpoint().expect("an address").base_url.clone()
     };
     assert_eq!(at("openai"), "https://api.openai.com/v1");
     assert_eq!(at("anthropic"), "https://api.anthropic.com/v1");
@@ -121,13 +119,7 @@ fn m1_every_provider_takes_headers_and_a_bound_on_its_answers() {
     for provider in ["openai-chat", "openai", "anthropic", "deepseek"] {
         let more = "max_tokens = 50\nheaders = { X-Title = \"desk\", X-Token = { env = \"BOB_TOKEN\" } }";
         let model = read(&format!("[models.m]\nprovider = {provider:?}\n{AT}{more}"));
-        let at = match model.provider {
-            ConfigProvider::OpenAiChat { at }
-            | ConfigProvider::OpenAi { at, .. }
-            | ConfigProvider::Anthropic { at, .. }
-            | ConfigProvider::Compatible { at, .. } => at,
-            other => panic!("{other:?}"),
-        };
+        let at = model.provider.endpoint().expect("an address");
         assert_eq!(at.max_tokens, Some(50));
         assert_eq!(at.headers.keys().collect::<Vec<_>>(), ["X-Title", "X-Token"]);
         assert_eq!(at.headers["X-Title"], ApiKey::new("desk"));

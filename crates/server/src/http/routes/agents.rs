@@ -7,7 +7,7 @@ use countersign_runtime::run::SessionView;
 use super::{
     super::{
         agents, graphs,
-        route::{Kind, Route, body, json, of, query},
+        route::{GET, Kind, Route, body, json, of, query},
         runs,
     },
     shared::{AS_DOT, AS_MERMAID, FORMAT, IDEMPOTENCY_KEY},
@@ -15,52 +15,40 @@ use super::{
 
 pub(super) const ROUTES: &[Route] = &[
     Route {
-        method: "get",
         path: "/v1/agents",
         id: "listAgents",
         summary: "The agents, the default one first.",
-        parameters: &[],
-        body: None,
         answers: &[json(200, "The agents.", of::<agents::AgentsList>)],
-        refusals: &[],
-        open: false,
         handler: || get(agents::list),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/agents/{name}/graph",
         id: "getGraph",
         summary: "The graph an agent runs on, as data and as a Mermaid flow chart.",
         parameters: &[query("session_id", Kind::Text, "Mark this session's position."), FORMAT],
-        body: None,
         answers: &[json(200, "The graph.", of::<graphs::Graph>), AS_MERMAID, AS_DOT],
         refusals: &[Code::UnknownAgent, Code::InvalidSessionId, Code::SessionNotFound, Code::SessionDeleted],
-        open: false,
         handler: || get(graphs::of_agent),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/graphs",
         id: "listGraphs",
         summary: "The graphs of the program that embeds the server, whose runs sessions can be.",
-        parameters: &[],
-        body: None,
         answers: &[json(200, "The graphs.", of::<graphs::GraphList>)],
-        refusals: &[],
-        open: false,
         handler: || get(graphs::list),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/graphs/{name}/graph",
         id: "getNamedGraph",
         summary: "A graph of the program.",
         parameters: &[FORMAT],
-        body: None,
         answers: &[json(200, "The graph.", of::<graphs::NamedGraph>), AS_MERMAID, AS_DOT],
         refusals: &[Code::InvalidMessage, Code::UnknownGraph],
-        open: false,
         handler: || get(graphs::of_graph),
+        ..GET
     },
     Route {
         method: "post",

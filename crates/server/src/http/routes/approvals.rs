@@ -7,7 +7,7 @@ use countersign_runtime::run::{ApprovalView, Outcome, PolicyView, RuleView};
 use super::{
     super::{
         approvals, audit, policy,
-        route::{Kind, Route, body, json, of, other, query},
+        route::{GET, Kind, Route, body, json, of, other, query},
         rules,
     },
     shared::{CURSOR, IDEMPOTENCY_KEY, LIMIT, LIST, NOTE},
@@ -15,7 +15,6 @@ use super::{
 
 pub(super) const ROUTES: &[Route] = &[
     Route {
-        method: "get",
         path: "/v1/approvals",
         id: "listApprovals",
         summary: "The inbox: pending and resolved requests across sessions, soonest deadline first.",
@@ -28,23 +27,19 @@ pub(super) const ROUTES: &[Route] = &[
             CURSOR,
             LIMIT,
         ],
-        body: None,
         answers: &[json(200, "A page of approvals.", of::<approvals::Approvals>)],
         refusals: LIST,
-        open: false,
         handler: || get(approvals::list),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/approvals/{approval_key}",
         id: "getApproval",
         summary: "An approval: what is asked, and how it ended.",
-        parameters: &[],
-        body: None,
         answers: &[json(200, "The approval.", of::<ApprovalView>)],
         refusals: &[Code::ApprovalNotFound, Code::SessionDeleted, Code::StoreUnavailable],
-        open: false,
         handler: || get(approvals::get),
+        ..GET
     },
     Route {
         method: "post",
@@ -134,7 +129,6 @@ pub(super) const ROUTES: &[Route] = &[
         handler: || post(approvals::reassign),
     },
     Route {
-        method: "get",
         path: "/v1/rules",
         id: "listRules",
         summary: "Standing rules (\"always\") of one's sessions, of one's making, or in place of one's roles.",
@@ -144,11 +138,10 @@ pub(super) const ROUTES: &[Route] = &[
             CURSOR,
             LIMIT,
         ],
-        body: None,
         answers: &[json(200, "A page of rules.", of::<rules::Rules>)],
         refusals: LIST,
-        open: false,
         handler: || get(rules::list),
+        ..GET
     },
     Route {
         method: "delete",
@@ -163,19 +156,15 @@ pub(super) const ROUTES: &[Route] = &[
         handler: || delete(rules::revoke),
     },
     Route {
-        method: "get",
         path: "/v1/policy",
         id: "getPolicy",
         summary: "The policy in force: the operator's rules, and what each tool asks by itself; with tokens for the role auditor.",
-        parameters: &[],
-        body: None,
         answers: &[json(200, "The policy.", of::<PolicyView>)],
         refusals: &[Code::Forbidden],
-        open: false,
         handler: || get(policy::get),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/audit",
         id: "readAudit",
         summary: "The audit log: without tokens for everybody, with them for the role auditor, of its tenant.",
@@ -186,17 +175,15 @@ pub(super) const ROUTES: &[Route] = &[
             query("format", Kind::OneOf(audit::FORMATS), "JSON by default, or a record a line, as in exports."),
             query("limit", Kind::Whole, "Records of the page, from 1 to 1000; 100 by default."),
         ],
-        body: None,
         answers: &[
             json(200, "A page of the log.", of::<audit::AuditLog>),
             other(200, "With format=jsonl a record a line.", audit::LINES),
         ],
         refusals: &[Code::InvalidMessage, Code::Forbidden, Code::StoreUnavailable],
-        open: false,
         handler: || get(audit::read),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/audit/verify",
         id: "verifyAudit",
         summary: "Verifies the whole chain of the audit log, for those who may read it or a part of it.",
@@ -205,10 +192,9 @@ pub(super) const ROUTES: &[Route] = &[
             Kind::Text,
             "NUMBER:HASH of an earlier verification: the log must have this record.",
         )],
-        body: None,
         answers: &[json(200, "What was found.", of::<audit::AuditVerification>)],
         refusals: &[Code::InvalidMessage, Code::Forbidden, Code::TooBusy, Code::StoreUnavailable],
-        open: false,
         handler: || get(audit::verify),
+        ..GET
     },
 ];

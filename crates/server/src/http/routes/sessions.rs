@@ -7,7 +7,7 @@ use countersign_runtime::run::{GraphView, Outcome, SessionView, StateView};
 use super::{
     super::{
         events, graphs, history, past,
-        route::{Kind, Route, body, header, json, of, other, query},
+        route::{GET, Kind, Route, body, header, json, of, other, query},
         runs, sessions,
     },
     shared::{AS_DOT, AS_MERMAID, CURSOR, EVENTS, FORMAT, IDEMPOTENCY_KEY, LIMIT, LIST, PAST, SESSION, STATUSES},
@@ -16,7 +16,6 @@ use crate::ws;
 
 pub(super) const ROUTES: &[Route] = &[
     Route {
-        method: "get",
         path: "/v1/ws",
         id: "connect",
         summary: "The WebSocket, subprotocol countersign.v1; /asyncapi.json describes its frames.",
@@ -24,11 +23,10 @@ pub(super) const ROUTES: &[Route] = &[
             "Sec-WebSocket-Protocol",
             "countersign.v1, and from browsers bearer.TOKEN as a second one.",
         )],
-        body: None,
         answers: &[other(101, "The connection.", "")],
         refusals: &[Code::InvalidMessage],
-        open: false,
         handler: || get(ws::upgrade),
+        ..GET
     },
     Route {
         method: "post",
@@ -54,7 +52,6 @@ pub(super) const ROUTES: &[Route] = &[
         handler: || post(sessions::create),
     },
     Route {
-        method: "get",
         path: "/v1/sessions",
         id: "listSessions",
         summary: "The sessions the caller may see, most recently used first.",
@@ -64,23 +61,19 @@ pub(super) const ROUTES: &[Route] = &[
             CURSOR,
             LIMIT,
         ],
-        body: None,
         answers: &[json(200, "A page of sessions.", of::<sessions::Sessions>)],
         refusals: LIST,
-        open: false,
         handler: || get(sessions::list),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/sessions/{session_id}",
         id: "getSession",
         summary: "A session.",
-        parameters: &[],
-        body: None,
         answers: &[json(200, "The session.", of::<SessionView>)],
         refusals: SESSION,
-        open: false,
         handler: || get(sessions::get),
+        ..GET
     },
     Route {
         method: "patch",
@@ -171,7 +164,6 @@ pub(super) const ROUTES: &[Route] = &[
         handler: || post(sessions::cancel),
     },
     Route {
-        method: "get",
         path: "/v1/sessions/{session_id}/events",
         id: "followSession",
         summary: "The session's events: what came after a seq, or its end, then live.",
@@ -189,7 +181,6 @@ pub(super) const ROUTES: &[Route] = &[
             ),
             header("Last-Event-ID", "The same as after, and stronger than after and last."),
         ],
-        body: None,
         answers: &[other(200, "Events; each id is the event's seq.", EVENTS)],
         refusals: &[
             Code::InvalidMessage,
@@ -198,11 +189,10 @@ pub(super) const ROUTES: &[Route] = &[
             Code::SessionDeleted,
             Code::StoreUnavailable,
         ],
-        open: false,
         handler: || get(events::follow),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/sessions/{session_id}/history",
         id: "readHistory",
         summary: "The session's messages, oldest first.",
@@ -215,23 +205,20 @@ pub(super) const ROUTES: &[Route] = &[
             CURSOR,
             query("limit", Kind::Whole, "Messages of the page, from 1 to 1000; 100 by default."),
         ],
-        body: None,
         answers: &[json(200, "A page of history.", of::<history::History>)],
         refusals: SESSION,
-        open: false,
         handler: || get(history::read),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/sessions/{session_id}/state",
         id: "getState",
         summary: "The session's state: status, pending requests and usage, now or at a checkpoint.",
         parameters: &[query("checkpoint", Kind::Whole, "The state at this checkpoint.")],
-        body: None,
         answers: &[json(200, "The state.", of::<StateView>)],
         refusals: PAST,
-        open: false,
         handler: || get(sessions::state),
+        ..GET
     },
     Route {
         method: "post",
@@ -281,28 +268,24 @@ pub(super) const ROUTES: &[Route] = &[
         handler: || post(runs::retry),
     },
     Route {
-        method: "get",
         path: "/v1/sessions/{session_id}/graph",
         id: "getSessionGraph",
         summary: "The session's graph, with its current position.",
         parameters: &[FORMAT],
-        body: None,
         answers: &[json(200, "The graph.", of::<GraphView>), AS_MERMAID, AS_DOT],
         refusals: SESSION,
-        open: false,
         handler: || get(graphs::of_session),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/sessions/{session_id}/checkpoints",
         id: "listCheckpoints",
         summary: "The session's checkpoints, newest first.",
         parameters: &[CURSOR, LIMIT],
-        body: None,
         answers: &[json(200, "A page of checkpoints.", of::<past::CheckpointList>)],
         refusals: PAST,
-        open: false,
         handler: || get(past::list),
+        ..GET
     },
     Route {
         method: "post",

@@ -5,7 +5,7 @@ use countersign_core::refusal::Code;
 
 use super::{
     super::{
-        route::{Route, body, json, of},
+        route::{GET, Route, body, json, of},
         webhooks,
     },
     shared::{CURSOR, LIMIT, WEBHOOK},
@@ -13,28 +13,23 @@ use super::{
 
 pub(super) const ROUTES: &[Route] = &[
     Route {
-        method: "get",
         path: "/v1/webhooks",
         id: "listWebhooks",
         summary: "Who is notified, and how that goes: for those who may read the audit log, of their tenant.",
-        parameters: &[],
-        body: None,
         answers: &[json(200, "The webhooks, in the order of the file.", of::<webhooks::WebhookList>)],
         refusals: &[Code::Forbidden, Code::StoreUnavailable],
-        open: false,
         handler: || get(webhooks::list),
+        ..GET
     },
     Route {
-        method: "get",
         path: "/v1/webhooks/{name}/failed",
         id: "listFailedMessages",
         summary: "The messages of a webhook that did not arrive, in the order of their records in the audit log.",
         parameters: &[CURSOR, LIMIT],
-        body: None,
         answers: &[json(200, "A page of them.", of::<webhooks::FailedMessages>)],
         refusals: &[Code::InvalidMessage, Code::Forbidden, Code::WebhookNotFound, Code::StoreUnavailable],
-        open: false,
         handler: || get(webhooks::failed),
+        ..GET
     },
     Route {
         method: "post",
