@@ -8,7 +8,7 @@ use countersign_core::{
         agents::CallResult,
         draft::{Catalog, Draft, ToolFacts},
         fork,
-        record::{Block, ModelResponded, Record, ToolUse, Usage, records},
+        record::{Block, ModelResponded, Record, ToolUse, records},
         state::{State, Status},
     },
     number::{CallNo, RunNo},
@@ -18,9 +18,11 @@ use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    decisions::{args, decide, plain, waiting},
     people::person,
-    world::{Op, World, ops},
+    world::{
+        Op, World, ops,
+        pending::{args, decide, plain, waiting},
+    },
 };
 
 fn log(world: &World) -> Vec<AuditRecord> {
@@ -126,19 +128,7 @@ fn told_of(world: &World, allowed: bool) {
 
 /// A model's answer in a run.
 pub(crate) fn answer(run: RunNo, shown: u32, blocks: Vec<Block>) -> ModelResponded {
-    let (first_call, usage) = (CallNo::NONE, Usage::default());
-    ModelResponded {
-        model: "m".into(),
-        shown,
-        blocks,
-        first_call,
-        usage,
-        opaque: None,
-        run,
-        cut: None,
-        continued: 0,
-        nonce: None,
-    }
+    ModelResponded { model: "m".into(), shown, blocks, run, ..ModelResponded::default() }
 }
 
 #[test]

@@ -14,7 +14,6 @@ use countersign_core::{
         window::Budget,
     },
     locale::{Locale, Text},
-    number::{CallNo, RunNo},
     session::Session,
     tokens,
     wire::{expand::by_record, fold::history},
@@ -57,14 +56,7 @@ impl Talk {
         let state = Session::new("s".into());
         let mut session = Talk { state, journal: Vec::new(), catalog };
         let mut draft = session.draft();
-        draft.create(SessionCreated {
-            agent: "a".into(),
-            locale,
-            subject: None,
-            tenant: None,
-            context: None,
-            birth: "b".into(),
-        });
+        draft.create(SessionCreated { agent: "a".into(), locale, birth: "b".into(), ..SessionCreated::default() });
         session.commit(draft.finish());
         session
     }
@@ -91,18 +83,7 @@ impl Talk {
         blocks.extend(calls.iter().map(|(id, _)| Block::ToolUse(ToolUse::new(*id, "look", "{}"))));
         let gate = |(_, verdict): &(&str, Verdict)| Gate::of(verdict.clone());
         let gates = calls.iter().map(gate).collect();
-        let answer = ModelResponded {
-            model: "m".into(),
-            shown: 0,
-            blocks,
-            usage,
-            opaque: None,
-            first_call: CallNo::NONE,
-            run: RunNo::ROOT,
-            cut: None,
-            continued: 0,
-            nonce: None,
-        };
+        let answer = ModelResponded { model: "m".into(), blocks, usage, ..ModelResponded::default() };
         let transition = self.draft().model_responded(answer, gates, &self.catalog);
         self.commit(transition);
     }

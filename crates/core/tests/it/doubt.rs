@@ -13,9 +13,9 @@ use countersign_core::{
     number::InterruptionNo,
 };
 
-use crate::{
-    decisions::{answer_gated, asked, decide, phases, plain},
-    world::{Op, Tools, World},
+use crate::world::{
+    Op, Tools, World,
+    pending::{answer_gated, asked, decide, phases, plain},
 };
 
 /// The tools, each of which is idempotent or none.

@@ -18,9 +18,11 @@ use countersign_core::{
 use proptest::prelude::*;
 
 use crate::{
-    decisions::{plain, waiting},
     laws,
-    world::{Op, World, ops},
+    world::{
+        Op, World, ops,
+        pending::{plain, waiting},
+    },
 };
 
 /// An agent with this limit of model calls.

@@ -14,17 +14,17 @@ use countersign_core::{
         agents::CallResult,
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},
         graph,
-        record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, Usage, UserMessage, records},
+        record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, UserMessage, records},
         state::Status,
     },
-    number::{CallNo, RunNo},
+    number::CallNo,
     refusal::{Code, Refusal},
     wire::fold::Fold,
 };
 
-use crate::{
-    decisions::{plain, reply},
-    world::World,
+use crate::world::{
+    World,
+    pending::{plain, reply},
 };
 
 /// An agent with this limit of model calls; its turn ends with the first result, if `ends`.
@@ -53,18 +53,7 @@ const ONE: Helper = Helper { max_turns: 1, ends: false };
 const ENDS: Helper = Helper { max_turns: 9, ends: true };
 
 fn answer(blocks: Vec<Block>) -> ModelResponded {
-    ModelResponded {
-        model: "m".into(),
-        shown: 0,
-        blocks,
-        usage: Usage::default(),
-        opaque: None,
-        first_call: CallNo::NONE,
-        run: RunNo::ROOT,
-        cut: None,
-        continued: 0,
-        nonce: None,
-    }
+    ModelResponded { model: "m".into(), blocks, ..ModelResponded::default() }
 }
 
 /// A turn whose model calls a tool, with or without a person's approval.
@@ -99,7 +88,7 @@ fn retry(world: &mut World, helper: &Helper) -> Result<(), Refusal> {
 
 fn approves_with_a_comment(world: &mut World, helper: &Helper) {
     let approves = reply(1, Reply::Decisions(vec![Decision::approve()]), Principal::trusted());
-    let input = DecideInput { staged: false, user_edit_content: Some("looks fine".into()), ..approves };
+    let input = DecideInput { user_edit_content: Some("looks fine".into()), ..approves };
     let decided = resolve::decide(&world.state, world.now, input, helper).expect("decided");
     world.commit(decided);
 }

@@ -12,9 +12,9 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 
-use crate::{
-    decisions::{args, decide, decide_under, phases, plain, waiting},
-    world::{Op, Tools, World},
+use crate::world::{
+    Op, Tools, World,
+    pending::{args, decide, decide_under, phases, plain, waiting},
 };
 
 pub fn person(name: &str, roles: &[&str]) -> Principal {

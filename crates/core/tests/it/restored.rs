@@ -18,9 +18,11 @@ use countersign_core::{
 };
 
 use crate::{
-    decisions::{decide, phases, plain, waiting},
     people::{levels, person},
-    world::{Op, Tools, World},
+    world::{
+        Op, Tools, World,
+        pending::{decide, phases, plain, waiting},
+    },
 };
 
 #[test]

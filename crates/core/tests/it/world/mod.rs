@@ -3,6 +3,7 @@
 mod forks;
 mod models;
 mod ops;
+pub mod pending;
 mod people;
 mod tools;
 mod watch;
@@ -81,11 +82,9 @@ impl World {
         let mut draft = Draft::new(&State::new("s".into()), 1_000);
         draft.create(SessionCreated {
             agent: "a".into(),
-            locale: Default::default(),
             subject: Some("ann".into()),
-            tenant: None,
-            context: None,
             birth: "b".into(),
+            ..SessionCreated::default()
         });
         let mut world = World {
             state: Arc::new(State::new("s".into())),
@@ -219,15 +218,9 @@ impl World {
                 let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
                 let of_edit = |d: &Decision| d.edited().map(|_| edited(*verdict));
                 let input = DecideInput {
-                    staged: false,
-                    digest: None,
-                    previews: Vec::new(),
-                    n: open.asked.n,
                     verdicts: decisions.iter().map(of_edit).collect(),
-                    reply: Reply::Decisions(decisions),
                     user_edit_content: comment.then(|| "careful".into()),
-                    by: person(*by),
-                    request_id: None,
+                    ..DecideInput::new(open.asked.n, decisions, person(*by))
                 };
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
@@ -259,29 +252,23 @@ impl World {
             }
             Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
+                let reply = Reply::Answers(match answers {
+                    0 => serde_json::json!({ "R": ["A", "B"] }),
+                    1 => serde_json::json!({}),
+                    2 => serde_json::json!({ "S": "unknown" }),
+                    3 => serde_json::json!({ "R": 7 }),
+                    _ => serde_json::json!({ "R": "own words" }),
+                });
                 let input = DecideInput {
-                    staged: false,
-                    digest: None,
-                    previews: Vec::new(),
-                    n: open.asked.n,
-                    verdicts: Vec::new(),
-                    reply: Reply::Answers(match answers {
-                        0 => serde_json::json!({ "R": ["A", "B"] }),
-                        1 => serde_json::json!({}),
-                        2 => serde_json::json!({ "S": "unknown" }),
-                        3 => serde_json::json!({ "R": 7 }),
-                        _ => serde_json::json!({ "R": "own words" }),
-                    }),
                     user_edit_content: comment.then(|| "careful".into()),
-                    by: Principal::trusted(),
-                    request_id: None,
+                    ..DecideInput::new(open.asked.n, reply, Principal::trusted())
                 };
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
             }
             Op::Later(seconds) => {
                 self.now += Millis::from(*seconds) * 1000;
-                for n in self.state.open.iter().map(|o| o.asked.n).collect::<Vec<_>>() {
+                for n in self.state.pending() {
                     if let Some(t) = self.draft().time_out(n, &self.tools).or_else(|| self.draft().remind(n)) {
                         self.commit(t);
                     }
@@ -320,17 +307,8 @@ impl World {
                     2 => serde_json::json!("yes"),
                     _ => serde_json::json!(null),
                 };
-                let input = DecideInput {
-                    staged: false,
-                    digest: None,
-                    previews: Vec::new(),
-                    n: open.asked.n,
-                    verdicts: Vec::new(),
-                    reply: Reply::Resume(Raw::of(&value).expect("JSON")),
-                    user_edit_content: None,
-                    by: Principal::trusted(),
-                    request_id: None,
-                };
+                let reply = Reply::Resume(Raw::of(&value).expect("JSON"));
+                let input = DecideInput::new(open.asked.n, reply, Principal::trusted());
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
             }

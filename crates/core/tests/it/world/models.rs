@@ -148,14 +148,10 @@ impl World {
             model: "m".into(),
             shown,
             blocks,
-            usage: Usage::default(),
-            opaque: None,
-            first_call: CallNo::NONE,
             run,
-            cut: None,
-            continued: 0,
             // Unique, as a runtime makes it.
             nonce: Some(format!("answer at {}", self.now).into()),
+            ..ModelResponded::default()
         };
         let transition = match run.is_nested() && !calls.is_empty() && self.now % 5 == 0 {
             true => self.draft().model_stopped(answer, gates, "stopped", &self.tools),
