@@ -7,10 +7,10 @@ use countersign_core::{
     call::gate::{Gate, Verdict},
     journal::{
         draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
-        record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
+        record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse},
         state::State,
     },
-    number::{CallNo, RunNo},
+    number::CallNo,
     session::Session,
 };
 use countersign_runtime::run::{Direction, HistoryQuery, Runtime};

@@ -83,12 +83,6 @@ impl Transition {
         &self.state
     }
 
-    /// This transition, followed by one made from the state after it.
-    pub fn then(mut self, next: Transition) -> Transition {
-        self.add(next);
-        self
-    }
-
     /// Adds one that is made from the state after it.
     pub fn add(&mut self, next: Transition) {
         self.entries.extend(next.entries);

@@ -19,10 +19,12 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Runtime, graph,
+    Inner, Runtime,
+    create::session_id,
+    graph,
     live::LiveRef,
     nodes::contested,
-    own_request_id, owned, session_id, unique,
+    own_request_id, owned, unique,
     view::{SessionView, StateView},
     visible,
 };

@@ -165,7 +165,7 @@ impl Inner {
         sessions.iter().filter_map(|(id, live)| Some((id.clone(), wants(live)?))).collect()
     }
 
-    pub(super) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
+    pub(crate) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
         let mut sessions = self.live_sessions();
         let live = sessions.entry(session_id.clone()).or_insert_with(|| Arc::new(Live::new(session_id.clone())));
         LiveRef { inner: self.clone(), live: Some(live.clone()) }

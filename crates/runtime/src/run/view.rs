@@ -28,8 +28,14 @@ use countersign_core::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::MutexGuard;
 
-use super::{Activity, Inner, Outcome, Runtime, live::LiveRef, nodes::contested, owned, store_refusal, visible};
+use super::{
+    Activity, Inner, Outcome, Runtime,
+    live::{LiveRef, LiveState},
+    nodes::contested,
+    owned, store_refusal, visible,
+};
 use crate::{
     agent::output::Output,
     store::{Durability, Page, PendingCount, RuleFilter, SessionFilter, Summary, Visible},
@@ -394,10 +400,10 @@ impl Inner {
         Ok(())
     }
 
-    /// The outcome of a session, with the text of its latest answer.
-    ///
-    /// `answer` is the entry of the latest answer, if the caller has it.
-    pub(crate) async fn outcome(&self, state: &State, answer: Option<Arc<Entry>>) -> Result<Outcome, Refusal> {
+    /// The outcome of a session, with the text of its latest answer. The session stays locked no longer than needed.
+    pub(super) async fn outcome(&self, state: &State, guard: MutexGuard<'_, LiveState>) -> Result<Outcome, Refusal> {
+        let answer = guard.answer_at(state.answer_pos);
+        drop(guard);
         let mut text = String::new();
         if let Some(output) = &state.output {
             text = output.to_string();
