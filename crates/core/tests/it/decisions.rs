@@ -218,8 +218,7 @@ fn w5_a_deferred_action_whose_deadline_passes_while_others_run_is_asked_again_an
     assert!(due < Some(world.now));
     let mut read = Session::new("s".into());
     world.journal.iter().for_each(|entry| read.append(entry).expect("legal"));
-    let timed_out = Draft::new(&world.state, world.now).time_out(InterruptionNo::new(2), &Tools::FIRST).expect("due");
-    world.commit(timed_out);
+    world.commit(world.draft().time_out(InterruptionNo::new(2), &Tools::FIRST).expect("due"));
     assert!(world.state.open.is_empty());
 }
 
@@ -278,9 +277,8 @@ fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
     let late = decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect_err("late");
     assert_eq!(late.code, Code::ApprovalAlreadyResolved);
     assert_eq!(late.details.expect("details")["resolution"], "timeout");
-    let transition = Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due");
-    world.commit(transition);
-    assert!(Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
+    world.commit(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due"));
+    assert!(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
     assert_eq!(phases(&world), [Phase::Finished]);
     assert!(world.given.is_empty());
 }
@@ -392,8 +390,7 @@ fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
             on_pending: Some(OnPending::Queue),
             ..MessageInput::default()
         };
-        let queued = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("queued");
-        world.commit(queued);
+        world.commit(world.draft().message(input, &Tools::FIRST).expect("queued"));
     }
     let numbers: Vec<u32> = world.state.queued.iter().map(|message| message.queued).collect();
     assert_eq!(numbers, [1, 2, 3]);
@@ -453,18 +450,13 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     };
     let mut ran = waiting(&[("pay", plain())]);
     decide(&mut ran, 1, edit(), Principal::trusted()).expect("edited");
-    let transition = Draft::new(&ran.state, ran.now).start(&[CallNo::FIRST]);
-    ran.commit(transition);
-    let done = Draft::new(&ran.state, ran.now)
-        .call_finished(CallNo::FIRST, 1, Ok("paid".to_owned()), &Tools::FIRST)
-        .expect("running");
-    ran.commit(done);
+    ran.commit(ran.draft().start(&[CallNo::FIRST]));
+    ran.commit(ran.draft().call_finished(CallNo::FIRST, 1, Ok("paid".to_owned()), &Tools::FIRST).expect("running"));
     assert_eq!(told(&ran), "[A reviewer changed this call. What ran: pay {\"n\":77}]\npaid");
 
     let mut stopped = waiting(&[("pay", plain())]);
     decide(&mut stopped, 1, edit(), Principal::trusted()).expect("edited");
-    let transition =
-        Draft::new(&stopped.state, stopped.now).cancel(None, None, None, &Tools::FIRST).expect("cancelled");
+    let transition = stopped.draft().cancel(None, None, None, &Tools::FIRST).expect("cancelled");
     stopped.commit(transition);
     assert_eq!(told(&stopped), "Cancelled before it ran");
 }

@@ -16,7 +16,6 @@ use countersign_core::{
     journal::{
         agents::PathStep,
         digest,
-        draft::Draft,
         record::{Block, Interrupted, Kind, ModelResponded, Schema, ToolUse},
     },
     refusal::Code,
@@ -135,8 +134,7 @@ fn r11_an_answer_that_names_another_question_is_stale() {
     let block = |i: u32| Block::ToolUse(ToolUse::new(format!("q{i}"), "ask_user_question", question));
     let answer = ModelResponded { model: "m".into(), blocks: vec![block(1), block(2)], ..ModelResponded::default() };
     let gates = vec![Gate::of(Verdict::Question(plain())); 2];
-    let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
-    world.commit(transition);
+    world.commit(world.draft().model_responded(answer, gates, &Tools::FIRST));
     let shown = digests(&world);
     assert_ne!(shown[0], shown[1], "the same words, asked twice");
     let answers = Reply::Answers(serde_json::json!({ "Q": "A" }));

@@ -85,7 +85,7 @@ fn s21_a_time_that_no_clock_and_no_time_out_gives_is_refused() {
 #[test]
 fn s21_r9_an_append_that_could_not_be_read_again_is_not_placed() {
     let world = waiting(&[("pay", plain())]);
-    let draft = || Draft::new(&world.state, world.now);
+    let draft = || world.draft();
     let again = || {
         let mut draft = draft();
         draft.create(SessionCreated { agent: "a".into(), birth: "b".into(), ..SessionCreated::default() });
@@ -117,9 +117,9 @@ fn s21_r9_an_append_that_could_not_be_read_again_is_not_placed() {
 fn s21_r9_an_append_in_the_middle_of_a_block_is_not_placed() {
     let mut world = World::new();
     world.apply(&Op::Message(None)).expect("a message");
-    let began = Draft::new(&world.state, world.now).block_began(&Block::Text("so".into()));
+    let began = world.draft().block_began(&Block::Text("so".into()));
     world.commit(began.finish());
-    let other = Draft::new(&world.state, world.now).block_shown(Block::Thinking("hm".into())).finish();
+    let other = world.draft().block_shown(Block::Thinking("hm".into())).finish();
     let refused = world.session().place(other).expect_err("another block");
     assert!(refused.to_string().contains("in the middle of a block"), "{refused}");
 }

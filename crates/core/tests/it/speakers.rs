@@ -8,7 +8,7 @@ use countersign_core::{
     },
     decide::{reply::Reply, resolve::DecideInput},
     journal::{
-        draft::{Draft, MessageInput, OnPending},
+        draft::{MessageInput, OnPending},
         record::{Block, ModelResponded, ToolUse},
         standing::RuleFacts,
         state::Phase,
@@ -105,8 +105,7 @@ fn p4_whoever_has_told_the_model_something_may_not_approve_what_it_does_next() {
                 on_pending: Some(OnPending::Queue),
                 ..MessageInput::default()
             };
-            let queued = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("queued");
-            world.commit(queued);
+            world.commit(world.draft().message(input, &Tools::FIRST).expect("queued"));
             decide(world, 1, vec![Decision::approve()], eve()).expect("approved");
             run(world);
         }),
@@ -123,8 +122,7 @@ fn p4_whoever_has_told_the_model_something_may_not_approve_what_it_does_next() {
         run(&mut world);
         answer(&mut world, &[]);
         let next = MessageInput { content: "go".into(), ..MessageInput::default() };
-        let next = Draft::new(&world.state, world.now).message(next, &Tools::FIRST).expect("the next turn");
-        world.commit(next);
+        world.commit(world.draft().message(next, &Tools::FIRST).expect("the next turn"));
         answer(&mut world, &[("pay", four_eyes())]);
         let n = world.state.interruptions;
         decide(&mut world, n, vec![Decision::approve()], bob()).unwrap_or_else(|e| panic!("{how}: {e}"));
@@ -165,8 +163,7 @@ fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_a
         blocks: vec![Block::ToolUse(ToolUse::new("r", "pay", r#"{"n":1}"#))],
         ..ModelResponded::default()
     };
-    let gated = Draft::new(&world.state, world.now).model_responded(responded, vec![says], &Tools::FIRST);
-    world.commit(gated);
+    world.commit(world.draft().model_responded(responded, vec![says], &Tools::FIRST));
     answer(&mut world, &[("pay", four_eyes())]);
     not_bobs(&mut world, "a rule");
     // And his rule that approves is his approval.

@@ -51,8 +51,7 @@ impl World {
         let usage = Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() };
         let summary = text.map(|text| Summary { text, model: "m".into(), usage });
         let compressed: Compressed = cut.compressed(&room, summary);
-        let transition = self.draft().compressed(compressed).expect("room is wanted");
-        self.commit(transition);
+        self.commit(self.draft().compressed(compressed).expect("room is wanted"));
     }
 
     /// What is known of the block that has begun: its content so far, or nothing after a crash.

@@ -11,7 +11,7 @@ use countersign_core::{
         resolve::{self, DecideInput},
     },
     journal::{
-        draft::{Draft, MessageInput},
+        draft::MessageInput,
         record::{Block, ModelResponded, ToolUse},
         state::Phase,
     },
@@ -32,8 +32,7 @@ pub fn waiting(calls: &[(&str, Ask)]) -> World {
 pub fn asked() -> World {
     let mut world = World::new();
     let input = MessageInput { content: "go".into(), ..MessageInput::default() };
-    let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
-    world.commit(transition);
+    world.commit(world.draft().message(input, &Tools::FIRST).expect("message"));
     world
 }
 
@@ -50,8 +49,7 @@ pub fn answer_gated(world: &mut World, calls: &[(&str, Gate)]) {
         .map(|(i, (name, _))| Block::ToolUse(ToolUse::new(format!("t{i}"), *name, format!(r#"{{"n":{i}}}"#))));
     let answer = ModelResponded { model: "m".into(), blocks: blocks.collect(), ..ModelResponded::default() };
     let gates = calls.iter().map(|(_, gate)| gate.clone()).collect();
-    let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
-    world.commit(transition);
+    world.commit(world.draft().model_responded(answer, gates, &Tools::FIRST));
 }
 
 pub fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal) -> Result<(), Refusal> {
