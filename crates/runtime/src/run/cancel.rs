@@ -6,7 +6,6 @@ use countersign_core::{
     approval::principal::Principal,
     journal::{draft::Draft, state::State},
     refusal::Refusal,
-    wire::client::check_session_id,
 };
 
 use super::{Runtime, live::LiveRef, nodes::contested, owned};
@@ -18,8 +17,7 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `nothing_to_cancel`, `request_id_reused`, `store_unavailable`.
     pub async fn cancel(&self, by: &Principal, session_id: &str, request_id: Option<String>) -> Result<(), Refusal> {
-        check_session_id(session_id)?;
-        let live = self.inner.live(&Arc::from(session_id));
+        let live = self.inner.named(session_id)?;
         let cancelled = self.cancel_in(&live, by, request_id).await;
         self.inner.or_refused(cancelled).await?;
         self.inner.spawn_driver(live);

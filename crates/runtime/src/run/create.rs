@@ -7,25 +7,11 @@ use countersign_core::{
     journal::{draft::Draft, record::SessionCreated, state::State},
     locale::Locale,
     refusal::{Code, Refusal},
-    wire::client::check_session_id,
 };
 use serde_json::{json, value::RawValue};
 
-use super::{Runtime, SessionView, live::LiveRef, nodes::contested, unique, visible};
+use super::{NewSession, Runtime, SessionView, live::LiveRef, nodes::contested, session_id, unique, visible};
 use crate::store::Durability;
-
-/// A new session.
-#[derive(Debug, Default)]
-pub struct NewSession {
-    /// Its id; generated if absent.
-    pub session_id: Option<String>,
-    /// The agent that answers; the first of the runtime if absent.
-    pub agent: Option<String>,
-    /// The language of the server's own texts; the runtime's if absent.
-    pub locale: Option<Locale>,
-    /// The application's own data, a JSON object.
-    pub context: Option<Box<RawValue>>,
-}
 
 impl Runtime {
     /// Creates a session. The same id again by its owner returns the session as it is.
@@ -90,13 +76,5 @@ impl Runtime {
             context,
             birth: unique(),
         })
-    }
-}
-
-/// The id that a client gives, or a new one.
-pub(super) fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
-    match given {
-        Some(id) => check_session_id(id).map(|()| Arc::from(id)),
-        None => Ok(uuid::Uuid::now_v7().to_string().into()),
     }
 }

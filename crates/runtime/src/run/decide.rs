@@ -23,7 +23,6 @@ use countersign_core::{
     number::InterruptionNo,
     refusal::Refusal,
     session::Session,
-    wire::client::check_session_id,
 };
 
 use super::{
@@ -102,15 +101,11 @@ impl Runtime {
         follow: bool,
         durability: Durability,
     ) -> Result<(LiveRef, Stored), Refusal> {
-        let Some((session_id, n)) = parse_approval_key(&decision.approval_key) else {
-            return Err(resolve::not_found(&decision.approval_key));
-        };
-        if check_session_id(session_id).is_err() {
-            return Err(resolve::not_found(&decision.approval_key));
-        }
-        let session_id: Arc<str> = Arc::from(session_id);
-        let live = self.inner.live(&session_id);
+        let not_found = || resolve::not_found(&decision.approval_key);
+        let (session_id, n) = parse_approval_key(&decision.approval_key).ok_or_else(not_found)?;
+        let live = self.inner.named(session_id).map_err(|_| not_found())?;
         let taken = contested!(self.take_decision_in(&live, by, n, decision.clone(), (follow, durability)).await);
+        let session_id = live.session_id.clone();
         Ok((live, Stored { session_id, follow: taken? }))
     }
 

@@ -17,7 +17,7 @@ use countersign_core::{
 };
 
 use super::{
-    Runtime, create::session_id as session_id_of, live::LiveRef, owned, past::Then, unique, view::SessionView, visible,
+    Runtime, live::LiveRef, owned, past::Then, session_id as session_id_of, unique, view::SessionView, visible,
 };
 use crate::store::{Durability, index::Purpose};
 

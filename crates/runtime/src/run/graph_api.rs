@@ -208,10 +208,9 @@ impl<S: GraphState> Runs<S> {
     /// `session_busy` while nodes run, `invalid_message` (not a session of this graph, or the update does not fit),
     /// `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
-        check_session_id(session)?;
+        let live = self.inner.named(session)?;
         let raw =
             Raw::of(update).map_err(|error| invalid(format!("the update cannot be serialised as JSON: {error}")))?;
-        let live = self.inner.live(&Arc::from(session));
         self.inner.edit_state(Some(self.graph.name()), &live, by, raw, None).await?;
         self.drive(live).await
     }
@@ -243,8 +242,7 @@ impl<S: GraphState> Runs<S> {
     /// # Errors
     /// As [`Runs::state`].
     pub async fn outcome(&self, by: &Principal, session: &str) -> Result<Outcome<S>, Refusal> {
-        check_session_id(session)?;
-        let live = self.inner.live(&Arc::from(session));
+        let live = self.inner.named(session)?;
         self.inner.rests(&live).await;
         let state = self.inner.load(&live, &mut *live.lock().await).await?;
         visible(by, &state)?;

@@ -15,16 +15,13 @@ use countersign_core::{
     },
     limits,
     refusal::{Code, Refusal},
-    wire::client::check_session_id,
 };
 
 use super::{
-    Inner, Runtime,
-    create::session_id,
-    graph,
+    Inner, Runtime, graph,
     live::LiveRef,
     nodes::contested,
-    own_request_id, owned, unique,
+    own_request_id, owned, session_id, unique,
     view::{SessionView, StateView},
     visible,
 };
@@ -95,8 +92,7 @@ impl Runtime {
         update: Raw,
         request_id: Option<String>,
     ) -> Result<StateView, Refusal> {
-        check_session_id(session)?;
-        let live = self.inner.live(&Arc::from(session));
+        let live = self.inner.named(session)?;
         self.inner.edit_state(None, &live, by, update, request_id).await?;
         let state = self.state(by, session).await;
         // It continues even if it cannot be read now.

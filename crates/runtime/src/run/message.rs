@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::principal::Principal,
-    content::Content,
     journal::{
         draft::{Draft, MessageInput, OnPending},
         state::State,
@@ -13,32 +12,10 @@ use countersign_core::{
 };
 
 use super::{
-    Outcome, Runtime, Stored, create::session_id, failpoint, graph_runs::takes_messages, live::LiveRef, may_continue,
-    nodes::contested, owned, subscription::Subscription,
+    NewMessage, Outcome, Runtime, Stored, failpoint, graph_runs::takes_messages, live::LiveRef, may_continue,
+    nodes::contested, owned, session_id, subscription::Subscription,
 };
 use crate::store::{Durability, index::Purpose};
-
-/// A user's message.
-#[derive(Clone, Debug, Default)]
-pub struct NewMessage {
-    /// The session; created if unknown, and named by the runtime if absent.
-    pub session_id: Option<String>,
-    /// The agent that answers from now on.
-    pub agent: Option<String>,
-    /// The message; at least one part.
-    pub content: Content,
-    /// Makes it safe to send again.
-    pub request_id: Option<String>,
-    /// What to do if the session is running or has pending interruptions.
-    pub on_pending: Option<OnPending>,
-}
-
-impl NewMessage {
-    /// A text for a session.
-    pub fn text(session_id: impl Into<String>, text: impl Into<Arc<str>>) -> NewMessage {
-        NewMessage { session_id: Some(session_id.into()), content: text.into().into(), ..NewMessage::default() }
-    }
-}
 
 impl Runtime {
     /// Accepts a message and starts the turn. The message is stored when this returns; the turn continues in the

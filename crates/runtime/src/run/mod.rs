@@ -70,7 +70,8 @@ use std::{
 
 use countersign_core::{
     approval::principal::Principal,
-    journal::{record::Millis, state::State},
+    content::Content,
+    journal::{draft::OnPending, record::Millis, state::State},
     locale::Locale,
     refusal::{Code, Refusal},
     session::Session,
@@ -78,6 +79,7 @@ use countersign_core::{
 };
 use live::Live;
 pub(crate) use live::LiveRef;
+use serde_json::value::RawValue;
 use subscription::Subscription;
 use tokio::{runtime::Handle, sync::watch};
 
@@ -92,7 +94,6 @@ pub use audit::AuditCheck;
 pub use authority::{Authority, RuleMaker, Suspension, SuspensionCode};
 pub use builder::RuntimeBuilder;
 pub use countersign_core::decide::reply::Reply;
-pub use create::NewSession;
 pub use decide::NewDecision;
 pub use drawing::GraphView;
 pub use edit::{EditOutcome, EditPreview, NewEdit};
@@ -101,7 +102,6 @@ pub use graph_api::Runs;
 pub use graph_runs::{BegunRun, NewRun};
 pub use history::{Direction, HistoryPage, HistoryQuery};
 pub use inbox::{ApprovalQuery, ApprovalStatus, ApprovalView, ReplyView, UpdateView};
-pub use message::NewMessage;
 pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
 pub use policy::{AskView, Effect, HintView, PolicyRuleView, PolicyView, ThenView, ToolApprovalView};
@@ -162,6 +162,41 @@ pub(crate) struct Inner {
     effects: bool,
     /// Whether it marks its appends as stored directly.
     direct: bool,
+}
+
+/// A new session.
+#[derive(Debug, Default)]
+pub struct NewSession {
+    /// Its id; generated if absent.
+    pub session_id: Option<String>,
+    /// The agent that answers; the first of the runtime if absent.
+    pub agent: Option<String>,
+    /// The language of the server's own texts; the runtime's if absent.
+    pub locale: Option<Locale>,
+    /// The application's own data, a JSON object.
+    pub context: Option<Box<RawValue>>,
+}
+
+/// A user's message.
+#[derive(Clone, Debug, Default)]
+pub struct NewMessage {
+    /// The session; created if unknown, and named by the runtime if absent.
+    pub session_id: Option<String>,
+    /// The agent that answers from now on.
+    pub agent: Option<String>,
+    /// The message; at least one part.
+    pub content: Content,
+    /// Makes it safe to send again.
+    pub request_id: Option<String>,
+    /// What to do if the session is running or has pending interruptions.
+    pub on_pending: Option<OnPending>,
+}
+
+impl NewMessage {
+    /// A text for a session.
+    pub fn text(session_id: impl Into<String>, text: impl Into<Arc<str>>) -> NewMessage {
+        NewMessage { session_id: Some(session_id.into()), content: text.into().into(), ..NewMessage::default() }
+    }
 }
 
 /// An input that was stored.
@@ -282,8 +317,7 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `store_unavailable`.
     pub async fn wait(&self, by: &Principal, session_id: &str) -> Result<Outcome, Refusal> {
-        check_session_id(session_id)?;
-        let live = self.inner.live(&Arc::from(session_id));
+        let live = self.inner.named(session_id)?;
         self.inner.rests(&live).await;
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
@@ -303,8 +337,7 @@ impl Runtime {
         session_id: &str,
         after: Option<u64>,
     ) -> Result<Subscription, Refusal> {
-        check_session_id(session_id)?;
-        let live = self.inner.live(&Arc::from(session_id));
+        let live = self.inner.named(session_id)?;
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
         visible(by, &state)?;
@@ -355,6 +388,14 @@ pub(crate) fn may_continue(by: &Principal, state: &State) -> Result<(), Refusal>
 
 fn session_not_found(session_id: &str) -> Refusal {
     Refusal::new(Code::SessionNotFound, format!("there is no session {session_id:?}"))
+}
+
+/// The id that a client gives, or a new one.
+fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
+    match given {
+        Some(id) => check_session_id(id).map(|()| Arc::from(id)),
+        None => Ok(uuid::Uuid::now_v7().to_string().into()),
+    }
 }
 
 /// What distinguishes a new session, or the calls of an answer, from all others (spec R11).

@@ -20,7 +20,6 @@ use countersign_core::{
     time::rfc3339,
     todo::Todo,
     wire::{
-        client::check_session_id,
         event::{Request, RunError, StopReason},
         expand,
     },
@@ -253,8 +252,7 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `forbidden`, `store_unavailable`.
     pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
-        check_session_id(session_id)?;
-        let live = self.inner.live(&Arc::from(session_id));
+        let live = self.inner.named(session_id)?;
         contested!(self.try_delete(&live, by).await)
     }
 
@@ -336,8 +334,7 @@ impl Runtime {
 impl Inner {
     /// A session for a client.
     pub(super) async fn read_state(self: &Arc<Self>, by: &Principal, session_id: &str) -> Result<Session, Refusal> {
-        check_session_id(session_id)?;
-        let live = self.live(&Arc::from(session_id));
+        let live = self.named(session_id)?;
         let mut guard = live.lock().await;
         let state = self.load(&live, &mut guard).await?;
         drop(guard);
