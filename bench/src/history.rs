@@ -7,10 +7,10 @@ use countersign_core::{
     call::gate::{Gate, Verdict},
     journal::{
         draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
-        record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
+        record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse},
         state::State,
     },
-    number::{CallNo, RunNo},
+    number::CallNo,
     session::Session,
 };
 use countersign_runtime::run::{Direction, HistoryQuery, Runtime};
@@ -94,18 +94,7 @@ impl Maker<'_> {
     }
 
     async fn answer(&mut self, blocks: Vec<Block>, gates: Vec<Gate>) -> Result<()> {
-        let answer = ModelResponded {
-            model: "m".into(),
-            shown: 0,
-            blocks,
-            usage: Usage::default(),
-            opaque: None,
-            first_call: CallNo::NONE,
-            run: RunNo::ROOT,
-            cut: None,
-            continued: 0,
-            nonce: None,
-        };
+        let answer = ModelResponded { model: "m".into(), blocks, ..ModelResponded::default() };
         self.take(self.draft().model_responded(answer, gates, &Anything)).await
     }
 
@@ -149,14 +138,7 @@ async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Re
     let session = Session::new(name.into());
     let mut maker = Maker { store, stored: session.state.clone(), session, entries: Vec::new() };
     let mut draft = maker.draft();
-    draft.create(SessionCreated {
-        agent: "trader".into(),
-        locale: Default::default(),
-        subject: None,
-        tenant: None,
-        context: None,
-        birth: "b".into(),
-    });
+    draft.create(SessionCreated { agent: "trader".into(), birth: "b".into(), ..SessionCreated::default() });
     maker.take(draft.finish()).await?;
     if group {
         one_group(&mut maker, messages).await?

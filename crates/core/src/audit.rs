@@ -190,8 +190,8 @@ pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                     }
                 }
                 (_, Some(number)) => {
-                    let reviewed = |call: &&Call| call.call == number && (call.ask.is_some() || call.by_rule);
-                    if let Some(call) = state.calls.iter().find(reviewed) {
+                    let reviewed = |call: &&Call| call.ask.is_some() || call.by_rule;
+                    if let Some(call) = state.call(number).filter(reviewed) {
                         events.push(Event::of(&state, entry, record, Some(Called::of(call))));
                     }
                 }

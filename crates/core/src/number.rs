@@ -73,13 +73,8 @@ number! {
     ///
     /// State::new("session".into()).waiting(CallNo::FIRST);
     /// ```
+    #[derive(Default)]
     CallNo(u32)
-}
-
-impl Default for CallNo {
-    fn default() -> CallNo {
-        CallNo::NONE
-    }
 }
 
 impl CallNo {
@@ -120,13 +115,8 @@ number! {
     ///
     /// State::new("session".into()).agent_of(CallNo::FIRST);
     /// ```
+    #[derive(Default)]
     RunNo(u32)
-}
-
-impl Default for RunNo {
-    fn default() -> RunNo {
-        RunNo::ROOT
-    }
 }
 
 impl RunNo {
@@ -148,13 +138,8 @@ impl RunNo {
 
 number! {
     /// Of a task in its session, from 1: the runs of its graphs count on.
+    #[derive(Default)]
     TaskNo(u32)
-}
-
-impl Default for TaskNo {
-    fn default() -> TaskNo {
-        TaskNo::NONE
-    }
 }
 
 impl TaskNo {
@@ -184,13 +169,8 @@ number! {
     ///
     /// let frame: FrameNo = TaskNo::NONE;
     /// ```
+    #[derive(Default)]
     FrameNo(u32)
-}
-
-impl Default for FrameNo {
-    fn default() -> FrameNo {
-        FrameNo::ROOT
-    }
 }
 
 impl FrameNo {

@@ -7,14 +7,7 @@ use std::{ops::Deref, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::{
-        cursor::Cursor,
-        draft::Transition,
-        legal::Illegal,
-        permit::Permit,
-        record::Entry,
-        state::{Call, Phase, State},
-    },
+    journal::{cursor::Cursor, draft::Transition, legal::Illegal, permit::Permit, record::Entry, state::State},
     number::CallNo,
     wire::expand,
 };
@@ -119,7 +112,7 @@ impl Placed {
     }
 
     /// What to store, at the positions after the session's: one append, none if nothing follows from the input, and
-    /// several only [where they were made apart](Transition::made) or [after each other](Transition::then).
+    /// several only [where they were made apart](Transition::made) or [after each other](Transition::add).
     #[must_use]
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
@@ -141,36 +134,7 @@ impl Placed {
     /// of permits.
     #[must_use]
     pub fn commit(self) -> Committed {
-        let mut permits = Vec::with_capacity(self.started.len());
-        for call in &self.started {
-            if let Some(Call {
-                call,
-                id,
-                agent,
-                name,
-                args: Some(args),
-                phase: Phase::Started(attempt),
-                input,
-                preview,
-                nonce,
-                ..
-            }) = self.after.calls.iter().find(|c| c.call == *call)
-            {
-                permits.push(Permit::new(
-                    self.after.session_id.clone(),
-                    *call,
-                    *attempt,
-                    id.clone(),
-                    agent.clone(),
-                    name.clone(),
-                    args.clone(),
-                    self.after.locale,
-                    input.clone(),
-                    preview.clone(),
-                    nonce.as_ref().unwrap_or(&self.after.birth).clone(),
-                ));
-            }
-        }
+        let permits = self.started.iter().filter_map(|call| Permit::of(&self.after, *call)).collect();
         Committed { after: self.after, entries: self.entries, permits }
     }
 }

@@ -36,20 +36,18 @@ mod finite;
 mod head;
 mod repeats;
 mod signed;
+mod text;
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use countersign_core::{
-    call::json::Json,
-    content::{Content, Part},
+    content::Content,
     journal::{
-        cursor::Cursor,
         draft::{Draft, Transition},
         legal::cuts_between_turns,
         record::{Entry, Kind, Millis, Record, records},
         state::State,
     },
-    limits,
     number::CallNo,
     session::Session,
     wire::{
@@ -57,12 +55,10 @@ use countersign_core::{
         request::{self, Request},
     },
 };
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 
 pub use self::decide::DecisionError;
 pub(crate) use self::decide::{Staged, StagedAnswer};
-use self::{apart::not_made_apart, compact::Compact};
 use crate::{
     agent::guardrail::GuardrailResult,
     interruption::Interruption,
@@ -71,10 +67,6 @@ use crate::{
     tool::AppContext,
 };
 
-/// The schema that the text names.
-const SCHEMA: &str = "countersign.run_state";
-/// The version that is written and read: the only one. `tests/formats` holds it.
-const VERSION: u64 = 1;
 /// The times that entries can have: from 1970 to the year 9999.
 const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 
@@ -194,83 +186,6 @@ pub enum RunStateError {
     Store(#[from] StoreError),
 }
 
-#[derive(Serialize)]
-struct Written<'a> {
-    schema: &'static str,
-    version: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stamp: Option<&'a str>,
-    session_id: &'a str,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    decisions: &'a [Staged],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    answers: &'a [StagedAnswer],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    inputs: Vec<Input<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_turns: Option<u32>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    guardrails: &'a [GuardrailResult],
-    entries: Compact<'a>,
-    /// How many of them are in the store that the state was taken from, if not all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stored: Option<usize>,
-    /// How many there are, and the cursor after the last one: this detects missing entries.
-    count: usize,
-    end: &'a Cursor,
-}
-
-/// A next input of the user: a text, or parts where there are images.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Input<'a> {
-    Text(String),
-    Parts(Cow<'a, Content>),
-}
-
-impl<'a> Input<'a> {
-    fn of(content: &'a Content) -> Input<'a> {
-        match content.parts() {
-            [Part::Text(text)] => Input::Text(text.to_string()),
-            _ => Input::Parts(Cow::Borrowed(content)),
-        }
-    }
-
-    fn content(self) -> Content {
-        match self {
-            Input::Text(text) => text.into(),
-            Input::Parts(content) => content.into_owned(),
-        }
-    }
-}
-
-/// The members of a text.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Body<'a, E> {
-    #[serde(borrow)]
-    schema: Cow<'a, str>,
-    version: u64,
-    #[serde(default)]
-    stamp: Option<String>,
-    #[serde(default)]
-    decisions: Vec<Staged>,
-    #[serde(default)]
-    answers: Vec<StagedAnswer>,
-    #[serde(default)]
-    inputs: Vec<Input<'static>>,
-    #[serde(default)]
-    max_turns: Option<u32>,
-    #[serde(default)]
-    guardrails: Vec<GuardrailResult>,
-    #[serde(default)]
-    stored: Option<usize>,
-    count: usize,
-    end: Cursor,
-    session_id: Arc<str>,
-    entries: E,
-}
-
 /// Where the entries' positions in the event stream come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cursors {
@@ -320,105 +235,6 @@ impl RunState {
             Err(StoreError::Conflict) => Err(exists()),
             stored => Ok(stored.map(drop)?),
         }
-    }
-
-    /// The state as text. Arguments keep every digit.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let session_id = &self.session.session_id;
-        let written = Written {
-            schema: SCHEMA,
-            version: VERSION,
-            stamp: self.stamp.as_deref(),
-            session_id,
-            decisions: &self.staged,
-            answers: &self.answers,
-            inputs: self.inputs.iter().map(Input::of).collect(),
-            max_turns: self.max_turns,
-            guardrails: &self.guardrails,
-            entries: Compact(&self.entries),
-            stored: Some(self.stored).filter(|stored| *stored != self.entries.len()),
-            count: self.entries.len(),
-            end: &self.session.cursor,
-        };
-        // Entries are strings, numbers and JSON texts, which always serialise.
-        serde_json::to_string(&written).unwrap_or_default()
-    }
-
-    /// Reads what [`RunState::to_json`] wrote; the text may have been reformatted since.
-    ///
-    /// # Errors
-    /// [`RunStateError::NotARunState`], [`RunStateError::Version`], [`RunStateError::Damaged`].
-    pub fn from_json(text: &str) -> Result<RunState, RunStateError> {
-        if let Some(tidy) = as_written(text) {
-            return RunState::read(&tidy);
-        }
-        RunState::read(text)
-    }
-
-    fn read(text: &str) -> Result<RunState, RunStateError> {
-        match serde_json::from_str::<Body<'_, compact::Entries>>(text) {
-            Ok(mut body) if body.schema == SCHEMA && body.version == VERSION => {
-                match std::mem::take(&mut body.entries).end() {
-                    Ok(entries) => RunState::of_text(body, entries),
-                    Err(_) => RunState::from_parts(text),
-                }
-            }
-            // Finds what is wrong.
-            _ => RunState::from_parts(text),
-        }
-    }
-
-    /// The same, entry by entry.
-    fn from_parts(text: &str) -> Result<RunState, RunStateError> {
-        head::known(text)?;
-        let mut body: Body<'_, Vec<&RawValue>> =
-            serde_json::from_str(text).map_err(|error| damaged(0, error.to_string()))?;
-        let list = std::mem::take(&mut body.entries);
-        RunState::of_text(body, compact::read(&list)?)
-    }
-
-    fn of_text<E>(body: Body<'_, E>, entries: Vec<Arc<Entry>>) -> Result<RunState, RunStateError> {
-        let count = entries.len();
-        let state = RunState::of(body.session_id, entries, Cursors::Follow)?;
-        if body.count != count || body.end != state.session.cursor {
-            return Err(damaged(state.session.pos, "it is not the last one, or some are missing"));
-        }
-        let stored = body.stored.unwrap_or(count);
-        if stored == 0 || stored > count {
-            return Err(damaged(0, format!("its store has {stored} of its {count} entries")));
-        }
-        if let Some(entry) = not_made_apart(&state.entries[stored..]) {
-            return Err(damaged(entry.pos, "its store must have it: it is not made on a state"));
-        }
-        if let Some(staged) = body.decisions.iter().find(|staged| !state.waits(staged.call)) {
-            return Err(damaged(0, format!("it decides the call {}, which is not pending", staged.call)));
-        }
-        if let Some(staged) = body.answers.iter().find(|staged| state.session.waiting(staged.n).is_none()) {
-            return Err(damaged(0, format!("it answers the request {}, which is not pending", staged.n)));
-        }
-        let inputs: Vec<Content> = body.inputs.into_iter().map(Input::content).collect();
-        if let Some(wrong) = inputs.iter().find_map(|content| content.check_images().err()) {
-            return Err(damaged(0, format!("an image of what was added: {wrong}")));
-        }
-        Ok(RunState {
-            stored,
-            staged: body.decisions,
-            answers: body.answers,
-            inputs,
-            stamp: body.stamp,
-            max_turns: body.max_turns,
-            guardrails: body.guardrails,
-            ..state
-        })
-    }
-
-    /// The application's own version on a text, without reading the rest of it: to choose the program that resumes it.
-    ///
-    /// # Errors
-    /// [`RunStateError::NotARunState`]; [`RunStateError::Damaged`] if it was cut.
-    pub fn stamp_of(text: &str) -> Result<Option<String>, RunStateError> {
-        head::read(text).map(|(head, _)| head.stamp)
     }
 
     /// The application's own version, if it has one.
@@ -533,7 +349,7 @@ impl RunState {
     }
 
     pub(crate) fn waits(&self, call: CallNo) -> bool {
-        self.session.open.iter().flat_map(|open| &open.asked.actions).any(|action| action.call == call)
+        self.session.pending_actions().any(|action| action.call == call)
     }
 
     /// The session's journal, in order.
@@ -619,19 +435,6 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
         }
         entries.extend(page);
     }
-}
-
-/// A text as it was written, apart from the order of members, if something has reformatted it: schemas and other JSON
-/// in it are compared with a store's, and digests are made of them. `None`: it is unchanged, or not JSON, which the
-/// caller reports.
-fn as_written(text: &str) -> Option<String> {
-    /// How much deeper the text nests than any JSON in it.
-    const DEPTH: usize = 32;
-    let own = |rest: &str| rest.starts_with(&format!("{SCHEMA}\",\"version\":"));
-    if text.strip_prefix("{\"schema\":\"").is_some_and(own) {
-        return None;
-    }
-    Json::parse(text, limits::JSON_DEPTH + DEPTH).ok().map(|json| json.canonical())
 }
 
 fn damaged(pos: u64, what: impl Into<String>) -> RunStateError {

@@ -25,6 +25,13 @@ struct Canonical {
     digest: OnceLock<Digest>,
 }
 
+/// No arguments.
+impl Default for Args {
+    fn default() -> Args {
+        Args::of(&Json::Object(Vec::new()))
+    }
+}
+
 impl PartialEq for Args {
     fn eq(&self, other: &Args) -> bool {
         self.text() == other.text()

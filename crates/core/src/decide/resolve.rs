@@ -62,6 +62,24 @@ pub struct DecideInput {
     pub request_id: Option<Arc<str>>,
 }
 
+impl DecideInput {
+    /// A bare reply.
+    #[must_use]
+    pub fn new(n: InterruptionNo, reply: impl Into<Reply>, by: Principal) -> DecideInput {
+        DecideInput {
+            n,
+            reply: reply.into(),
+            staged: false,
+            digest: None,
+            verdicts: Vec::new(),
+            previews: Vec::new(),
+            user_edit_content: None,
+            by,
+            request_id: None,
+        }
+    }
+}
+
 /// Checks a decision or answers, and makes the transition they lead to.
 ///
 /// # Errors
@@ -154,11 +172,9 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
     for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind())) {
         // An owner's level is theirs to approve; one they got by escalation or reassignment is not.
-        if action.ask.not_self
-            && !action.ask.reviewer(action.level).is_owner()
-            && by.subject == state.subject
-            && by.tenant == state.tenant
-        {
+        let not_self = action.ask.not_self && !action.ask.reviewer(action.level).is_owner();
+        let call = state.call(action.call);
+        if not_self && by.subject == state.subject && by.tenant == state.tenant {
             let what = if by.subject.is_some() {
                 "who asked for it may not approve it; somebody else must"
             } else {
@@ -166,8 +182,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
             };
             return Err(Refusal::new(Code::Forbidden, what));
         }
-        if action.ask.not_self
-            && !action.ask.reviewer(action.level).is_owner()
+        if not_self
             && let Some(subject) = &by.subject
             && state.speakers.asked_for(subject, action.call)
         {
@@ -184,9 +199,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
                 format!("you have approved it already, as {approved} of {quorum} people; somebody else must too"),
             ));
         }
-        let call = state.calls.iter().find(|call| call.call == action.call);
-        if action.ask.not_self
-            && !action.ask.reviewer(action.level).is_owner()
+        if not_self
             && decision.kind() != DecisionType::Edit
             && let (Some(call), Some(subject)) = (call, &by.subject)
             && call.edited_by.contains(subject)
@@ -239,8 +252,7 @@ fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalo
 /// The edits among these decisions.
 fn edits<'a>(state: &'a State, asked: &'a Interrupted, decisions: &'a [Decision]) -> impl Iterator<Item = Edit<'a>> {
     asked.actions.iter().zip(decisions).enumerate().filter_map(|(i, (action, decision))| {
-        let call = state.calls.iter().find(|call| call.call == action.call);
-        Some(Edit::decided(action, call, decision.edited()?, i))
+        Some(Edit::decided(action, state.call(action.call), decision.edited()?, i))
     })
 }
 

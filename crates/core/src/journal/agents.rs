@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     draft::{Catalog, Draft, Transition, finished},
     graph,
-    parts::{Call, Open, Phase},
+    parts::{Call, Phase},
     record::{Block, CallStatus, ModelResponded, Record},
     state::State,
 };
@@ -145,7 +145,7 @@ impl State {
     pub fn path(&self, call: &Call) -> Vec<PathStep> {
         let mut path = Vec::new();
         let mut run = call.run;
-        while let Some(outer) = self.calls.iter().find(|call| call.call.run() == run) {
+        while let Some(outer) = self.caller(run) {
             path.push(PathStep { agent: outer.agent.clone(), tool: outer.name.clone(), tool_use_id: outer.id.clone() });
             run = outer.run;
         }
@@ -155,17 +155,16 @@ impl State {
 
     /// The calls of the agent that works for call `run`, and of the agents nested below it.
     pub fn calls_within(&self, run: RunNo) -> impl Iterator<Item = &Call> {
-        let outer = |run: RunNo| self.calls.iter().find(|call| call.call.run() == run);
+        let above = |call: &Call| self.caller(call.run);
         self.calls
             .iter()
-            .filter(move |call| std::iter::successors(Some(*call), |call| outer(call.run)).any(|call| call.run == run))
+            .filter(move |call| std::iter::successors(Some(*call), |call| above(call)).any(|call| call.run == run))
     }
 
     /// How many nested agents are above a call.
     #[must_use]
     pub fn depth(&self, call: &Call) -> usize {
-        let outer = |run: RunNo| self.calls.iter().find(|call| call.call.run() == run);
-        std::iter::successors(outer(call.run), |call| outer(call.run)).count()
+        std::iter::successors(self.caller(call.run), |call| self.caller(call.run)).count()
     }
 
     pub(super) fn agent_began(&mut self, began: &AgentBegan, pos: u64) {
@@ -183,7 +182,7 @@ impl State {
         if handed.call.is_none() {
             self.agent = handed.agent.clone();
         }
-        let Some(run) = self.calls.iter().find(|call| call.call == handed.call).map(|call| call.run) else { return };
+        let Some(run) = self.call(handed.call).map(|call| call.run) else { return };
         // They are not the final output of the agent that answers now.
         self.calls.iter_mut().filter(|call| call.run == run).for_each(|call| call.result = None);
         match self.nested.iter_mut().find(|nested| nested.call.run() == run) {
@@ -306,7 +305,7 @@ impl Draft {
             let text = self.state.locale.text(Text::Cancelled).to_owned();
             self.end_agent(run, CallStatus::Error, &text);
         }
-        if let Some(call) = self.state.calls.iter().find(|call| call.call.run() == run).cloned() {
+        if let Some(call) = self.state.caller(run).cloned() {
             self.push(finished(&call, status, text, None, self.state.locale));
         }
     }
@@ -315,15 +314,12 @@ impl Draft {
     /// its calls has a result before its caller has one.
     pub(super) fn stop_agent(&mut self, run: RunNo, message: &str) {
         let within: Vec<Call> = self.state.calls_within(run).cloned().collect();
-        let of_it = |open: &&Open| {
+        self.withdraw(None, |open| {
             let mut actions = open.asked.actions.iter();
             actions.any(|action| within.iter().any(|call| call.call == action.call))
-        };
-        for n in self.state.open.iter().filter(of_it).map(|open| open.asked.n).collect::<Vec<_>>() {
-            self.push(Record::Withdrawn { n, by: None });
-        }
+        });
         self.give_up(within);
-        if let Some(call) = self.state.calls.iter().find(|call| call.call.run() == run).cloned() {
+        if let Some(call) = self.state.caller(run).cloned() {
             self.push(finished(&call, CallStatus::Error, message, None, self.state.locale));
         }
     }

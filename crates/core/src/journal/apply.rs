@@ -181,10 +181,18 @@ impl State {
         for (i, call) in (0..).zip(proposed()) {
             let number = first.later(i);
             self.call_count = number.get();
-            // Without arguments it never reaches a person or a tool, whatever its verdict.
-            let args = if call.is_cut(answer.cut) { None } else { call.args().ok() };
-            let nonce = answer.nonce.clone();
-            self.calls.push(Call { nonce, ..Call::proposed(number, run, agent.clone(), call, args) });
+            self.calls.push(Call {
+                call: number,
+                id: call.id.clone(),
+                nonce: answer.nonce.clone(),
+                agent: agent.clone(),
+                name: call.name.clone(),
+                // Without arguments it never reaches a person or a tool, whatever its verdict.
+                args: if call.is_cut(answer.cut) { None } else { call.args().ok() },
+                display: call.display.clone(),
+                run,
+                ..Call::default()
+            });
         }
         match self.nested.iter_mut().find(|nested| nested.call.run() == run) {
             Some(nested) => {
@@ -262,15 +270,14 @@ impl State {
     }
 
     fn decided(&mut self, decided: &Decided) {
-        let Some(at) = self.open.iter().position(|open| open.asked.n == decided.n) else { return };
         if !decided.last {
-            let votes = &mut self.open[at].votes;
-            if !votes.contains(&decided.by) {
-                votes.push(decided.by.clone());
+            let open = self.open.iter_mut().find(|open| open.asked.n == decided.n);
+            if let Some(open) = open.filter(|open| !open.votes.contains(&decided.by)) {
+                open.votes.push(decided.by.clone());
             }
             return;
         }
-        let Open { asked, votes, .. } = self.open.remove(at);
+        let Some(Open { asked, votes, .. }) = self.take_open(decided.n) else { return };
         if asked.at.is_some() {
             self.step_decided(&asked, decided);
             return;
@@ -331,8 +338,7 @@ impl State {
     }
 
     fn answered(&mut self, n: InterruptionNo, answers: &Answers) {
-        let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
-        let Open { asked, .. } = self.open.remove(at);
+        let Some(Open { asked, .. }) = self.take_open(n) else { return };
         // Plain strings under string keys always serialize.
         let text = serde_json::to_string(answers).unwrap_or_default();
         for action in &asked.actions {
@@ -341,8 +347,7 @@ impl State {
     }
 
     fn timed_out(&mut self, n: InterruptionNo) {
-        let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
-        let Open { asked, .. } = self.open.remove(at);
+        let Some(Open { asked, .. }) = self.take_open(n) else { return };
         if let Some(default) = asked.at.as_ref().and_then(|at| at.default.clone()) {
             self.answer(&asked, &default);
             // Nobody has said so: what begins with it may have begun after the backup.
@@ -400,8 +405,14 @@ impl State {
     }
 
     pub(super) fn set_phase(&mut self, call: CallNo, phase: impl FnOnce(&mut Call) -> Phase) {
-        if let Some(call) = self.calls.iter_mut().find(|c| c.call == call) {
+        if let Some(call) = self.call_mut(call) {
             call.phase = phase(call);
         }
+    }
+
+    /// The interruption of this number, which is no longer pending.
+    pub(super) fn take_open(&mut self, n: InterruptionNo) -> Option<Open> {
+        let at = self.open.iter().position(|open| open.asked.n == n)?;
+        Some(self.open.remove(at))
     }
 }

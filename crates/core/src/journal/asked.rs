@@ -125,7 +125,7 @@ impl Interrupted {
 }
 
 /// One pending call, complete: what is shown is what runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
     /// The call's number in its session.
     pub call: CallNo,

@@ -50,7 +50,7 @@ impl Checkpoint {
             by: led.and_then(author).cloned(),
             status: state.status,
             node: graph::nodes(state),
-            pending: state.open.iter().map(|open| open.asked.n).collect(),
+            pending: state.pending(),
         })
     }
 }

@@ -16,7 +16,7 @@ use super::{
         Answered, Block, CallFinished, CallStatus, Decided, Entry, Kind, Millis, ModelResponded, Note, Noted, Record,
         RuleRevoked, SessionCreated, records,
     },
-    state::{Call, Phase, State},
+    state::{Call, Open, Phase, State},
 };
 pub use super::{
     catalog::{Catalog, ToolFacts, ToolKind},
@@ -83,12 +83,12 @@ impl Transition {
         &self.state
     }
 
-    /// This transition, followed by one made from the state after it.
-    pub fn then(mut self, next: Transition) -> Transition {
+    /// Adds one that is made from the state after it.
+    pub fn add(&mut self, next: Transition) {
         self.entries.extend(next.entries);
         self.started.extend(next.started);
-        let illegal = self.illegal.or(next.illegal);
-        Transition { state: next.state, entries: self.entries, started: self.started, illegal }
+        self.illegal = self.illegal.or(next.illegal);
+        self.state = next.state;
     }
 
     /// What it consists of.
@@ -177,8 +177,7 @@ impl Draft {
         }
         let mut escalated: Vec<Reviewer> = Vec::new();
         for action in &asked.actions {
-            let call = self.state.calls.iter().find(|call| call.call == action.call);
-            if let Some(reviewer) = call.and_then(|call| next_reviewer(call, action))
+            if let Some(reviewer) = self.state.call(action.call).and_then(|call| next_reviewer(call, action))
                 && !escalated.contains(reviewer)
             {
                 escalated.push(reviewer.clone());
@@ -186,7 +185,7 @@ impl Draft {
         }
         self.push(Record::TimedOut { n, escalated });
         for action in asked.actions.iter().filter(|_| asked.kind == Kind::Input) {
-            if self.state.calls.iter().any(|call| call.call == action.call && call.phase != Phase::Asking) {
+            if self.state.call(action.call).is_some_and(|call| call.phase != Phase::Asking) {
                 self.withdraw_inputs(action.call);
             }
         }
@@ -289,9 +288,8 @@ impl Draft {
     /// Claims the start of those of `calls` that are permitted.
     pub fn start(mut self, calls: &[CallNo]) -> Transition {
         for number in calls {
-            let begins = |c: &&Call| c.call == *number && c.phase == Phase::Permitted && c.target.is_none();
-            let permitted = self.state.calls.iter().find(begins);
-            if let Some(call) = permitted {
+            let begins = |call: &&Call| call.phase == Phase::Permitted && call.target.is_none();
+            if let Some(call) = self.state.call(*number).filter(begins) {
                 let attempt = call.attempts + 1;
                 self.started.push(*number);
                 self.push(Record::CallStarted { call: *number, attempt });
@@ -310,7 +308,7 @@ impl Draft {
         outcome: Result<String, String>,
         catalog: &dyn Catalog,
     ) -> Option<Transition> {
-        let found = self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
+        let found = self.state.attempt(call, attempt)?;
         let (status, output) = match outcome {
             Ok(output) => (CallStatus::Success, output),
             Err(message) => (CallStatus::Error, message),
@@ -347,6 +345,13 @@ impl Draft {
             }
         }
         Some(self.settle(catalog))
+    }
+
+    /// Withdraws pending requests.
+    pub(super) fn withdraw(&mut self, by: Option<&Arc<str>>, which: impl FnMut(&&Open) -> bool) {
+        for n in self.state.open.iter().filter(which).map(|open| open.asked.n).collect::<Vec<_>>() {
+            self.push(Record::Withdrawn { n, by: by.cloned() });
+        }
     }
 
     /// Ends the draft with what follows by itself.

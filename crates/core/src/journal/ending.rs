@@ -43,10 +43,7 @@ impl Draft {
         partial: Option<Block>,
         request_id: Option<Arc<str>>,
     ) {
-        for n in self.state.open.iter().map(|open| open.asked.n).collect::<Vec<_>>() {
-            let by = by.cloned();
-            self.push(Record::Withdrawn { n, by });
-        }
+        self.withdraw(by, |_| true);
         self.give_up(self.state.calls.clone());
         let partial = self.begun(partial);
         let ended = TurnEnded { reason, partial, output: None, cut: None, request_id };

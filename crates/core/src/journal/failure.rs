@@ -245,7 +245,7 @@ impl Draft {
         code: &str,
         catalog: &dyn Catalog,
     ) -> Option<Transition> {
-        let found = self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
+        let found = self.state.attempt(call, attempt)?;
         let run = found.run;
         let record = super::draft::finished(found, CallStatus::Error, message, None, self.state.locale);
         self.push(record);
@@ -258,7 +258,7 @@ impl Draft {
     }
 
     pub(super) fn push_failure(&mut self, why: Why, message: String, partial: Option<Block>) {
-        let pending = self.state.open.iter().map(|open| open.asked.n).collect();
+        let pending = self.state.pending();
         let failure = Arc::new(Failure { why, message });
         let partial = self.begun(partial);
         self.push(Record::TurnFailed(Box::new(TurnFailed { failure, pending, partial })));

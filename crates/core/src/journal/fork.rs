@@ -191,7 +191,7 @@ impl Draft {
             check_images(&message.content, agent, catalog)?;
         }
         for one in judged.iter().filter(|one| one.edited.is_some()) {
-            let call = self.state.calls.iter().find(|call| call.call == one.call);
+            let call = self.state.call(one.call);
             // One that may have begun cannot become another.
             let is_open = |call: &Call| is_open_to_edits(call, &self.state) && !(restored && would_begin(call));
             if !call.is_some_and(is_open) {
@@ -213,7 +213,7 @@ impl Draft {
             .map(|open| open.asked.clone())
             .filter(|asked| active && !begins_again(asked))
             .collect();
-        let withdrawn = self.state.open.iter().map(|open| open.asked.n).collect();
+        let withdrawn = self.state.pending();
         // A queued message begins a turn, too. A failed turn begins nothing: it waits for its retry.
         let begins = !self.state.queued.is_empty() && self.state.status != Status::Failed;
         let held = !run && (active || message.is_some() || begins);
@@ -265,7 +265,7 @@ impl Draft {
     /// Tells followers that the turn is not held any more. What is pending stays so, unless a retry runs beside it.
     pub(super) fn push_released(&mut self) {
         let awaiting = self.state.status == Status::AwaitingInput && self.must_wait();
-        let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| awaiting).collect();
+        let pending = if awaiting { self.state.pending() } else { Vec::new() };
         self.push(Record::Status { pending, awaiting, hold: None });
     }
 }
@@ -307,7 +307,7 @@ impl State {
         }
         self.run_forked();
         for one in &forked.judged {
-            if let Some(call) = self.calls.iter_mut().find(|call| call.call == one.call) {
+            if let Some(call) = self.call_mut(one.call) {
                 call.judge(one, forked.by.as_ref());
             }
         }

@@ -20,7 +20,7 @@ use super::{
     record::Record,
     run::{At, Raw, given},
     running::shown,
-    state::{Call, Open, Phase, State},
+    state::{Call, Phase, State},
 };
 use crate::{
     call::{
@@ -239,8 +239,7 @@ impl Call {
 impl State {
     pub(super) fn input_required(&mut self, required: &InputRequired) {
         let InputRequired { call, attempt, questions, state, live, timeout } = required;
-        let begun = |c: &&mut Call| c.call == *call && c.phase == Phase::Started(*attempt);
-        let Some(call) = self.calls.iter_mut().find(begun) else { return };
+        let Some(call) = self.call_mut(*call).filter(|call| call.phase == Phase::Started(*attempt)) else { return };
         let input = call.input.get_or_insert_default();
         input.over();
         input.forgotten = false;
@@ -258,7 +257,7 @@ impl State {
     /// A question of a call is pending.
     pub(super) fn input_asked(&mut self, asked: &Interrupted) {
         let (Some(at), Some(action)) = (&asked.at, asked.actions.first()) else { return };
-        let Some(call) = self.calls.iter_mut().find(|call| call.call == action.call) else { return };
+        let Some(call) = self.call_mut(action.call) else { return };
         let mut questions = call.input.iter_mut().flat_map(|input| &mut input.questions);
         if let Some(question) = questions.find(|question| question.is_asked_by(at)) {
             question.n = Some(asked.n);
@@ -283,7 +282,7 @@ impl Draft {
     #[must_use]
     pub fn input_required(mut self, mut required: InputRequired, catalog: &dyn Catalog) -> Option<Transition> {
         let InputRequired { call, attempt, .. } = required;
-        self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
+        self.state.attempt(call, attempt)?;
         distinct_names(&mut required.questions);
         if let Timeout::After(seconds) = required.timeout {
             required.timeout = Timeout::of(seconds.get().min(limits::APPROVAL_TIMEOUT_SECONDS_MAX));
@@ -320,20 +319,16 @@ impl Draft {
     /// one.
     #[must_use]
     pub fn call_forgotten(mut self, call: CallNo, attempt: u32, catalog: &dyn Catalog) -> Option<Transition> {
-        self.state.calls.iter().find(|c| c.call == call && c.phase == Phase::Started(attempt))?;
+        self.state.attempt(call, attempt)?;
         self.push(Record::CallLost { call, forgotten: true });
         Some(self.settle(catalog))
     }
 
     /// A question of a call timed out, which ends the call: its other questions are withdrawn.
     pub(super) fn withdraw_inputs(&mut self, call: CallNo) {
-        let of_call = |open: &&Open| {
+        self.withdraw(None, |open| {
             open.asked.kind == Kind::Input && open.asked.actions.first().is_some_and(|action| action.call == call)
-        };
-        let others: Vec<InterruptionNo> = self.state.open.iter().filter(of_call).map(|open| open.asked.n).collect();
-        for n in others {
-            self.push(Record::Withdrawn { n, by: None });
-        }
+        });
     }
 
     /// Asks the questions of calls, each by itself.
@@ -357,16 +352,8 @@ impl Draft {
                     // The reviewer is shown the question, with its warnings: its text is untrusted.
                     args: shown(&payload).unwrap_or_else(|_| args.clone()),
                     ask: Arc::new(ask),
-                    level: 0,
-                    instead: None,
-                    description: None,
-                    schema: None,
-                    source: None,
-                    agent_says: None,
-                    title: None,
                     path: self.state.path(&call),
-                    preview: None,
-                    digest: Arc::default(),
+                    ..Action::default()
                 };
                 let at = At { task: TaskNo::NONE, node: from, question: name, payload, schema, default };
                 let (n, content) = (self.state.next_interruption(), call.display.stream.display_as_content);

@@ -18,7 +18,7 @@ use super::{
     record::{Compressed, Entry, Forked, Millis, Record},
     state::{Call, Phase, State, Status},
 };
-use crate::{number::InterruptionNo, time::MAX_TIME};
+use crate::time::MAX_TIME;
 
 impl State {
     /// Applies the next append, if it is legal. If it is not, the state must be discarded. What an append says of the
@@ -180,13 +180,12 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
 
 /// Whether a session in this state can be forked like this.
 fn forks(state: &State, before: u64, forked: &Forked) -> bool {
-    let open: Vec<InterruptionNo> = state.open.iter().map(|open| open.asked.n).collect();
     is_whole(state)
         && forked.at == before
-        && forked.withdrawn == open
+        && forked.withdrawn == state.pending()
         && forked.active == state.status.is_active()
         && forked.judged.iter().all(|judged| {
-            let call = state.calls.iter().find(|call| call.call == judged.call && call.id == judged.tool_use_id);
+            let call = state.call(judged.call).filter(|call| call.id == judged.tool_use_id);
             call.is_some_and(|call| must_be_judged(call) && (judged.edited.is_none() || is_open_to_edits(call, state)))
         })
 }

@@ -119,7 +119,7 @@ impl State {
     /// The [`signature`] of the tool that an action of this session shows. A standing approval covers that tool.
     #[must_use]
     pub fn signature_shown(&self, action: &Action) -> Arc<str> {
-        let target = self.calls.iter().find(|call| call.call == action.call).and_then(|call| call.target.as_ref());
+        let target = self.call(action.call).and_then(|call| call.target.as_ref());
         digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref(), target)
     }
 
@@ -137,7 +137,7 @@ impl State {
             return;
         }
         for action in &asked.actions {
-            if let Some(call) = self.calls.iter_mut().find(|call| call.call == action.call) {
+            if let Some(call) = self.call_mut(action.call) {
                 call.is_shown(action);
             }
         }
@@ -146,7 +146,7 @@ impl State {
     /// The call is requested again, with its current tool.
     pub(super) fn call_outdated(&mut self, call: CallNo, target: Option<&Target>) {
         let text = self.locale.text(Text::ToolChanged);
-        let Some(call) = self.calls.iter_mut().find(|c| c.call == call && c.phase == Phase::Permitted) else { return };
+        let Some(call) = self.call_mut(call).filter(|call| call.phase == Phase::Permitted) else { return };
         call.shown = None;
         call.target = target.cloned();
         // The started attempt cannot resume: the call begins again, if at all.
@@ -184,7 +184,7 @@ impl Draft {
 
     /// An allowed call is requested again.
     pub(super) fn outdate(&mut self, call: CallNo, catalog: &dyn Catalog) {
-        let found = self.state.calls.iter().find(|found| found.call == call);
+        let found = self.state.call(call);
         let today = found.and_then(|call| catalog.tool(&call.agent, &call.name));
         self.push(Record::CallOutdated { call, target: today.and_then(|tool| tool.target) });
     }

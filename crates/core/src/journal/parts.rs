@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     input::CallInput,
     outdated::Shown,
-    record::{Action, CallStatus, Interrupted, Kind, Millis, ToolUse, after, is_zero},
+    record::{Action, CallStatus, Interrupted, Kind, Millis, after, is_zero},
 };
 use crate::{
     approval::decision::EditedAction,
@@ -22,10 +22,11 @@ use crate::{
 };
 
 /// The state of one call of the latest answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Proposed by the model; its verdict follows in the same transaction.
+    #[default]
     Proposed,
     /// Needs a person who is not asked yet, because ungated calls of the answer run first.
     Gated,
@@ -48,7 +49,7 @@ pub enum Phase {
 }
 
 /// One call of the latest answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its number in the session, from 1.
     pub call: CallNo,
@@ -133,40 +134,6 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call of an answer that has just come.
-    pub(super) fn proposed(number: CallNo, run: RunNo, agent: Arc<str>, call: &ToolUse, args: Option<Args>) -> Call {
-        Call {
-            call: number,
-            id: call.id.clone(),
-            nonce: None,
-            agent,
-            name: call.name.clone(),
-            args,
-            phase: Phase::Proposed,
-            ask: None,
-            question: false,
-            display: call.display.clone(),
-            idempotent: false,
-            attempts: 0,
-            level: 0,
-            deadline: Deadline::Fresh,
-            instead: None,
-            escalated: 0,
-            approved_by: Vec::new(),
-            edited_by: Vec::new(),
-            by_rule: false,
-            stood_in: None,
-            cleared: false,
-            run,
-            target: None,
-            ends: false,
-            result: None,
-            preview: None,
-            shown: None,
-            input: None,
-        }
-    }
-
     /// Whether it runs, or will run without a decision. A handoff waits for the other calls of its answer.
     #[must_use]
     pub fn goes_on(&self) -> bool {

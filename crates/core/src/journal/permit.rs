@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::input::CallInput;
+use super::{
+    input::CallInput,
+    state::{Call, Phase, State},
+};
 use crate::{
     call::{args::Args, preview::Preview},
     locale::Locale,
@@ -30,21 +33,23 @@ pub struct Permit {
 }
 
 impl Permit {
-    #[expect(clippy::too_many_arguments, reason = "one for each field, and only one caller")]
-    pub(crate) fn new(
-        session_id: Arc<str>,
-        call: CallNo,
-        attempt: u32,
-        tool_use_id: Arc<str>,
-        agent: Arc<str>,
-        tool: Arc<str>,
-        args: Args,
-        locale: Locale,
-        input: Option<Box<CallInput>>,
-        preview: Option<Preview>,
-        nonce: Arc<str>,
-    ) -> Permit {
-        Permit { session_id, call, attempt, tool_use_id, agent, tool, args, locale, input, preview, nonce }
+    /// For a call whose start is stored.
+    pub(crate) fn of(state: &State, call: CallNo) -> Option<Permit> {
+        let Call { phase: Phase::Started(attempt), args: Some(args), .. } = state.call(call)? else { return None };
+        let Call { id, agent, name, input, preview, nonce, .. } = state.call(call)?;
+        Some(Permit {
+            session_id: state.session_id.clone(),
+            call,
+            attempt: *attempt,
+            tool_use_id: id.clone(),
+            agent: agent.clone(),
+            tool: name.clone(),
+            args: args.clone(),
+            locale: state.locale,
+            input: input.clone(),
+            preview: preview.clone(),
+            nonce: nonce.as_ref().unwrap_or(&state.birth).clone(),
+        })
     }
 
     /// The session the call belongs to.

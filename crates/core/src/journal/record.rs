@@ -254,7 +254,7 @@ pub enum Record {
 }
 
 /// See [`Record::SessionCreated`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SessionCreated {
     /// The agent that answers.
     pub agent: Arc<str>,
@@ -274,7 +274,7 @@ pub struct SessionCreated {
 }
 
 /// See [`Record::UserMessage`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {
     /// The content; at least one part.
     #[serde(rename = "text")]
@@ -298,7 +298,7 @@ pub struct UserMessage {
 }
 
 /// See [`Record::ModelResponded`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ModelResponded {
     /// The configured name of the model that answered.
     #[serde(deserialize_with = "shared::string")]

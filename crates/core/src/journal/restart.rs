@@ -287,7 +287,7 @@ impl Draft {
     /// If it is held, with what its followers are told.
     fn push_restarted(&mut self, mut restarted: Restarted) {
         if restarted.held {
-            restarted.pending = self.state.open.iter().map(|open| open.asked.n).collect();
+            restarted.pending = self.state.pending();
             (restarted.graph, restarted.locale) = (self.state.is_a_graphs(), self.state.locale);
         }
         self.push(Record::Restarted(restarted));

@@ -24,7 +24,7 @@ use crate::{
     journal::permission::check_reviewer,
     limits,
     locale::Text,
-    number::{CallNo, FrameNo, InterruptionNo, TaskNo},
+    number::{FrameNo, InterruptionNo, TaskNo},
     refusal::{Code, Refusal},
 };
 
@@ -141,8 +141,7 @@ impl State {
     }
 
     pub(super) fn withdrawn(&mut self, n: InterruptionNo) {
-        let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
-        let Open { asked, .. } = self.open.remove(at);
+        let Some(Open { asked, .. }) = self.take_open(n) else { return };
         // The task may ask again.
         if let Some(at) = &asked.at {
             self.task(at.task, |task| {
@@ -157,8 +156,7 @@ impl State {
 
     pub(super) fn resumed(&mut self, resumed: &Resumed) {
         self.held = false;
-        let Some(at) = self.open.iter().position(|open| open.asked.n == resumed.n) else { return };
-        let Open { asked, .. } = self.open.remove(at);
+        let Some(Open { asked, .. }) = self.take_open(resumed.n) else { return };
         self.answer(&asked, &resumed.value);
     }
 
@@ -370,16 +368,8 @@ impl Draft {
 
     /// Tasks have their results. Their open questions are withdrawn; if the root has ended, the run has.
     pub fn tasks_done(&mut self, done: TasksDone) {
-        let asked: Vec<InterruptionNo> = self
-            .state
-            .open
-            .iter()
-            .filter(|open| open.asked.at.as_ref().is_some_and(|at| done.done.iter().any(|done| done.task == at.task)))
-            .map(|open| open.asked.n)
-            .collect();
-        for n in asked {
-            self.push(Record::Withdrawn { n, by: None });
-        }
+        let is_done = |task: TaskNo| done.done.iter().any(|done| done.task == task);
+        self.withdraw(None, |open| open.asked.at.as_ref().is_some_and(|at| is_done(at.task)));
         let over = done.frame.is_root() && matches!(done.then, Then::End);
         let agent_loop = self.state.run.as_ref().is_some_and(|run| run.agent_loop);
         self.push(Record::TasksDone(done));
@@ -393,11 +383,7 @@ impl Draft {
 
     /// A task failed, until a retry.
     pub fn task_failed(&mut self, failed: TaskFailed) {
-        let open =
-            self.state.open.iter().filter(|open| open.asked.at.as_ref().is_some_and(|at| at.task == failed.task));
-        for n in open.map(|open| open.asked.n).collect::<Vec<_>>() {
-            self.push(Record::Withdrawn { n, by: None });
-        }
+        self.withdraw(None, |open| open.asked.at.as_ref().is_some_and(|at| at.task == failed.task));
         self.push(Record::TaskFailed(failed));
     }
 
@@ -437,22 +423,12 @@ impl Draft {
         let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
         let expires_at = self.due_in(kind, ask.timeout);
         let action = Action {
-            call: CallNo::NONE,
             tool_use_id: format!("t{}", at.task).into(),
             agent: graph,
             name: at.question.clone(),
             args,
             ask,
-            level: 0,
-            instead: None,
-            description: None,
-            schema: None,
-            source: None,
-            agent_says: None,
-            title: None,
-            path: Vec::new(),
-            preview: None,
-            digest: Arc::default(),
+            ..Action::default()
         };
         let n = self.state.next_interruption();
         let at = Some(Arc::new(at));
@@ -544,9 +520,10 @@ impl Draft {
             return Err(Refusal::new(Code::InvalidMessage, what));
         }
         // Its reviewer was shown the old state: the nodes read the new one, and ask again.
+        let run = self.state.run.clone();
         let stale = |open: &&Open| {
             let at = open.asked.at.as_ref().filter(|_| open.asked.kind == Kind::Interrupt);
-            at.and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame.is_root())
+            at.and_then(|at| run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame.is_root())
         };
         for open in self.state.open.iter().filter(stale) {
             check_reviewer(&self.state, open, by).map_err(|refusal| {
@@ -554,10 +531,7 @@ impl Draft {
                 Refusal::new(refusal.code, format!("the change would withdraw {key:?}: {}", refusal.message))
             })?;
         }
-        let stale: Vec<InterruptionNo> = self.state.open.iter().filter(stale).map(|open| open.asked.n).collect();
-        for n in stale {
-            self.push(Record::Withdrawn { n, by: edited.by.clone() });
-        }
+        self.withdraw(edited.by.as_ref(), stale);
         self.push(Record::StateEdited(edited));
         Ok(self.settle(catalog))
     }

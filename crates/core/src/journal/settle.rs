@@ -102,8 +102,7 @@ impl Draft {
             )
         });
         if self.state.status != Status::AwaitingInput || told {
-            let pending: Vec<InterruptionNo> = self.state.open.iter().map(|open| open.asked.n).collect();
-            self.push_status(pending, true);
+            self.push_status(self.state.pending(), true);
         }
     }
 

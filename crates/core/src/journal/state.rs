@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     agents::Nested,
     answers::AnswersByModel,
-    record::{Block, Cut, Failure, Millis, ModelResponded, Unshown, Usage, UserMessage},
+    record::{Action, Block, Cut, Failure, Millis, ModelResponded, Unshown, Usage, UserMessage},
     run::GraphRun,
     speakers::Speakers,
     window::Window,
@@ -26,12 +26,12 @@ pub use super::{
 use crate::{
     approval::{key::approval_key, rule::Rule},
     locale::Locale,
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, RunNo},
     todo::Todo,
 };
 
 /// The state of a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// The session.
     pub session_id: Arc<str>,
@@ -168,55 +168,7 @@ impl State {
     /// The state before the first append.
     #[must_use]
     pub fn new(session_id: Arc<str>) -> State {
-        State {
-            session_id,
-            birth: Arc::from(""),
-            pos: 0,
-            created_at: 0,
-            updated_at: 0,
-            agent: Arc::from(""),
-            locale: Locale::default(),
-            subject: None,
-            tenant: None,
-            first_words: None,
-            given_title: None,
-            status: Status::Idle,
-            failure: None,
-            turns: 0,
-            turn_calls: 0,
-            failures: 0,
-            allowed_calls: 0,
-            answers: AnswersByModel::default(),
-            usage: Usage::default(),
-            answered: false,
-            cut: None,
-            answer_pos: 0,
-            call_count: 0,
-            calls: Vec::new(),
-            interruptions: 0,
-            open: Vec::new(),
-            reviewers: BTreeSet::new(),
-            roles: Vec::new(),
-            speakers: Speakers::default(),
-            sticky: Vec::new(),
-            queued: VecDeque::new(),
-            queued_count: 0,
-            shown: Vec::new(),
-            broken_off: 0,
-            unshown: Vec::new(),
-            begun: None,
-            todos: Vec::new(),
-            run: None,
-            window: Window::default(),
-            bytes: 0,
-            forked_from: None,
-            held: false,
-            restarts: 0,
-            restored: false,
-            no_context: false,
-            output: None,
-            nested: Vec::new(),
-        }
+        State { session_id, ..State::default() }
     }
 
     /// The number that the first call of an answer gets; 0 if the answer has no calls.
@@ -230,6 +182,39 @@ impl State {
     /// The number that the next interruption gets.
     pub(super) fn next_interruption(&self) -> InterruptionNo {
         InterruptionNo::new(self.interruptions + 1)
+    }
+
+    /// The call of this number, if it is of a latest answer.
+    #[must_use]
+    pub fn call(&self, number: CallNo) -> Option<&Call> {
+        self.calls.iter().find(|call| call.call == number)
+    }
+
+    /// The same, to change it.
+    pub(super) fn call_mut(&mut self, number: CallNo) -> Option<&mut Call> {
+        self.calls.iter_mut().find(|call| call.call == number)
+    }
+
+    /// The call whose running attempt this is.
+    pub(super) fn attempt(&self, number: CallNo, attempt: u32) -> Option<&Call> {
+        self.call(number).filter(|call| call.phase == Phase::Started(attempt))
+    }
+
+    /// The call that a nested run works for.
+    #[must_use]
+    pub fn caller(&self, run: RunNo) -> Option<&Call> {
+        self.calls.iter().find(|call| call.call.run() == run)
+    }
+
+    /// The numbers of the pending interruptions, oldest first.
+    #[must_use]
+    pub fn pending(&self) -> Vec<InterruptionNo> {
+        self.open.iter().map(|open| open.asked.n).collect()
+    }
+
+    /// What is pending, oldest first.
+    pub fn pending_actions(&self) -> impl Iterator<Item = &Action> {
+        self.open.iter().flat_map(|open| &open.asked.actions)
     }
 
     /// The keys of the pending interruptions, oldest first.

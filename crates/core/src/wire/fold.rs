@@ -127,19 +127,7 @@ enum Writing {
 }
 
 fn message(role: HistoryRole, content: Vec<HistoryBlock>) -> HistoryMessage {
-    HistoryMessage {
-        role,
-        by: None,
-        content,
-        message_type: None,
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-        name: None,
-        status: None,
-        display_type: DisplayType::Content,
-        summary: None,
-        replaced: false,
-    }
+    HistoryMessage { role, content, ..HistoryMessage::default() }
 }
 
 impl Fold {

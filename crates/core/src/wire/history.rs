@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// One message of the history.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HistoryMessage {
     /// The author's role.
     pub role: HistoryRole,
@@ -52,10 +52,11 @@ pub struct HistoryMessage {
 }
 
 /// Where a history message is displayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisplayType {
     /// Outside groups.
+    #[default]
     Content,
     /// The first of a group, or the only one.
     GroupStart,
@@ -66,10 +67,11 @@ pub enum DisplayType {
 }
 
 /// The author's role in a history message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryRole {
     /// A person.
+    #[default]
     User,
     /// The agent.
     Assistant,
@@ -147,7 +149,7 @@ pub enum HistoryRequest {
 }
 
 /// Questions in history.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryQuestions {
     /// Whether it is over.
@@ -194,7 +196,7 @@ pub struct HistoryQuestionArgs {
 }
 
 /// An approval in history: camel case.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryApproval {
     /// Whether it is over.

@@ -6,9 +6,9 @@ use countersign_core::{
     call::gate::{Gate, Verdict},
     journal::{
         agents::CallResult,
-        draft::{Catalog, Draft, ToolFacts},
+        draft::{Catalog, ToolFacts},
         fork,
-        record::{Block, ModelResponded, Record, ToolUse, Usage, records},
+        record::{Block, ModelResponded, Record, ToolUse, records},
         state::{State, Status},
     },
     number::{CallNo, RunNo},
@@ -18,9 +18,11 @@ use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    decisions::{args, decide, plain, waiting},
     people::person,
-    world::{Op, World, ops},
+    world::{
+        Op, World, ops,
+        pending::{args, decide, plain, waiting},
+    },
 };
 
 fn log(world: &World) -> Vec<AuditRecord> {
@@ -126,19 +128,7 @@ fn told_of(world: &World, allowed: bool) {
 
 /// A model's answer in a run.
 pub(crate) fn answer(run: RunNo, shown: u32, blocks: Vec<Block>) -> ModelResponded {
-    let (first_call, usage) = (CallNo::NONE, Usage::default());
-    ModelResponded {
-        model: "m".into(),
-        shown,
-        blocks,
-        first_call,
-        usage,
-        opaque: None,
-        run,
-        cut: None,
-        continued: 0,
-        nonce: None,
-    }
+    ModelResponded { model: "m".into(), shown, blocks, run, ..ModelResponded::default() }
 }
 
 #[test]
@@ -148,12 +138,12 @@ fn r8_what_a_rule_decides_is_told_with_its_call_also_where_it_ends_the_turn() {
         world.apply(&Op::Message(None)).expect("a message");
         let (call, gate) = by_rule(verdict);
         // People have seen the call in an append of its own, before the answer was complete.
-        world.commit(Draft::new(&world.state, world.now).block_shown(Block::ToolUse(call)).finish());
-        let draft = Draft::new(&world.state, world.now);
+        world.commit(world.draft().block_shown(Block::ToolUse(call)).finish());
+        let draft = world.draft();
         world.commit(draft.model_responded(answer(RunNo::ROOT, 1, Vec::new()), vec![gate], &EndsWithACall));
         if allowed {
-            world.commit(Draft::new(&world.state, world.now).start(&[CallNo::new(1)]));
-            let draft = Draft::new(&world.state, world.now);
+            world.commit(world.draft().start(&[CallNo::new(1)]));
+            let draft = world.draft();
             world.commit(draft.call_finished(CallNo::new(1), 1, Ok("paid".into()), &EndsWithACall).expect("it runs"));
         }
         assert_eq!(world.state.status, Status::Completed, "the turn ends with its result");
@@ -170,7 +160,7 @@ fn r8_what_a_rule_decides_is_told_with_its_call_also_where_its_nested_agent_is_s
     let run = world.state.nested[0].call.run();
     let (call, gate) = by_rule(Verdict::Deny("not today".into()));
     let answer = answer(run, 0, vec![Block::ToolUse(call)]);
-    world.commit(Draft::new(&world.state, world.now).model_stopped(answer, vec![gate], "stopped", &world.tools));
+    world.commit(world.draft().model_stopped(answer, vec![gate], "stopped", &world.tools));
     assert!(world.state.nested.is_empty(), "its run has ended in the same append");
     told_of(&world, false);
 }

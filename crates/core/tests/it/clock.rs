@@ -12,10 +12,12 @@ use countersign_core::{
 use proptest::prelude::*;
 
 use crate::{
-    decisions::{decide, plain, waiting},
     laws::check,
     people::{levels, person},
-    world::{Tools, World, ops},
+    world::{
+        Tools, World, ops,
+        pending::{decide, plain, waiting},
+    },
 };
 
 const DAY: Millis = 24 * 60 * 60 * 1000;

@@ -14,7 +14,6 @@ use countersign_core::{
         window::Budget,
     },
     locale::{Locale, Text},
-    number::{CallNo, RunNo},
     session::Session,
     tokens,
     wire::{expand::by_record, fold::history},
@@ -57,14 +56,7 @@ impl Talk {
         let state = Session::new("s".into());
         let mut session = Talk { state, journal: Vec::new(), catalog };
         let mut draft = session.draft();
-        draft.create(SessionCreated {
-            agent: "a".into(),
-            locale,
-            subject: None,
-            tenant: None,
-            context: None,
-            birth: "b".into(),
-        });
+        draft.create(SessionCreated { agent: "a".into(), locale, birth: "b".into(), ..SessionCreated::default() });
         session.commit(draft.finish());
         session
     }
@@ -81,8 +73,7 @@ impl Talk {
 
     fn say(&mut self, text: &str) {
         let input = MessageInput { content: text.into(), ..MessageInput::default() };
-        let transition = self.draft().message(input, &self.catalog).expect("message");
-        self.commit(transition);
+        self.commit(self.draft().message(input, &self.catalog).expect("message"));
     }
 
     /// The model answers with a text and calls, which run at once unless they need approval.
@@ -91,30 +82,16 @@ impl Talk {
         blocks.extend(calls.iter().map(|(id, _)| Block::ToolUse(ToolUse::new(*id, "look", "{}"))));
         let gate = |(_, verdict): &(&str, Verdict)| Gate::of(verdict.clone());
         let gates = calls.iter().map(gate).collect();
-        let answer = ModelResponded {
-            model: "m".into(),
-            shown: 0,
-            blocks,
-            usage,
-            opaque: None,
-            first_call: CallNo::NONE,
-            run: RunNo::ROOT,
-            cut: None,
-            continued: 0,
-            nonce: None,
-        };
-        let transition = self.draft().model_responded(answer, gates, &self.catalog);
-        self.commit(transition);
+        let answer = ModelResponded { model: "m".into(), blocks, usage, ..ModelResponded::default() };
+        self.commit(self.draft().model_responded(answer, gates, &self.catalog));
     }
 
     /// Everything that may run, runs.
     fn run(&mut self, output: &str) {
         let start = graph::next(&self.state).start;
-        let transition = self.draft().start(&start);
-        self.commit(transition);
+        self.commit(self.draft().start(&start));
         for call in start {
-            let done = self.draft().call_finished(call, 1, Ok(output.to_owned()), &self.catalog).expect("running");
-            self.commit(done);
+            self.commit(self.draft().call_finished(call, 1, Ok(output.to_owned()), &self.catalog).expect("running"));
         }
     }
 
@@ -134,8 +111,7 @@ impl Talk {
             usage: Usage { input_tokens: 40, output_tokens: 2, ..Usage::default() },
         });
         let compressed = self.conversation().cut(room.keep).compressed(&room, summary);
-        let transition = self.draft().compressed(compressed).expect("room is wanted");
-        self.commit(transition);
+        self.commit(self.draft().compressed(compressed).expect("room is wanted"));
     }
 
     fn conversation(&self) -> Conversation {
@@ -274,8 +250,7 @@ fn g5_while_something_waits_nothing_is_compressed() {
     assert_eq!((graph::position(&session.state), session.state.window.due), (Node::Approval, None));
     assert!(session.draft().make_room(&session.catalog).is_none(), "a person is asked");
     let input = MessageInput { content: "no".into(), on_pending: Some(OnPending::Reject), ..MessageInput::default() };
-    let transition = session.draft().message(input, &session.catalog).expect("message");
-    session.commit(transition);
+    session.commit(session.draft().message(input, &session.catalog).expect("message"));
     // Spec G2: agent → compression, before the next call.
     assert_eq!(graph::position(&session.state), Node::Compression);
     session.compress(None);
@@ -298,8 +273,7 @@ fn g5_the_first_call_under_a_new_budget_is_compressed_too() {
     assert_eq!(graph::position(&session.state), Node::Agent);
     // The server restarts with a budget.
     session.catalog = budget(20, 1);
-    let transition = session.draft().make_room(&session.catalog).expect("too large");
-    session.commit(transition);
+    session.commit(session.draft().make_room(&session.catalog).expect("too large"));
     assert_eq!(graph::position(&session.state), Node::Compression);
     session.compress(Some("Đã tìm."));
     let note = Locale::Vi.text(Text::SummaryNote);
@@ -314,11 +288,9 @@ fn g5_r9_room_that_is_wanted_does_not_release_a_held_turn() {
         session.turn(n);
     }
     session.say("question 6");
-    let crashed = session.draft().restarted(2, true, None);
-    session.commit(crashed);
+    session.commit(session.draft().restarted(2, true, None));
     session.catalog = budget(20, 1);
-    let transition = session.draft().make_room(&session.catalog).expect("too large");
-    session.commit(transition);
+    session.commit(session.draft().make_room(&session.catalog).expect("too large"));
     assert_eq!((session.state.why_held(), session.state.restarts), (Some(Held::Crashes), 2));
 }
 
@@ -333,11 +305,9 @@ fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
     let cut = session.conversation().cut(room.keep);
     let input =
         MessageInput { content: "one more".into(), on_pending: Some(OnPending::Queue), ..MessageInput::default() };
-    let transition = session.draft().message(input, &session.catalog).expect("queued");
-    session.commit(transition);
+    session.commit(session.draft().message(input, &session.catalog).expect("queued"));
     assert_eq!(session.count(|record| matches!(record, Record::MakeRoom(_))), 1, "it was asked for already");
-    let transition = session.draft().cancel(None, None, None, &session.catalog).expect("cancel");
-    session.commit(transition);
+    session.commit(session.draft().cancel(None, None, None, &session.catalog).expect("cancel"));
     // The queued message has begun the next turn, which is too large as well.
     assert_eq!((session.state.turns, session.state.status), (3, Status::Running));
     assert_eq!(graph::position(&session.state), Node::Compression);

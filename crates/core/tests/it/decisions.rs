@@ -8,116 +8,30 @@ use countersign_core::{
         principal::Principal,
         rule::Always,
     },
-    call::{
-        args::{Args, Digest},
-        gate::{Ask, DecisionType, Gate, Risk, Verdict},
-        preview::{Preview, PreviewKind},
-    },
+    call::gate::{Ask, DecisionType, Gate, Verdict},
     conversation::{Conversation, Message},
     decide::{
         edited::Edit,
-        reply::Reply,
         resolve::{self, DecideInput},
     },
     journal::{
-        agents::PathStep,
-        digest,
         draft::{Draft, MessageInput, OnPending},
         graph,
-        record::{Block, Interrupted, Kind, ModelResponded, Record, Schema, ToolUse, Usage, records},
+        record::{Record, records},
         state::{Phase, State},
     },
-    number::{CallNo, InterruptionNo, RunNo},
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
     session::Session,
 };
 
-use serde_json::value::RawValue;
-
 use crate::{
     people::person,
-    world::{Tools, World},
+    world::{
+        Tools, World,
+        pending::{answer_gated, args, asked, decide, decide_under, phases, plain, reply, waiting},
+    },
 };
-
-/// A session in which these calls are pending: tool and how people are asked.
-pub fn waiting(calls: &[(&str, Ask)]) -> World {
-    let mut world = asked();
-    answer(&mut world, calls);
-    world
-}
-
-/// A session whose model is to answer.
-pub fn asked() -> World {
-    let mut world = World::new();
-    let input = MessageInput { content: "go".into(), ..MessageInput::default() };
-    let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
-    world.commit(transition);
-    world
-}
-
-/// The model answers with these calls.
-pub fn answer(world: &mut World, calls: &[(&str, Ask)]) {
-    let gates: Vec<_> = calls.iter().map(|(name, ask)| (*name, Gate::of(Verdict::Ask(ask.clone())))).collect();
-    answer_gated(world, &gates);
-}
-
-/// The same, each with its gate.
-pub fn answer_gated(world: &mut World, calls: &[(&str, Gate)]) {
-    let blocks = (0..)
-        .zip(calls)
-        .map(|(i, (name, _))| Block::ToolUse(ToolUse::new(format!("t{i}"), *name, format!(r#"{{"n":{i}}}"#))));
-    let answer = ModelResponded {
-        model: "m".into(),
-        shown: 0,
-        blocks: blocks.collect(),
-        usage: Usage::default(),
-        opaque: None,
-        first_call: CallNo::NONE,
-        run: RunNo::ROOT,
-        cut: None,
-        continued: 0,
-        nonce: None,
-    };
-    let gates = calls.iter().map(|(_, gate)| gate.clone()).collect();
-    let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
-    world.commit(transition);
-}
-
-pub fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal) -> Result<(), Refusal> {
-    decide_under(world, n, decisions, by, Vec::new())
-}
-
-/// The same, with the policy's verdicts on edited calls.
-pub fn decide_under(
-    world: &mut World,
-    n: u32,
-    decisions: Vec<Decision>,
-    by: Principal,
-    verdicts: Vec<Option<Verdict>>,
-) -> Result<(), Refusal> {
-    say(world, DecideInput { verdicts, ..reply(n, decisions.into(), by) })
-}
-
-/// A bare reply to an interruption.
-pub fn reply(n: u32, reply: Reply, by: Principal) -> DecideInput {
-    DecideInput {
-        staged: false,
-        digest: None,
-        previews: Vec::new(),
-        n: InterruptionNo::new(n),
-        reply,
-        verdicts: Vec::new(),
-        user_edit_content: None,
-        by,
-        request_id: None,
-    }
-}
-
-pub fn say(world: &mut World, input: DecideInput) -> Result<(), Refusal> {
-    let transition = resolve::decide(&world.state, world.now, input, &Tools::FIRST)?;
-    world.commit(transition);
-    Ok(())
-}
 
 /// The decision is refused with this code and a message with this part, and the pending request is unchanged.
 fn refused(calls: &[(&str, Ask)], decisions: Vec<Decision>, code: Code, part: &str) -> Refusal {
@@ -128,18 +42,6 @@ fn refused(calls: &[(&str, Ask)], decisions: Vec<Decision>, code: Code, part: &s
     assert!(refusal.message.contains(part), "{refusal}");
     assert_eq!(before, world.state);
     refusal
-}
-
-pub fn phases(world: &World) -> Vec<Phase> {
-    world.state.calls.iter().map(|call| call.phase.clone()).collect()
-}
-
-pub fn args(text: &str) -> Args {
-    Args::parse(text).expect("args")
-}
-
-pub fn plain() -> Ask {
-    Ask::default()
 }
 
 fn recorded(world: &World) -> Vec<DecisionType> {
@@ -272,148 +174,6 @@ fn w5_a_decision_on_other_arguments_than_wait_is_stale() {
     refused(&[("pay", plain())], vec![upper], Code::StaleAction, "the pending arguments differ");
 }
 
-fn digests(world: &World) -> Vec<String> {
-    let actions = world.state.open.iter().flat_map(|open| &open.asked.actions);
-    actions.map(|action| action.digest.to_string()).collect()
-}
-
-/// Verifiers compute a digest from the list in `docs/protocol.md`, with the keys in order and nothing between them.
-#[test]
-fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
-    let world = waiting(&[("pay", plain())]);
-    let digest_of = |asked: &Interrupted, expected: &serde_json::Value| {
-        // Keys are ASCII here, so their order is that of canonical JSON. A `Value` keeps it by itself only where no
-        // other crate of the program enables `preserve_order`.
-        let mut expected = expected.clone();
-        expected.sort_all_objects();
-        let expected = Digest::of(expected.to_string().as_bytes()).to_string();
-        assert_eq!(digest::of(&world.state, asked, &asked.actions[0]), expected);
-    };
-    let mut asked = (*world.state.open[0].asked).clone();
-    let schema = RawValue::from_string(r#"{ "type": "object", "a": [1, {"z": 0, "b": "\u00e9"}] }"#.to_owned());
-    let words = "line\n\u{8}\u{c}\u{1f}\u{7f}\u{2028} \"quoted\" \\ / é 漢 🙂";
-    let action = &mut asked.actions[0];
-    (action.schema, action.source, action.description) = (None, None, None);
-    (action.agent_says, action.title) = (None, None);
-    let ask = Arc::make_mut(&mut action.ask);
-    (ask.reason, ask.risk) = (None, None);
-    (action.path, action.preview) = (Vec::new(), None);
-    let mut expected = serde_json::json!({
-        "session": "s", "birth": "b", "interruption": 1, "kind": "approval", "call": 1, "tool_use_id": "t0",
-        "agent": "a", "tool": "pay", "args": { "n": 0 }, "level": 0,
-    });
-    digest_of(&asked, &expected);
-    let action = &mut asked.actions[0];
-    action.schema = Some(Arc::new(Schema::new(schema.expect("JSON"))));
-    (action.source, action.description) = (Some(words.into()), Some(words.into()));
-    (action.agent_says, action.title) = (Some(words.into()), Some(words.into()));
-    let ask = Arc::make_mut(&mut action.ask);
-    (ask.reason, ask.risk) = (Some(words.into()), Some(Risk::High));
-    action.path = vec![PathStep { agent: "a".into(), tool: words.into(), tool_use_id: "t".into() }];
-    action.preview = Some(Preview { kind: PreviewKind::Text, text: words.into(), left_out: 0, base: None });
-    let at = serde_json::json!({ "task": 1, "node": words, "question": "q", "payload": { "b": 1, "a": words } });
-    asked.at = Some(Arc::new(serde_json::from_value(at.clone()).expect("a place")));
-    for (member, value) in [
-        ("schema", serde_json::json!({ "a": [1, { "b": "é", "z": 0 }], "type": "object" })),
-        ("source", words.into()),
-        ("description", words.into()),
-        ("agent_says", words.into()),
-        ("title", words.into()),
-        ("risk", "high".into()),
-        ("reason", words.into()),
-        ("path", serde_json::json!([{ "agent": "a", "tool": words, "tool_use_id": "t" }])),
-        ("preview", serde_json::json!({ "kind": "text", "text": words })),
-        ("at", at),
-    ] {
-        expected[member] = value;
-    }
-    digest_of(&asked, &expected);
-}
-
-/// A call that is requested again is another request, although the call has not changed.
-#[test]
-fn r11_each_request_has_a_digest_of_its_own() {
-    let levels = Ask { levels: vec!["user".into(), "admin".into()], ..plain() };
-    let mut world = waiting(&[("pay", plain()), ("pay", plain()), ("safe", levels)]);
-    let mut seen = digests(&world);
-    assert!(seen.iter().all(|digest| digest.len() == 64 && digest.bytes().all(|b| b"0123456789abcdef".contains(&b))));
-    let decisions = vec![Decision::approve(), Decision::defer(), Decision::approve()];
-    decide(&mut world, 1, decisions, Principal::trusted()).expect("decided");
-    world.apply(&crate::world::Op::Start(1)).expect("start");
-    world.apply(&crate::world::Op::Crash).expect("crash");
-    seen.extend(digests(&world));
-    let in_doubt = world.state.open.iter().find(|open| open.asked.kind == Kind::InDoubt).expect("in doubt").asked.n;
-    decide(&mut world, in_doubt.get(), vec![Decision::approve()], Principal::trusted()).expect("again");
-    world.apply(&crate::world::Op::Start(1)).expect("start");
-    world.apply(&crate::world::Op::Crash).expect("crash");
-    seen.extend(digests(&world));
-    let waits_on = seen.iter().filter(|digest| seen.iter().filter(|other| other == digest).count() > 1).count();
-    seen.sort();
-    seen.dedup();
-    assert!(seen.len() >= 6, "three at first, the deferred one, the next level, twice in doubt: {seen:?}");
-    assert!(waits_on > 0, "what goes on waiting keeps its digest");
-}
-
-#[test]
-fn r11_a_decision_that_names_another_request_is_stale() {
-    let mut world = waiting(&[("pay", plain()), ("pay", plain())]);
-    let shown = digests(&world);
-    let of = |digest: &str| Decision::approve().for_request(digest);
-    for wrong in [vec![of(&shown[1])], vec![of(&shown[0]), of(&shown[0])], vec![of(&shown[0].to_uppercase())]] {
-        let before = world.state.clone();
-        let refusal = decide(&mut world, 1, wrong, Principal::trusted()).expect_err("stale");
-        assert_eq!((refusal.code, &before), (Code::StaleAction, &world.state), "{refusal}");
-        assert!(refusal.details.expect("details")["digest"].is_string());
-    }
-    decide(&mut world, 1, vec![Decision::defer()], Principal::trusted()).expect("deferred");
-    let old = decide(&mut world, 2, vec![of(&shown[0]), of(&shown[1])], Principal::trusted()).expect_err("stale");
-    assert_eq!(old.code, Code::StaleAction);
-    let shown = digests(&world);
-    // It belongs to one action, so it is not filled in for others.
-    decide(&mut world, 2, vec![of(&shown[0])], Principal::trusted()).expect("decided");
-}
-
-#[test]
-fn r11_an_answer_that_names_another_question_is_stale() {
-    let question = r#"{"questions":[{"question":"Q","options":[{"label":"A"}]}]}"#;
-    let mut world = World::new();
-    let input = MessageInput { content: "go".into(), ..MessageInput::default() };
-    let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
-    world.commit(transition);
-    let block = |i: u32| Block::ToolUse(ToolUse::new(format!("q{i}"), "ask_user_question", question));
-    let answer = ModelResponded {
-        model: "m".into(),
-        shown: 0,
-        blocks: vec![block(1), block(2)],
-        usage: Usage::default(),
-        opaque: None,
-        first_call: CallNo::NONE,
-        run: RunNo::ROOT,
-        cut: None,
-        continued: 0,
-        nonce: None,
-    };
-    let gates = vec![Gate::of(Verdict::Question(plain())); 2];
-    let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
-    world.commit(transition);
-    let shown = digests(&world);
-    assert_ne!(shown[0], shown[1], "the same words, asked twice");
-    let answer = |digest: &str| DecideInput {
-        n: InterruptionNo::FIRST,
-        reply: Reply::Answers(serde_json::json!({ "Q": "A" })),
-        staged: false,
-        digest: Some(digest.to_owned()),
-        verdicts: Vec::new(),
-        previews: Vec::new(),
-        user_edit_content: None,
-        by: Principal::trusted(),
-        request_id: None,
-    };
-    let decide = |digest: &str| resolve::decide(&world.state, world.now, answer(digest), &Tools::FIRST);
-    assert_eq!(decide(&shown[1]).expect_err("another question's").code, Code::StaleAction);
-    assert!(decide(&shown[0]).is_ok());
-}
-
 #[test]
 fn w5_texts_of_decisions_that_are_too_long_are_refused() {
     let cases = [(Decision::reject(Some("x".repeat(70_000))), "decisions[0].message has more than 65536 bytes")];
@@ -458,8 +218,7 @@ fn w5_a_deferred_action_whose_deadline_passes_while_others_run_is_asked_again_an
     assert!(due < Some(world.now));
     let mut read = Session::new("s".into());
     world.journal.iter().for_each(|entry| read.append(entry).expect("legal"));
-    let timed_out = Draft::new(&world.state, world.now).time_out(InterruptionNo::new(2), &Tools::FIRST).expect("due");
-    world.commit(timed_out);
+    world.commit(world.draft().time_out(InterruptionNo::new(2), &Tools::FIRST).expect("due"));
     assert!(world.state.open.is_empty());
 }
 
@@ -518,9 +277,8 @@ fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
     let late = decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect_err("late");
     assert_eq!(late.code, Code::ApprovalAlreadyResolved);
     assert_eq!(late.details.expect("details")["resolution"], "timeout");
-    let transition = Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due");
-    world.commit(transition);
-    assert!(Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
+    world.commit(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due"));
+    assert!(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
     assert_eq!(phases(&world), [Phase::Finished]);
     assert!(world.given.is_empty());
 }
@@ -632,22 +390,13 @@ fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
             on_pending: Some(OnPending::Queue),
             ..MessageInput::default()
         };
-        let queued = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("queued");
-        world.commit(queued);
+        world.commit(world.draft().message(input, &Tools::FIRST).expect("queued"));
     }
     let numbers: Vec<u32> = world.state.queued.iter().map(|message| message.queued).collect();
     assert_eq!(numbers, [1, 2, 3]);
-    let input = DecideInput {
-        n: InterruptionNo::FIRST,
-        reply: vec![Decision::approve()].into(),
-        staged: false,
-        digest: None,
-        verdicts: Vec::new(),
-        previews: Vec::new(),
-        user_edit_content: Some("hurry".into()),
-        by: Principal { subject: Some("ann".into()), ..Principal::trusted() },
-        request_id: None,
-    };
+    let ann = Principal { subject: Some("ann".into()), ..Principal::trusted() };
+    let approves = reply(1, vec![Decision::approve()].into(), ann);
+    let input = DecideInput { user_edit_content: Some("hurry".into()), ..approves };
     let decided = resolve::decide(&world.state, world.now, input, &Tools::FIRST).expect("decided");
     world.commit(decided);
     assert_eq!(world.state.queued.len(), 3, "the comment is none of them");
@@ -701,18 +450,13 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     };
     let mut ran = waiting(&[("pay", plain())]);
     decide(&mut ran, 1, edit(), Principal::trusted()).expect("edited");
-    let transition = Draft::new(&ran.state, ran.now).start(&[CallNo::FIRST]);
-    ran.commit(transition);
-    let done = Draft::new(&ran.state, ran.now)
-        .call_finished(CallNo::FIRST, 1, Ok("paid".to_owned()), &Tools::FIRST)
-        .expect("running");
-    ran.commit(done);
+    ran.commit(ran.draft().start(&[CallNo::FIRST]));
+    ran.commit(ran.draft().call_finished(CallNo::FIRST, 1, Ok("paid".to_owned()), &Tools::FIRST).expect("running"));
     assert_eq!(told(&ran), "[A reviewer changed this call. What ran: pay {\"n\":77}]\npaid");
 
     let mut stopped = waiting(&[("pay", plain())]);
     decide(&mut stopped, 1, edit(), Principal::trusted()).expect("edited");
-    let transition =
-        Draft::new(&stopped.state, stopped.now).cancel(None, None, None, &Tools::FIRST).expect("cancelled");
+    let transition = stopped.draft().cancel(None, None, None, &Tools::FIRST).expect("cancelled");
     stopped.commit(transition);
     assert_eq!(told(&stopped), "Cancelled before it ran");
 }

@@ -6,16 +6,16 @@ use countersign_core::{
     approval::{decision::Decision, principal::Principal},
     call::gate::{Gate, Verdict},
     journal::{
-        draft::{Catalog, Draft, ToolFacts},
+        draft::{Catalog, ToolFacts},
         record::Kind,
         state::Phase,
     },
     number::InterruptionNo,
 };
 
-use crate::{
-    decisions::{answer_gated, asked, decide, phases, plain},
-    world::{Op, Tools, World},
+use crate::world::{
+    Op, Tools, World,
+    pending::{answer_gated, asked, decide, phases, plain},
 };
 
 /// The tools, each of which is idempotent or none.
@@ -51,7 +51,7 @@ fn interrupted(idempotent: bool) -> World {
 fn r4_a_lost_call_begins_again_only_if_its_tool_was_idempotent_and_still_is() {
     for (then, now) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut world = interrupted(then);
-        let found = Draft::new(&world.state, world.now).recover(&BTreeSet::new(), &All { idempotent: now });
+        let found = world.draft().recover(&BTreeSet::new(), &All { idempotent: now });
         world.commit(found.expect("something was lost"));
         if then && now {
             assert_eq!(phases(&world), [Phase::Started(2)]);
@@ -72,5 +72,5 @@ fn r4_a_lost_call_begins_again_only_if_its_tool_was_idempotent_and_still_is() {
 fn r4_a_call_that_still_runs_is_not_lost() {
     let world = interrupted(true);
     let at_work = world.state.calls.iter().map(|call| call.call).collect();
-    assert!(Draft::new(&world.state, world.now).recover(&at_work, &All { idempotent: true }).is_none());
+    assert!(world.draft().recover(&at_work, &All { idempotent: true }).is_none());
 }

@@ -18,9 +18,11 @@ use countersign_core::{
 use proptest::prelude::*;
 
 use crate::{
-    decisions::{plain, waiting},
     laws,
-    world::{Op, World, ops},
+    world::{
+        Op, World, ops,
+        pending::{plain, waiting},
+    },
 };
 
 /// An agent with this limit of model calls.
@@ -39,13 +41,12 @@ impl Catalog for Calls {
 }
 
 fn fails(world: &mut World) {
-    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Calls(6));
-    world.commit(failed);
+    world.commit(world.draft().fail("budget", "spent".into(), None, &Calls(6)));
     assert_eq!(world.state.status, Status::Failed);
 }
 
 fn retried(world: &mut World) {
-    let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Calls(6));
+    let retried = world.draft().retry(Retried::default(), &Calls(6));
     world.commit(retried.expect("it has failed"));
 }
 
@@ -138,10 +139,8 @@ fn broken_off() -> World {
     let mut world = World::new();
     world.apply(&Op::Message(None)).expect("a turn");
     let (whole, half) = (Block::Text("Hello.".into()), Block::Text("How a".into()));
-    let shown = Draft::new(&world.state, world.now).block_shown(whole).block_began(&half).finish();
-    world.commit(shown);
-    let failed = Draft::new(&world.state, world.now).fail("model_error", "gone".into(), Some(half), &Calls(6));
-    world.commit(failed);
+    world.commit(world.draft().block_shown(whole).block_began(&half).finish());
+    world.commit(world.draft().fail("model_error", "gone".into(), Some(half), &Calls(6)));
     world
 }
 
@@ -172,7 +171,7 @@ fn w2_h_a_retry_marks_what_was_shown_of_the_answer_that_broke_off() {
         assert!(before.any(|event| stops(&event.event)) && indexes == [0, 1], "the blocks of the failed message");
         assert!(texts(&world).iter().all(|text| text.starts_with('(')));
         // Its second try fails as the first one did.
-        let again = Draft::new(&world.state, world.now).block_shown(Block::Text("Hello.".into()));
+        let again = world.draft().block_shown(Block::Text("Hello.".into()));
         let again = again.block_shown(Block::Text("How".into())).finish();
         world.commit(again);
         fails(&mut world);
@@ -205,7 +204,7 @@ fn w2_h_a_turn_that_is_given_up_keeps_what_it_has_shown() {
 fn w2_h_a_retry_marks_the_failed_message_and_not_what_a_person_said_after_it() {
     let mut world = waiting(&[("pay", plain())]);
     world.apply(&Op::Message(Some(OnPending::Reject))).expect("rejected");
-    world.commit(Draft::new(&world.state, world.now).block_shown(Block::Text("Hello.".into())).finish());
+    world.commit(world.draft().block_shown(Block::Text("Hello.".into())).finish());
     fails(&mut world);
     retried(&mut world);
     let said = texts(&world);
@@ -256,10 +255,9 @@ fn r4_what_runs_when_the_turn_fails_comes_to_its_end_and_is_shown_when_it_goes_o
     world.apply(&Op::Decide(0, vec![0], false, 4, 0)).expect("decided");
     world.apply(&Op::Start(1)).expect("started");
     fails(&mut world);
-    assert!(Draft::new(&world.state, world.now).recover(&BTreeSet::new(), &Calls(6)).is_none(), "nothing begins now");
+    assert!(world.draft().recover(&BTreeSet::new(), &Calls(6)).is_none(), "nothing begins now");
     retried(&mut world);
-    let recover =
-        |at_work: &[CallNo]| Draft::new(&world.state, world.now).recover(&at_work.iter().copied().collect(), &Calls(6));
+    let recover = |at_work: &[CallNo]| world.draft().recover(&at_work.iter().copied().collect(), &Calls(6));
     assert!(recover(&[CallNo::FIRST]).is_none(), "it still runs");
     assert!(recover(&[]).expect("lost").state().open.iter().any(|open| open.asked.actions[0].call == CallNo::FIRST));
 }
@@ -311,7 +309,7 @@ fn s24_a_turn_that_used_up_its_model_calls_is_retried_with_more() {
     world.apply(&Op::Fail).expect("failed");
     let retry = |more_calls| {
         let retried = Retried { more_calls, ..Retried::default() };
-        Draft::new(&world.state, world.now).retry(retried, &Calls(world.state.turn_calls))
+        world.draft().retry(retried, &Calls(world.state.turn_calls))
     };
     assert_eq!(retry(0).expect_err("spent").code, Code::BudgetSpent);
     assert!(graph::next(retry(1).expect("one more").state()).ask.contains(&RunNo::ROOT));

@@ -12,19 +12,19 @@ use countersign_core::{
     },
     journal::{
         agents::CallResult,
-        draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},
+        draft::{Catalog, MessageInput, OnPending, ToolFacts},
         graph,
-        record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, Usage, UserMessage, records},
+        record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, UserMessage, records},
         state::Status,
     },
-    number::{CallNo, RunNo},
+    number::CallNo,
     refusal::{Code, Refusal},
     wire::fold::Fold,
 };
 
-use crate::{
-    decisions::{plain, reply},
-    world::World,
+use crate::world::{
+    World,
+    pending::{plain, reply},
 };
 
 /// An agent with this limit of model calls; its turn ends with the first result, if `ends`.
@@ -53,26 +53,14 @@ const ONE: Helper = Helper { max_turns: 1, ends: false };
 const ENDS: Helper = Helper { max_turns: 9, ends: true };
 
 fn answer(blocks: Vec<Block>) -> ModelResponded {
-    ModelResponded {
-        model: "m".into(),
-        shown: 0,
-        blocks,
-        usage: Usage::default(),
-        opaque: None,
-        first_call: CallNo::NONE,
-        run: RunNo::ROOT,
-        cut: None,
-        continued: 0,
-        nonce: None,
-    }
+    ModelResponded { model: "m".into(), blocks, ..ModelResponded::default() }
 }
 
 /// A turn whose model calls a tool, with or without a person's approval.
 fn calls(helper: &Helper, asks: bool, display: Display) -> World {
     let mut world = World::new();
     let go = MessageInput { content: "go".into(), ..MessageInput::default() };
-    let message = Draft::new(&world.state, world.now).message(go, helper).expect("a turn");
-    world.commit(message);
+    world.commit(world.draft().message(go, helper).expect("a turn"));
     let call = ToolUse { display, ..ToolUse::new("t0", "pay", "{}".to_owned()) };
     let mut gate = match asks {
         true => Gate::of(Verdict::Ask(Ask { timeout: 0.into(), ..plain() })),
@@ -80,47 +68,41 @@ fn calls(helper: &Helper, asks: bool, display: Display) -> World {
     };
     gate.ends = helper.ends;
     let answer = answer(vec![Block::ToolUse(call)]);
-    let answered = Draft::new(&world.state, world.now).model_responded(answer, vec![gate], helper);
-    world.commit(answered);
+    world.commit(world.draft().model_responded(answer, vec![gate], helper));
     world
 }
 
 fn fails(world: &mut World, helper: &Helper) {
-    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, helper);
-    world.commit(failed);
+    world.commit(world.draft().fail("budget", "spent".into(), None, helper));
     assert_eq!(world.state.status, Status::Failed);
 }
 
 fn retry(world: &mut World, helper: &Helper) -> Result<(), Refusal> {
-    let retried = Draft::new(&world.state, world.now).retry(Retried::default(), helper)?;
-    world.commit(retried);
+    world.commit(world.draft().retry(Retried::default(), helper)?);
     Ok(())
 }
 
 fn approves_with_a_comment(world: &mut World, helper: &Helper) {
     let approves = reply(1, Reply::Decisions(vec![Decision::approve()]), Principal::trusted());
-    let input = DecideInput { staged: false, user_edit_content: Some("looks fine".into()), ..approves };
+    let input = DecideInput { user_edit_content: Some("looks fine".into()), ..approves };
     let decided = resolve::decide(&world.state, world.now, input, helper).expect("decided");
     world.commit(decided);
 }
 
 fn begins(world: &mut World) {
     let start: Vec<CallNo> = graph::next(&world.state).start;
-    let started = Draft::new(&world.state, world.now).start(&start);
-    world.commit(started);
+    world.commit(world.draft().start(&start));
 }
 
 fn ends(world: &mut World, helper: &Helper) {
-    let finished =
-        Draft::new(&world.state, world.now).call_finished(CallNo::FIRST, 1, Ok("out".into()), helper).expect("running");
+    let finished = world.draft().call_finished(CallNo::FIRST, 1, Ok("out".into()), helper).expect("running");
     world.commit(finished);
 }
 
 fn queues(world: &mut World, helper: &Helper) {
     let queue =
         MessageInput { content: "next please".into(), on_pending: Some(OnPending::Queue), ..MessageInput::default() };
-    let queued = Draft::new(&world.state, world.now).message(queue, helper).expect("queued");
-    world.commit(queued);
+    world.commit(world.draft().message(queue, helper).expect("queued"));
 }
 
 /// Whatever the call leads to, it does so as if the turn had not failed in between.
@@ -148,8 +130,7 @@ fn w9_what_was_queued_before_a_failed_turn_is_cancelled_begins_the_next_turn() {
     let mut world = calls(&NINE, true, Display::default());
     queues(&mut world, &NINE);
     fails(&mut world, &NINE);
-    let cancelled = Draft::new(&world.state, world.now).cancel(None, None, None, &NINE).expect("cancelled");
-    world.commit(cancelled);
+    world.commit(world.draft().cancel(None, None, None, &NINE).expect("cancelled"));
     assert_eq!((world.state.status, world.state.turns, world.state.queued.len()), (Status::Running, 2, 0));
 }
 
@@ -160,8 +141,7 @@ fn w9_a_message_that_gives_a_failed_turn_up_comes_after_those_that_were_queued()
     fails(&mut world, &NINE);
     let from = world.journal.len();
     let message = MessageInput { content: "never mind".into(), ..MessageInput::default() };
-    let message = Draft::new(&world.state, world.now).message(message, &NINE).expect("given up");
-    world.commit(message);
+    world.commit(world.draft().message(message, &NINE).expect("given up"));
     let said: Vec<String> = records(&world.journal[from..])
         .filter_map(|record| match record {
             Record::UserMessage(message) => Some(message.content.text()),
@@ -223,8 +203,7 @@ fn s24_a_retry_that_would_fail_for_want_of_model_calls_is_refused() {
 #[test]
 fn r9_a_turn_that_is_held_after_crashes_continues_when_it_is_retried() {
     let mut world = calls(&NINE, false, Display::default());
-    let held = Draft::new(&world.state, world.now).restarted(2, true, None);
-    world.commit(held);
+    world.commit(world.draft().restarted(2, true, None));
     assert!(world.state.held);
     retry(&mut world, &NINE).expect("retried");
     assert!(!world.state.held);
@@ -241,15 +220,12 @@ fn h1_a_call_of_an_answer_that_broke_off_and_the_next_answers_call_are_two_messa
     };
     let mut world = World::new();
     let go = MessageInput { content: "go".into(), ..MessageInput::default() };
-    let message = Draft::new(&world.state, world.now).message(go, &NINE).expect("a turn");
-    world.commit(message);
-    let shown = Draft::new(&world.state, world.now).block_shown(tool("old")).finish();
-    world.commit(shown);
+    world.commit(world.draft().message(go, &NINE).expect("a turn"));
+    world.commit(world.draft().block_shown(tool("old")).finish());
     fails(&mut world, &NINE);
     retry(&mut world, &NINE).expect("retried");
     let answer = answer(vec![tool("new")]);
-    let answered = Draft::new(&world.state, world.now).model_responded(answer, vec![Gate::of(Verdict::Allow)], &NINE);
-    world.commit(answered);
+    world.commit(world.draft().model_responded(answer, vec![Gate::of(Verdict::Allow)], &NINE));
     let mut fold = Fold::new("s", &world.journal[0].cursor);
     world.journal.iter().for_each(|entry| fold.entry(entry));
     let all = 0..fold.len();

@@ -11,7 +11,7 @@ use countersign_core::{
     wire::fold::{Fold, history},
 };
 
-use crate::decisions::{decide, plain, waiting};
+use crate::world::pending::{decide, plain, waiting};
 
 /// Spec W2, P1: the history names the current reviewer of a request, while it is pending and afterwards, wherever the
 /// fold began.

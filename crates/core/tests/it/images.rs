@@ -54,10 +54,8 @@ fn session() -> (Session, Vec<Arc<Entry>>) {
     draft.create(SessionCreated {
         agent: "a".into(),
         locale: Locale::En,
-        subject: None,
-        tenant: None,
-        context: None,
         birth: "b".into(),
+        ..SessionCreated::default()
     });
     let made = Session::new("s".into()).place(draft.finish()).expect("legal").commit();
     (made.after, made.entries)

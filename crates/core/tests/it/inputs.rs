@@ -5,7 +5,6 @@ use std::sync::Arc;
 use countersign_core::{
     call::gate::{Gate, Verdict},
     journal::{
-        draft::Draft,
         input::{InputQuestion, InputRequired},
         record::{Block, CallStatus, Entry, Record, ToolUse, records},
         run::Raw,
@@ -87,7 +86,7 @@ fn asking_under(names: &[&str]) -> World {
     let questions = names.iter().map(question).collect();
     let (call, timeout) = (CallNo::new(1), 0.into());
     let required = InputRequired { call, attempt: 1, questions, state: None, live: false, timeout };
-    let transition = Draft::new(&world.state, world.now).input_required(required, &world.tools).expect("it runs");
+    let transition = world.draft().input_required(required, &world.tools).expect("it runs");
     world.running.clear();
     world.commit(transition);
     world
@@ -146,7 +145,7 @@ fn r9_g2_a_node_that_refuses_a_call_refuses_all_calls_of_its_id() {
     world.apply(&Op::Message(None)).expect("a message");
     let call = |n: u8| Block::ToolUse(ToolUse::new("c1", "pay", format!("{{\"n\":{n}}}")));
     let (answer, allow) = (answer(RunNo::ROOT, 0, vec![call(1), call(2)]), || Gate::of(Verdict::Allow));
-    let draft = Draft::new(&world.state, world.now);
+    let draft = world.draft();
     world.commit(draft.model_responded(answer, vec![allow(), allow()], &world.tools));
     let mut state = State::clone(&world.state);
     state.reject_call("c1", Some("no".into()));

@@ -131,14 +131,7 @@ fn pictured(parts: &[u8]) -> UserMessage {
 #[test]
 fn r9_the_size_of_a_conversation_is_that_of_its_texts() {
     let mut conversation = Conversation::new();
-    let said = |text: String| UserMessage {
-        content: text.into(),
-        by: None,
-        roles: Vec::new(),
-        agent: None,
-        request_id: None,
-        queued: 0,
-    };
+    let said = |text: String| UserMessage { content: text.into(), ..UserMessage::default() };
     let empty = conversation.bytes();
     for _ in 0..100 {
         conversation.take(&Record::UserMessage(said("x".repeat(1_000))), 1);

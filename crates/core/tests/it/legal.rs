@@ -3,16 +3,16 @@
 use countersign_core::{
     call::gate::Ask,
     journal::{
-        draft::Draft,
+        draft::{Draft, Transition},
         record::{Block, Entry, Interrupted, Millis, Record, SessionCreated},
     },
     number::TaskNo,
     session::Session,
 };
 
-use crate::{
-    decisions::{plain, waiting},
-    world::{Op, World},
+use crate::world::{
+    Op, World,
+    pending::{plain, waiting},
 };
 
 /// The error when `change` alters the last append of this journal.
@@ -85,26 +85,24 @@ fn s21_a_time_that_no_clock_and_no_time_out_gives_is_refused() {
 #[test]
 fn s21_r9_an_append_that_could_not_be_read_again_is_not_placed() {
     let world = waiting(&[("pay", plain())]);
-    let draft = || Draft::new(&world.state, world.now);
+    let draft = || world.draft();
     let again = || {
         let mut draft = draft();
-        draft.create(SessionCreated {
-            agent: "a".into(),
-            locale: Default::default(),
-            subject: None,
-            tenant: None,
-            context: None,
-            birth: "b".into(),
-        });
+        draft.create(SessionCreated { agent: "a".into(), birth: "b".into(), ..SessionCreated::default() });
         draft
     };
     let legal = || draft().rename(Some("x".into()), None);
+    let lost = || draft().step_done(TaskNo::new(7), "s".into(), None);
+    let both = |mut one: Transition, other| {
+        one.add(other);
+        one
+    };
     let missing = "the entries before it do not lead to it";
     for (what, transition, rule) in [
         ("a second beginning", again().finish(), "a session is made by its first entry, and only there"),
-        ("a step of no task", draft().step_done(TaskNo::new(7), "s".into(), None), missing),
-        ("after another", legal().then(draft().step_done(TaskNo::new(7), "s".into(), None)), missing),
-        ("before another", draft().step_done(TaskNo::new(7), "s".into(), None).then(legal()), missing),
+        ("a step of no task", lost(), missing),
+        ("after another", both(legal(), lost()), missing),
+        ("before another", both(lost(), legal()), missing),
         ("a time of no clock", Draft::new(&world.state, Millis::MAX).rename(None, None), "its time is not between"),
     ] {
         let refused = world.session().place(transition).expect_err(what);
@@ -119,9 +117,9 @@ fn s21_r9_an_append_that_could_not_be_read_again_is_not_placed() {
 fn s21_r9_an_append_in_the_middle_of_a_block_is_not_placed() {
     let mut world = World::new();
     world.apply(&Op::Message(None)).expect("a message");
-    let began = Draft::new(&world.state, world.now).block_began(&Block::Text("so".into()));
+    let began = world.draft().block_began(&Block::Text("so".into()));
     world.commit(began.finish());
-    let other = Draft::new(&world.state, world.now).block_shown(Block::Thinking("hm".into())).finish();
+    let other = world.draft().block_shown(Block::Thinking("hm".into())).finish();
     let refused = world.session().place(other).expect_err("another block");
     assert!(refused.to_string().contains("in the middle of a block"), "{refused}");
 }

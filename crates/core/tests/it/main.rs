@@ -7,6 +7,7 @@ mod audit;
 mod clock;
 mod compression;
 mod decisions;
+mod digests;
 mod doubt;
 mod drawing;
 mod failure;

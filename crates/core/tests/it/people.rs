@@ -5,16 +5,16 @@ use countersign_core::{
     call::gate::{Ask, Verdict},
     decide::note::{self, NewNote, NoteInput},
     journal::{
-        draft::{Draft, MessageInput, OnPending},
+        draft::{MessageInput, OnPending},
         state::Phase,
     },
     number::InterruptionNo,
     refusal::{Code, Refusal},
 };
 
-use crate::{
-    decisions::{args, decide, decide_under, phases, plain, waiting},
-    world::{Op, Tools, World},
+use crate::world::{
+    Op, Tools, World,
+    pending::{args, decide, decide_under, phases, plain, waiting},
 };
 
 pub fn person(name: &str, roles: &[&str]) -> Principal {
@@ -104,8 +104,7 @@ fn p1_a_deadline_escalates_along_its_chain_and_then_rejects() {
     let mut world = waiting(&[("pay", ask.clone()), ("wire", Ask { timeout: 60.into(), ..plain() })]);
     let time_out = |world: &mut World, n| {
         world.now += 60_000;
-        let transition = Draft::new(&world.state, world.now).time_out(n, &Tools::FIRST).expect("due");
-        world.commit(transition);
+        world.commit(world.draft().time_out(n, &Tools::FIRST).expect("due"));
     };
     time_out(&mut world, InterruptionNo::FIRST);
     assert_eq!(
@@ -135,7 +134,7 @@ fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
     let asked_at = world.now;
     let remind = |world: &mut World, seconds: i64| {
         world.now = asked_at + seconds * 1000;
-        let transition = Draft::new(&world.state, world.now).remind(InterruptionNo::FIRST);
+        let transition = world.draft().remind(InterruptionNo::FIRST);
         transition.map(|transition| world.commit(transition)).is_some()
     };
     assert!(!remind(&mut world, 9));
@@ -199,8 +198,7 @@ fn p1_what_was_escalated_goes_back_to_the_owner_only_where_the_policy_names_the_
     for (levels, goes_back) in [(vec![], false), (vec!["user".into()], true)] {
         let mut world = waiting(&[("pay", Ask { escalate: vec!["lead".into()], levels, ..plain() })]);
         world.now += 300_000;
-        let due = Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due");
-        world.commit(due);
+        world.commit(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due"));
         let note = NewNote::Reassign { role: Some("user".into()), subject: None, text: None };
         let input = NoteInput { n: InterruptionNo::new(2), note, by: person("lea", &["lead"]), request_id: None };
         let handed = note::note(&world.state, world.now, input).map(|_| ()).map_err(|refusal| refusal.code);
@@ -247,8 +245,7 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
         let content = "It did not run, pay again".into();
         let on_pending = Some(OnPending::Reject);
         let input = MessageInput { content, by: ann().subject, on_pending, ..MessageInput::default() };
-        let refused =
-            Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect_err("an answer is needed");
+        let refused = world.draft().message(input, &Tools::FIRST).expect_err("an answer is needed");
         assert_eq!(refused.code, Code::ApprovalPending);
         decide(&mut world, n, vec![Decision::approve()], bob()).expect("one of two");
         assert_eq!(phases(&world), [Phase::Waiting(InterruptionNo::new(n))]);

@@ -18,36 +18,32 @@ use countersign_core::{
 };
 
 use crate::{
-    decisions::{decide, phases, plain, waiting},
     people::{levels, person},
-    world::{Op, Tools, World},
+    world::{
+        Op, Tools, World,
+        pending::{decide, phases, plain, waiting},
+    },
 };
 
 #[test]
 fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
     let mut world = waiting(&[("pay", Ask { escalate: vec!["boss".into()], ..levels(&["admin"]) })]);
-    let held = Draft::new(&world.state, world.now).restarted(2, true, None);
-    world.commit(held);
+    world.commit(world.draft().restarted(2, true, None));
     for n in 1..=2 {
         world.now += 3_600_000;
-        let over = Draft::new(&world.state, world.now)
-            .time_out(InterruptionNo::new(n), &Tools::FIRST)
-            .expect("its time is over");
-        world.commit(over);
+        world.commit(world.draft().time_out(InterruptionNo::new(n), &Tools::FIRST).expect("its time is over"));
         assert_eq!((world.state.why_held(), world.state.restarts), (Some(Held::Crashes), 2), "after deadline {n}");
     }
     let next = graph::next(&world.state);
     assert!(!next.ask.contains(&RunNo::ROOT) && next.start.is_empty(), "nothing is carried out");
     let input = MessageInput { content: "go on".into(), ..MessageInput::default() };
-    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
-    world.commit(said);
+    world.commit(world.draft().message(input, &Tools::FIRST).expect("a message"));
     assert!(!world.state.held && world.state.restarts == 0);
 }
 
 /// Holds the turn of a store that was restored from a backup.
 fn restore(world: &mut World) {
-    let held = Draft::new(&world.state, world.now).restored().expect("it is held");
-    world.commit(held);
+    world.commit(world.draft().restored().expect("it is held"));
 }
 
 /// A queued message continues nothing, and a deadline begins nothing afterwards.
@@ -58,21 +54,17 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
         if is_restored {
             restore(&mut world);
         } else {
-            let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
-            world.commit(crashed);
+            world.commit(world.draft().restarted(2, true, None));
         }
         let before = world.state.restarts;
         let on_pending = Some(OnPending::Queue);
         let input = MessageInput { content: "and this".into(), on_pending, ..MessageInput::default() };
-        let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("it is queued");
-        world.commit(said);
+        world.commit(world.draft().message(input, &Tools::FIRST).expect("it is queued"));
         assert_eq!((world.state.why_held(), world.state.restarts), (Some(held), before));
-        let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST);
+        let retried = world.draft().retry(Retried::default(), &Tools::FIRST);
         assert!(retried.is_ok(), "it is retried as before");
         world.now += 3_600_000;
-        let over = Draft::new(&world.state, world.now)
-            .time_out(InterruptionNo::FIRST, &Tools::FIRST)
-            .expect("its time is over");
+        let over = world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("its time is over");
         let told: Vec<_> = over
             .records()
             .filter_map(|r| if let Record::Status { hold, .. } = r { Some(hold) } else { None })
@@ -82,8 +74,7 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
         world.commit(over);
         assert_eq!(world.state.why_held(), Some(held), "after the deadline");
         nothing_begins(&world);
-        let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
-        world.commit(retried);
+        world.commit(world.draft().retry(Retried::default(), &Tools::FIRST).expect("retried"));
         assert_eq!(world.state.why_held(), None, "a person has said so");
         assert!(
             graph::next(&world.state).ask.contains(&RunNo::ROOT) && world.state.queued.is_empty(),
@@ -96,11 +87,10 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
 #[test]
 fn r9_a_turn_that_is_held_after_crashes_is_no_fork_that_waits_to_be_run() {
     let mut world = waiting(&[("pay", plain())]);
-    let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
-    world.commit(crashed);
-    assert!(Draft::new(&world.state, world.now).go_on(&Tools::FIRST).is_none());
+    world.commit(world.draft().restarted(2, true, None));
+    assert!(world.draft().go_on(&Tools::FIRST).is_none());
     restore(&mut world);
-    assert!(Draft::new(&world.state, world.now).go_on(&Tools::FIRST).is_none());
+    assert!(world.draft().go_on(&Tools::FIRST).is_none());
 }
 
 /// The original tools, of an agent whose budget is spent with its first answer.
@@ -124,11 +114,9 @@ fn r4_r9_a_deadline_ends_no_held_turn_whose_budget_is_spent() {
     restore(&mut world);
     let on_pending = Some(OnPending::Queue);
     let input = MessageInput { content: "and this".into(), on_pending, ..MessageInput::default() };
-    let said = Draft::new(&world.state, world.now).message(input, &Spent).expect("it is queued");
-    world.commit(said);
+    world.commit(world.draft().message(input, &Spent).expect("it is queued"));
     world.now += 3_600_000;
-    let over = Draft::new(&world.state, world.now).time_out(InterruptionNo::FIRST, &Spent).expect("its time is over");
-    world.commit(over);
+    world.commit(world.draft().time_out(InterruptionNo::FIRST, &Spent).expect("its time is over"));
     assert_eq!((world.state.why_held(), world.state.queued.len()), (Some(Held::Restored), 1));
     nothing_begins(&world);
 }
@@ -156,8 +144,7 @@ fn r4_a_restored_store_can_be_read_where_the_model_was_in_the_middle_of_a_block(
 fn s21_a_message_in_the_middle_of_an_answer_that_broke_off_can_be_read() {
     let mut world = writing();
     let input = MessageInput { content: "and this".into(), ..MessageInput::default() };
-    let said = Draft::new(&world.state, world.now).says_first(input, &Tools::FIRST).expect("a message");
-    world.commit(said);
+    world.commit(world.draft().says_first(input, &Tools::FIRST).expect("a message"));
     assert!(world.state.begun.is_none() && graph::next(&world.state).ask.contains(&RunNo::ROOT));
     world.apply(&Op::Answer(Vec::new())).expect("an answer");
 }
@@ -171,7 +158,7 @@ fn nothing_begins(world: &World) {
 fn deadlines_continue_nothing(world: &mut World, of: [u32; 2], held: Held) {
     for n in of {
         world.now += 3_600_000;
-        let over = Draft::new(&world.state, world.now).time_out(InterruptionNo::new(n), &Tools::FIRST);
+        let over = world.draft().time_out(InterruptionNo::new(n), &Tools::FIRST);
         world.commit(over.expect("its time is over"));
         assert_eq!(world.state.why_held(), Some(held), "after deadline {n}");
         nothing_begins(world);
@@ -182,11 +169,10 @@ fn deadlines_continue_nothing(world: &mut World, of: [u32; 2], held: Held) {
 fn r4_a_deadline_that_passed_begins_nothing_in_a_restored_store() {
     let mut world = waiting(&[("pay", Ask { escalate: vec!["boss".into()], ..plain() })]);
     restore(&mut world);
-    assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+    assert!(world.draft().restored().is_none(), "it is held already");
     deadlines_continue_nothing(&mut world, [1, 2], Held::Restored);
     let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
-    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
-    world.commit(said);
+    world.commit(world.draft().message(input, &Tools::FIRST).expect("a message"));
     assert!(graph::next(&world.state).ask.contains(&RunNo::ROOT), "a person has said so");
 }
 
@@ -194,8 +180,7 @@ fn r4_a_deadline_that_passed_begins_nothing_in_a_restored_store() {
 fn held_fork(asks: &[(&str, Ask)]) -> World {
     let mut world = waiting(asks);
     let input = ForkInput { birth: "fork".into(), ..World::fork_input(&world.state, 0, false) };
-    let fork = Draft::new(&world.state, world.now).fork(input, &Tools::FIRST).expect("a fork");
-    world.commit(fork);
+    world.commit(world.draft().fork(input, &Tools::FIRST).expect("a fork"));
     assert_eq!((world.state.why_held(), world.state.status), (Some(Held::Fork), Status::AwaitingInput));
     world
 }
@@ -206,13 +191,13 @@ fn g6_r4_no_deadline_continues_a_fork_that_nobody_has_continued_also_in_a_restor
         let mut world = held_fork(&[("pay", Ask { escalate: vec!["boss".into()], ..plain() })]);
         if is_restored {
             restore(&mut world);
-            assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+            assert!(world.draft().restored().is_none(), "it is held already");
         }
         deadlines_continue_nothing(&mut world, [2, 3], held);
         assert_eq!((world.state.status, phases(&world)), (Status::Running, vec![Phase::Finished]), "it was rejected");
-        let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
+        let retried = world.draft().retry(Retried::default(), &Tools::FIRST).expect("retried");
         let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
-        let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
+        let said = world.draft().message(input, &Tools::FIRST).expect("a message");
         for continued in [retried.state(), said.state()] {
             assert_eq!(continued.why_held(), None, "a person has said so");
             assert!(graph::next(continued).ask.contains(&RunNo::ROOT));
@@ -225,8 +210,7 @@ fn g6_a_decision_continues_a_fork_that_is_held_and_a_queued_message_does_not() {
     let mut world = held_fork(&[("pay", plain())]);
     let on_pending = Some(OnPending::Queue);
     let input = MessageInput { content: "and this".into(), on_pending, ..MessageInput::default() };
-    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("it is queued");
-    world.commit(said);
+    world.commit(world.draft().message(input, &Tools::FIRST).expect("it is queued"));
     assert_eq!(world.state.why_held(), Some(Held::Fork));
     decide(&mut world, 2, vec![Decision::approve()], Principal::trusted()).expect("approved");
     assert_eq!((world.state.why_held(), graph::next(&world.state).start), (None, vec![CallNo::FIRST]));
@@ -236,7 +220,7 @@ fn g6_a_decision_continues_a_fork_that_is_held_and_a_queued_message_does_not() {
 #[test]
 fn g6_a_retry_of_a_fork_that_awaits_people_says_once_what_is_pending() {
     let world = held_fork(&[("pay", plain())]);
-    let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
+    let retried = world.draft().retry(Retried::default(), &Tools::FIRST).expect("retried");
     let told: Vec<_> = retried
         .records()
         .filter_map(|record| match record {
@@ -253,16 +237,14 @@ fn g6_a_retry_of_a_fork_that_awaits_people_says_once_what_is_pending() {
 #[test]
 fn r4_r9_a_turn_says_why_it_was_held_last() {
     let mut world = waiting(&[("pay", plain())]);
-    let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
-    world.commit(crashed);
+    world.commit(world.draft().restarted(2, true, None));
     assert_eq!(world.state.why_held(), Some(Held::Crashes));
     restore(&mut world);
     assert_eq!((world.state.why_held(), world.state.restarts), (Some(Held::Restored), 2));
-    assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+    assert!(world.draft().restored().is_none(), "it is held already");
     decide(&mut world, 1, vec![Decision::reject(None)], Principal::trusted()).expect("rejected");
     assert_eq!(world.state.why_held(), None, "a person has said so");
-    let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
-    world.commit(crashed);
+    world.commit(world.draft().restarted(2, true, None));
     assert_eq!(world.state.why_held(), Some(Held::Crashes));
 }
 
@@ -280,11 +262,10 @@ fn r4_a_decision_about_one_call_of_a_restored_store_begins_no_other() {
         let mut world = half_approved();
         if crashes {
             // It was held already when the backup was made, and the person who released it then let the call begin.
-            let held = Draft::new(&world.state, world.now).restarted(2, true, None);
-            world.commit(held);
+            world.commit(world.draft().restarted(2, true, None));
         }
         restore(&mut world);
-        assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+        assert!(world.draft().restored().is_none(), "it is held already");
         decide(&mut world, 2, vec![Decision::reject(None)], person("bea", &["boss"])).expect("rejected");
         nothing_begins(&world);
         let asked = world.state.waiting(InterruptionNo::new(3)).expect("the other is asked about");
@@ -301,8 +282,7 @@ fn r4_a_message_to_a_restored_store_begins_no_call_that_was_approved_before() {
     restore(&mut world);
     nothing_begins(&world);
     let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
-    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
-    world.commit(said);
+    world.commit(world.draft().message(input, &Tools::FIRST).expect("a message"));
     nothing_begins(&world);
     let kinds: Vec<Kind> = world.state.open.iter().map(|open| open.asked.kind).collect();
     assert_eq!((kinds, world.state.status), (vec![Kind::InDoubt; 2], Status::AwaitingInput));
@@ -312,12 +292,11 @@ fn r4_a_message_to_a_restored_store_begins_no_call_that_was_approved_before() {
 #[test]
 fn r4_a_retry_in_a_restored_store_begins_no_call_that_was_approved_before() {
     let mut world = waiting(&[("pay", levels(&["admin"]))]);
-    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools::FIRST);
-    world.commit(failed);
+    world.commit(world.draft().fail("budget", "spent".into(), None, &Tools::FIRST));
     decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
     assert_eq!((phases(&world), world.state.status), (vec![Phase::Permitted], Status::Failed));
     restore(&mut world);
-    assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is on record");
+    assert!(world.draft().restored().is_none(), "it is on record");
     assert_eq!((world.state.status, world.state.held), (Status::Failed, false), "it waits for its retry as before");
     let newest = world.checkpoints().last().copied();
     assert_eq!(newest, world.journal.last().map(|entry| entry.pos), "it can be forked as it is");
@@ -330,9 +309,8 @@ fn r4_a_retry_in_a_restored_store_begins_no_call_that_was_approved_before() {
 #[test]
 fn r4_a_failed_turn_of_a_restored_store_that_would_begin_nothing_is_left_as_it_is() {
     let mut world = waiting(&[("pay", plain())]);
-    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools::FIRST);
-    world.commit(failed);
-    assert!(Draft::new(&world.state, world.now).restored().is_none());
+    world.commit(world.draft().fail("budget", "spent".into(), None, &Tools::FIRST));
+    assert!(world.draft().restored().is_none());
 }
 
 /// A fork of the newest checkpoint, or of the one before the store was restored.
@@ -393,8 +371,7 @@ fn r4_g6_a_session_that_was_continued_after_a_restore_is_like_any_other() {
     assert!(world.state.is_unknown_since_a_backup());
     decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("approved");
     assert!(!world.state.is_unknown_since_a_backup());
-    let failed = Draft::new(&world.state, world.now).fail("budget", "spent".into(), None, &Tools::FIRST);
-    world.commit(failed);
+    world.commit(world.draft().fail("budget", "spent".into(), None, &Tools::FIRST));
     assert!(!world.state.is_unknown_since_a_backup());
 }
 
@@ -415,13 +392,11 @@ fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
     for known in [Some(Block::Text("so far".into())), Some(Block::Thinking("another".into())), None] {
         let mut world = World::new();
         world.apply(&Op::Message(None)).expect("a turn");
-        let begun = Draft::new(&world.state, world.now).block_began(&Block::Text("so far".into())).finish();
-        world.commit(begun);
-        let taken_up = Draft::new(&world.state, world.now).restarted(1, false, known.clone());
+        world.commit(world.draft().block_began(&Block::Text("so far".into())).finish());
+        let taken_up = world.draft().restarted(1, false, known.clone());
         assert_eq!(taken_up.state().begun, Some(Block::Text(String::new())), "it may still be written");
         let from = world.journal.len();
-        let held = Draft::new(&world.state, world.now).restarted(2, true, known.clone());
-        world.commit(held);
+        world.commit(world.draft().restarted(2, true, known.clone()));
         let shown = known.filter(|known| matches!(known, Block::Text(_))).unwrap_or(Block::Text(String::new()));
         let ended: Vec<&Record> = records(&world.journal[from..]).collect();
         assert!(matches!(&*ended, [Record::BlockShown(block), Record::Restarted(_)] if *block == shown), "{ended:?}");

@@ -8,21 +8,22 @@ use countersign_core::{
     },
     decide::{reply::Reply, resolve::DecideInput},
     journal::{
-        draft::{Draft, MessageInput, OnPending},
-        record::{Block, ModelResponded, ToolUse, Usage},
+        draft::{MessageInput, OnPending},
+        record::{Block, ModelResponded, ToolUse},
         standing::RuleFacts,
         state::Phase,
     },
-    number::{CallNo, RunNo},
     refusal::Code,
     wire::{expand::expand, fold::history},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    decisions::{answer, args, decide, phases, plain, reply, say, waiting},
     people::{levels, person},
-    world::{Op, Tools, World},
+    world::{
+        Op, Tools, World,
+        pending::{answer, args, decide, phases, plain, reply, say, waiting},
+    },
 };
 
 /// Someone other than the requester must approve.
@@ -82,13 +83,12 @@ fn p4_whoever_has_told_the_model_something_may_not_approve_what_it_does_next() {
         }),
         ("words beside an approval", |world| {
             let yes = reply(1, Reply::Decisions(vec![Decision::approve()]), bob());
-            say(world, DecideInput { staged: false, user_edit_content: Some("and pay 9".into()), ..yes })
-                .expect("approved");
+            say(world, DecideInput { user_edit_content: Some("and pay 9".into()), ..yes }).expect("approved");
             run(world);
         }),
         ("words beside a rejection", |world| {
             let no = reply(1, Reply::Decisions(vec![Decision::reject(None)]), bob());
-            say(world, DecideInput { staged: false, user_edit_content: Some("pay 9".into()), ..no }).expect("rejected");
+            say(world, DecideInput { user_edit_content: Some("pay 9".into()), ..no }).expect("rejected");
         }),
         ("another's result", |world| {
             decide(world, 1, vec![Decision::respond("pay 9, said the bank")], bob()).expect("responded");
@@ -105,8 +105,7 @@ fn p4_whoever_has_told_the_model_something_may_not_approve_what_it_does_next() {
                 on_pending: Some(OnPending::Queue),
                 ..MessageInput::default()
             };
-            let queued = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("queued");
-            world.commit(queued);
+            world.commit(world.draft().message(input, &Tools::FIRST).expect("queued"));
             decide(world, 1, vec![Decision::approve()], eve()).expect("approved");
             run(world);
         }),
@@ -123,8 +122,7 @@ fn p4_whoever_has_told_the_model_something_may_not_approve_what_it_does_next() {
         run(&mut world);
         answer(&mut world, &[]);
         let next = MessageInput { content: "go".into(), ..MessageInput::default() };
-        let next = Draft::new(&world.state, world.now).message(next, &Tools::FIRST).expect("the next turn");
-        world.commit(next);
+        world.commit(world.draft().message(next, &Tools::FIRST).expect("the next turn"));
         answer(&mut world, &[("pay", four_eyes())]);
         let n = world.state.interruptions;
         decide(&mut world, n, vec![Decision::approve()], bob()).unwrap_or_else(|e| panic!("{how}: {e}"));
@@ -162,18 +160,10 @@ fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_a
     let says = Gate { said_by: Some("bob".into()), ..Gate::of(Verdict::Deny("pay 9 instead".into())) };
     let responded = ModelResponded {
         model: "m".into(),
-        shown: 0,
         blocks: vec![Block::ToolUse(ToolUse::new("r", "pay", r#"{"n":1}"#))],
-        usage: Usage::default(),
-        opaque: None,
-        first_call: CallNo::NONE,
-        run: RunNo::ROOT,
-        cut: None,
-        continued: 0,
-        nonce: None,
+        ..ModelResponded::default()
     };
-    let gated = Draft::new(&world.state, world.now).model_responded(responded, vec![says], &Tools::FIRST);
-    world.commit(gated);
+    world.commit(world.draft().model_responded(responded, vec![says], &Tools::FIRST));
     answer(&mut world, &[("pay", four_eyes())]);
     not_bobs(&mut world, "a rule");
     // And his rule that approves is his approval.

@@ -147,7 +147,7 @@ impl Activity {
 
     fn ended(&self, before: &State, n: InterruptionNo, resolution: Resolution, at: Millis) {
         self.resolved[place(resolution)].fetch_add(1, Ordering::Relaxed);
-        let Some(open) = before.open.iter().find(|open| open.asked.n == n) else { return };
+        let Some(open) = before.waiting(n) else { return };
         let since = |then: Millis| Duration::from_millis(u64::try_from(at.saturating_sub(then)).unwrap_or_default());
         match (resolution, open.asked.expires_at) {
             (Resolution::Decided, _) => self.waited.add(since(open.asked_at)),

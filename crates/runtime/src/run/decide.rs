@@ -23,7 +23,6 @@ use countersign_core::{
     number::InterruptionNo,
     refusal::Refusal,
     session::Session,
-    wire::client::check_session_id,
 };
 
 use super::{
@@ -56,6 +55,16 @@ impl NewDecision {
             digest: None,
             user_edit_content: None,
             request_id: None,
+        }
+    }
+
+    /// As `by` decides interruption `n` with it.
+    fn by(self, by: &Principal, n: InterruptionNo) -> DecideInput {
+        DecideInput {
+            digest: self.digest,
+            user_edit_content: self.user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
+            request_id: self.request_id.map(Arc::from),
+            ..DecideInput::new(n, self.reply, by.clone())
         }
     }
 }
@@ -92,15 +101,11 @@ impl Runtime {
         follow: bool,
         durability: Durability,
     ) -> Result<(LiveRef, Stored), Refusal> {
-        let Some((session_id, n)) = parse_approval_key(&decision.approval_key) else {
-            return Err(resolve::not_found(&decision.approval_key));
-        };
-        if check_session_id(session_id).is_err() {
-            return Err(resolve::not_found(&decision.approval_key));
-        }
-        let session_id: Arc<str> = Arc::from(session_id);
-        let live = self.inner.live(&session_id);
+        let not_found = || resolve::not_found(&decision.approval_key);
+        let (session_id, n) = parse_approval_key(&decision.approval_key).ok_or_else(not_found)?;
+        let live = self.inner.named(session_id).map_err(|_| not_found())?;
         let taken = contested!(self.take_decision_in(&live, by, n, decision.clone(), (follow, durability)).await);
+        let session_id = live.session_id.clone();
         Ok((live, Stored { session_id, follow: taken? }))
     }
 
@@ -133,7 +138,7 @@ impl Runtime {
             {
                 judged
             }
-            None if !has_edits => self.inner.judged(by, &state, open, decision, false).await,
+            None if !has_edits => self.inner.judged(&state, open, decision.by(by, n)).await,
             // The request or its requesters changed while the edit was judged: the whole decision is tried again.
             _ => return Err(store_refusal(StoreError::Conflict)),
         };
@@ -165,7 +170,7 @@ impl Runtime {
         }
         let Some(open) = state.waiting(n) else { return Ok(None) };
         resolve::check_shown(&state, open, by, decision.digest.as_deref())?;
-        let judged = self.inner.judged(by, &state, open, decision, false).await;
+        let judged = self.inner.judged(&state, open, decision.by(by, n)).await;
         Ok(Some((state, judged)))
     }
 }
@@ -202,18 +207,12 @@ impl Judged {
 }
 
 impl Inner {
-    pub(super) async fn judged(
-        &self,
-        by: &Principal,
-        state: &State,
-        open: &Open,
-        NewDecision { approval_key: _, reply, digest, user_edit_content, request_id }: NewDecision,
-        staged: bool,
-    ) -> Judged {
-        let (mut verdicts, mut previews, mut approvable) = (Vec::new(), Vec::new(), Ok(()));
-        for (i, (action, decision)) in open.asked.actions.iter().zip(reply.decisions()).enumerate() {
+    /// Judges the calls that a reply edits, and has them previewed.
+    pub(super) async fn judged(&self, state: &State, open: &Open, mut input: DecideInput) -> Judged {
+        let mut approvable = Ok(());
+        for (i, (action, decision)) in open.asked.actions.iter().zip(input.reply.decisions()).enumerate() {
             let Some(edited) = decision.edited() else {
-                verdicts.push(None);
+                input.verdicts.push(None);
                 continue;
             };
             let verdict = self.edited_verdict(state, action, edited).await;
@@ -222,29 +221,18 @@ impl Inner {
                 _ => (*action.ask).clone(),
             };
             let authorities = &self.settings.authorities;
-            approvable = approvable.and_then(|()| authorities.check_edit(state, action.call, &ask, by));
+            approvable = approvable.and_then(|()| authorities.check_edit(state, action.call, &ask, &input.by));
             // For an edit that is refused in any case the tool is not asked for a preview.
             let may_be = matches!(verdict, Some(Verdict::Allow | Verdict::Ask(_))) && approvable.is_ok();
-            verdicts.push(verdict);
+            input.verdicts.push(verdict);
             if may_be
                 && action.allowed().contains(&DecisionType::Edit)
                 && let Some(preview) = self.edited_preview(state, action, edited).await
             {
-                previews.resize(open.asked.actions.len(), None);
-                previews[i] = Some(preview);
+                input.previews.resize(open.asked.actions.len(), None);
+                input.previews[i] = Some(preview);
             }
         }
-        let input = DecideInput {
-            n: open.asked.n,
-            reply,
-            staged,
-            digest,
-            verdicts,
-            previews,
-            user_edit_content: user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
-            by: by.clone(),
-            request_id: request_id.map(Arc::from),
-        };
         Judged { input, approvable }
     }
 

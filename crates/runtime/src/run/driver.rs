@@ -108,9 +108,7 @@ impl Inner {
         self.clone().drive_until_idle(&live).await;
         let mut guard = live.lock().await;
         let state = self.known(&live, &mut guard).await?;
-        let answer = guard.answer_at(state.answer_pos);
-        drop(guard);
-        let outcome = self.outcome(&state, answer).await?;
+        let outcome = self.outcome(&state, guard).await?;
         self.released().await?;
         Ok(outcome)
     }

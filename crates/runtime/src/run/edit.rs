@@ -12,7 +12,7 @@ use countersign_core::{
         principal::Principal,
     },
     call::preview::Preview,
-    decide::resolve,
+    decide::resolve::{self, DecideInput},
     journal::{
         draft::Catalog,
         record::{Action, Kind},
@@ -24,7 +24,7 @@ use countersign_core::{
 };
 use tokio::time::timeout;
 
-use super::{NewDecision, Runtime};
+use super::Runtime;
 
 /// An edit of one action of a pending interruption, which is not decided yet.
 #[derive(Clone, Debug)]
@@ -83,8 +83,8 @@ impl Runtime {
         // The outcome does not depend on the other actions.
         let mut decisions = vec![Decision::defer(); open.asked.actions.len()];
         decisions[index] = Choice::Edit(edited).into();
-        let decision = NewDecision { digest, ..NewDecision::new(approval_key, decisions) };
-        let judging = self.inner.judged(by, &state, open, decision, true);
+        let input = DecideInput { staged: true, digest, ..DecideInput::new(n, decisions, by.clone()) };
+        let judging = self.inner.judged(&state, open, input);
         let Ok(judged) = timeout(Duration::from_secs(EDIT_SECONDS), judging).await else {
             let what = format!(
                 "judging the edited call and previewing it took more than {EDIT_SECONDS} s; try again, or decide without"
@@ -106,8 +106,7 @@ impl Runtime {
 
 /// The outcome of an edited action in the state after the decision. A graph's own step has no call.
 fn outcome(after: &State, action: &Action, catalog: &dyn Catalog) -> EditOutcome {
-    let call = after.calls.iter().find(|call| call.call == action.call);
-    let asked = call.filter(|call| matches!(call.phase, Phase::Gated | Phase::Waiting(_)));
+    let asked = after.call(action.call).filter(|call| matches!(call.phase, Phase::Gated | Phase::Waiting(_)));
     match asked.and_then(|call| after.action(call, call.ask.clone().unwrap_or_default(), catalog)) {
         Some(action) => EditOutcome::Asks(Box::new(request::review_config(Kind::Approval, &action))),
         None => EditOutcome::Approves,

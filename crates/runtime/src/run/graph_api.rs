@@ -13,6 +13,7 @@ use countersign_core::{
         resolve::{self, DecideInput},
     },
     journal::{
+        draft::Draft,
         failure::Failure,
         record::Kind,
         run::Raw,
@@ -28,7 +29,7 @@ use serde_json::Value;
 use super::{
     Inner, Runtime,
     graph_runs::{invalid, of_graph},
-    live::{LiveRef, LiveState},
+    live::LiveRef,
     nodes::contested,
     retry::NewRetry,
     visible,
@@ -177,27 +178,13 @@ impl<S: GraphState> Runs<S> {
         let interruptions: Vec<InterruptionNo> = all.iter().map(|(n, _)| *n).collect();
         let guards = self.inner.in_time(live, &mut guard, &interruptions).await?;
         let make = |state: &State| {
-            let mut transition: Option<countersign_core::journal::draft::Transition> = None;
+            let mut made = Draft::new(state, at).finish();
             for (n, value) in all {
-                let input = DecideInput {
-                    previews: Vec::new(),
-                    n,
-                    reply: Reply::Resume(value),
-                    staged: false,
-                    digest: None,
-                    verdicts: Vec::new(),
-                    user_edit_content: None,
-                    by: by.clone(),
-                    request_id: None,
-                };
-                let before = transition.as_ref().map(|transition| transition.state().clone());
-                let next = resolve::decide(before.as_deref().unwrap_or(state), at, input, &self.inner.agents)?;
-                transition = Some(match transition {
-                    Some(first) => first.then(next),
-                    None => next,
-                });
+                let input = DecideInput::new(n, Reply::Resume(value), by.clone());
+                let next = resolve::decide(made.state(), at, input, &self.inner.agents)?;
+                made.add(next);
             }
-            transition.ok_or_else(|| invalid("no keys; name at least one".to_owned()))
+            Ok(made)
         };
         self.inner.transact_if(guards, live, &mut guard, Durability::Synced, make).await?;
         live.wake();
@@ -221,10 +208,9 @@ impl<S: GraphState> Runs<S> {
     /// `session_busy` while nodes run, `invalid_message` (not a session of this graph, or the update does not fit),
     /// `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
-        check_session_id(session)?;
+        let live = self.inner.named(session)?;
         let raw =
             Raw::of(update).map_err(|error| invalid(format!("the update cannot be serialised as JSON: {error}")))?;
-        let live = self.inner.live(&Arc::from(session));
         self.inner.edit_state(Some(self.graph.name()), &live, by, raw, None).await?;
         self.drive(live).await
     }
@@ -256,13 +242,9 @@ impl<S: GraphState> Runs<S> {
     /// # Errors
     /// As [`Runs::state`].
     pub async fn outcome(&self, by: &Principal, session: &str) -> Result<Outcome<S>, Refusal> {
-        check_session_id(session)?;
-        let live = self.inner.live(&Arc::from(session));
+        let live = self.inner.named(session)?;
         self.inner.rests(&live).await;
-        let state = {
-            let mut guard = live.lock().await;
-            self.inner.load(&live, &mut guard).await?
-        };
+        let state = self.inner.load(&live, &mut *live.lock().await).await?;
         visible(by, &state)?;
         self.of_this_graph(&state)?;
         self.outcome_of(Some(by), &state).await
@@ -276,10 +258,7 @@ impl<S: GraphState> Runs<S> {
 
     async fn drive(&self, live: LiveRef) -> Result<Outcome<S>, Refusal> {
         self.inner.clone().drive_until_idle(&live).await;
-        let state = {
-            let mut guard: tokio::sync::MutexGuard<'_, LiveState> = live.lock().await;
-            self.inner.load(&live, &mut guard).await?
-        };
+        let state = self.inner.load(&live, &mut *live.lock().await).await?;
         self.outcome_of(None, &state).await
     }
 

@@ -15,7 +15,6 @@ use countersign_core::{
     },
     limits,
     refusal::{Code, Refusal},
-    wire::client::check_session_id,
 };
 
 use super::{
@@ -93,8 +92,7 @@ impl Runtime {
         update: Raw,
         request_id: Option<String>,
     ) -> Result<StateView, Refusal> {
-        check_session_id(session)?;
-        let live = self.inner.live(&Arc::from(session));
+        let live = self.inner.named(session)?;
         self.inner.edit_state(None, &live, by, update, request_id).await?;
         let state = self.state(by, session).await;
         // It continues even if it cannot be read now.

@@ -276,7 +276,7 @@ impl Inner {
     /// The journal cannot be read, however often it is tried.
     async fn input_of(&self, state: &State, run: RunNo) -> Result<Option<String>, Stop> {
         if let Some(nested) = state.nested(run) {
-            let call = state.calls.iter().find(|call| call.call.run() == run && nested.turn_calls == 0);
+            let call = state.caller(run).filter(|_| nested.turn_calls == 0);
             return Ok(call.and_then(|call| call.args.as_ref()).map(agents::input));
         }
         let (mut said, mut after) = (Vec::new(), state.answer_pos.saturating_sub(1));

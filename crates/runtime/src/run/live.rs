@@ -23,6 +23,7 @@ use countersign_core::{
     },
     refusal::{Code, Refusal},
     session::Session,
+    wire::client::check_session_id,
 };
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
@@ -165,10 +166,19 @@ impl Inner {
         sessions.iter().filter_map(|(id, live)| Some((id.clone(), wants(live)?))).collect()
     }
 
-    pub(super) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
+    pub(crate) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
         let mut sessions = self.live_sessions();
         let live = sessions.entry(session_id.clone()).or_insert_with(|| Arc::new(Live::new(session_id.clone())));
         LiveRef { inner: self.clone(), live: Some(live.clone()) }
+    }
+
+    /// The same for an id that a client gives.
+    ///
+    /// # Errors
+    /// `invalid_session_id`.
+    pub(super) fn named(self: &Arc<Self>, session_id: &str) -> Result<LiveRef, Refusal> {
+        check_session_id(session_id)?;
+        Ok(self.live(&Arc::from(session_id)))
     }
 
     /// The session as it is stored now, also by other nodes. One that is not stored has `pos` 0.

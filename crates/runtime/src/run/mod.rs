@@ -9,9 +9,11 @@ mod audit;
 mod authority;
 pub mod budget;
 mod builder;
+mod cancel;
 mod closed;
 mod compress;
 mod conversations;
+mod create;
 mod decide;
 mod drawing;
 mod driver;
@@ -30,6 +32,7 @@ mod history;
 pub(crate) mod hold;
 mod inbox;
 mod live;
+mod message;
 mod nodes;
 mod note;
 mod open_text;
@@ -68,21 +71,15 @@ use std::{
 use countersign_core::{
     approval::principal::Principal,
     content::Content,
-    journal::{
-        draft::{Draft, MessageInput, OnPending},
-        record::{Millis, SessionCreated},
-        state::State,
-    },
+    journal::{draft::OnPending, record::Millis, state::State},
     locale::Locale,
-    number::InterruptionNo,
     refusal::{Code, Refusal},
     session::Session,
     wire::{client::check_session_id, event::Request},
 };
+use live::Live;
 pub(crate) use live::LiveRef;
-use live::{Live, LiveState};
-use nodes::contested;
-use serde_json::{json, value::RawValue};
+use serde_json::value::RawValue;
 use subscription::Subscription;
 use tokio::{runtime::Handle, sync::watch};
 
@@ -90,7 +87,7 @@ use crate::{
     agent::Agents,
     graph::compiled::AnyGraph,
     model::retry::RetryPolicy,
-    store::{Durability, Store, StoreError, index::Purpose},
+    store::{Store, StoreError, index::Purpose},
 };
 pub use activity::{Activity, Durations};
 pub use audit::AuditCheck;
@@ -294,78 +291,10 @@ impl Runtime {
         self.inner.now()
     }
 
-    /// Creates a session. The same id again by its owner returns the session as it is.
-    ///
-    /// # Errors
-    /// `invalid_session_id`, `unknown_agent`, `session_not_found` (another owner's id), `store_unavailable`.
-    pub async fn create_session(&self, by: &Principal, new: NewSession) -> Result<SessionView, Refusal> {
-        let live = self.inner.live(&session_id(new.session_id.as_deref())?);
-        contested!(self.create_session_in(&live, by, &new).await)
-    }
-
-    async fn create_session_in(
-        &self,
-        live: &LiveRef,
-        by: &Principal,
-        new: &NewSession,
-    ) -> Result<SessionView, Refusal> {
-        let mut guard = live.lock().await;
-        let existing = self.inner.load(live, &mut guard).await?;
-        if existing.pos > 0 {
-            self.inner.released().await?;
-            return visible(by, &existing).map(|()| SessionView::of_state(&existing));
-        }
-        let created = self.created(by, new.agent.as_deref(), new.locale, new.context.clone())?;
-        let at = self.inner.now();
-        let make = |state: &State| {
-            let mut draft = Draft::new(state, at);
-            draft.create(created);
-            Ok(draft.finish())
-        };
-        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
-        Ok(SessionView::of_state(&*guard.state()?))
-    }
-
-    /// Accepts a message and starts the turn. The message is stored when this returns; the turn continues in the
-    /// background. With `follow`, the session's events from this message on come with the result.
-    ///
-    /// # Errors
-    /// `invalid_session_id`, `unknown_agent`, `images_not_supported`, `session_not_found` (another owner's),
-    /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (`by` may not decide, and rejects
-    /// pending interruptions), `request_id_reused`, `store_unavailable`.
-    pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
-        let taken = self.take_message(by, message, follow, Durability::Synced).await;
-        let (live, stored) = self.inner.or_refused(taken).await?;
-        self.inner.spawn_driver(live);
-        Ok(stored)
-    }
-
-    /// Accepts a message; nothing runs yet.
-    pub(crate) async fn take(
-        &self,
-        by: &Principal,
-        message: NewMessage,
-        follow: bool,
-    ) -> Result<Option<Subscription>, Refusal> {
-        Ok(self.take_message(by, message, follow, Durability::Buffered).await?.1.follow)
-    }
-
-    /// Keeps a session in memory. Otherwise it could be reloaded between two steps, and its unrecorded text would count
-    /// as lost in a crash.
-    pub(crate) fn keep(&self, session_id: &Arc<str>) -> LiveRef {
-        self.inner.live(session_id)
-    }
-
     /// Runs a session here until no effect follows.
     pub(crate) async fn run_until_idle(&self, session_id: &Arc<str>) {
         let live = self.inner.live(session_id);
         self.inner.clone().drive_until_idle(&live).await;
-    }
-
-    /// Cancels a session's turn, which another task drives.
-    pub(crate) async fn stop(&self, by: &Principal, session_id: &Arc<str>) -> Result<(), Refusal> {
-        let live = self.inner.live(session_id);
-        self.cancel_in(&live, by, None).await
     }
 
     pub(crate) async fn loaded(&self, session_id: &Arc<str>) -> Result<Session, Refusal> {
@@ -379,125 +308,8 @@ impl Runtime {
         let live = self.inner.live(session_id);
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
-        let answer = guard.answer_at(state.answer_pos);
-        drop(guard);
-        let outcome = self.inner.outcome(&state, answer).await?;
+        let outcome = self.inner.outcome(&state, guard).await?;
         Ok((outcome.text, state))
-    }
-
-    /// Accepts a message and runs the turn here, until it pauses or ends.
-    ///
-    /// Dropping the future stops the turn in the middle, as a crash would.
-    ///
-    /// # Errors
-    /// As [`Runtime::message`].
-    pub async fn run(&self, by: &Principal, message: NewMessage) -> Result<Outcome, Refusal> {
-        let taken = self.take_message(by, message, false, Durability::Buffered).await;
-        let (live, _) = self.inner.or_refused(taken).await?;
-        self.inner.clone().drive_here(live).await
-    }
-
-    async fn take_message(
-        &self,
-        by: &Principal,
-        message: NewMessage,
-        follow: bool,
-        durability: Durability,
-    ) -> Result<(LiveRef, Stored), Refusal> {
-        let session_id = session_id(message.session_id.as_deref())?;
-        let live = self.inner.live(&session_id);
-        let taken = contested!(self.take_message_in(&live, by, message.clone(), follow, durability).await);
-        Ok((live, Stored { session_id, follow: taken? }))
-    }
-
-    async fn take_message_in(
-        &self,
-        live: &LiveRef,
-        by: &Principal,
-        message: NewMessage,
-        follow: bool,
-        durability: Durability,
-    ) -> Result<Option<Subscription>, Refusal> {
-        let mut guard = live.lock().await;
-        let state = self.inner.load(live, &mut guard).await?;
-        if state.pos > 0 {
-            owned(by, &state)?;
-            graph_runs::takes_messages(&state)?;
-            may_continue(by, &state)?;
-            if message.on_pending == Some(OnPending::Reject) {
-                // It decides the pending interruptions.
-                by.check_may_decide()?;
-            }
-            if self.inner.is_repeat(&live.session_id, message.request_id.as_deref(), &Purpose::MESSAGE).await? {
-                self.inner.released().await?;
-                return self.inner.follow_if(follow, live, &mut guard);
-            }
-            if let Some(full) = self.inner.full(&state) {
-                return Err(Refusal::new(Code::SessionFull, full));
-            }
-        }
-        // Rejecting the pending interruptions must be before their deadline, as any decision.
-        let decides = if message.on_pending == Some(OnPending::Reject) { &*state.open } else { &[] };
-        let decides: Vec<InterruptionNo> = decides.iter().map(|open| open.asked.n).collect();
-        let guards = self.inner.in_time(live, &mut guard, &decides).await?;
-        let at = self.inner.now();
-        let created = if state.pos == 0 { Some(self.created(by, message.agent.as_deref(), None, None)?) } else { None };
-        let input = MessageInput {
-            content: message.content,
-            by: by.subject.clone(),
-            roles: by.roles.clone(),
-            agent: message.agent.map(Arc::from),
-            request_id: message.request_id.map(Arc::from),
-            on_pending: message.on_pending,
-        };
-        let followed = self.inner.follow_if(follow, live, &mut guard)?;
-        let make = |state: &State| {
-            let mut draft = Draft::new(state, at);
-            if let Some(created) = created {
-                draft.create(created);
-            }
-            draft.message(input, &self.inner.agents)
-        };
-        failpoint::hit("message.before_commit");
-        self.inner.transact_if(guards, live, &mut guard, durability, make).await?;
-        failpoint::hit("message.after_commit");
-        live.wake();
-        Ok(followed)
-    }
-
-    /// Cancels the session's turn: running work is stopped, pending interruptions resolve as cancelled (spec W1).
-    ///
-    /// # Errors
-    /// `session_not_found`, `nothing_to_cancel`, `request_id_reused`, `store_unavailable`.
-    pub async fn cancel(&self, by: &Principal, session_id: &str, request_id: Option<String>) -> Result<(), Refusal> {
-        check_session_id(session_id)?;
-        let live = self.inner.live(&Arc::from(session_id));
-        let cancelled = self.cancel_in(&live, by, request_id).await;
-        self.inner.or_refused(cancelled).await?;
-        self.inner.spawn_driver(live);
-        Ok(())
-    }
-
-    async fn cancel_in(&self, live: &LiveRef, by: &Principal, request_id: Option<String>) -> Result<(), Refusal> {
-        contested!(self.try_cancel(live, by, request_id.clone()).await)
-    }
-
-    async fn try_cancel(&self, live: &LiveRef, by: &Principal, request_id: Option<String>) -> Result<(), Refusal> {
-        let mut guard = live.lock().await;
-        let state = self.inner.load(live, &mut guard).await?;
-        owned(by, &state)?;
-        if self.inner.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::CANCEL).await? {
-            return self.inner.released().await;
-        }
-        let partial = guard.written();
-        let at = self.inner.now();
-        let (subject, request_id) = (by.subject.clone(), request_id.map(Arc::from));
-        let make =
-            |state: &State| Draft::new(state, at).cancel(subject.as_ref(), request_id, partial, &self.inner.agents);
-        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
-        self.inner.warm.forget(Some(&live.session_id));
-        live.wake();
-        Ok(())
     }
 
     /// Waits until no more effects follow in the session, and returns its outcome.
@@ -505,15 +317,12 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `store_unavailable`.
     pub async fn wait(&self, by: &Principal, session_id: &str) -> Result<Outcome, Refusal> {
-        check_session_id(session_id)?;
-        let live = self.inner.live(&Arc::from(session_id));
+        let live = self.inner.named(session_id)?;
         self.inner.rests(&live).await;
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
-        let answer = guard.answer_at(state.answer_pos);
-        drop(guard);
         visible(by, &state)?;
-        let outcome = self.inner.outcome(&state, answer).await?;
+        let outcome = self.inner.outcome(&state, guard).await?;
         self.inner.released().await?;
         Ok(outcome)
     }
@@ -528,44 +337,11 @@ impl Runtime {
         session_id: &str,
         after: Option<u64>,
     ) -> Result<Subscription, Refusal> {
-        check_session_id(session_id)?;
-        let live = self.inner.live(&Arc::from(session_id));
+        let live = self.inner.named(session_id)?;
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
         visible(by, &state)?;
         Subscription::new(&self.inner, &live, &mut guard, after)
-    }
-
-    fn created(
-        &self,
-        by: &Principal,
-        agent: Option<&str>,
-        locale: Option<Locale>,
-        context: Option<Box<RawValue>>,
-    ) -> Result<SessionCreated, Refusal> {
-        let agents = &self.inner.agents;
-        let agent: Arc<str> = match agent {
-            Some(name) if agents.get(name).is_none() => {
-                return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {name:?}"))
-                    .with_details(json!({ "agents": agents.names })));
-            }
-            Some(name) => name.into(),
-            // A program may have only graphs.
-            None => agents
-                .names
-                .first()
-                .cloned()
-                .ok_or_else(|| Refusal::new(Code::UnknownAgent, "this program has no agents"))?,
-        };
-        let locale = locale.unwrap_or(self.inner.locale);
-        Ok(SessionCreated {
-            agent,
-            locale,
-            subject: by.subject.clone(),
-            tenant: by.tenant.clone(),
-            context,
-            birth: unique(),
-        })
     }
 }
 
@@ -614,6 +390,7 @@ fn session_not_found(session_id: &str) -> Refusal {
     Refusal::new(Code::SessionNotFound, format!("there is no session {session_id:?}"))
 }
 
+/// The id that a client gives, or a new one.
 fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
     match given {
         Some(id) => check_session_id(id).map(|()| Arc::from(id)),
@@ -664,16 +441,6 @@ impl Inner {
                 Err(Refusal::new(Code::RequestIdReused, what))
             }
         }
-    }
-
-    /// The session's events from now on, if requested.
-    fn follow_if(
-        self: &Arc<Self>,
-        wanted: bool,
-        live: &LiveRef,
-        guard: &mut LiveState,
-    ) -> Result<Option<Subscription>, Refusal> {
-        wanted.then(|| Subscription::new(self, live, guard, None)).transpose()
     }
 
     /// The pending interruptions of a state, as clients see them.

@@ -10,7 +10,6 @@ use countersign_core::{
     },
     journal::state::State,
     refusal::Refusal,
-    wire::client::check_session_id,
 };
 
 use super::{Runtime, Stored, live::LiveRef, nodes::contested, own_request_id};
@@ -34,13 +33,11 @@ impl Runtime {
     ) -> Result<Stored, Refusal> {
         let not_found = || resolve::not_found(approval_key);
         let (session_id, n) = parse_approval_key(approval_key).ok_or_else(not_found)?;
-        check_session_id(session_id).map_err(|_| not_found())?;
-        let session_id: Arc<str> = Arc::from(session_id);
-        let live = self.inner.live(&session_id);
+        let live = self.inner.named(session_id).map_err(|_| not_found())?;
         let input = NoteInput { n, note, by: by.clone(), request_id: request_id.map(Arc::from) };
         let noted = contested!(self.note_in(&live, approval_key, input.clone(), follow).await);
         let follow = self.inner.or_refused(noted).await?;
-        Ok(Stored { session_id, follow })
+        Ok(Stored { session_id: live.session_id.clone(), follow })
     }
 
     async fn note_in(

@@ -1,7 +1,5 @@
 //! Giving a session a title.
 
-use std::sync::Arc;
-
 use countersign_core::{
     approval::principal::Principal,
     journal::{
@@ -10,7 +8,6 @@ use countersign_core::{
         state::State,
     },
     refusal::{Code, Refusal},
-    wire::client::check_session_id,
 };
 
 use super::{Runtime, SessionView, live::LiveRef, nodes::contested, owned};
@@ -23,9 +20,8 @@ impl Runtime {
     /// # Errors
     /// `invalid_message` (the title), `session_not_found`, `forbidden`, `session_full`, `store_unavailable`.
     pub async fn rename_session(&self, by: &Principal, session_id: &str, title: &str) -> Result<SessionView, Refusal> {
-        check_session_id(session_id)?;
+        let live = self.inner.named(session_id)?;
         let renamed = Renamed { title: rename::title(title)?, by: by.subject.clone() };
-        let live = self.inner.live(&Arc::from(session_id));
         contested!(self.rename_session_in(&live, by, renamed.clone()).await)
     }
 

@@ -10,7 +10,6 @@ use countersign_core::{
         state::State,
     },
     refusal::{Code, Refusal},
-    wire::client::check_session_id,
 };
 
 use super::{
@@ -58,8 +57,7 @@ impl Inner {
         session: &str,
         retry: NewRetry,
     ) -> Result<LiveRef, Refusal> {
-        check_session_id(session)?;
-        let live = self.live(&Arc::from(session));
+        let live = self.named(session)?;
         let retried = contested!(self.retry_in(&live, graph, by, retry.clone()).await);
         retried.map(|()| live)
     }

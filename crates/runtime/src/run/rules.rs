@@ -8,7 +8,6 @@ use countersign_core::{
     journal::draft::Draft,
     refusal::{Code, Refusal},
     time::rfc3339,
-    wire::client::check_session_id,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -178,8 +177,7 @@ impl Runtime {
     pub async fn revoke_rule(&self, by: &Principal, id: &str) -> Result<RuleView, Refusal> {
         let not_found = || rule_not_found(id);
         let (session_id, rule) = RuleId::parse(id).ok_or_else(not_found)?;
-        check_session_id(session_id).map_err(|_| not_found())?;
-        let live = self.inner.live(&Arc::from(session_id));
+        let live = self.inner.named(session_id).map_err(|_| not_found())?;
         contested!(self.revoke_rule_in(&live, by, id, rule).await)
     }
 

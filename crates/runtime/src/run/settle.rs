@@ -5,9 +5,12 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{key::parse_approval_key, principal::Principal},
+    approval::{key::approval_key, principal::Principal},
     content::Content,
-    decide::resolve,
+    decide::{
+        reply::Reply,
+        resolve::{self, DecideInput},
+    },
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
         failure::Retried,
@@ -19,7 +22,7 @@ use countersign_core::{
     session::Session,
 };
 
-use super::{NewDecision, Runtime, decide::Judged, graph_runs::takes_messages, owned, store_refusal, visible};
+use super::{Runtime, graph_runs::takes_messages, owned, store_refusal, visible};
 use crate::store::{Durability, Guards};
 
 /// Why the inputs were refused. Nothing is stored then.
@@ -57,7 +60,7 @@ impl Runtime {
         by: &Principal,
         session_id: &Arc<str>,
         Origin { pos, unstored, at }: Origin,
-        replies: Vec<NewDecision>,
+        replies: Vec<(InterruptionNo, Reply)>,
         messages: Vec<Content>,
         cancelled: impl Future<Output = ()>,
     ) -> Result<(), Unsettled> {
@@ -69,42 +72,44 @@ impl Runtime {
             return Err(Unsettled::Moved);
         }
         visible(by, &session)?;
-        let mut all = Together { state: session.state.clone(), made: None };
+        let mut made = Transition::made(session.state.clone(), Vec::new());
         if !unstored.is_empty() {
-            all.add(onto(session, unstored).ok_or(Unsettled::Moved)?);
+            made.add(onto(session, unstored).ok_or(Unsettled::Moved)?);
         }
-        if all.state.status == Status::Failed {
+        let agents = &self.inner.agents;
+        if made.state().status == Status::Failed {
             let retried = Retried { by: by.subject.clone(), ..Retried::default() };
-            all.add(Draft::new(&all.state, at).retry(retried, &self.inner.agents)?);
-        } else if all.state.status == Status::Running {
-            let settled = Draft::new(&all.state, at).settled(&self.inner.agents);
-            if !settled.is_empty() {
-                all.add(settled);
-            }
+            made.add(Draft::new(made.state(), at).retry(retried, agents)?);
+        } else if made.state().status == Status::Running {
+            made.add(Draft::new(made.state(), at).settled(agents));
         }
         let due = |state: &State, n: InterruptionNo| state.waiting(n).and_then(|open| open.asked.expires_at);
         let mut guards = Guards::default();
-        for n in overdue(&all.state, at) {
-            guards.not_before = guards.not_before.max(due(&all.state, n));
-            if let Some(timed_out) = Draft::new(&all.state, at).time_out(n, &self.inner.agents) {
-                all.add(timed_out);
+        for n in overdue(made.state(), at) {
+            guards.not_before = guards.not_before.max(due(made.state(), n));
+            if let Some(timed_out) = Draft::new(made.state(), at).time_out(n, agents) {
+                made.add(timed_out);
             }
         }
-        for reply in replies {
+        for (n, reply) in replies {
             by.check_may_decide()?;
-            let until = parse_approval_key(&reply.approval_key).and_then(|(_, n)| due(&all.state, n));
-            guards.not_after = guards.not_after.into_iter().chain(until).min();
+            guards.not_after = guards.not_after.into_iter().chain(due(made.state(), n)).min();
+            let open = made.state().waiting(n);
+            let open = open.ok_or_else(|| resolve::not_found(&approval_key(session_id, n)))?;
+            let input = DecideInput { staged: true, ..DecideInput::new(n, reply, by.clone()) };
             let judged = tokio::select! { biased;
-                judged = self.read(by, &all.state, reply) => judged?,
+                judged = self.inner.judged(made.state(), open, input) => judged,
                 () = &mut cancelled => return Err(Unsettled::Cancelled),
             };
-            all.add(judged.decide(&self.inner, &all.state, at)?);
+            made.add(judged.decide(&self.inner, made.state(), at)?);
         }
         for content in messages {
-            let input = message(by, &all.state, content)?;
-            all.add(Draft::new(&all.state, at).says_first(input, &self.inner.agents)?);
+            let input = message(by, made.state(), content)?;
+            made.add(Draft::new(made.state(), at).says_first(input, agents)?);
         }
-        let Some(made) = all.made else { return Ok(()) };
+        if made.is_empty() {
+            return Ok(());
+        }
         let stored = self.inner.transact_if(guards, &live, &mut guard, Durability::Buffered, |_| Ok(made)).await;
         let Err(refusal) = stored else {
             live.wake();
@@ -115,14 +120,6 @@ impl Runtime {
             Some(head) if head.pos == pos => Err(refusal.into()),
             _ => Err(Unsettled::Moved),
         }
-    }
-
-    /// A reply with this runtime's verdicts on the edited calls.
-    async fn read(&self, by: &Principal, state: &State, reply: NewDecision) -> Result<Judged, Refusal> {
-        let not_found = || resolve::not_found(&reply.approval_key);
-        let (_, n) = parse_approval_key(&reply.approval_key).ok_or_else(not_found)?;
-        let open = state.waiting(n).ok_or_else(not_found)?;
-        Ok(self.inner.judged(by, state, open, reply, true).await)
     }
 }
 
@@ -143,21 +140,6 @@ fn message(by: &Principal, state: &State, content: Content) -> Result<MessageInp
 pub(crate) fn overdue(state: &State, at: Millis) -> Vec<InterruptionNo> {
     let due = state.open.iter().filter(|open| open.asked.expires_at.is_some_and(|due| at >= due));
     due.map(|open| open.asked.n).collect()
-}
-
-struct Together {
-    state: Arc<State>,
-    made: Option<Transition>,
-}
-
-impl Together {
-    fn add(&mut self, next: Transition) {
-        self.state = next.state().clone();
-        self.made = Some(match self.made.take() {
-            Some(made) => made.then(next),
-            None => next,
-        });
-    }
 }
 
 /// Entries that were made outside a store, as a transition of this session. `None`: they do not follow from it. Only

@@ -31,7 +31,7 @@ use countersign_core::{
         run::{GraphRun, Task},
         state::State,
     },
-    number::{FrameNo, InterruptionNo, RunNo},
+    number::{CallNo, FrameNo, InterruptionNo, RunNo},
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -101,7 +101,7 @@ impl Part {
         if let Some((.., agent)) = self.runs.iter().find(|(known, ..)| *known == run) {
             return agent.clone();
         }
-        let Some(call) = state.calls.iter().find(|call| call.call.run() == run) else { return part.clone() };
+        let Some(call) = state.caller(run) else { return part.clone() };
         let above = self.run(state, call.run);
         let tool = tool_span(&above, &state.session_id, &call.name, &call.id, "agent");
         let agent = state.agent_of(run);
@@ -176,8 +176,7 @@ impl Part {
 
     /// One attempt of a call.
     pub(super) fn call(&mut self, inner: &Inner, state: &State, permit: &Permit) -> Span {
-        let run =
-            state.calls.iter().find(|call| call.call.get() == permit.call()).map(|call| call.run).unwrap_or_default();
+        let run = state.call(CallNo::new(permit.call())).map(|call| call.run).unwrap_or_default();
         let above = self.run(state, run);
         if above.is_disabled() {
             return Span::none();

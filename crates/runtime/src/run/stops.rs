@@ -142,7 +142,7 @@ impl Inner {
     pub(super) async fn call_stopped(&self, live: &LiveRef, turn: Turn, call: CallNo, attempt: u32, stop: Stop) {
         let Some(state) = self.loaded(live).await else { return };
         // The call has ended with its turn, or with its agent.
-        let Some(run) = state.calls.iter().find(|open| open.call == call).map(|open| open.run) else { return };
+        let Some(run) = state.call(call).map(|open| open.run) else { return };
         let within: Vec<CallNo> =
             if run.is_root() { Vec::new() } else { state.calls_within(run).map(|inner| inner.call).collect() };
         // The first failure of a turn is its failure.

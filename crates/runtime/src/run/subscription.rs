@@ -170,6 +170,18 @@ impl std::fmt::Debug for Subscription {
     }
 }
 
+impl Inner {
+    /// The session's events from now on, if requested.
+    pub(super) fn follow_if(
+        self: &Arc<Self>,
+        wanted: bool,
+        live: &LiveRef,
+        guard: &mut LiveState,
+    ) -> Result<Option<Subscription>, Refusal> {
+        wanted.then(|| Subscription::new(self, live, guard, None)).transpose()
+    }
+}
+
 impl Subscription {
     /// Begins under the session's lock, so that journal and live events meet exactly.
     pub(super) fn new(

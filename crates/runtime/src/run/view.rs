@@ -20,7 +20,6 @@ use countersign_core::{
     time::rfc3339,
     todo::Todo,
     wire::{
-        client::check_session_id,
         event::{Request, RunError, StopReason},
         expand,
     },
@@ -28,8 +27,14 @@ use countersign_core::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::MutexGuard;
 
-use super::{Activity, Inner, Outcome, Runtime, live::LiveRef, nodes::contested, owned, store_refusal, visible};
+use super::{
+    Activity, Inner, Outcome, Runtime,
+    live::{LiveRef, LiveState},
+    nodes::contested,
+    owned, store_refusal, visible,
+};
 use crate::{
     agent::output::Output,
     store::{Durability, Page, PendingCount, RuleFilter, SessionFilter, Summary, Visible},
@@ -247,8 +252,7 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `forbidden`, `store_unavailable`.
     pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
-        check_session_id(session_id)?;
-        let live = self.inner.live(&Arc::from(session_id));
+        let live = self.inner.named(session_id)?;
         contested!(self.try_delete(&live, by).await)
     }
 
@@ -330,8 +334,7 @@ impl Runtime {
 impl Inner {
     /// A session for a client.
     pub(super) async fn read_state(self: &Arc<Self>, by: &Principal, session_id: &str) -> Result<Session, Refusal> {
-        check_session_id(session_id)?;
-        let live = self.live(&Arc::from(session_id));
+        let live = self.named(session_id)?;
         let mut guard = live.lock().await;
         let state = self.load(&live, &mut guard).await?;
         drop(guard);
@@ -394,10 +397,10 @@ impl Inner {
         Ok(())
     }
 
-    /// The outcome of a session, with the text of its latest answer.
-    ///
-    /// `answer` is the entry of the latest answer, if the caller has it.
-    pub(crate) async fn outcome(&self, state: &State, answer: Option<Arc<Entry>>) -> Result<Outcome, Refusal> {
+    /// The outcome of a session, with the text of its latest answer. The session stays locked no longer than needed.
+    pub(super) async fn outcome(&self, state: &State, guard: MutexGuard<'_, LiveState>) -> Result<Outcome, Refusal> {
+        let answer = guard.answer_at(state.answer_pos);
+        drop(guard);
         let mut text = String::new();
         if let Some(output) = &state.output {
             text = output.to_string();

@@ -149,7 +149,7 @@ impl Inner {
     ) -> Work {
         let span = part.call(self, state, &permit);
         let call = CallNo::new(permit.call());
-        let is_nested = state.calls.iter().any(|open| open.call == call && open.run.is_nested());
+        let is_nested = state.call(call).is_some_and(|call| call.run.is_nested());
         let (call, within) = (Some(call), if is_nested { call.run() } else { RunNo::ROOT });
         Work { call, within, work: self.clone().run_call(permit, term, context.clone()).instrument(span).boxed() }
     }

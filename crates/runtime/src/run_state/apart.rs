@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use countersign_core::{
     call::json::same_json,
-    journal::record::{Entry, HandedOff, Record},
+    journal::record::{Entry, HandedOff, Millis, Record},
     number::CallNo,
 };
 
 use super::{RunState, RunStateError};
-use crate::store::Store;
+use crate::{run::settle::Origin, store::Store};
 
 impl RunState {
     /// The entries that its store does not have yet.
@@ -20,9 +20,10 @@ impl RunState {
         self.entries.get(self.stored..).unwrap_or_default()
     }
 
-    /// The position of its store.
-    pub(crate) fn stored_pos(&self) -> u64 {
-        self.last_of(self.stored).map_or(0, |entry| entry.pos)
+    /// Where it resumes at this time.
+    pub(crate) fn origin(&self, at: Millis) -> Origin {
+        let pos = self.last_of(self.stored).map_or(0, |entry| entry.pos);
+        Origin { pos, unstored: self.unstored().to_vec(), at }
     }
 
     /// The last of the first `count` entries.

@@ -267,8 +267,10 @@ impl RunState {
         let waits = open.and_then(|open| Some((open, open.asked.actions.iter().find(|a| a.call == item.number())?)));
         let Some((open, action)) = waits else {
             // It may have another question by now.
-            let mut actions = self.session.open.iter().flat_map(|open| &open.asked.actions);
-            let now = actions.find(|action| action.call == item.number() && action.tool_use_id == item.call_id);
+            let now = self
+                .session
+                .pending_actions()
+                .find(|action| action.call == item.number() && action.tool_use_id == item.call_id);
             let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
             return Err(now.map_or(DecisionError::Unknown { call_id, tool }, |action| stale(item, action)));
         };
@@ -345,11 +347,12 @@ impl RunState {
         if !always(decision) {
             return None;
         }
-        let actions = || self.session.open.iter().flat_map(|open| &open.asked.actions);
         let other = self.staged.iter().filter(|staged| staged.call != action.call).find(|staged| {
             always(&staged.decision)
                 && staged.decision.kind() != decision.kind()
-                && actions()
+                && self
+                    .session
+                    .pending_actions()
                     .any(|other| other.call == staged.call && other.agent == action.agent && other.name == action.name)
         })?;
         Some(if other.decision.kind() == DecisionType::Approve { "always approve" } else { "always reject" })

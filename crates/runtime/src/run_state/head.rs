@@ -3,7 +3,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{RunStateError, SCHEMA, VERSION, damaged, signed};
+use super::{
+    RunStateError, damaged, signed,
+    text::{SCHEMA, VERSION},
+};
 
 /// The members that every version has: enough to identify it.
 #[derive(Deserialize)]

@@ -95,16 +95,13 @@ impl<'a> Short<'a> {
             let args = Some(&action.args).filter(|args| written(before, &action.tool_use_id).as_ref() != Some(*args));
             let like = match known.filter(|like| own(like) == *action) {
                 Some(_) => None,
-                None if args.is_none() && action.args.text().len() > LONG => {
-                    let args = Args::parse("").ok()?;
-                    Some(Box::new(Action {
-                        args,
-                        preview: None,
-                        agent_says: None,
-                        digest: Arc::default(),
-                        ..action.clone()
-                    }))
-                }
+                None if args.is_none() && action.args.text().len() > LONG => Some(Box::new(Action {
+                    args: Args::default(),
+                    preview: None,
+                    agent_says: None,
+                    digest: Arc::default(),
+                    ..action.clone()
+                })),
                 None => return None,
             };
             let shown = action.preview.as_ref();

@@ -2,22 +2,18 @@
 
 use std::sync::Arc;
 
-use countersign_core::{
-    approval::{key::approval_key, principal::Principal},
-    journal::record::Kind,
-    refusal::Refusal,
-};
+use countersign_core::{approval::principal::Principal, journal::record::Kind, refusal::Refusal};
 
-use super::{RunError, error::Cause, said::answers};
+use super::{
+    RunError,
+    said::answers,
+    start::{Stopped, is_stored, put},
+};
 use crate::{
     graph::{Graph, GraphState, Outcome},
     interruption::Interruption,
-    run::{
-        NewDecision, Runs, Runtime,
-        guard::Settings,
-        settle::{Origin, Unsettled},
-    },
-    run_state::{RunState, RunStateError},
+    run::{Runs, Runtime, guard::Settings},
+    run_state::RunState,
     store::{Store, memory::MemoryStore},
 };
 
@@ -139,12 +135,12 @@ impl<S: GraphState> Graph<S> {
         let begun = async {
             let (runtime, runs) = self.runs_in(store)?;
             Box::pin(prepare_to_resume(&runtime, &by, &**store, &mut state)).await?;
-            Ok((runtime, runs))
+            Ok::<_, Stopped>((runtime, runs))
         };
         let (runtime, runs) = match begun.await {
             Ok(begun) => begun,
             // Nothing has run.
-            Err(error) => return Err(RunError::with(error, Some(state))),
+            Err(stopped) => return Err(stopped.with(state)),
         };
         Box::pin(runtime.run_until_idle(&id)).await;
         result(&**store, &id, runs.outcome(&by, &id).await).await
@@ -174,31 +170,16 @@ async fn prepare_to_resume(
     by: &Principal,
     store: &dyn Store,
     state: &mut RunState,
-) -> Result<(), RunError> {
-    let id = state.state().session_id.clone();
-    let claimed = || RunError::new(Cause::Claimed(id.to_string()), None);
-    match store.head(&id).await.map_err(RunStateError::from)? {
-        None => match state.begins_in(store).await {
-            Err(RunStateError::Exists(_)) => return Err(claimed()),
-            restored => restored?,
-        },
-        Some(head) => {
-            if !state.is_at_end_of(store, head.pos).await? {
-                return Err(claimed());
-            }
-        }
+) -> Result<(), Stopped> {
+    if !is_stored(state, store).await? {
+        put(state, store).await?;
     }
     let decided = state.state().open.iter().filter(|open| open.asked.kind == Kind::InDoubt).filter_map(|open| {
         let call = open.asked.actions.first()?.call;
         let staged = state.staged.iter().find(|staged| staged.call == call)?;
-        let approval_key = approval_key(&id, open.asked.n);
-        Some(NewDecision::new(approval_key, vec![staged.decision.clone()]))
+        Some((open.asked.n, vec![staged.decision.clone()].into()))
     });
-    let replies = decided.chain(answers(state, &id)).collect();
-    let origin = Origin { pos: state.stored_pos(), unstored: state.unstored().to_vec(), at: runtime.inner.now() };
-    match runtime.settle(by, &id, origin, replies, state.inputs.clone(), std::future::pending()).await {
-        Ok(()) => Ok(()),
-        Err(Unsettled::Refused(refusal)) => Err(refusal.into()),
-        Err(Unsettled::Moved | Unsettled::Cancelled) => Err(claimed()),
-    }
+    let replies = decided.chain(answers(state)).collect();
+    let (id, origin) = (&state.state().session_id, state.origin(runtime.inner.now()));
+    Ok(runtime.settle(by, id, origin, replies, state.inputs.clone(), std::future::pending()).await?)
 }

@@ -74,7 +74,7 @@ impl Nested {
                 told.push(self.of(call.run, event));
             }
             Record::HandedOff(handed) => {
-                let call = self.state.calls.iter().find(|call| call.call == handed.call);
+                let call = self.state.call(handed.call);
                 if let Some(run) = call.map(|call| call.run).filter(|run| run.is_nested()) {
                     let (from, agent) = (self.state.agent_of(run).clone(), handed.agent.clone());
                     told.push(self.of(run, RunEvent::AgentChanged { from, agent }));
@@ -113,7 +113,7 @@ impl Nested {
 
     /// The event of a run, if that is still open.
     fn of(&self, run: RunNo, event: RunEvent) -> Option<RunEvent> {
-        let call = self.state.calls.iter().find(|call| call.call.run() == run)?;
+        let call = self.state.caller(run)?;
         let mut path = self.state.path(call);
         path.push(PathStep { agent: call.agent.clone(), tool: call.name.clone(), tool_use_id: call.id.clone() });
         let agent = match &event {

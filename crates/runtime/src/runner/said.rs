@@ -1,16 +1,13 @@
 //! The decisions and answers made on a state, when it resumes.
 
 use countersign_core::{
-    approval::key::{approval_key, parse_approval_key},
+    approval::key::parse_approval_key,
     journal::record::Kind,
     number::{CallNo, InterruptionNo},
     time::rfc3339,
 };
 
-use crate::{
-    run::{NewDecision, Reply},
-    run_state::{RunState, StagedAnswer},
-};
+use crate::{run::Reply, run_state::RunState};
 
 /// A call that was decided or answered after its deadline, and that deadline.
 pub(super) fn too_late(state: &RunState, late: &[InterruptionNo]) -> Option<(String, String)> {
@@ -33,14 +30,13 @@ pub(super) fn retract_late(state: &mut RunState, late: &[InterruptionNo]) {
 }
 
 /// The answers made on a state, as replies to their interruptions.
-pub(crate) fn answers(state: &RunState, session_id: &str) -> Vec<NewDecision> {
-    let reply = |staged: &StagedAnswer| {
-        let approval_key = approval_key(session_id, staged.n);
+pub(super) fn answers(state: &RunState) -> impl Iterator<Item = (InterruptionNo, Reply)> {
+    state.answers.iter().map(|staged| {
         let kind = state.state().waiting(staged.n).map(|open| open.asked.kind);
-        match (kind, serde_json::from_str(staged.value.get())) {
-            (Some(Kind::Question), Ok(answers)) => NewDecision::new(approval_key, Reply::Answers(answers)),
-            _ => NewDecision::new(approval_key, Reply::Resume(staged.value.clone())),
-        }
-    };
-    state.answers.iter().map(reply).collect()
+        let reply = match (kind, serde_json::from_str(staged.value.get())) {
+            (Some(Kind::Question), Ok(answers)) => Reply::Answers(answers),
+            _ => Reply::Resume(staged.value.clone()),
+        };
+        (staged.n, reply)
+    })
 }

@@ -12,7 +12,7 @@ use crate::{call::gate::Target, number::CallNo};
 
 /// The open call of this number.
 pub(super) fn call(state: &State, number: CallNo) -> Result<&Call, Illegal> {
-    state.calls.iter().find(|call| call.call == number).ok_or(Illegal("it names a call that is not open"))
+    state.call(number).ok_or(Illegal("it names a call that is not open"))
 }
 
 /// `false`: it cannot, or is no record of a call.
@@ -53,8 +53,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
             matches!(call.phase, Phase::Started(_)) || call.phase == Phase::Permitted && call.is_live()
         }
         Record::ApprovalSent { calls } => {
-            let finished =
-                |number: &CallNo| state.calls.iter().any(|c| c.call == *number && c.phase == Phase::Finished);
+            let finished = |number: &CallNo| state.call(*number).is_some_and(|call| call.phase == Phase::Finished);
             // In a fork of a failed turn, too: its retry must not approve them again.
             state.status.is_open() && calls.iter().all(finished)
         }

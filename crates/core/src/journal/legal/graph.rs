@@ -73,7 +73,7 @@ fn tasks_done(run: &GraphRun, done: &TasksDone) -> bool {
 /// Whether an interruption shows what a call asked.
 fn call_asks(state: &State, asked: &Interrupted) -> bool {
     let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
-    let call = state.calls.iter().find(|call| call.call == action.call && call.phase == Phase::Asking);
+    let call = state.call(action.call).filter(|call| call.phase == Phase::Asking);
     asked.n == state.next_interruption()
         && call.is_some_and(|call| {
             let mut questions = call.input.iter().flat_map(|input| &input.questions);

@@ -28,28 +28,21 @@ impl Fold {
             RequestBlock::Actions(request) => {
                 bytes = request.actions.iter().map(|action| action.args.text().len()).sum();
                 let approval = HistoryApproval {
-                    is_resolved: false,
                     action_requests: request.actions,
                     review_configs: request.review_configs,
-                    submitted_decisions: None,
                     interrupt: request.interrupt,
-                    submitted_resume: None,
-                    resolution: None,
                     approval_key: request.approval_key.clone(),
                     expires_at: request.expires_at,
+                    ..HistoryApproval::default()
                 };
                 (request.approval_key, HistoryRequest::Actions(approval), false)
             }
             RequestBlock::Questions { approval_key, expires_at, digest } => {
                 let questions = HistoryQuestions {
-                    is_resolved: false,
-                    action_requests: Vec::new(),
-                    submitted_answers: None,
-                    submitted_decisions: None,
-                    resolution: None,
                     approval_key: Some(approval_key.clone()),
                     expires_at,
                     digest,
+                    ..HistoryQuestions::default()
                 };
                 (approval_key, HistoryRequest::Questions(questions), true)
             }

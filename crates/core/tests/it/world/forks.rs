@@ -54,14 +54,7 @@ impl World {
             let verdict = edited(edit % 4 + 2);
             judgements.push(Judged { edited: Some(action), verdict, ..judged(call) });
         }
-        let said = UserMessage {
-            content: "instead".into(),
-            by: None,
-            roles: Vec::new(),
-            agent: None,
-            request_id: None,
-            queued: 0,
-        };
+        let said = UserMessage { content: "instead".into(), ..UserMessage::default() };
         ForkInput {
             from: "original".into(),
             by: Some("ann".into()),

@@ -3,6 +3,7 @@
 mod forks;
 mod models;
 mod ops;
+pub mod pending;
 mod people;
 mod tools;
 mod watch;
@@ -81,11 +82,9 @@ impl World {
         let mut draft = Draft::new(&State::new("s".into()), 1_000);
         draft.create(SessionCreated {
             agent: "a".into(),
-            locale: Default::default(),
             subject: Some("ann".into()),
-            tenant: None,
-            context: None,
             birth: "b".into(),
+            ..SessionCreated::default()
         });
         let mut world = World {
             state: Arc::new(State::new("s".into())),
@@ -111,7 +110,7 @@ impl World {
         world
     }
 
-    fn draft(&self) -> Draft {
+    pub fn draft(&self) -> Draft {
         Draft::new(&self.state, self.now)
     }
 
@@ -175,8 +174,7 @@ impl World {
             Op::Fork(at, edit, run) => self.fork(*at, *edit, *run)?,
             Op::Message(on_pending) => {
                 let input = MessageInput { content: "hi".into(), on_pending: *on_pending, ..MessageInput::default() };
-                let transition = self.draft().message(input, &self.tools)?;
-                self.commit(transition);
+                self.commit(self.draft().message(input, &self.tools)?);
             }
             // Compression comes before the model call.
             Op::Answer(calls) if graph::next(&self.state).compress => self.compress(calls.len()),
@@ -192,18 +190,15 @@ impl World {
                 }
             }
             Op::Start(_) if !graph::next(&self.state).delegate.is_empty() => {
-                let transition = self.draft().delegate(&graph::next(&self.state).delegate, &self.tools);
-                self.commit(transition);
+                self.commit(self.draft().delegate(&graph::next(&self.state).delegate, &self.tools));
             }
             Op::Fail if graph::next(&self.state).ask.iter().any(RunNo::is_nested) => {
                 let run = graph::next(&self.state).ask[0];
-                let transition = self.draft().agent_failed(run, "no answer", &self.tools);
-                self.commit(transition);
+                self.commit(self.draft().agent_failed(run, "no answer", &self.tools));
             }
             Op::Start(n) => {
                 let start: Vec<CallNo> = graph::next(&self.state).start.into_iter().take(*n).collect();
-                let transition = self.draft().start(&start);
-                self.commit(transition);
+                self.commit(self.draft().start(&start));
             }
             Op::Finish(i, ok) if !self.running.is_empty() => {
                 let permit = self.running.remove(i % self.running.len());
@@ -219,15 +214,9 @@ impl World {
                 let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
                 let of_edit = |d: &Decision| d.edited().map(|_| edited(*verdict));
                 let input = DecideInput {
-                    staged: false,
-                    digest: None,
-                    previews: Vec::new(),
-                    n: open.asked.n,
                     verdicts: decisions.iter().map(of_edit).collect(),
-                    reply: Reply::Decisions(decisions),
                     user_edit_content: comment.then(|| "careful".into()),
-                    by: person(*by),
-                    request_id: None,
+                    ..DecideInput::new(open.asked.n, decisions, person(*by))
                 };
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
@@ -248,52 +237,42 @@ impl World {
             }
             Op::Revoke(i) if !self.state.sticky.is_empty() => {
                 let rule = self.state.sticky[i % self.state.sticky.len()].id;
-                let transition = self.draft().revoke(rule, Some("ann".into()));
-                self.commit(transition);
+                self.commit(self.draft().revoke(rule, Some("ann".into())));
             }
             Op::Rename(title) => {
                 let title = title.map(|n| Arc::from(format!("title {n}")));
-                let transition = self.draft().rename(title.clone(), Some("ann".into()));
-                self.commit(transition);
+                self.commit(self.draft().rename(title.clone(), Some("ann".into())));
                 assert_eq!(self.state.given_title, title);
             }
             Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
+                let reply = Reply::Answers(match answers {
+                    0 => serde_json::json!({ "R": ["A", "B"] }),
+                    1 => serde_json::json!({}),
+                    2 => serde_json::json!({ "S": "unknown" }),
+                    3 => serde_json::json!({ "R": 7 }),
+                    _ => serde_json::json!({ "R": "own words" }),
+                });
                 let input = DecideInput {
-                    staged: false,
-                    digest: None,
-                    previews: Vec::new(),
-                    n: open.asked.n,
-                    verdicts: Vec::new(),
-                    reply: Reply::Answers(match answers {
-                        0 => serde_json::json!({ "R": ["A", "B"] }),
-                        1 => serde_json::json!({}),
-                        2 => serde_json::json!({ "S": "unknown" }),
-                        3 => serde_json::json!({ "R": 7 }),
-                        _ => serde_json::json!({ "R": "own words" }),
-                    }),
                     user_edit_content: comment.then(|| "careful".into()),
-                    by: Principal::trusted(),
-                    request_id: None,
+                    ..DecideInput::new(open.asked.n, reply, Principal::trusted())
                 };
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
             }
             Op::Later(seconds) => {
                 self.now += Millis::from(*seconds) * 1000;
-                for n in self.state.open.iter().map(|o| o.asked.n).collect::<Vec<_>>() {
+                for n in self.state.pending() {
                     if let Some(t) = self.draft().time_out(n, &self.tools).or_else(|| self.draft().remind(n)) {
                         self.commit(t);
                     }
                 }
             }
             Op::Cancel => {
-                let transition = self.draft().cancel(None, None, self.written(), &self.tools)?;
-                self.commit(transition);
+                self.commit(self.draft().cancel(None, None, self.written(), &self.tools)?);
             }
             Op::Fail if graph::next(&self.state).ask.contains(&RunNo::ROOT) => {
-                let transition = self.draft().fail("model_error", "no answer".into(), self.written(), &self.tools);
-                self.commit(transition);
+                self.commit(self.draft().fail("model_error", "no answer".into(), self.written(), &self.tools));
             }
             Op::Change(how) => self.tools = Tools(*how),
             Op::Asks(i, what, live) if !self.running.is_empty() => {
@@ -320,24 +299,14 @@ impl World {
                     2 => serde_json::json!("yes"),
                     _ => serde_json::json!(null),
                 };
-                let input = DecideInput {
-                    staged: false,
-                    digest: None,
-                    previews: Vec::new(),
-                    n: open.asked.n,
-                    verdicts: Vec::new(),
-                    reply: Reply::Resume(Raw::of(&value).expect("JSON")),
-                    user_edit_content: None,
-                    by: Principal::trusted(),
-                    request_id: None,
-                };
+                let reply = Reply::Resume(Raw::of(&value).expect("JSON"));
+                let input = DecideInput::new(open.asked.n, reply, Principal::trusted());
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
             }
             // A failure in the middle of any work.
             Op::Fail if self.state.status.is_active() && self.now % 3 == 0 => {
-                let transition = self.draft().fail("budget", "spent".into(), self.written(), &self.tools);
-                self.commit(transition);
+                self.commit(self.draft().fail("budget", "spent".into(), self.written(), &self.tools));
             }
             Op::Retry(more_calls) => self.retry(*more_calls)?,
             Op::Restore(lost) => {
@@ -404,8 +373,7 @@ impl World {
 
     /// What was started before a crash is recovered when the turn continues.
     fn retry(&mut self, more_calls: u32) -> Result<(), Refusal> {
-        let retried = self.draft().retry(Retried { more_calls, ..Retried::default() }, &self.tools)?;
-        self.commit(retried);
+        self.commit(self.draft().retry(Retried { more_calls, ..Retried::default() }, &self.tools)?);
         let at_work = self.running.iter().map(|permit| CallNo::new(permit.call())).collect();
         if let Some(recovered) = self.draft().recover(&at_work, &self.tools) {
             self.commit(recovered);

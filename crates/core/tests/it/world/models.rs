@@ -51,8 +51,7 @@ impl World {
         let usage = Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() };
         let summary = text.map(|text| Summary { text, model: "m".into(), usage });
         let compressed: Compressed = cut.compressed(&room, summary);
-        let transition = self.draft().compressed(compressed).expect("room is wanted");
-        self.commit(transition);
+        self.commit(self.draft().compressed(compressed).expect("room is wanted"));
     }
 
     /// What is known of the block that has begun: its content so far, or nothing after a crash.
@@ -148,14 +147,10 @@ impl World {
             model: "m".into(),
             shown,
             blocks,
-            usage: Usage::default(),
-            opaque: None,
-            first_call: CallNo::NONE,
             run,
-            cut: None,
-            continued: 0,
             // Unique, as a runtime makes it.
             nonce: Some(format!("answer at {}", self.now).into()),
+            ..ModelResponded::default()
         };
         let transition = match run.is_nested() && !calls.is_empty() && self.now % 5 == 0 {
             true => self.draft().model_stopped(answer, gates, "stopped", &self.tools),

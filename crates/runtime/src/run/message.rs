@@ -1,0 +1,114 @@
+//! Messages of users: received, checked and stored.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::principal::Principal,
+    journal::{
+        draft::{Draft, MessageInput, OnPending},
+        state::State,
+    },
+    refusal::{Code, Refusal},
+};
+
+use super::{
+    NewMessage, Outcome, Runtime, Stored, failpoint, graph_runs::takes_messages, live::LiveRef, may_continue,
+    nodes::contested, owned, session_id, subscription::Subscription,
+};
+use crate::store::{Durability, index::Purpose};
+
+impl Runtime {
+    /// Accepts a message and starts the turn. The message is stored when this returns; the turn continues in the
+    /// background. With `follow`, the session's events from this message on come with the result.
+    ///
+    /// # Errors
+    /// `invalid_session_id`, `unknown_agent`, `images_not_supported`, `session_not_found` (another owner's),
+    /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (`by` may not decide, and rejects
+    /// pending interruptions), `request_id_reused`, `store_unavailable`.
+    pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
+        let taken = self.take_message(by, message, follow, Durability::Synced).await;
+        let (live, stored) = self.inner.or_refused(taken).await?;
+        self.inner.spawn_driver(live);
+        Ok(stored)
+    }
+
+    /// Accepts a message and runs the turn here, until it pauses or ends.
+    ///
+    /// Dropping the future stops the turn in the middle, as a crash would.
+    ///
+    /// # Errors
+    /// As [`Runtime::message`].
+    pub async fn run(&self, by: &Principal, message: NewMessage) -> Result<Outcome, Refusal> {
+        let taken = self.take_message(by, message, false, Durability::Buffered).await;
+        let (live, _) = self.inner.or_refused(taken).await?;
+        self.inner.clone().drive_here(live).await
+    }
+
+    /// Accepts a message; nothing runs yet.
+    pub(crate) async fn take_message(
+        &self,
+        by: &Principal,
+        message: NewMessage,
+        follow: bool,
+        durability: Durability,
+    ) -> Result<(LiveRef, Stored), Refusal> {
+        let session_id = session_id(message.session_id.as_deref())?;
+        let live = self.inner.live(&session_id);
+        let taken = contested!(self.take_message_in(&live, by, message.clone(), follow, durability).await);
+        Ok((live, Stored { session_id, follow: taken? }))
+    }
+
+    async fn take_message_in(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        message: NewMessage,
+        follow: bool,
+        durability: Durability,
+    ) -> Result<Option<Subscription>, Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.inner.load(live, &mut guard).await?;
+        if state.pos > 0 {
+            owned(by, &state)?;
+            takes_messages(&state)?;
+            may_continue(by, &state)?;
+            if message.on_pending == Some(OnPending::Reject) {
+                // It decides the pending interruptions.
+                by.check_may_decide()?;
+            }
+            if self.inner.is_repeat(&live.session_id, message.request_id.as_deref(), &Purpose::MESSAGE).await? {
+                self.inner.released().await?;
+                return self.inner.follow_if(follow, live, &mut guard);
+            }
+            if let Some(full) = self.inner.full(&state) {
+                return Err(Refusal::new(Code::SessionFull, full));
+            }
+        }
+        // Rejecting the pending interruptions must be before their deadline, as any decision.
+        let decides = if message.on_pending == Some(OnPending::Reject) { state.pending() } else { Vec::new() };
+        let guards = self.inner.in_time(live, &mut guard, &decides).await?;
+        let at = self.inner.now();
+        let created = if state.pos == 0 { Some(self.created(by, message.agent.as_deref(), None, None)?) } else { None };
+        let input = MessageInput {
+            content: message.content,
+            by: by.subject.clone(),
+            roles: by.roles.clone(),
+            agent: message.agent.map(Arc::from),
+            request_id: message.request_id.map(Arc::from),
+            on_pending: message.on_pending,
+        };
+        let followed = self.inner.follow_if(follow, live, &mut guard)?;
+        let make = |state: &State| {
+            let mut draft = Draft::new(state, at);
+            if let Some(created) = created {
+                draft.create(created);
+            }
+            draft.message(input, &self.inner.agents)
+        };
+        failpoint::hit("message.before_commit");
+        self.inner.transact_if(guards, live, &mut guard, durability, make).await?;
+        failpoint::hit("message.after_commit");
+        live.wake();
+        Ok(followed)
+    }
+}

@@ -1,0 +1,153 @@
+//! Driving a run until it pauses or ends, and its result.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    journal::{failure, record::Entry, state::Status},
+    session,
+};
+
+use super::Session;
+use crate::{
+    interruption::Interruption,
+    run::stops::Why,
+    run_state::{RunState, RunStateError, Staged, journal},
+    runner::{
+        config::CancelHandle,
+        error::{Cause, RunError},
+        result::RunResult,
+    },
+};
+
+impl Session {
+    /// Drives it until no more effects follow.
+    pub(in crate::runner) async fn drive(mut self) -> Result<RunResult, RunError> {
+        if self.moves {
+            let mut going = std::pin::pin!(self.runtime.run_until_idle(&self.session_id));
+            tokio::select! {
+                biased;
+                () = self.until_cancelled() => {
+                    // Concurrently: the driver may hold the session while it stores.
+                    tokio::join!(self.cancelled(), going);
+                }
+                () = &mut going => {}
+            }
+        }
+        self.hold = None;
+        self.finish().await
+    }
+
+    pub(super) async fn until_cancelled(&self) {
+        match &self.cancel {
+            Some(cancel) => cancel.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops the turn. One that has ended is not changed.
+    pub(in crate::runner) async fn cancelled(&self) {
+        if let Err(refusal) = self.runtime.cancel_in(&self.live, &self.principal, None).await {
+            tracing::debug!(session = &*self.session_id, %refusal, "nothing was left to cancel");
+        }
+    }
+
+    /// The pending interruptions with a key.
+    pub(in crate::runner) async fn items(&self, approval_key: &str) -> Result<Vec<Interruption>, RunError> {
+        let state = self.runtime.loaded(&self.session_id).await?;
+        let mut items = Interruption::all(&state, Some(&self.runtime.inner.agents));
+        items.retain(|item| item.approval_key == approval_key);
+        Ok(items)
+    }
+
+    /// The error with the given state, which is kept.
+    pub(in crate::runner) fn with_given(&self, error: RunError) -> RunError {
+        error.with(self.before.clone())
+    }
+
+    pub(in crate::runner) fn given(&mut self) -> Option<RunState> {
+        self.before.take()
+    }
+
+    pub(in crate::runner) fn cancel_handle(&self) -> Option<CancelHandle> {
+        self.cancel.clone()
+    }
+
+    pub(super) async fn entries(&self) -> Result<Vec<Arc<Entry>>, RunError> {
+        let entries = journal(&*self.store, &self.session_id).await.map_err(RunStateError::from)?;
+        // They are returned with the result.
+        self.store.sync().await.map_err(RunStateError::from)?;
+        Ok(entries)
+    }
+
+    /// The result of the run.
+    pub(in crate::runner) async fn finish(mut self) -> Result<RunResult, RunError> {
+        let read = async {
+            let (outcome, state) = self.runtime.answer_and_session(&self.session_id).await?;
+            Ok((outcome, state, self.entries().await?))
+        };
+        let (outcome, state, entries) = match read.await {
+            Ok(read) => read,
+            Err(error) => return Err(RunError::with(error, self.before.take())),
+        };
+        if matches!(state.status, Status::Failed | Status::Cancelled) {
+            return Err(self.failed(entries, &state));
+        }
+        let agents = &self.runtime.inner.agents;
+        let interruptions = Interruption::all(&state, Some(agents));
+        if !self.runtime.inner.settings.hooks.is_empty() {
+            let known = self.before.as_ref().map(RunState::interruptions).unwrap_or_default();
+            for item in interruptions.iter().filter(|item| known.iter().all(|other| !other.is(item))) {
+                self.runtime.inner.tell(|hooks| hooks.approval_requested(item)).await;
+            }
+        }
+        let guardrails = self.watch.seen().guardrails.clone();
+        let mut saved = self.saved(RunState::of_session(entries, state.clone()));
+        saved.staged = self.kept_for(&saved);
+        Ok(RunResult {
+            final_output: outcome,
+            cut: state.cut,
+            interruptions,
+            usage: state.usage,
+            model_calls: state.answers.all(),
+            last_agent: state.agent.clone(),
+            guardrails,
+            state: saved,
+            from: self.from,
+        })
+    }
+
+    /// The decisions that cannot take effect yet, except those on interruptions withdrawn since.
+    fn kept_for(&self, state: &RunState) -> Vec<Staged> {
+        self.kept.iter().filter(|staged| state.waits(staged.call)).cloned().collect()
+    }
+
+    fn saved(&self, state: RunState) -> RunState {
+        let mut state = state.like(self.before.as_ref());
+        state.max_turns = self.max_turns;
+        state.guardrails.clone_from(&self.watch.seen().guardrails);
+        state
+    }
+
+    /// Why the turn failed, or that it was cancelled.
+    fn failed(&self, entries: Vec<Arc<Entry>>, state: &session::Session) -> RunError {
+        let (failure, limit) = (state.failure.clone(), state.turn_calls);
+        let mut state = self.saved(RunState::of_session(entries, state.clone()));
+        let Some(failure) = failure else { return RunError::new(Cause::Cancelled, Some(state)) };
+        state.staged = self.kept_for(&state);
+        let stopped = self.watch.seen().stopped.take();
+        let message = failure.message.clone();
+        let cause = match (&failure.why, stopped.map(|stop| stop.why)) {
+            (failure::Why::MaxTurns, _) => Cause::MaxTurns(limit),
+            (_, Some(Why::Guardrail(result))) => Cause::Guardrail(result),
+            (_, Some(Why::Budget { what, spent, limit })) => Cause::Budget { what, spent, limit },
+            (_, Some(Why::NoAgent(agent))) => {
+                let known = self.runtime.inner.agents.names.iter().map(ToString::to_string).collect();
+                Cause::NoAgent { agent: agent.to_string(), known }
+            }
+            (_, Some(Why::Output(errors))) => Cause::InvalidOutput(errors),
+            (failure::Why::Error(code), _) if code == "model_error" => Cause::Model(message),
+            (failure::Why::Error(code), _) => Cause::Failed { code: code.clone(), message },
+        };
+        RunError::new(cause, Some(state))
+    }
+}

@@ -1,0 +1,286 @@
+//! Resuming a state: the decisions, answers and input made on it take effect together, or nothing does.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use countersign_core::{
+    approval::{
+        decision::{Choice, Decision},
+        rule::Always,
+    },
+    call::gate::DecisionType,
+    journal::{
+        draft::{Catalog as _, Draft},
+        failure::Retried,
+        record::{Kind, Millis},
+        state::{Open, State, Status},
+    },
+    locale::Text,
+    number::{CallNo, InterruptionNo},
+    refusal::Code,
+};
+
+use super::{Session, Told};
+use crate::{
+    interruption::Interruption,
+    run::{
+        Reply,
+        settle::{Unsettled, overdue},
+    },
+    run_state::{DecisionError, RunState, RunStateError, Staged},
+    runner::{
+        error::{Cause, RunError},
+        said::{answers, retract_late, too_late},
+    },
+    store::Store,
+};
+
+/// Why a state cannot be resumed. Nothing has run.
+pub(in crate::runner) enum Stopped {
+    Claimed,
+    AtWork,
+    MaxTurns(u32),
+    TooLate { call_id: String, expired_at: String, late: Vec<InterruptionNo> },
+    Other(RunError),
+}
+
+impl<E: Into<RunError>> From<E> for Stopped {
+    fn from(error: E) -> Stopped {
+        Stopped::Other(error.into())
+    }
+}
+
+impl From<Unsettled> for Stopped {
+    fn from(unsettled: Unsettled) -> Stopped {
+        match unsettled {
+            Unsettled::Moved | Unsettled::Cancelled => Stopped::Claimed,
+            Unsettled::Refused(refusal) => Stopped::Other(refusal.into()),
+        }
+    }
+}
+
+impl Stopped {
+    /// The error, with the given state.
+    pub(in crate::runner) fn with(self, mut state: RunState) -> RunError {
+        let id = state.state().session_id.to_string();
+        let cause = match self {
+            Stopped::Claimed => Cause::Claimed(id),
+            Stopped::AtWork => Cause::AtWork(id),
+            Stopped::MaxTurns(limit) => Cause::MaxTurns(limit),
+            Stopped::TooLate { call_id, expired_at, late } => {
+                retract_late(&mut state, &late);
+                Cause::TooLate { call_id, expired_at }
+            }
+            Stopped::Other(error) => return error.with(Some(state)),
+        };
+        RunError::new(cause, Some(state))
+    }
+}
+
+/// Whether the store has the session. It must be where the state is then: nobody has continued it.
+pub(in crate::runner) async fn is_stored(state: &mut RunState, store: &dyn Store) -> Result<bool, Stopped> {
+    let head = store.head(&state.state().session_id).await.map_err(RunStateError::from)?;
+    if let Some(head) = &head
+        && !state.is_at_end_of(store, head.pos).await?
+    {
+        return Err(Stopped::Claimed);
+    }
+    Ok(head.is_some())
+}
+
+/// Puts the state into a store that does not have it.
+pub(in crate::runner) async fn put(state: &mut RunState, store: &dyn Store) -> Result<(), Stopped> {
+    state.begins_in(store).await.map_err(|error| match error {
+        RunStateError::Exists(_) => Stopped::Claimed,
+        error => error.into(),
+    })
+}
+
+impl Session {
+    /// Puts the state into the store where it resumes, and applies its decisions: all of them or none.
+    pub(super) async fn resume(&mut self, mut state: RunState, follow: bool) -> Result<(), RunError> {
+        let given = (!state.unstored().is_empty()).then(|| state.clone());
+        let gone_on = self.go_on_from(&mut state, follow).await;
+        if gone_on.is_err()
+            && let Some(mut given) = given
+        {
+            // The given state, except for the number of entries that its store is now known to have.
+            given.stored = state.stored;
+            state = given;
+        }
+        match gone_on {
+            Ok(()) => {
+                self.agent = state.state().agent.clone();
+                self.before = Some(state);
+                Ok(())
+            }
+            Err(stopped) => Err(stopped.with(state)),
+        }
+    }
+
+    async fn go_on_from(&mut self, state: &mut RunState, follow: bool) -> Result<(), Stopped> {
+        let at = self.runtime.inner.now();
+        let is_stored = self.claim(state).await?;
+        self.from = state.state().pos;
+        let late = self.check(state, at)?;
+        self.prepare_tools(state).await;
+        let mut replies = self.decisions(state.state(), &state.staged, &late)?;
+        replies.extend(answers(state));
+        self.moves = matches!(state.state().status, Status::Running | Status::Failed)
+            || !(late.is_empty() && replies.is_empty() && state.inputs.is_empty());
+        if !is_stored {
+            put(state, &*self.store).await?;
+        }
+        if follow {
+            self.told.from = self.runtime.loaded(&self.session_id).await?.cursor.seq;
+            self.follow = Some(self.runtime.subscribe(&self.principal, &self.session_id, None).await?);
+            self.follow_nested().await?;
+        }
+        let cancelled = self.settle(state, at, replies).await?;
+        if follow {
+            let now = self.runtime.loaded(&self.session_id).await?;
+            self.told = Told { until: now.cursor.seq, runs: now.status == Status::Running || cancelled, ..self.told };
+        }
+        self.tell_resolved(state).await?;
+        Ok(())
+    }
+
+    /// Claims the state for this run: `true` if its store has it.
+    async fn claim(&mut self, state: &mut RunState) -> Result<bool, Stopped> {
+        self.hold = self.take_hold().await;
+        // Another run may have continued it, or it is of another session.
+        let is_stored = is_stored(state, &*self.store).await?;
+        if self.hold.is_none() { Err(Stopped::AtWork) } else { Ok(is_stored) }
+    }
+
+    /// The overdue interruptions, once everything else allows the run to continue.
+    fn check(&self, state: &RunState, at: Millis) -> Result<Vec<InterruptionNo>, Stopped> {
+        let agents = &self.runtime.inner.agents;
+        // A turn without model calls left is refused before anything is stored.
+        if state.state().status == Status::Failed
+            && let Err(refusal) = Draft::new(state.state(), at).retry(Retried::default(), agents)
+            && refusal.code == Code::BudgetSpent
+        {
+            return Err(Stopped::MaxTurns(agents.max_turns(&state.state().agent)));
+        }
+        // Nothing watched the deadlines while the state was kept.
+        let late = overdue(state.state(), at);
+        if let Some((call_id, expired_at)) = too_late(state, &late) {
+            return Err(Stopped::TooLate { call_id, expired_at, late });
+        }
+        Ok(late)
+    }
+
+    /// Decisions are checked against the current tools.
+    async fn prepare_tools(&self, state: &RunState) {
+        let agents = &self.runtime.inner.agents;
+        if !state.staged.is_empty() && agents.have_sources() {
+            let names: BTreeSet<Arc<str>> =
+                state.state().pending_actions().map(|action| action.agent.clone()).collect();
+            agents.prepare(names.iter().map(|name| &**name)).await;
+        }
+    }
+
+    /// Stores the retry, decisions, answers and input, or nothing of it. `true`: it was cancelled before they were
+    /// taken.
+    async fn settle(
+        &mut self,
+        state: &RunState,
+        at: Millis,
+        replies: Vec<(InterruptionNo, Reply)>,
+    ) -> Result<bool, Stopped> {
+        let origin = state.origin(at);
+        let (by, id, inputs) = (&self.principal, &self.session_id, state.inputs.clone());
+        let settled = self.runtime.settle(by, id, origin.clone(), replies, inputs, self.until_cancelled()).await;
+        if !matches!(settled, Err(Unsettled::Cancelled)) {
+            return Ok(settled.map(|()| false)?);
+        }
+        // No decision takes effect. Calls that a failed turn left open are cancelled too.
+        self.moves = true;
+        let never = std::future::pending();
+        self.runtime.settle(&self.principal, &self.session_id, origin, Vec::new(), Vec::new(), never).await?;
+        Ok(true)
+    }
+
+    async fn tell_resolved(&self, state: &RunState) -> Result<(), RunError> {
+        if !self.runtime.inner.settings.hooks.is_empty() {
+            let open: Vec<Interruption> = Interruption::all(state.state(), None);
+            let now = self.runtime.loaded(&self.session_id).await?;
+            let waits = Interruption::all(&now, None);
+            for item in open.iter().filter(|item| waits.iter().all(|other| !other.is(item))) {
+                self.runtime.inner.tell(|hooks| hooks.approval_resolved(item)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The decisions by interruption. Those of one that cannot be decided in part are kept for later.
+    fn decisions(
+        &mut self,
+        state: &State,
+        staged: &[Staged],
+        late: &[InterruptionNo],
+    ) -> Result<Vec<(InterruptionNo, Reply)>, RunError> {
+        let agents = &self.runtime.inner.agents;
+        let items = Interruption::all(state, Some(agents));
+        let runs = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit);
+        for staged in staged.iter().filter(|staged| runs(staged.decision.kind())) {
+            let item = items.iter().find(|item| item.number() == staged.call);
+            if let Some(Interruption { call_id, unresolvable: Some(why), .. }) = item {
+                let (call_id, why) = (call_id.to_string(), why.clone());
+                return Err(DecisionError::Unresolvable { call_id, why }.into());
+            }
+        }
+        let mut all = Vec::new();
+        let decides =
+            |open: &&Open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input) && !late.contains(&open.asked.n);
+        for open in state.open.iter().filter(decides) {
+            let decided = |call: CallNo| {
+                let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
+                own.or_else(|| standing(state, staged, call))
+            };
+            let actions = &open.asked.actions;
+            if actions.iter().all(|action| decided(action.call).is_none()) {
+                continue;
+            }
+            // Several people approve all of it, or none.
+            if open.quorum() > 1 && actions.iter().any(|action| decided(action.call).is_none()) {
+                self.kept.extend(staged.iter().filter(|s| actions.iter().any(|a| a.call == s.call)).cloned());
+                continue;
+            }
+            let decisions = actions.iter().map(|action| match decided(action.call) {
+                Some(decision) => self.in_words(state, open, decision, &action.name, &action.tool_use_id),
+                None => Decision::defer(),
+            });
+            all.push((open.asked.n, Reply::Decisions(decisions.collect())));
+        }
+        Ok(all)
+    }
+
+    /// A rejection without a message gets the run's own, if it has any (spec S9).
+    fn in_words(&self, state: &State, open: &Open, decision: Decision, tool: &str, call_id: &str) -> Decision {
+        let mut decision = decision;
+        if let Choice::Reject { message: message @ None, .. } = &mut decision.choice
+            && open.asked.kind == Kind::Approval
+        {
+            *message = self.runtime.inner.rejection(tool, call_id, state.locale.text(Text::Rejected));
+        }
+        decision
+    }
+}
+
+/// The decision on a call that follows from one for the rest of the run on another pending call (spec S7).
+fn standing(state: &State, staged: &[Staged], call: CallNo) -> Option<Decision> {
+    let find = |number: CallNo| state.pending_actions().find(|action| action.call == number);
+    let action = find(call)?;
+    staged.iter().filter(|staged| *staged.decision.reach() == Always::Session).find_map(|staged| {
+        let other = find(staged.call)?;
+        let same = other.agent == action.agent && other.name == action.name;
+        let approves = staged.decision.kind() == DecisionType::Approve;
+        // As for later calls: it replaces one person's decision, and for the tool that they were shown.
+        let applies = !approves
+            || (action.ask.is_one_person()
+                && action.reviewer() == other.reviewer()
+                && state.signature_shown(action) == state.signature_shown(other));
+        (same && applies).then(|| Decision::from(staged.decision.choice.clone()).always(Always::No))
+    })
+}
