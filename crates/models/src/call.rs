@@ -26,7 +26,7 @@ use reqwest::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{
     http::{self, Endpoint, ErrorObject},
@@ -251,6 +251,8 @@ struct Open<R> {
     decoder: SseDecoder,
     events: Vec<SseEvent>,
     answer: R,
+    /// Since when the answer is complete.
+    finished: Option<Instant>,
 }
 
 impl<P: Protocol> Call<P> {
@@ -305,7 +307,7 @@ impl<P: Protocol> Call<P> {
             ))),
             _ => {
                 let decoder = SseDecoder::new(limits::RESPONSE_BYTES);
-                Ok(State::Open(Box::new(Open { response, decoder, events: Vec::new(), answer })))
+                Ok(State::Open(Box::new(Open { response, decoder, events: Vec::new(), answer, finished: None })))
             }
         }
     }
@@ -359,9 +361,16 @@ impl<R: Reader> Open<R> {
         shared: &Shared<P>,
         ready: &mut VecDeque<ModelEvent>,
     ) -> Result<bool, ModelError> {
-        // Once the answer is complete only usage can be lost.
+        // Once the answer is complete only usage can be lost, and a connection that is kept alive may never end.
         let finished = self.answer.is_finished();
-        let patience = if finished { shared.idle_timeout.min(TRAILER_TIMEOUT) } else { shared.idle_timeout };
+        let mut patience = shared.idle_timeout;
+        if finished {
+            let since = *self.finished.get_or_insert_with(Instant::now);
+            patience = patience.min(TRAILER_TIMEOUT).saturating_sub(since.elapsed());
+            if patience.is_zero() {
+                return finish(&mut self.answer, ready).map(|()| false);
+            }
+        }
         let part = match timeout(patience, self.response.chunk()).await {
             Ok(Ok(Some(part))) => part,
             _ if finished => return finish(&mut self.answer, ready).map(|()| false),

@@ -145,6 +145,22 @@ async fn m1_an_answer_is_complete_with_its_finish_reason_even_if_the_connection_
     assert_eq!(tell(stream.collect().await), ["stop"]);
 }
 
+/// Comments are no part of an answer.
+#[tokio::test]
+async fn m1_a_whole_answer_is_not_withheld_while_its_connection_is_kept_alive() {
+    let text = deltas(&[r#"{"content":"all"}"#]) + &chunk(r#"{"index":0,"delta":{},"finish_reason":"stop"}"#);
+    let comment = async |()| {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        Some((b": keep-alive\n\n".to_vec(), ()))
+    };
+    let fake =
+        Fake::start(move || sse(stream::iter([text.clone().into_bytes()]).chain(stream::unfold((), comment)), None));
+    let config = OpenAiChatConfig { idle_timeout: Duration::from_millis(300), ..fake.await.config() };
+    let answer = OpenAiChat::new(config).unwrap().call(request(user("hi"), "", Vec::new())).collect();
+    let told = tokio::time::timeout(Duration::from_secs(20), answer).await.expect("it ends");
+    assert_eq!(tell(told), ["all", "stop"]);
+}
+
 #[tokio::test]
 async fn s23_a_refused_connection_is_transient() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

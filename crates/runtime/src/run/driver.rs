@@ -479,7 +479,13 @@ impl<'a> Driver<'a> {
             let compressing = self.inner.clone().compress(state.clone()).map(Done::Compressed);
             begun.push(Work::other(RunNo::ROOT, compressing.instrument(span).boxed()));
         }
-        for run in effects.ask.iter().copied().filter(|run| self.running.asks(*run)) {
+        // What the turn may not ask any more would cost money, and is refused only when it answers.
+        let left = usize::try_from(state.calls_left(RunNo::ROOT, &self.inner.agents)).unwrap_or(usize::MAX);
+        let most = left.min(self.inner.settings.parallel_calls()).max(1);
+        for run in effects.ask.iter().copied() {
+            if self.running.asking() >= most || !self.running.asks(run) {
+                continue;
+            }
             let span = self.part.chat(self.inner, state, run);
             let asked = self.inner.clone().ask(self.live.clone(), state.clone(), run);
             begun.push(Work::other(run, asked.instrument(span).boxed()));

@@ -1,6 +1,6 @@
 //! Forks: a new session with the past of another up to a checkpoint, perhaps edited there (spec G6).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
     approval::{decision::EditedAction, principal::Principal},
@@ -12,9 +12,11 @@ use countersign_core::{
         record::{Judged, Record, UserMessage},
         state::{Call, Phase, State},
     },
+    limits::EDIT_SECONDS,
     refusal::{Code, Refusal},
     wire::client::check_session_id,
 };
+use tokio::time::timeout;
 
 use super::{
     Runtime, live::LiveRef, owned, past::Then, session_id as session_id_of, unique, view::SessionView, visible,
@@ -148,7 +150,13 @@ impl Runtime {
         let roles = if by.subject == state.subject { by.roles.clone() } else { state.roles.clone() };
         // The new session has made no rule.
         let today = State { roles: roles.clone(), sticky: Vec::new(), ..State::clone(state) };
-        let judged = self.judged(&today, &new.edit.calls).await?;
+        let judging = timeout(Duration::from_secs(EDIT_SECONDS), self.judged(&today, &new.edit.calls));
+        let Ok(judged) = judging.await else {
+            let what =
+                format!("judging the calls of the fork and previewing them took more than {EDIT_SECONDS} s; try again");
+            return Err(Refusal::new(Code::Internal, what));
+        };
+        let judged = judged?;
         let input = ForkInput {
             from: original.session_id.clone(),
             by: by.subject.clone(),

@@ -68,6 +68,11 @@ impl Running {
         &self.numbers
     }
 
+    /// How many models are being asked.
+    pub(super) fn asking(&self) -> usize {
+        self.asking.len()
+    }
+
     /// Marks the model of this agent run as being asked; `false` if it already is.
     pub(super) fn asks(&mut self, run: RunNo) -> bool {
         self.asking.insert(run)

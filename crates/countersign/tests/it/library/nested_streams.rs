@@ -289,3 +289,50 @@ async fn s15_a_reader_who_falls_behind_misses_nothing_of_nested_agents_that_is_o
     );
     assert_eq!(stream.finish().await.expect("over").final_output, "over");
 }
+
+/// A model that counts.
+#[derive(Clone, Default)]
+struct Counted {
+    /// How often it was asked; how often just now, and at most, at once.
+    asked: Arc<Mutex<(usize, usize, usize)>>,
+}
+
+impl Model for Counted {
+    fn call(&self, _: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let counts = self.asked.clone();
+        let mut asked = counts.lock().expect("counts");
+        *asked = (asked.0 + 1, asked.1 + 1, asked.2.max(asked.1 + 1));
+        drop(asked);
+        futures::stream::once(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            counts.lock().expect("counts").1 -= 1;
+            text("found")
+        })
+        .boxed()
+    }
+    fn name(&self) -> &str {
+        "counted"
+    }
+}
+
+/// What a turn may not ask any more would be refused only when it has answered, and has cost money by then.
+#[tokio::test]
+async fn s24_agents_that_are_asked_at_once_stay_within_the_calls_of_their_turn() {
+    let front = |calls_of_it: usize, model: &Counted| {
+        let all: Vec<(String, String)> = (0..calls_of_it).map(|n| ("ask".to_owned(), format!("c{n}"))).collect();
+        let all: Vec<(&str, &str, &str)> = all.iter().map(|(tool, id)| (&**tool, &**id, INPUT)).collect();
+        let clerk = Agent::new("Clerk", model.clone());
+        agent("Front", script(&[calls(&all)])).tool(clerk.as_tool("ask", "Asks."))
+    };
+    let model = Counted::default();
+    let failed = Runner::new(RunConfig::new().max_turns(6)).run(&front(40, &model), "go").await;
+    assert!(failed.is_err_and(|error| error.to_string().contains("max_turns")), "it may make six calls");
+    let (asked, _, at_once) = *model.asked.lock().expect("counts");
+    assert!(asked <= 5 && at_once <= 5, "{asked} times, {at_once} at once");
+
+    let model = Counted::default();
+    let done = Runner::new(RunConfig::new().max_turns(60)).run(&front(40, &model), "go").await.expect("done");
+    assert_eq!(done.final_output, "done");
+    let (asked, _, at_once) = *model.asked.lock().expect("counts");
+    assert_eq!((asked, at_once), (40, countersign_core::limits::PARALLEL_CALLS));
+}

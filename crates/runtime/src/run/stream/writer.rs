@@ -222,7 +222,8 @@ impl<'a> Writer<'a> {
             return Err(ModelError::permanent(self.locale.fill(Text::TooManyCalls, &[("most", &most)])));
         }
         // Each call of an answer gets a unique id, whatever the model sends: results are matched by it.
-        let base = if id.is_empty() { format!("call_{}", self.ids.len() + 1) } else { id };
+        let is_usable = !id.is_empty() && id.len() <= limits::CALL_ID_BYTES;
+        let base = if is_usable { id } else { format!("call_{}", self.ids.len() + 1) };
         let mut unique = base.clone();
         let mut n = 2;
         while !self.ids.insert(unique.clone()) {
