@@ -99,7 +99,6 @@ impl Watched {
             return;
         }
         self.auth.replace(config.server_tokens(), config.jwt.clone()).await;
-        self.auth.renew_keys().await;
         tracing::info!(tokens = config.tokens.len(), jwt = config.jwt.is_some(), "[auth] was reloaded");
         self.running.tokens = config.tokens;
         self.running.jwt = config.jwt;

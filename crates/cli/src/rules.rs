@@ -4,7 +4,7 @@ use countersign_core::{
     call::{gate::Ask, reviewer::Reviewer},
     journal::record::Kind,
 };
-use countersign_engine::policy::Judge;
+use countersign_engine::policy::{Glob, Judge};
 use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS};
 use serde_json::{Value, json};
 
@@ -55,7 +55,16 @@ pub(crate) fn needs_roles(config: &Config) -> bool {
 /// Whether no tool of any agent matches.
 fn is_idle(config: &Config, judge: &Judge, rule: usize) -> bool {
     let mut tools = config.agents.iter().flat_map(|agent| agent.tools.iter().map(move |tool| (&agent.name, tool)));
-    !tools.any(|(agent, tool)| judge.rules(agent, tool).contains(&rule))
+    if tools.any(|(agent, tool)| judge.rules(agent, tool).contains(&rule)) {
+        return false;
+    }
+    // The tools by which agents hand off are made with the agents, and not known to the judge.
+    let rule = &config.rules[rule];
+    let is_of = |names: &[String], name: &str| {
+        names.is_empty() || names.iter().any(|pattern| Glob::new(pattern.as_str()).matches(name))
+    };
+    let hands_off = |to: &String| is_of(&rule.tools, &format!("transfer_to_{to}"));
+    !config.agents.iter().any(|agent| is_of(&rule.agents, &agent.name) && agent.handoffs.iter().any(hands_off))
 }
 
 /// The calls that it matches.

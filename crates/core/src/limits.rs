@@ -94,7 +94,7 @@ pub const AGENT_DEPTH: usize = 32;
 /// Longest id of a call that is taken over from the model, in bytes; a call with a longer one gets another. Programs get it
 /// in their environment.
 pub const CALL_ID_BYTES: usize = 256;
-/// Tool calls of one session that run at the same time, and model calls.
+/// Tool calls of one session that run at the same time; and as many model calls.
 pub const PARALLEL_CALLS: usize = 8;
 /// Longest one-line message of a call (`tool_content_message`), in characters.
 pub const CONTENT_MESSAGE_CHARS: usize = 200;

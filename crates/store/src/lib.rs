@@ -209,9 +209,9 @@ pub trait Store: Send + Sync {
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>>;
     /// Rules that match, newest first.
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>>;
-    /// Deletes a session with everything of it except its audit records, where `at` is given only if it ends there. Its
-    /// id stays taken, so that no approval or request for the deleted session ever counts for another (spec R11).
-    /// `false` if there is none.
+    /// Deletes a session and everything of it except its audit records; with `at`, only if its last entry is at that
+    /// position. Its id stays taken, so that no approval or request for it ever counts for another (spec R11). `false`:
+    /// there is none, or it ends elsewhere.
     fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Ids and last positions of at most `limit` sessions that were last used before `before`, longest ago first, and
     /// in which nothing can happen any more by itself or by a decision: they are not running, nothing is pending in

@@ -67,14 +67,16 @@ fn hold(asked: &Restored) -> Outcome {
         let unreadable: Vec<_> = unreadable.iter().map(|(id, why)| json!({ "session_id": id, "error": why })).collect();
         say(&json!({ "ok": unreadable.is_empty(), "held": sessions, "unreadable": unreadable }).to_string())?;
     } else {
-        say(&format!("ok: {} turns begin nothing until somebody continues or cancels them", sessions.len()))?;
+        let ok = if unreadable.is_empty() { "ok: " } else { "" };
+        say(&format!("{ok}{} turns begin nothing until somebody continues or cancels them", sessions.len()))?;
         sessions.iter().try_for_each(|id| say(id))?;
     }
     if unreadable.is_empty() {
         return Ok(());
     }
     let lines: Vec<String> = unreadable.iter().map(|(id, why)| format!("\n{id}: {why}")).collect();
-    Err(format!("{} sessions cannot be read; they begin nothing{}", lines.len(), lines.concat()).into())
+    let sessions = if lines.len() == 1 { "1 session".to_owned() } else { format!("{} sessions", lines.len()) };
+    Err(format!("{sessions} cannot be read, so nothing begins there:{}", lines.concat()).into())
 }
 
 /// Holds the turns of a store that must exist.

@@ -168,15 +168,13 @@ on_both_stores! {
 }
 
 #[tokio::test]
-async fn x_an_argument_that_would_lead_elsewhere_is_never_sent_even_if_approved() {
+async fn x_an_argument_that_would_lead_elsewhere_is_never_sent_and_nobody_is_asked_about_it() {
     let broker = Broker::start(true).await;
     let setup = Setup::new(Store::Memory, &json!({})).script_text(SCRIPT).env("BROKER_TOKEN", SECRET);
     let server = setup.tool("order", &broker.order("approval = true")).start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-    let asked = server.get("/v1/approvals/s_1").await.ok();
-    assert!(preview(&asked).contains("args.account has a / or"), "{asked}");
-    server.post("/v1/approvals/s_1", &json!({ "decisions": [{ "type": "approve" }] })).await.ok();
     server.until_status("s", "completed").await;
+    server.get("/v1/approvals/s_1").await.problem(404, "approval_not_found");
     let history = server.get("/v1/sessions/s/history").await.body;
     assert!(history.contains("args.account has a / or"), "{history}");
     assert!(broker.taken().is_empty());

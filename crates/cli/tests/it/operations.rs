@@ -384,7 +384,7 @@ async fn r4_a_decision_goes_on_in_a_restored_store() {
 
 /// A program would send once more what it had sent before the backup was restored.
 #[tokio::test]
-async fn r4_a_program_does_not_go_on_in_a_restored_store() {
+async fn r4_a_service_does_not_continue_a_turn_of_a_restored_store() {
     let script = json!({ "turns": [{ "text": "soon", "delay_ms": 20_000 }], "at_end": "repeat" });
     let setup = Setup::new(Store::Sqlite, &script);
     let mut server = setup.principal("bot", &[], "kind = \"service\"").start().await;
@@ -421,7 +421,7 @@ async fn r4_one_session_that_cannot_be_read_keeps_no_other_from_being_held() {
     assert_eq!(held.code, Some(1));
     let lines: std::collections::BTreeSet<&str> = held.stdout.lines().skip(1).collect();
     assert!(lines.is_superset(&["s1", "s3"].into()), "{}", held.stdout);
-    assert!(held.stderr.contains("1 sessions cannot be read; they begin nothing\nbroken: "), "{}", held.stderr);
+    assert!(held.stderr.contains("1 session cannot be read, so nothing begins there:\nbroken: "), "{}", held.stderr);
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ pub struct Preview {
     /// How many lines at the end are omitted.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub left_out: u32,
-    /// What it is based on, in the tool's own terms, for the tool to compare when the call runs: a digest of the file.
+    /// What it is based on, in the tool's own terms, for the tool to compare when the call runs: digests of the files.
     /// It is not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Arc<str>>,

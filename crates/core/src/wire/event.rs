@@ -188,7 +188,7 @@ impl Event {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ConnectionEvent {
-    /// The first frame. It comes again when the roles of the connection's subject have changed.
+    /// The first frame. It comes again when its person's roles, tenant or kind have changed.
     #[schemars(title = "HelloEvent")]
     Hello {
         /// `countersign.v1`.

@@ -287,7 +287,7 @@ async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
         if written {
             assert_eq!(after.as_deref(), Some("mine\n"));
         } else {
-            assert!(told.1.contains("may not be as it was when the change was shown; nothing was written"), "{told:?}");
+            assert!(told.1.contains("may not be as it was when the change was shown; nothing was changed"), "{told:?}");
             assert_eq!(after.as_deref(), meanwhile);
         }
     }

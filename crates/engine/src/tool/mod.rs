@@ -335,8 +335,8 @@ pub struct ToolEntry {
     pub on_approval: Option<Arc<dyn OnApproval>>,
     /// Other names that its calls are found under, unless another tool has them.
     pub aliases: &'static [&'static str],
-    /// Where it comes from, if it is from elsewhere, such as an MCP server and its name there. A call approved as the
-    /// tool of one source needs a new decision before it runs as that of another (spec S13, R1).
+    /// What its calls run: an MCP server and the tool's name there, a digest of a program or of a request's template, a
+    /// folder. A call approved for one source needs a new decision before it runs as that of another (spec R1, S13).
     pub source: Option<Arc<str>>,
     /// The other agent that its calls are for, if any (spec S25).
     pub target: Option<Target>,
@@ -447,7 +447,7 @@ impl ToolEntry {
         self
     }
 
-    /// Sets where it comes from; see [`ToolEntry::source`].
+    /// Sets what its calls run; see [`ToolEntry::source`].
     #[must_use]
     pub fn of_source(mut self, source: impl Into<Arc<str>>) -> ToolEntry {
         self.source = Some(source.into());

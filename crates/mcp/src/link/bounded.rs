@@ -12,7 +12,7 @@ use rmcp::{
     transport::Transport,
 };
 
-use super::running::Calls;
+use super::running::{Calls, is_same};
 use crate::pipes::MESSAGE_BYTES;
 
 /// Most answers that the server has not read yet, and most bytes of them. If a server keeps asking without reading
@@ -54,8 +54,8 @@ impl Probe {
 
     /// Whether this answers a probe that was abandoned. There is one answer.
     fn is_late(&mut self, message: &ServerJsonRpcMessage, knows: &AtomicBool) -> bool {
-        // Some servers answer a number as a text; rmcp takes both.
-        let is_late = matches!((&*self, answered(message)), (Probe::GivenUp(id), Some(answered)) if id.to_string() == answered.to_string());
+        let is_late =
+            matches!((&*self, answered(message)), (Probe::GivenUp(id), Some(answered)) if is_same(id, answered));
         if is_late {
             *self = Probe::None;
             knows.fetch_or(matches!(message, JsonRpcMessage::Response(_)), Ordering::SeqCst);

@@ -46,38 +46,39 @@ pub(crate) struct Elicited {
 
 /// The calls of one connection, for questions to find theirs.
 #[derive(Clone, Default)]
-pub(crate) struct Calls(Arc<Mutex<Of>>);
+pub(crate) struct Calls(Arc<Mutex<Known>>);
 
+/// The calls, and whether their connection may take more.
 #[derive(Default)]
-struct Of {
+struct Known {
     entries: Vec<Entry>,
     /// Further calls belong on a new connection: over this one it is not clear which of them asks.
     spent: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum Stage {
     Runs,
     /// It waits for an answer, so it asks nothing else meanwhile.
     Parked,
     /// It was cancelled or took too long, and has no answer: the server may still run it, and ask in it.
-    Left,
+    Unanswered,
 }
 
 /// Most calls without an answer that a connection remembers. After those it is spent.
-const LEFT: usize = 1024;
+const UNANSWERED: usize = 1024;
 
 struct Entry {
     serial: u64,
     session_id: Arc<str>,
-    phase: Phase,
+    stage: Stage,
     /// Known once it was sent.
     id: Option<RequestId>,
     questions: mpsc::Sender<Elicited>,
 }
 
 impl Calls {
-    fn all(&self) -> std::sync::MutexGuard<'_, Of> {
+    fn all(&self) -> std::sync::MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,12 +91,12 @@ impl Calls {
         let possible = || entries.iter().filter(|entry| request.is_none() || entry.id.is_none());
         let only = one(possible()).or_else(|| {
             // Other calls of the same session do not make it ambiguous: the same person is asked.
-            let runs = one(possible().filter(|entry| entry.phase == Phase::Runs))?;
+            let runs = one(possible().filter(|entry| entry.stage == Stage::Runs))?;
             possible().all(|entry| entry.session_id == runs.session_id).then_some(runs)
         });
         let found = named.or(only).map(|entry| entry.questions.clone());
         // It would stay so for as long as the connection lives.
-        let spent = found.is_none() && possible().any(|entry| entry.phase == Phase::Left);
+        let spent = found.is_none() && possible().any(|entry| entry.stage == Stage::Unanswered);
         all.spent |= spent;
         found
     }
@@ -105,8 +106,10 @@ impl Calls {
         self.all().spent
     }
 
-    fn set<T>(&self, serial: u64, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
-        self.all().entries.iter_mut().find(|entry| entry.serial == serial).map(change)
+    fn set(&self, serial: u64, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.all().entries.iter_mut().find(|entry| entry.serial == serial) {
+            change(entry);
+        }
     }
 
     /// The server has answered, so it asks nothing more.
@@ -116,10 +119,14 @@ impl Calls {
 
     /// The same of a call that is known by its request: rmcp drops the answer to one that was cancelled.
     pub(crate) fn answered_request(&self, answered: &RequestId) {
-        // Some servers answer a number as a text.
-        let is = |id: &RequestId| id == answered || id.to_string() == answered.to_string();
-        self.all().entries.retain(|entry| entry.phase != Phase::Left || !entry.id.as_ref().is_some_and(is));
+        let is = |id: &RequestId| is_same(id, answered);
+        self.all().entries.retain(|entry| entry.stage != Stage::Unanswered || !entry.id.as_ref().is_some_and(is));
     }
+}
+
+/// Whether a server means this request: some answer a number as a text, and rmcp takes both.
+pub(super) fn is_same(id: &RequestId, answered: &RequestId) -> bool {
+    id.to_string() == answered.to_string()
 }
 
 fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
@@ -178,9 +185,9 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.calls.set(self.serial, |entry| entry.phase = Phase::Left);
+        self.calls.set(self.serial, |entry| entry.stage = Stage::Unanswered);
         let mut all = self.calls.all();
-        all.spent |= all.entries.iter().filter(|entry| entry.phase == Phase::Left).count() >= LEFT;
+        all.spent |= all.entries.iter().filter(|entry| entry.stage == Stage::Unanswered).count() >= UNANSWERED;
     }
 }
 
@@ -201,13 +208,13 @@ impl Drop for CancelOnDrop {
 impl Running {
     /// It has pending questions: others take its turn.
     pub(crate) fn park(&mut self) {
-        self.entry.calls.set(self.entry.serial, |entry| entry.phase = Phase::Parked);
+        self.entry.calls.set(self.entry.serial, |entry| entry.stage = Stage::Parked);
         self.turn = None;
     }
 
     /// It continues, in its turn.
     pub(crate) fn go_on(&mut self, turn: Option<OwnedSemaphorePermit>) {
-        self.entry.calls.set(self.entry.serial, |entry| entry.phase = Phase::Runs);
+        self.entry.calls.set(self.entry.serial, |entry| entry.stage = Stage::Runs);
         self.turn = turn;
     }
 
@@ -222,7 +229,7 @@ impl Running {
         let serial = SERIAL.fetch_add(1, Ordering::SeqCst);
         let (send, questions) = mpsc::channel(QUESTIONS_WAITING);
         let calls = connection.calls.clone();
-        calls.all().entries.push(Entry { serial, session_id, phase: Phase::Runs, id: None, questions: send });
+        calls.all().entries.push(Entry { serial, session_id, stage: Stage::Runs, id: None, questions: send });
         let entry = Registered { calls: calls.clone(), serial };
         let peer = connection.peer();
         let answer = Box::pin(async move {

@@ -112,7 +112,7 @@ impl Authorities {
     /// `forbidden`.
     pub(crate) fn check_edit(&self, state: &State, call: CallNo, ask: &Ask, by: &Principal) -> Result<(), Refusal> {
         let (Some(authority), Some(editor), true) = (&self.0, &by.subject, ask.not_self) else { return Ok(()) };
-        let changed = state.calls.iter().find(|one| one.call == call).map_or(&[][..], |call| &call.edited_by);
+        let changed = state.call(call).map_or(&[][..], |call| &call.edited_by);
         let may = |person: &Arc<str>| {
             person != editor
                 && !changed.contains(person)

@@ -479,8 +479,9 @@ impl<'a> Driver<'a> {
             let compressing = self.inner.clone().compress(state.clone()).map(Done::Compressed);
             begun.push(Work::other(RunNo::ROOT, compressing.instrument(span).boxed()));
         }
-        // What the turn may not ask any more would cost money, and is refused only when it answers.
+        // A model call beyond the turn's budget would be paid for, and refused only once it has answered.
         let left = usize::try_from(state.calls_left(RunNo::ROOT, &self.inner.agents)).unwrap_or(usize::MAX);
+        // One is always asked: a restart may have lowered the budget since, and its answer ends the turn.
         let most = left.min(self.inner.settings.parallel_calls()).max(1);
         for run in effects.ask.iter().copied() {
             if self.running.asking() >= most || !self.running.asks(run) {

@@ -24,7 +24,7 @@ impl Runtime {
     /// # Errors
     /// `invalid_session_id`, `unknown_agent`, `images_not_supported`, `session_not_found` (another owner's),
     /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (`by` may not decide, and rejects
-    /// pending interruptions), `request_id_reused`, `store_unavailable`.
+    /// pending interruptions, or continues a turn of a restored store), `request_id_reused`, `store_unavailable`.
     pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
         let taken = self.take_message(by, message, follow, Durability::Synced).await;
         let (live, stored) = self.inner.or_refused(taken).await?;

@@ -144,7 +144,7 @@ impl RunConfig {
         self.hooks.push(Arc::new(hooks));
         self
     }
-    /// Tool calls that run in parallel; at least 1.
+    /// Tool calls, and model calls, that run at the same time: at most this many of each, at least 1.
     #[must_use]
     pub fn parallel_calls(mut self, calls: usize) -> RunConfig {
         self.parallel_calls = Some(calls);
@@ -268,7 +268,7 @@ impl RunConfig {
             return Some("max_turns is 0, so nothing could be answered; it must be at least 1".to_owned());
         }
         if self.parallel_calls == Some(0) {
-            return Some("parallel_calls is 0, so no tool could run; it must be at least 1".to_owned());
+            return Some("parallel_calls is 0, so nothing could run; it must be at least 1".to_owned());
         }
         let wrong = |money: f64| !(money.is_finite() && money >= 0.0);
         if let Some(money) = self.limits.money.filter(|money| wrong(*money)) {

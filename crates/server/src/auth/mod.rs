@@ -142,11 +142,14 @@ impl Auth {
     }
 
     /// Replaces the set of clients that may connect. A connection whose credential is no longer valid is closed; one
-    /// whose roles changed continues with the new ones. JWT keys stay cached while their rules are unchanged.
+    /// whose roles changed continues with the new ones. JWT keys are fetched again.
     pub async fn replace(&self, tokens: Vec<Token>, jwt: Option<JwtOptions>) {
         let before = self.access().jwt.clone();
         let jwt = match (jwt, before) {
-            (Some(options), Some(before)) if *before.options() == options => Some(before),
+            (Some(options), Some(before)) if *before.options() == options => {
+                before.keys().renew().await;
+                Some(before)
+            }
             (Some(options), _) => {
                 let jwt = Arc::new(Jwt::new(options));
                 // Before any credential is checked against keys that are not fetched yet.

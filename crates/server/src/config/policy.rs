@@ -29,9 +29,9 @@ table! {
         /// Its name; reviewers see it as the `reason`, and it is in the log.
         name: Option<String> = short(TEXT_BYTES).optional("the condition");
         /// The tools it applies to: names in which `*` matches any characters. A name without `*` must exist.
-        tools("tool"): Vec<String> = globs("tool", |names| (&names.tools, names.mcp.is_empty())).or_as("all", Vec::new);
+        tools("tool"): Vec<String> = globs("tool", |names| (tools(names), names.mcp.is_empty())).or_as("all", Vec::new);
         /// The agents it applies to, in the same way.
-        agents("agent"): Vec<String> = globs("agent", |names| (&names.agents, true)).or_as("all", Vec::new);
+        agents("agent"): Vec<String> = globs("agent", |names| (names.agents.clone(), true)).or_as("all", Vec::new);
         /// Hints that the tool must declare.
         hints: [Option<bool>; 4] = table(hints).or_as("not looked at", || [None; 4]);
         /// The requester must hold one of these roles, as of the beginning of the turn. `user` is not allowed here:
@@ -141,8 +141,14 @@ fn nobody_is_asked(section: &Section<'_>, beside: &str) {
     }
 }
 
+/// The declared tools, and those by which agents hand off.
+fn tools(names: &Names) -> Vec<String> {
+    let handoffs = names.agents.iter().map(|agent| format!("transfer_to_{agent}"));
+    names.tools.iter().cloned().chain(handoffs).collect()
+}
+
 /// Name patterns. Where all names are known, one without `*` must exist; one with it that matches none is warned of.
-fn globs<'k>(what: &'k str, known: fn(&Names) -> (&Vec<String>, bool)) -> Kind<'k, Vec<String>> {
+fn globs<'k>(what: &'k str, known: fn(&Names) -> (Vec<String>, bool)) -> Kind<'k, Vec<String>> {
     let pattern = move |entry: &Entry<'_>, pattern: String| {
         let names = entry.section.document.names.borrow();
         let (known, are_all) = known(&names);

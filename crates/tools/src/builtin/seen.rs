@@ -51,7 +51,7 @@ impl Seen {
 /// The error for a file that is not as it was.
 pub(super) fn changed(place: &Place, since: &str) -> ToolError {
     ToolError::new(format!(
-        "{place} may not be as it was {since}; nothing was written. Read it, and write it again if that is still right"
+        "{place} may not be as it was {since}; nothing was changed. Read it, and make the call again if that is still right"
     ))
 }
 

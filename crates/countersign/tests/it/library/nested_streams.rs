@@ -326,9 +326,9 @@ async fn s24_agents_that_are_asked_at_once_stay_within_the_calls_of_their_turn()
     };
     let model = Counted::default();
     let failed = Runner::new(RunConfig::new().max_turns(6)).run(&front(40, &model), "go").await;
-    assert!(failed.is_err_and(|error| error.to_string().contains("max_turns")), "it may make six calls");
+    assert!(failed.is_err(), "it may make six calls, of which one is its own");
     let (asked, _, at_once) = *model.asked.lock().expect("counts");
-    assert!(asked <= 5 && at_once <= 5, "{asked} times, {at_once} at once");
+    assert_eq!(asked, 5, "{at_once} at once");
 
     let model = Counted::default();
     let done = Runner::new(RunConfig::new().max_turns(60)).run(&front(40, &model), "go").await.expect("done");

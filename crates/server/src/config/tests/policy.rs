@@ -158,6 +158,14 @@ hints = { destructive = false, open_world = false }
 }
 
 #[test]
+fn p1_a_rule_may_be_about_a_handoff() {
+    let rule = |tool: &str| format!("{PAYS}\n[[policy.rules]]\ntool = \"{tool}\"\nrequire = true\n");
+    let config = parse(&rule("transfer_to_trader")).expect("config");
+    assert_eq!(config.rules.last().expect("the rule").tools, ["transfer_to_trader"]);
+    assert!(parse(&rule("transfer_to_nobody")).is_err(), "there is no such agent");
+}
+
+#[test]
 fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
     // The body of a rule (so it begins in line 22), and its one error.
     for (added, line) in [

@@ -22,25 +22,25 @@ const PERMISSIONS: u32 = 0o777;
 
 /// A change of one file.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Change {
+pub(crate) struct Change {
     /// Which.
-    pub(in super::super) place: Place,
+    pub(crate) place: Place,
     /// Its state when the change was computed. If it differs by now, nothing is written.
-    pub(in super::super) before: There,
+    pub(crate) before: There,
     /// Its new text; `None`: it is removed.
-    pub(in super::super) after: Option<String>,
+    pub(crate) after: Option<String>,
     /// The file that was moved, whose mode a new file takes over.
-    pub(in super::super) like: Option<Stamp>,
+    pub(crate) like: Option<Stamp>,
 }
 
 impl Change {
     /// A file that gets this text.
-    pub(in super::super) fn write(place: Place, before: There, text: String) -> Change {
+    pub(crate) fn write(place: Place, before: There, text: String) -> Change {
         Change { place, before, after: Some(text), like: None }
     }
 
     /// A file that is removed.
-    pub(in super::super) fn remove(place: Place, before: Found) -> Change {
+    pub(crate) fn remove(place: Place, before: Found) -> Change {
         Change { place, before: There::Text(before), after: None, like: None }
     }
 }
@@ -61,7 +61,7 @@ impl Workspace {
     ///
     /// # Errors
     /// Errors of `make`, and see [`Workspace::commit`].
-    pub(in super::super) fn change<T>(
+    pub(crate) fn change<T>(
         &self,
         going: &Going,
         make: impl FnOnce() -> Result<(Vec<Change>, T), ToolError>,

@@ -15,12 +15,12 @@ static PLACES: Semaphore = Semaphore::const_new(limits::FILE_WORK);
 
 /// Whether a call was cancelled: then nothing more is written.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Going(Arc<AtomicBool>);
+pub(crate) struct Going(Arc<AtomicBool>);
 
 impl Going {
     /// # Errors
     /// The call was cancelled.
-    pub(in super::super) fn check(&self) -> Result<(), ToolError> {
+    pub(crate) fn check(&self) -> Result<(), ToolError> {
         if self.0.load(Ordering::SeqCst) { Err(ToolError::new("the call was cancelled")) } else { Ok(()) }
     }
 }
@@ -34,7 +34,7 @@ impl Drop for GiveUp {
 }
 
 /// Does blocking work once there is a [slot](PLACES) for it. Dropping the future cancels the work cooperatively.
-pub(in super::super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Going) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let going = Going::default();

@@ -622,7 +622,7 @@ export interface PingCommand {
   type: "ping";
 }
 /**
- * The first frame.
+ * The first frame. It comes again when its person's roles, tenant or kind have changed.
  */
 export interface HelloEvent {
   /**
@@ -646,7 +646,7 @@ export interface HelloEvent {
    */
   subject?: string;
   /**
-   * The tenant of the subject; absent where there are no tenants.
+   * Its tenant, if it has one: the same name in another tenant is a different person.
    */
   tenant?: string;
   type: "hello";
