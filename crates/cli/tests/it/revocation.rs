@@ -171,7 +171,8 @@ async fn x_roles_that_change_take_effect_on_the_next_message() {
         assert!(Instant::now() < deadline);
     }
     bob.decide("s_1", json!([{ "type": "approve" }])).await;
-    assert_eq!(bob.next().await["type"], "ack");
+    let told = bob.until_type("ack").await;
+    assert!(told.iter().any(|frame| frame["type"] == "hello" && frame["roles"] == json!(["admin"])), "{told:?}");
     let done = alice.until_status("completed").await;
     assert!(done.iter().any(|frame| frame["type"] == "approval_resolved" && frame["by"] == "bob"));
     carol.nothing_more().await;
