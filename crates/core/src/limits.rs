@@ -91,9 +91,10 @@ pub const APPROVAL_TIMEOUT_SECONDS_MAX: u32 = 400 * 24 * 3600;
 pub const MAX_TURNS: u32 = 20;
 /// Deepest nesting of agents.
 pub const AGENT_DEPTH: usize = 32;
-/// Longest id of a call that is taken over from the model, in bytes; a call with a longer one gets another. Programs get it
-/// in their environment.
-pub const CALL_ID_BYTES: usize = 256;
+/// Longest id of a call that is taken over from the model, in bytes; a call with a longer one gets another. Some proxies keep
+/// thousands of bytes in it that must go back to the provider; programs get it in their environment, where Linux allows
+/// 128 KiB.
+pub const CALL_ID_BYTES: usize = 32 * 1024;
 /// Tool calls of one session that run at the same time; and as many model calls.
 pub const PARALLEL_CALLS: usize = 8;
 /// Longest one-line message of a call (`tool_content_message`), in characters.

@@ -396,7 +396,7 @@ async fn r4_a_service_does_not_continue_a_turn_of_a_restored_store() {
     let held = run(&server.path(""), &["store", "restored"], "", &[("TEST_TOKEN_BOT", "bot-secret")]);
     assert_eq!(held.code, Some(0), "{}", held.stderr);
     server.start_again().await;
-    for (path, body) in [("messages", &go), ("retry", &json!({}))] {
+    for (path, body) in [("messages", &go), ("retry", &json!({})), ("fork", &json!({ "run": true }))] {
         let refused = server.ask_as("bot", "POST", &format!("/v1/sessions/s/{path}"), Some(body)).await;
         let refused = refused.problem(403, "forbidden");
         assert!(refused["detail"].as_str().unwrap().contains("only a person may continue it"), "{refused}");

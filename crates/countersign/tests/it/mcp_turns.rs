@@ -113,7 +113,7 @@ async fn s13_a_question_that_may_be_another_sessions_is_shown_to_nobody() {
 }
 
 /// A shell script whose calls ask `CALL?`, and answer only then. The call `slow` asks when `fast` is called, whether it was
-/// cancelled or not; `ends` makes it answer its call even so.
+/// cancelled or not. `ENDS`: it answers a call that is cancelled; `AUTO`: it waits for no answer of a person.
 const LATE: &str = r#"
 say() { printf '%s\n' "$1"; }
 ask() { say '{"jsonrpc":"2.0","id":"ask-'$1'","method":"elicitation/create","params":{"message":"'$2'?","requestedSchema":{"type":"object","properties":{}}}}'; }
@@ -129,7 +129,8 @@ while IFS= read -r line; do
     *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"slow","inputSchema":{"type":"object"}},{"name":"fast","inputSchema":{"type":"object"}}]}}' ;;
     *notifications/cancelled*) [ -n "$ENDS" ] && say '{"jsonrpc":"2.0","id":'$slow',"error":{"code":0,"message":"Request cancelled"}}' ;;
     *'"slow"'*) slow=$id ;;
-    *'"fast"'*) [ -n "$slow" ] && [ -z "$ENDS" ] && ask "$slow" slow; ask "$id" fast ;;
+    *'"fast"'*) [ -n "$slow" ] && [ -z "$ENDS" ] && ask "$slow" slow; ask "$id" fast
+      [ -n "$AUTO" ] && say '{"jsonrpc":"2.0","id":'$id',"result":{"content":[]}}' ;;
     *'"id"'*) say '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
   esac
 done
@@ -178,4 +179,23 @@ async fn s13_a_question_of_a_call_that_has_ended_is_shown_to_no_other_session() 
 async fn s13_a_cancelled_call_that_its_server_answers_takes_no_question_from_others() {
     let (asks, slow) = after_a_call_without_an_answer(true).await;
     assert_eq!((asks, slow.as_str()), (vec![vec!["fast?".to_owned()], vec!["fast?".to_owned()]], ""));
+}
+
+/// It was answered while its question was pending, which nobody looks at.
+#[tokio::test]
+async fn s13_a_call_that_its_server_answered_while_it_asked_takes_no_question_from_others() {
+    let turns = json!([{ "tool_calls": [{ "name": "fast", "args": {} }] }, { "text": "{{ last_tool_result }}" }]);
+    let script = json!({ "turns": turns, "at_end": "repeat" }).to_string();
+    let server = McpServer::stdio("sh", ["sh", "-c", &format!("AUTO=1\n{LATE}")])
+        .require_approval(RequireApproval::Never)
+        .build()
+        .unwrap();
+    let runtime = over(Arc::new(MemoryStore::new()), &script, &[&server]);
+    let one = send(&runtime, "one", "go").await.unwrap();
+    assert_eq!(asked(&one).len(), 1);
+    // The answer is there by then.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    runtime.cancel(&Principal::trusted(), "one", None).await.unwrap();
+    let two = send(&runtime, "two", "go").await.unwrap();
+    assert_eq!(asked(&two).iter().map(|(.., message)| message.as_str()).collect::<Vec<_>>(), ["fast?"]);
 }

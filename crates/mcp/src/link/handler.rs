@@ -82,7 +82,8 @@ impl ClientHandler for Handler {
     }
 
     async fn on_tool_list_changed(&self, context: NotificationContext<RoleClient>) {
-        if let Some(link) = self.link.upgrade() {
+        // What is said over a connection that was replaced is not about the tools of the next.
+        if let Some(link) = self.link.upgrade().filter(|_| !self.calls.is_spent()) {
             link.list_again(context.peer);
         }
     }

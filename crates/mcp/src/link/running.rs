@@ -72,6 +72,8 @@ struct Entry {
     serial: u64,
     session_id: Arc<str>,
     stage: Stage,
+    /// Its answer has come, which a parked call does not look at.
+    answered: bool,
     /// Known once it was sent.
     id: Option<RequestId>,
     questions: mpsc::Sender<Elicited>,
@@ -117,10 +119,24 @@ impl Calls {
         self.all().entries.retain(|entry| entry.serial != serial);
     }
 
-    /// The same of a call that is known by its request: rmcp drops the answer to one that was cancelled.
+    /// The same of a call that is known by its request: nobody looks at the answer to one that is parked, and rmcp drops
+    /// that to one that was cancelled.
     pub(crate) fn answered_request(&self, answered: &RequestId) {
-        let is = |id: &RequestId| is_same(id, answered);
-        self.all().entries.retain(|entry| entry.stage != Stage::Unanswered || !entry.id.as_ref().is_some_and(is));
+        let mut all = self.all();
+        for entry in all.entries.iter_mut().filter(|entry| entry.id.as_ref().is_some_and(|id| is_same(id, answered))) {
+            entry.answered = true;
+        }
+        all.entries.retain(|entry| !(entry.answered && entry.stage == Stage::Unanswered));
+    }
+
+    /// Nobody waits for its answer any more.
+    fn leave(&self, serial: u64) {
+        let mut all = self.all();
+        all.entries.retain(|entry| !(entry.answered && entry.serial == serial));
+        if let Some(entry) = all.entries.iter_mut().find(|entry| entry.serial == serial) {
+            entry.stage = Stage::Unanswered;
+        }
+        all.spent |= all.entries.iter().filter(|entry| entry.stage == Stage::Unanswered).count() >= UNANSWERED;
     }
 }
 
@@ -185,9 +201,7 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.calls.set(self.serial, |entry| entry.stage = Stage::Unanswered);
-        let mut all = self.calls.all();
-        all.spent |= all.entries.iter().filter(|entry| entry.stage == Stage::Unanswered).count() >= UNANSWERED;
+        self.calls.leave(self.serial);
     }
 }
 
@@ -229,7 +243,14 @@ impl Running {
         let serial = SERIAL.fetch_add(1, Ordering::SeqCst);
         let (send, questions) = mpsc::channel(QUESTIONS_WAITING);
         let calls = connection.calls.clone();
-        calls.all().entries.push(Entry { serial, session_id, stage: Stage::Runs, id: None, questions: send });
+        calls.all().entries.push(Entry {
+            serial,
+            session_id,
+            stage: Stage::Runs,
+            answered: false,
+            id: None,
+            questions: send,
+        });
         let entry = Registered { calls: calls.clone(), serial };
         let peer = connection.peer();
         let answer = Box::pin(async move {
@@ -313,6 +334,11 @@ impl Parked {
 
     pub(crate) fn forget_call(&self, session_id: &str, call: u32) {
         self.all().retain(|waiting| *waiting.session_id != *session_id || waiting.call != call);
+    }
+
+    /// Cancels those of other connections than this one.
+    pub(crate) fn keep_only_of(&self, connection: &Arc<Connection>) {
+        self.all().retain(|waiting| Arc::ptr_eq(&waiting.running.connection, connection));
     }
 
     pub(crate) fn forget_all(&self) {

@@ -19,7 +19,8 @@ use countersign_core::{
 use tokio::time::timeout;
 
 use super::{
-    Runtime, live::LiveRef, owned, past::Then, session_id as session_id_of, unique, view::SessionView, visible,
+    Runtime, live::LiveRef, may_continue, owned, past::Then, session_id as session_id_of, unique, view::SessionView,
+    visible,
 };
 use crate::store::{Durability, index::Purpose};
 
@@ -82,6 +83,9 @@ impl Runtime {
     pub async fn fork(&self, by: &Principal, session_id: &str, new: NewFork) -> Result<MadeFork, Refusal> {
         let original = self.read_state(by, session_id).await?;
         owned(by, &original)?;
+        if new.run {
+            may_continue(by, &original)?;
+        }
         if !new.edit.calls.is_empty() {
             // Editing a call is otherwise done by a decision, so it takes the right to decide.
             by.check_may_decide()?;
@@ -114,6 +118,9 @@ impl Runtime {
             if !same {
                 let message = format!("session_id: there is a session {:?} already", &*live.session_id);
                 return Err(Refusal::new(Code::SessionExists, message));
+            }
+            if new.run {
+                may_continue(by, &existing)?;
             }
             if new.run
                 && let Some(transition) = Draft::new(&existing, self.inner.now()).go_on(&self.inner.agents)
@@ -150,10 +157,12 @@ impl Runtime {
         let roles = if by.subject == state.subject { by.roles.clone() } else { state.roles.clone() };
         // The new session has made no rule.
         let today = State { roles: roles.clone(), sticky: Vec::new(), ..State::clone(state) };
-        let judging = timeout(Duration::from_secs(EDIT_SECONDS), self.judged(&today, &new.edit.calls));
+        // Each call may take as long as an edit.
+        let seconds = EDIT_SECONDS * state.calls.len().max(1) as u64;
+        let judging = timeout(Duration::from_secs(seconds), self.judged(&today, &new.edit.calls));
         let Ok(judged) = judging.await else {
             let what =
-                format!("judging the calls of the fork and previewing them took more than {EDIT_SECONDS} s; try again");
+                format!("judging the calls of the fork and previewing them took more than {seconds} s; try again");
             return Err(Refusal::new(Code::Internal, what));
         };
         let judged = judged?;

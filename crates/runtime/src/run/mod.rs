@@ -382,7 +382,7 @@ pub(crate) fn may_continue(by: &Principal, state: &State) -> Result<(), Refusal>
         return Ok(());
     }
     let message = "the store was restored from a backup, and what this turn has done since is not known here: only a \
-                   person may continue it; cancel it, and send the message again";
+                   person may continue it; a service or an agent can only cancel it";
     Err(Refusal::new(Code::Forbidden, message))
 }
 

@@ -12,7 +12,7 @@ use countersign_core::{
         graph,
         record::{Block, Entry, ModelResponded, Record, Usage},
         run::Raw,
-        state::{ForkedFrom, State, Status},
+        state::{ForkedFrom, Phase, State, Status},
     },
     locale::Locale,
     refusal::{Code, Refusal},
@@ -246,8 +246,8 @@ impl Runtime {
     }
 
     /// Deletes a session: running work is stopped, and all of its data is removed, also its standing rules. If some of
-    /// them apply to other sessions too, only a person may delete it: that revokes them. An active turn is cancelled first,
-    /// so that the audit log has what became of its requests and calls (spec R8).
+    /// them apply to other sessions too, only a person may delete it: that revokes them. A turn with open requests or calls is
+    /// cancelled first, so that the audit log has what became of its requests and calls (spec R8).
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `store_unavailable`.
@@ -266,7 +266,8 @@ impl Runtime {
                            only a person may delete it, or revoke them first";
             return Err(Refusal::new(Code::Forbidden, message));
         }
-        if state.status.is_open() {
+        let unfinished = !state.open.is_empty() || state.calls.iter().any(|call| call.phase != Phase::Finished);
+        if state.status.is_open() && unfinished {
             let (at, partial) = (self.inner.now(), guard.written());
             let cancel =
                 |state: &State| Draft::new(state, at).cancel(by.subject.as_ref(), None, partial, &self.inner.agents);

@@ -111,6 +111,8 @@ impl Running {
             }
             open
         });
+        // What is aborted says nothing at its end.
+        self.asking.retain(|run| run.is_root() || open.clone().any(|open| open.run() == *run));
     }
 
     /// Aborts everything, and waits until it is gone: a tool's processes end with its task.

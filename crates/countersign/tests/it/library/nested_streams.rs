@@ -7,7 +7,7 @@ use std::{
 };
 
 use countersign::{
-    Agent, CallStatus, NestedEvent, RunConfig, RunEvent, RunState, RunStream, Runner,
+    Agent, CallStatus, NestedEvent, RunConfig, RunEvent, RunState, RunStream, Runner, ToolGuardrailOutput,
     model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy, scripted::Scripted},
 };
 use futures::{StreamExt as _, stream::BoxStream};
@@ -335,4 +335,23 @@ async fn s24_agents_that_are_asked_at_once_stay_within_the_calls_of_their_turn()
     assert_eq!(done.final_output, "done");
     let (asked, _, at_once) = *model.asked.lock().expect("counts");
     assert_eq!((asked, at_once), (40, countersign_core::limits::PARALLEL_CALLS));
+}
+
+/// Those of an agent that was stopped are aborted, and leave their places to others.
+#[tokio::test]
+async fn s24_s11_models_of_a_stopped_agent_do_not_count_as_asked() {
+    let done = Ran::default();
+    let trip = tool("trip", &done).output_guardrail("leaks", |_, _| async {
+        // The other agent's model is asked by then.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        ToolGuardrailOutput::Trip("a secret".into())
+    });
+    let slow = model(r#"{"turns":[{"text":"late","delay_ms":60000}],"at_end":"repeat"}"#);
+    let sub = agent("Sub", slow).as_tool("ask_sub", "Asks.");
+    let mid =
+        agent("Mid", script(&[calls(&[("ask_sub", "b", INPUT), ("trip", "t", r#"{"n":1}"#)])])).tool(sub).tool(trip);
+    let front = agent("Front", script(&[calls(&[("ask_mid", "a", INPUT)])])).tool(mid.as_tool("ask_mid", "Asks."));
+    let runner = Runner::new(RunConfig::new().max_turns(3));
+    let ran = tokio::time::timeout(Duration::from_secs(30), runner.run(&front, "go")).await.expect("it goes on");
+    assert_eq!(ran.expect("done").final_output, "done");
 }
