@@ -9,7 +9,7 @@ const PATH_BYTES: usize = 1024;
 
 /// A file or folder below the workspace. Its parts are plain names: none is empty, `.` or `..`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place(Vec<String>);
+pub(crate) struct Place(Vec<String>);
 
 impl Place {
     /// Reads a path such as `src/main.rs`. `.` is the workspace itself.

@@ -47,7 +47,7 @@ struct Root {
 
 /// A text file as it was read.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Its text.
     pub(super) text: String,
     /// Its identity and state.
@@ -56,7 +56,7 @@ pub(super) struct Found {
 
 /// The identity and state of a file: another file, or another text, has another stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(crate) struct Stamp {
     file: (u64, u64),
     size: i64,
     changed: (i64, i64),
@@ -82,7 +82,7 @@ impl Stamp {
 
 /// The file at a place, if any.
 #[derive(Clone, Debug)]
-pub(super) enum There {
+pub(crate) enum There {
     /// Nothing.
     Nothing,
     /// A text file.
