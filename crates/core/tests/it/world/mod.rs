@@ -313,6 +313,12 @@ impl World {
                 // The newest entries are lost, but their effects are not.
                 let kept = self.journal.len().saturating_sub(*lost).max(1);
                 self.rewind(kept as u64);
+                // An idempotent call begins a lost attempt again under its number, and with its key.
+                for (call, attempt) in self.keys.values_mut() {
+                    if let Some(known) = self.state.call(*call) {
+                        *attempt = known.attempts.min(*attempt);
+                    }
+                }
                 if let Some(held) = self.draft().restored() {
                     self.commit(held);
                     self.broken = self.state.shown.len();
