@@ -147,5 +147,8 @@ pub const EDITS_AT_ONCE: usize = 8;
 pub const EDITS_WAITING: usize = 16;
 /// Longest time for judging such an edit, with its preview.
 pub const EDIT_SECONDS: u64 = 2 * PREVIEW_SECONDS;
+/// Longest time for judging the calls of a fork, with their previews. Some that hang are shown as failed meanwhile; nobody
+/// else's fork waits longer for the place of this one.
+pub const FORK_SECONDS: u64 = 10 * PREVIEW_SECONDS;
 /// Turns that are kept uncompressed, unless the agent configures another number (spec G5).
 pub const KEPT_TURNS: u32 = 2;

@@ -15,7 +15,7 @@ const AT_ONCE: (usize, usize) = (200, 4 * 1024 * 1024);
 
 /// What [`hold`] has found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct Holding {
     /// The sessions whose turns it holds now.
     pub sessions: Vec<Arc<str>>,
     /// Those that cannot be read here, and why. They begin nothing, since nothing can be read of them.
@@ -28,8 +28,8 @@ pub struct Held {
 ///
 /// # Errors
 /// Those of the store, except that a session cannot be read. Turns held before stay held; it can be run again.
-pub async fn hold(store: &dyn Store) -> Result<Held, StoreError> {
-    let mut held = Held::default();
+pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
+    let mut held = Holding::default();
     for status in [Status::Running, Status::AwaitingInput, Status::Failed] {
         // All ids first: holding a session moves it in the list.
         let (mut ids, mut cursor) = (Vec::new(), None);

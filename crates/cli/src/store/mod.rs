@@ -13,7 +13,7 @@ use countersign_store::{
     postgres::{PostgresOptions, PostgresStore},
 };
 use countersign_store::{
-    restored::{self, Held},
+    restored::{self, Holding},
     seal::Keys,
 };
 use serde_json::json;
@@ -80,7 +80,7 @@ fn hold(asked: &Restored) -> Outcome {
 }
 
 /// Holds the turns of a store that must exist.
-async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Held, String> {
+async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Holding, String> {
     match store {
         ConfigStore::Memory => Err("a store in memory is restored from no backup".to_owned()),
         ConfigStore::Sqlite(path) => {
@@ -107,7 +107,7 @@ async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Held, String>
 async fn hold_in_database(
     store: &PostgresStore,
     url: &countersign_store::postgres::PostgresUrl,
-) -> Result<Held, String> {
+) -> Result<Holding, String> {
     if store.is_shared().await.map_err(|error| error.to_string())? {
         return Err(format!(
             "a server uses {url}, or did until a moment ago; stop it, wait for its leases to end, and run this again"

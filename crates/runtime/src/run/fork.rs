@@ -12,7 +12,7 @@ use countersign_core::{
         record::{Judged, Record, UserMessage},
         state::{Call, Phase, State},
     },
-    limits::EDIT_SECONDS,
+    limits::FORK_SECONDS,
     refusal::{Code, Refusal},
     wire::client::check_session_id,
 };
@@ -121,12 +121,10 @@ impl Runtime {
             }
             if new.run {
                 may_continue(by, &existing)?;
-            }
-            if new.run
-                && let Some(transition) = Draft::new(&existing, self.inner.now()).go_on(&self.inner.agents)
-            {
-                self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
-                live.wake();
+                if let Some(transition) = Draft::new(&existing, self.inner.now()).go_on(&self.inner.agents) {
+                    self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+                    live.wake();
+                }
             }
             self.inner.released().await?;
             return Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: false });
@@ -157,12 +155,12 @@ impl Runtime {
         let roles = if by.subject == state.subject { by.roles.clone() } else { state.roles.clone() };
         // The new session has made no rule.
         let today = State { roles: roles.clone(), sticky: Vec::new(), ..State::clone(state) };
-        // Each call may take as long as an edit.
-        let seconds = EDIT_SECONDS * state.calls.len().max(1) as u64;
-        let judging = timeout(Duration::from_secs(seconds), self.judged(&today, &new.edit.calls));
+        let judging = timeout(Duration::from_secs(FORK_SECONDS), self.judged(&today, &new.edit.calls));
         let Ok(judged) = judging.await else {
-            let what =
-                format!("judging the calls of the fork and previewing them took more than {seconds} s; try again");
+            let what = format!(
+                "judging the calls of the fork and previewing them took more than {FORK_SECONDS} s; try again, or fork an \
+                 earlier checkpoint"
+            );
             return Err(Refusal::new(Code::Internal, what));
         };
         let judged = judged?;
