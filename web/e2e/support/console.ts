@@ -1,6 +1,7 @@
 /** Playwright's `test` with a server for each test, and a watch on everything the browser complains about. */
 import AxeBuilder from "@axe-core/playwright";
 import { test as base, expect, type BrowserContext, type Locator, type Page } from "@playwright/test";
+import { PRINTED, SEEN } from "./failures.js";
 import { startServer, type Server, type ServerOptions, type Turn } from "./server.js";
 
 interface Fixtures {
@@ -17,13 +18,17 @@ interface Fixtures {
 const BROWSERS_OWN = [/^error: Connecting to 'data:image\//, /^error: CSP: connect-src data\b/];
 
 export const test = base.extend<Fixtures>({
-  serve: async ({ context }, use) => {
+  serve: async ({ context }, use, info) => {
     const servers: Server[] = [];
     await use(async (options) => {
       const server = await startServer(options);
       servers.push(server);
       return server;
     });
+    if (info.errors.length > 0) {
+      for (const page of context.pages()) await info.attach(SEEN, { body: await seen(page) });
+      for (const server of servers) await info.attach(PRINTED, { body: server.printed() });
+    }
     // Pages first: they would complain about the server's end.
     for (const page of context.pages()) await page.close();
     for (const server of servers) await server.stop();
@@ -51,6 +56,9 @@ export const test = base.extend<Fixtures>({
     { auto: true },
   ],
 });
+
+const seen = (page: Page) =>
+  page.locator("body").innerText({ timeout: 5_000 }).then((text) => `${text}\n${page.url()}`, (e) => `${page.url()}: ${e}`);
 
 export { expect };
 

@@ -3,27 +3,29 @@ import { writeFileSync } from "node:fs";
 import { freemem, loadavg } from "node:os";
 import type { Reporter, TestCase, TestResult } from "@playwright/test/reporter";
 
-const LINES = 12;
+/** What a test attaches when it fails: what a page shows, and all that a server has printed. */
+export const SEEN = "page";
+export const PRINTED = "server";
+
+const ERROR_LINES = 12;
+const PAGE_LINES = 16;
+const SERVER_LINES = 6;
 // Colours would be noise in a file.
 const ESCAPES = /\u001b\[[0-9;]*m/g;
 
 const TICK_MS = 1_000;
 
 export default class Failures implements Reporter {
-  readonly #failed = new Map<string, TestCase>();
+  readonly #failed: string[] = [];
   readonly #machine = new Machine();
-  readonly #timedOut: string[] = [];
 
-  onTestEnd(test: TestCase, { status }: TestResult): void {
-    this.#failed.set(test.id, test);
-    if (status === "timedOut") this.#timedOut.push(`${test.title.slice(0, 60)}: ${this.#machine.state()}`);
+  onTestEnd(test: TestCase, result: TestResult): void {
+    if (test.outcome() === "unexpected") this.#failed.push([...told(test, result), this.#machine.state(), ""].join("\n    "));
   }
 
   onEnd(): void {
     const file = process.env.E2E_FAILURES;
-    if (!file) return;
-    const failed = [...this.#failed.values()].filter((test) => test.outcome() === "unexpected");
-    writeFileSync(file, [...failed.map(told), ...this.#timedOut].join("\n"));
+    if (file) writeFileSync(file, this.#failed.join("\n"));
   }
 
   printsToStdio(): boolean {
@@ -56,14 +58,21 @@ class Machine {
   }
 }
 
-function told(test: TestCase): string {
+function told(test: TestCase, { errors, attachments }: TestResult): string[] {
   const { file, line } = test.location;
   // Behind the name of the browser and the file.
   const title = test.titlePath().filter(Boolean).slice(2).join(" › ");
-  const errors = test.results.at(-1)?.errors ?? [];
   const why = errors.flatMap(({ message = "", location }) => [
-    ...message.replace(ESCAPES, "").split("\n").filter((l) => l.trim()).slice(0, LINES),
+    ...lines(message).slice(0, ERROR_LINES),
     ...(location ? [`at ${location.file.replace(/.*[\\/]/, "")}:${location.line}`] : []),
   ]);
-  return [`${file.replace(/.*[\\/]/, "")}:${line} › ${title}`, ...why.map((l) => `    ${l}`), ""].join("\n");
+  const attached = (kind: string) => attachments.filter(({ name }) => name === kind).map(({ body }) => body?.toString() ?? "");
+  return [
+    `${file.replace(/.*[\\/]/, "")}:${line} › ${title}`,
+    ...why,
+    ...attached(SEEN).flatMap((text) => lines(text).slice(-PAGE_LINES)),
+    ...attached(PRINTED).flatMap((text) => lines(text).slice(-SERVER_LINES)),
+  ];
 }
+
+const lines = (text: string) => text.replace(ESCAPES, "").split("\n").filter((line) => line.trim());

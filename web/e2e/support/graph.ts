@@ -1,9 +1,8 @@
 /** The example that serves a graph of its own, as one server for one test. */
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { binary, listening } from "./server.js";
+import { binary, listening, newFolder } from "./server.js";
 
 export interface GraphServer {
   url: string;
@@ -16,7 +15,7 @@ export interface GraphServer {
 
 /** `people`: who may connect, each with the token `NAME-token`; nobody has to say who they are if there are none. */
 export async function startGraph(people: string[]): Promise<GraphServer> {
-  const folder = await mkdtemp(join(tmpdir(), "countersign-e2e-graph-"));
+  const folder = await newFolder("e2e-graph");
   const outbox = join(folder, "outbox");
   await mkdir(outbox);
   let child: ChildProcess | undefined;

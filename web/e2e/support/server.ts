@@ -1,7 +1,7 @@
 /** A real Countersign server for one test: its own folder, configuration, script, store and port. */
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve as resolvePath } from "node:path";
@@ -74,6 +74,8 @@ export interface Server {
   edit(change: (text: string) => string): Promise<void>;
   /** Start it again on the same port and store. */
   restart(): Promise<void>;
+  /** What it has printed. */
+  printed(): string;
   stop(): Promise<void>;
 }
 
@@ -93,8 +95,18 @@ export async function terminal(url: string, ...command: string[]): Promise<void>
   await run(binary(), [...command, "--yes", "--url", url]);
 }
 
+/**
+ * A folder for a test's server, in memory where there is room for it: each append waits for the disk, which what
+ * compilers write keeps busy for long, and what a disk keeps is not what a browser's tests are about.
+ */
+export async function newFolder(kind: string): Promise<string> {
+  const memory = await statfs("/dev/shm").catch(() => undefined);
+  const roomy = memory && memory.bavail * memory.bsize > 2 ** 30;
+  return mkdtemp(join(roomy ? "/dev/shm" : tmpdir(), `countersign-${kind}-`));
+}
+
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const folder = await mkdtemp(join(tmpdir(), "countersign-e2e-"));
+  const folder = await newFolder("e2e");
   await writeFile(join(folder, "script.json"), script(options.turns, options.atEnd));
   for (const [name, text] of Object.entries(options.files ?? {})) await writeFile(join(folder, name), text);
 
@@ -103,6 +115,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   let child: ChildProcess | undefined;
   let url = "";
   let port = String(options.port ?? 0);
+  let printed = "";
 
   const start = async () => {
     const file = join(folder, "countersign.toml");
@@ -113,6 +126,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       stdio: ["ignore", "pipe", "pipe"],
     });
     child = started;
+    started.stderr.on("data", (data: Buffer) => (printed += data.toString()));
     [, url, port] = await listening(started);
   };
   const end = async (signal: NodeJS.Signals) => {
@@ -133,6 +147,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       await writeFile(file, change(await readFile(file, "utf8")));
     },
     restart: start,
+    printed: () => printed,
     stop: async () => {
       await end("SIGKILL");
       await rm(folder, { recursive: true, force: true });
