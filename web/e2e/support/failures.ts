@@ -7,9 +7,9 @@ import type { Reporter, TestCase, TestResult } from "@playwright/test/reporter";
 export const SEEN = "page";
 export const PRINTED = "server";
 
-const ERROR_LINES = 12;
+const ERROR_LINES = 6;
 const PAGE_LINES = 16;
-const SERVER_LINES = 6;
+const SERVER_LINES = 4;
 // Colours would be noise in a file.
 const ESCAPES = /\u001b\[[0-9;]*m/g;
 
