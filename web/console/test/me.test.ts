@@ -8,7 +8,7 @@ import { CountersignProvider, sessionsOf } from "@countersign/react";
 vi.mock("../src/state/connection.js", async () => {
   const { CountersignClient } = await import("@countersign/client");
   const { Socket } = await import("./socket.js");
-  return { client: new CountersignClient({ url: "ws://server", webSocket: Socket }), http: { session: vi.fn() } };
+  return { client: new CountersignClient({ url: "ws://server", webSocket: Socket, isUnauthorized: async () => false }), http: { session: vi.fn() } };
 });
 const { Socket } = await import("./socket.js");
 const { client, http } = await import("../src/state/connection.js");

@@ -1,5 +1,5 @@
 /** The one connection of this tab, and the token it uses. */
-import { CountersignClient, CountersignError, CountersignHttp, type HelloEvent } from "@countersign/client";
+import { CountersignClient, CountersignHttp, type HelloEvent } from "@countersign/client";
 import { forgetVotes } from "@countersign/react";
 import { forgetTab, readTab, writeLocal, writeTab } from "../lib/storage.js";
 import { Store } from "./store.js";
@@ -22,14 +22,6 @@ export const http = new CountersignHttp({ baseUrl: base.href.replace(/\/$/, ""),
 export const client = new CountersignClient({
   url: http.webSocketUrl(),
   ...(token === undefined ? {} : { token }),
-  isUnauthorized: async () => {
-    try {
-      await http.agents();
-      return false;
-    } catch (error) {
-      return error instanceof CountersignError && error.code === "unauthenticated";
-    }
-  },
 });
 
 client.on("state", (state) => {

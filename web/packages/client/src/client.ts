@@ -46,8 +46,8 @@ export interface ClientOptions {
   token?: string;
   backoff?: BackoffOptions;
   /**
-   * A browser cannot see why an upgrade failed. This is asked after a connection that never opened, and
-   * says whether the server refuses the token.
+   * A browser cannot see why an upgrade failed. This is asked after a connection that never opened, and says whether the
+   * server refuses the token. Unless given it is asked over HTTP, at the address beside that of the WebSocket: `…/v1/agents`.
    */
   isUnauthorized?: (token: string | undefined) => Promise<boolean>;
   /** Where there is no global `WebSocket`, as in Node before 22: that of the package `ws`, for example. */
@@ -120,6 +120,13 @@ const LOST: readonly string[] = ["session_not_found", "invalid_message"] satisfi
 /** How long the server may take to greet a new connection, and to say whether it refuses the token. */
 const HELLO_MS = 20_000;
 const PROBE_MS = 10_000;
+
+async function isRefused(webSocket: string, token: string | undefined): Promise<boolean> {
+  const url = new URL("agents", webSocket.replace(/^ws/i, "http"));
+  const response = await fetch(url, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } });
+  await response.body?.cancel();
+  return response.status === 401;
+}
 
 interface Followed {
   lastSeq: number;
@@ -321,7 +328,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
   async #refuses(token: string | undefined): Promise<boolean> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const silence = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), PROBE_MS)));
-    const answer = this.#options.isUnauthorized?.(token).catch(() => false) ?? false;
+    const ask = this.#options.isUnauthorized ?? ((token) => isRefused(this.#options.url, token));
+    const answer = ask(token).catch(() => false);
     return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
   }
 
@@ -429,6 +437,9 @@ export class CountersignClient extends Emitter<ClientEvents> {
   // -------------------------------------------------------------- requests
 
   #request(command: Pending["command"]): Promise<AckEvent> {
+    // It would wait for whoever signs in next.
+    if (this.#state === "unauthorized") return Promise.reject(new CountersignError("unauthenticated", "The server wants a token first."));
+    if (this.#state === "closed") return Promise.reject(new CountersignError("closed", "The connection was closed."));
     return new Promise((resolve, reject) => {
       const pending: Pending = { command, sent: this.#ready ? 1 : 0, resolve, reject };
       this.#outbox.set(command.request_id, pending);

@@ -41,6 +41,7 @@ const make = (extra = {}) =>
     url: "ws://test/v1/ws",
     webSocket: FakeSocket as never,
     backoff: { firstMs: 100, random: () => 1 },
+    isUnauthorized: async () => false,
     ...extra,
   });
 
@@ -500,6 +501,21 @@ describe("u2: CountersignClient", () => {
     expect(last().protocols).toEqual(["countersign.v1", "bearer.new"]);
     last().hello();
     expect(last().sent).toEqual([]);
+  });
+
+  it("refuses at once what would wait for whoever signs in next, and what is closed sends nothing more", async () => {
+    const client = make({ token: "alice" });
+    client.connect();
+    last().hello();
+    last().onclose?.({ code: 4401, reason: "the token was revoked" });
+    const pressed = client.sendApproval({ session_id: "s", approval_key: "s_1", decisions: [{ type: "approve" }] });
+    await expect(pressed).rejects.toMatchObject({ code: "unauthenticated" });
+    client.setToken("bob");
+    last().hello();
+    expect(last().sent).toEqual([]);
+    client.close();
+    await expect(client.sendMessage({ session_id: "s", content: "Hello" })).rejects.toMatchObject({ code: "closed" });
+    expect(client.unsent).toBe(0);
   });
 
   it("comes back after any other close", async () => {

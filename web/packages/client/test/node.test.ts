@@ -1,3 +1,5 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import WebSocket from "ws";
 import { afterEach, expect, it } from "vitest";
 import { CountersignClient, emptySession, fold, pendingApprovals, stringifyJson, type SessionView } from "../src/index.js";
@@ -7,7 +9,7 @@ let server: FakeServer;
 let client: CountersignClient;
 afterEach(async () => {
   client.close();
-  await server.close();
+  await server?.close();
 });
 
 /** The view as soon as it is as wanted; the test's time limit bounds it. */
@@ -49,6 +51,26 @@ it("u2: says so where nothing listens, and goes on trying", async () => {
   client.connect();
   await tried;
   expect(states).toEqual(["connecting", "reconnecting"]);
+});
+
+it("u2: asks over HTTP whether the token is refused, since a socket does not say why it could not be opened", async () => {
+  const asked: unknown[] = [];
+  const refusing = createServer(({ url, headers }, response) => {
+    asked.push([url, headers.authorization]);
+    response.writeHead(401).end("{}");
+  });
+  // As in a browser, which says nothing of the answer to an upgrade.
+  refusing.on("upgrade", (_, socket) => socket.end("HTTP/1.1 401 Unauthorized\r\n\r\n"));
+  await new Promise<void>((resolve) => refusing.listen(0, "127.0.0.1", resolve));
+  const { port } = refusing.address() as AddressInfo;
+  client = new CountersignClient({ url: `ws://127.0.0.1:${port}/v1/ws`, token: "old", webSocket: WebSocket, backoff: { firstMs: 5 } });
+  client.connect();
+  try {
+    await expect.poll(() => client.state).toBe("unauthorized");
+    expect(asked).toEqual([["/v1/agents", "Bearer old"]]);
+  } finally {
+    refusing.close();
+  }
 });
 
 it("u2: says what is missing where there is no WebSocket", async () => {

@@ -1,4 +1,4 @@
-import { createContext, useContext, useMemo, type ReactNode } from "react";
+import { createContext, Fragment, useContext, useMemo, type ReactNode } from "react";
 import type { CountersignClient, CountersignHttp } from "@countersign/client";
 import type { Labels } from "./labels.js";
 
@@ -34,6 +34,15 @@ export interface BareProviderProps {
 
 const NONE = {};
 
+const numbers = new WeakMap<CountersignClient, number>();
+let last = 0;
+
+/** Another client is another person's: what components have in memory for the one before goes with it. */
+function numberOf(client: CountersignClient): number {
+  if (!numbers.has(client)) numbers.set(client, ++last);
+  return numbers.get(client) ?? 0;
+}
+
 /** `CountersignProvider` for pages that have all words themselves, and so do not load the English ones. */
 export function BareProvider({ client, http, labels, classNames = NONE, children }: BareProviderProps) {
   const value = useMemo(() => ({ client, http }), [client, http]);
@@ -41,7 +50,9 @@ export function BareProvider({ client, http, labels, classNames = NONE, children
   return (
     <Context.Provider value={value}>
       <Words.Provider value={labels}>
-        <Parts.Provider value={part}>{children}</Parts.Provider>
+        <Parts.Provider value={part}>
+          <Fragment key={numberOf(client)}>{children}</Fragment>
+        </Parts.Provider>
       </Words.Provider>
     </Context.Provider>
   );

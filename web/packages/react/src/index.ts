@@ -5,7 +5,7 @@ export { sessionsOf, type Sessions, type SessionState } from "./sessions.js";
 export { useConnection, useSession, useSessionState, type Session } from "./useSession.js";
 export { inboxOf, type Following, type InboxQuery, type InboxState, type SharedInbox } from "./inbox.js";
 export { useInbox, type Inbox, type InboxOptions } from "./useInbox.js";
-export { forgetVotes } from "./votes.js";
+export { forgetPerson, forgetVotes } from "./votes.js";
 export { useReply, type CardReply, type OnReply, type Replying } from "./useReply.js";
 export { useDecisions, type Deciding, type DecisionsOptions, type Lack } from "./useDecisions.js";
 export { useEditPreview, type EditPreviewing } from "./useEditPreview.js";

@@ -3,7 +3,7 @@ import { act, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CountersignHttp, type SessionEvent } from "@countersign/client";
-import { sessionsOf, useConnection, useArgumentEdit, useSession, type ArgumentEdit, type Session } from "../src/index.js";
+import { CountersignProvider, forgetPerson, sessionsOf, useConnection, useArgumentEdit, useDraft, useSession, type ArgumentEdit, type Session } from "../src/index.js";
 import { connected, request, show, Socket } from "./page.js";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -22,6 +22,26 @@ describe("useArgumentEdit", () => {
     await draw(<Card />);
     expect(edits.at(-1)!.decision).toMatchObject({ type: "approve" });
   });
+});
+
+it("u2: somebody else finds nothing of what the one before has entered, on the page or in the tab", async () => {
+  let enter: (text: string) => void = () => {};
+  function Field() {
+    const [text, set] = useDraft("reply:k:d", () => "nothing");
+    enter = set;
+    return <p>{text}</p>;
+  }
+  const page = document.createElement("div");
+  const root = createRoot(page);
+  const draw = (client = connected()) =>
+    act(async () => root.render(<CountersignProvider client={client} http={new CountersignHttp()}><Field /></CountersignProvider>));
+  await draw();
+  await act(async () => enter("buy"));
+  expect(page.textContent).toBe("buy");
+  forgetPerson();
+  await draw();
+  expect(page.textContent).toBe("nothing");
+  await act(async () => root.unmount());
 });
 
 describe("useSession", () => {

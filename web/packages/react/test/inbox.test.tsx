@@ -212,7 +212,7 @@ describe("useInbox", () => {
 
   it("waits for the connection for a while, and reads nothing for who has no token", async () => {
     const { asked, http } = serving(["a"]);
-    const client = new CountersignClient({ url: "ws://server", webSocket: Socket });
+    const client = new CountersignClient({ url: "ws://server", webSocket: Socket, isUnauthorized: async () => false });
     client.connect();
     await show(<List everyMs={1_000} />, { client, http });
     await wait(4_000);

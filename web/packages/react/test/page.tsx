@@ -37,7 +37,7 @@ export class Socket {
 }
 
 export function connected(): CountersignClient {
-  const client = new CountersignClient({ url: "ws://server", webSocket: Socket });
+  const client = new CountersignClient({ url: "ws://server", webSocket: Socket, isUnauthorized: async () => false });
   client.connect();
   Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 });
   return client;
