@@ -175,7 +175,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("tool_output_guardrail", "A guardrail stopped a call's result.", "Look at the log."),
     ("node_failed", "A node of a graph failed.", "Fix what the message names, and retry the run."),
     ("invalid_update", "A node changed the state in a way that does not fit it.", "Fix the node, and retry the run."),
-    ("invalid_resume", "An answer on record does not fit what the node reads.", "Fix the node, and retry the run."),
+    (
+        "invalid_resume",
+        "An answer on record does not fit what the node reads.",
+        "Retry the run: the node asks again, unless it is fixed to read the answer.",
+    ),
     ("step_limit", "The run of a graph used up its rounds.", "Raise the limit, and retry the run."),
     ("too_deep", "Graphs are nested too deeply.", "Make the graph flatter."),
     ("too_many_tasks", "A round of a graph has more tasks than are allowed.", "Fan out over less."),

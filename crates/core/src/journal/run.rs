@@ -204,6 +204,10 @@ pub struct FrameState {
     pub state: Raw,
 }
 
+/// Why a task failed whose node cannot read an answer on record. The answer is kept: the node may be mended before the
+/// retry. If it is not, the retry asks again, since the same answer would fail each retry.
+pub const INVALID_RESUME: &str = "invalid_resume";
+
 /// A task failed; a retry runs it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskFailed {
@@ -327,6 +331,9 @@ pub struct Task {
     /// The store was restored from a backup when it could run without a decision, or it is inside of a task like that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<MayHaveRun>,
+    /// It failed with [`INVALID_RESUME`] and was retried: where its node still cannot read an answer it asks again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks_again: bool,
 }
 
 /// A task may have run after the backup was made: each of its steps that is not idempotent and not on record has an
@@ -484,6 +491,7 @@ impl GraphRun {
                 steps: BTreeMap::new(),
                 questions: BTreeMap::new(),
                 restored: is_within_one.then(MayHaveRun::default),
+                asks_again: false,
             };
             self.tasks.insert(task.task, Arc::new(task));
         }
@@ -535,10 +543,11 @@ impl GraphRun {
 
     /// Failed tasks are to run again.
     pub(super) fn retry(&mut self) {
-        let failed = |task: &&Arc<Task>| matches!(task.phase, TaskPhase::Failed(..));
-        for task in self.tasks.values().filter(failed).map(|task| task.task).collect::<Vec<_>>() {
-            if let Some(task) = self.task(task) {
-                task.phase = TaskPhase::Ready;
+        for task in self.tasks.values_mut() {
+            if let TaskPhase::Failed(code, _) = &task.phase {
+                let asks_again = task.asks_again || code == INVALID_RESUME;
+                let task = Arc::make_mut(task);
+                (task.phase, task.asks_again) = (TaskPhase::Ready, asks_again);
             }
         }
     }

@@ -306,7 +306,7 @@ impl State {
             });
         }
         self.task(at.task, |task| {
-            task.phase = TaskPhase::Waiting;
+            (task.phase, task.asks_again) = (TaskPhase::Waiting, false);
             if asked.kind == Kind::InDoubt {
                 task.steps.insert(at.question.clone(), Step::Lost);
             } else {

@@ -1,6 +1,8 @@
 //! Graphs over every store: rounds, pauses, steps, failures (spec G1, G3).
 
 use std::{
+    fmt::Debug,
+    future::IntoFuture,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -10,11 +12,12 @@ use std::{
 
 use countersign::{
     Principal,
-    graph::{Context, Graph, GraphState, Node, NodeError, NodeOptions, Outcome, Retry, Route, StateGraph},
+    graph::{Context, Graph, GraphState, Node, NodeError, NodeOptions, Outcome, Renamed, Retry, Route, StateGraph},
     run::{Runs, Runtime},
     store::Store,
 };
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::store_support::conformance;
@@ -227,6 +230,138 @@ async fn g3_an_answer_that_does_not_fit_changes_nothing(store: Arc<dyn Store>) {
     assert_eq!(done.done().expect("done").log, ["a1", "b2"]);
 }
 
+/// A node that asks for a name and then for a number, which it reads as a `T`. It stays away from its second question
+/// `fails` times.
+fn asks_for<T: DeserializeOwned + JsonSchema + Debug + Send>(
+    question: &'static str,
+    steps: &Count,
+    fails: u32,
+) -> Graph<Work> {
+    let (steps, fails) = (steps.clone(), Arc::new(AtomicU32::new(fails)));
+    let mut graph = StateGraph::<Work>::new("work");
+    let options = NodeOptions::new().retry(Retry::attempts(2).first(Duration::from_millis(1)));
+    let node = graph.node_with("node", options, move |ctx: Context<Work>| {
+        let (steps, fails) = (steps.clone(), fails.clone());
+        async move {
+            let step = ctx.step("count", async move { Ok::<_, NodeError>(steps.up()) }).await?;
+            let name: String = ctx.interrupt("who?", ()).typed().await;
+            let number = ctx.interrupt(question, ()).typed::<T>();
+            if fails.load(Ordering::SeqCst) > 0 {
+                // After it has asked, and before it waits.
+                let mut number = std::pin::pin!(number.into_future());
+                let _ = futures::poll!(number.as_mut());
+                fails.fetch_sub(1, Ordering::SeqCst);
+                return Err(NodeError::new("not yet"));
+            }
+            Ok(said(format!("{step} {name} {:?}", number.await)))
+        }
+    });
+    graph.start(node);
+    graph.edge(node, Node::END);
+    graph.migrate(|gone| (gone.question == Some("how many?")).then(|| Renamed::question("how much?")));
+    graph.compile().expect("graph")
+}
+
+/// An answer that fits the schema and not the type is kept for a node that is mended. Without that, a retry asks again:
+/// only for this answer, and as often as it takes.
+async fn g3_an_answer_that_the_node_cannot_read_is_kept_and_a_retry_asks_again(store: Arc<dyn Store>) {
+    let steps = Count::default();
+    let reads = asks_for::<u64>("how many?", &steps, 0);
+    let invalid = |outcome: &Outcome<Work>| matches!(outcome, Outcome::Failed { code, .. } if code == "invalid_resume");
+    let mut expected = 0;
+    for session in ["mended", "warm", "cold", "renamed", "unsteady"] {
+        expected += 1;
+        let (mut runtime, mut runs) = process(&store, &reads);
+        runs.run(&me(), session, &Work::default()).await.expect("run");
+        runs.resume(&me(), &format!("{session}_1"), "Ada").await.expect("resume");
+        let failed = runs.resume(&me(), &format!("{session}_2"), 3.0).await.expect("it fits the schema");
+        assert!(invalid(&failed), "{session}: {failed:?}");
+        let mut program = |graph: Graph<Work>| (runtime, runs) = process(&store, &graph);
+        match session {
+            "mended" => program(asks_for::<f64>("how many?", &steps, 0)),
+            "renamed" => program(asks_for::<u64>("how much?", &steps, 0)),
+            "unsteady" => program(asks_for::<u64>("how many?", &steps, 1)),
+            _ => {}
+        }
+        let retried = runs.retry(&me(), session).await.expect("retry");
+        if session == "mended" {
+            assert_eq!(retried.done().expect("done").log, [format!("{expected} Ada 3.0")]);
+            continue;
+        }
+        let asked: Vec<(&str, &str)> = retried.waiting().iter().map(|one| (&*one.key, &*one.question)).collect();
+        assert_eq!(asked, [(&*format!("{session}_3"), "how many?")]);
+        if matches!(session, "cold" | "renamed") {
+            let question = if session == "cold" { "how many?" } else { "how much?" };
+            drop((runtime, runs));
+            (runtime, runs) = process(&store, &asks_for::<u64>(question, &steps, 0));
+        }
+        // Whoever errs again can answer again.
+        let failed = runs.resume(&me(), &format!("{session}_3"), 4.0).await.expect("it fits the schema");
+        assert!(invalid(&failed), "{session}: {failed:?}");
+        assert_eq!(runs.retry(&me(), session).await.expect("retry").waiting()[0].key, format!("{session}_4"));
+        let done = runs.resume(&me(), &format!("{session}_4"), 4).await.expect("resume").done().expect("done");
+        assert_eq!(done.log, [format!("{expected} Ada 4")]);
+        drop(runtime);
+    }
+    assert_eq!(steps.get(), expected, "no step is repeated");
+}
+
+/// While a node asks again, the answer that this replaces is not delivered to it, whatever else happens in the run.
+async fn g3_what_is_asked_again_is_not_answered_by_what_it_replaces(store: Arc<dyn Store>) {
+    let mut graph = StateGraph::<Work>::new("work");
+    let tries = Count::default();
+    let node = graph.node("node", move |ctx: Context<Work>| {
+        let tries = tries.clone();
+        async move {
+            let slow = async {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                Ok::<_, NodeError>(())
+            };
+            let step = ctx.step(&format!("try {}", tries.up()), slow);
+            let number = ctx.interrupt("how many?", ()).typed::<u64>();
+            let (number, step) = futures::join!(number.into_future(), step.into_future());
+            step?;
+            Ok(said(number.to_string()))
+        }
+    });
+    let fails = Count::default();
+    let beside = graph.node("beside", move |_| {
+        let first = fails.up() == 1;
+        async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            if first { Err(NodeError::permanent("not yet")) } else { Ok(said("beside")) }
+        }
+    });
+    for one in [node, beside] {
+        graph.start(one);
+        graph.edge(one, Node::END);
+    }
+    let (_runtime, runs) = process(&store, &graph.compile().expect("graph"));
+    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let failed = runs.resume(&me(), "s_1", 3.0).await.expect("it fits the schema");
+    assert!(matches!(failed, Outcome::Failed { .. }), "{failed:?}");
+    let asked = runs.retry(&me(), "s").await.expect("retry");
+    assert_eq!(asked.waiting().iter().map(|one| &*one.key).collect::<Vec<_>>(), ["s_2"], "{asked:?}");
+    let done = runs.resume(&me(), "s_2", 3).await.expect("resume").done().expect("done");
+    assert_eq!(done.log, ["3", "beside"]);
+}
+
+/// The answer that a deadline gives is checked when the node asks, so that nobody finds out after it.
+async fn g3_a_default_answer_that_the_node_cannot_read_is_refused_at_once(store: Arc<dyn Store>) {
+    let mut graph = StateGraph::<Work>::new("work");
+    let node = graph.node("node", |ctx: Context<Work>| async move {
+        let number: u64 = ctx.interrupt("how many?", ()).typed().timeout(Duration::from_secs(60), 3.0).await;
+        Ok(said(number.to_string()))
+    });
+    graph.start(node);
+    graph.edge(node, Node::END);
+    let (_runtime, runs) = process(&store, &graph.compile().expect("graph"));
+    let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let Outcome::Failed { code, message } = outcome else { panic!("{outcome:?}") };
+    assert_eq!(code, "node_failed");
+    assert!(message.contains("its default answer is not of the type it is taken as"), "{message}");
+}
+
 /// A graph in a graph: its questions are pending outside, and an answer starts only its own node again.
 async fn g1_a_graph_in_a_graph_has_its_own_state(store: Arc<dyn Store>) {
     let starts = Arc::new(Mutex::new(Vec::new()));
@@ -375,6 +510,9 @@ conformance!(
     g3_an_interrupt_pauses_and_goes_on_in_another_process,
     g3_answers_go_to_their_questions_in_any_order,
     g3_an_answer_that_does_not_fit_changes_nothing,
+    g3_an_answer_that_the_node_cannot_read_is_kept_and_a_retry_asks_again,
+    g3_a_default_answer_that_the_node_cannot_read_is_refused_at_once,
+    g3_what_is_asked_again_is_not_answered_by_what_it_replaces,
     g1_a_graph_in_a_graph_has_its_own_state,
     g1_failures_are_retried_named_and_taken_up_again,
     g1_limits_and_panics_fail_by_name,

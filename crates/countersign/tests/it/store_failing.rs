@@ -10,7 +10,7 @@ use std::{
 
 use countersign::{
     Agent, Args, Decision, GuardrailOutput, Permit, Principal, RunErrorKind, Status,
-    graph::{Graph, GraphState, NodeError, StateGraph},
+    graph::{Graph, GraphState, NodeError, Outcome, StateGraph},
     model::{Model, ModelError, ModelEvent, ModelRequest},
     run::{Code, NewMessage, Runtime},
     store::{Store, memory::MemoryStore},
@@ -395,6 +395,25 @@ fn how_many() -> Graph<Work> {
         graph.start(ask);
         graph.edge(ask, countersign::graph::Node::END);
     })
+}
+
+/// A question that is asked again is on record already: it has been asked again only once that is stored.
+#[tokio::test(start_paused = true)]
+async fn g3_what_is_to_be_asked_again_is_not_forgotten_when_the_store_fails() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let plain: Arc<dyn Store> = store.clone();
+    let (_runtime, runs) = process(&plain, &how_many());
+    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let failed = runs.resume(&me(), "s_1", 3.0).await.expect("it fits the schema");
+    assert!(matches!(&failed, Outcome::Failed { code, .. } if code == "invalid_resume"), "{failed:?}");
+    let away = store.clone();
+    let fails = async move { away.appends.store(1, Ordering::SeqCst) };
+    store.meanwhile(|record| matches!(record, Record::Retried(_)), fails);
+    let asked = runs.retry(&me(), "s").await.expect("retry");
+    assert_eq!(asked.waiting().iter().map(|one| &*one.key).collect::<Vec<_>>(), ["s_2"], "{asked:?}");
+    assert_eq!(store.failed.load(Ordering::SeqCst), 1);
+    assert!(!kinds(&store).await.contains(&"TaskWaits".to_owned()), "nothing has arrived that it could go on with");
+    assert_eq!(runs.resume(&me(), "s_2", 3).await.expect("resume").done().expect("done").sum, 3);
 }
 
 /// Wherever the store fails, the given answers are in the error, and the run resumes with them.

@@ -2,7 +2,9 @@
 //!
 //! A recorded answer belongs to a question's name and to the digest of what was shown. A node that asks something
 //! else under that name, skips an answered question, or no longer exists fails with a specific code
-//! (`question_changed`, `question_gone`, `node_gone`), and the answer is kept.
+//! (`question_changed`, `question_gone`, `node_gone`), and the answer is kept. So does a node that cannot read an answer
+//! as its type (`invalid_resume`): a schema cannot express every type. A retry of it reads the answer if the node has
+//! been mended, and asks again otherwise.
 
 use std::{
     future::{Future, IntoFuture},
@@ -22,7 +24,7 @@ use countersign_core::{
     },
     journal::{
         record::Schema,
-        run::{Raw, Step as Known},
+        run::{INVALID_RESUME, Raw, Step as Known},
         running::{NewQuestion, shown},
     },
     limits, plain,
@@ -261,17 +263,18 @@ impl<T: DeserializeOwned> Future for Answer<T> {
             Err(error) => {
                 let (question, node) = (&this.name, &this.wait.memory.node);
                 let what = format!(
-                    "the answer to {question:?} of the node {node:?} is not of the type it is taken as: {error}"
+                    "the answer to {question:?} of the node {node:?} is not of the type it is taken as: {error}. \
+                     Retry the run: the node asks again, unless it reads the answer by then"
                 );
-                this.wait.memory.fail(NodeError::coded("invalid_resume", what));
+                this.wait.memory.fail(NodeError::coded(INVALID_RESUME, what));
                 Poll::Pending
             }
         }
     }
 }
 
-impl<T> Answer<T> {
-    /// Finds the recorded question, or asks it.
+impl<T: DeserializeOwned> Answer<T> {
+    /// Finds the recorded question, or asks it; also again, if its answer has failed the node already.
     fn ask(&self, asked: &Interrupt<T>) -> Result<(), NodeError> {
         let memory = &self.wait.memory;
         let name = &self.name;
@@ -281,35 +284,40 @@ impl<T> Answer<T> {
         if name.is_empty() || name.len() > limits::NAME_BYTES {
             return Err(refused(format!("a question's name has 1 to {} bytes", limits::NAME_BYTES)));
         }
-        let digest: Arc<str> = question.shown.digest().to_string().into();
-        let mut inside = memory.inside();
-        if let Some(known) = inside.questions.get_mut(name) {
-            known.seen = true;
-            if known.digest == digest {
-                return Ok(());
-            }
-            return Err(NodeError::coded(
-                "question_changed",
-                format!(
-                    "the node {:?} asks something else under {name:?} than what was shown: an answer counts for what was shown only. \
-                     What the payload is made of belongs in a step; another question has another name",
-                    memory.node
-                ),
-            ));
+        if let Some(Err(error)) = question.default.as_ref().map(|default| plain::read::<T>(default.get())) {
+            return Err(refused(format!("its default answer is not of the type it is taken as: {error}")));
         }
-        if let Some(migrate) = &memory.migrate {
+        let digest: Arc<str> = question.shown.digest().to_string().into();
+        let mut guard = memory.inside();
+        let inside = &mut *guard;
+        if let Some(migrate) = memory.migrate.as_ref().filter(|_| !inside.questions.contains_key(name)) {
             // A recorded question that is no longer asked may be this one under its old name.
             let old = inside.questions.iter().find_map(|(old, question)| {
                 let to = migrate(&super::Gone { node: &memory.node, question: Some(old) })?;
                 (!question.seen && to.question.as_deref() == Some(&**name)).then(|| old.clone())
             });
             if let Some(mut known) = old.and_then(|old| inside.questions.remove(&old)) {
-                known.seen = true;
                 // The migration declares that an answer to the old question answers this one.
-                known.digest = digest;
+                known.digest.clone_from(&digest);
                 inside.questions.insert(name.clone(), known);
-                return Ok(());
             }
+        }
+        if let Some(known) = inside.questions.get_mut(name) {
+            known.seen = true;
+            if known.digest != digest {
+                return Err(NodeError::coded(
+                    "question_changed",
+                    format!(
+                        "the node {:?} asks something else under {name:?} than what was shown: an answer counts for what was shown only. \
+                         What the payload is made of belongs in a step; another question has another name",
+                        memory.node
+                    ),
+                ));
+            }
+            let unread = known.answer.take_if(|answer| inside.asks_again && plain::read::<T>(answer.get()).is_err());
+            let again = NewQuestion { name: known.recorded.clone(), ..question };
+            inside.again.extend(unread.map(|unread| (again, unread)));
+            return Ok(());
         }
         let known = super::task::Remembered { recorded: name.clone(), digest, answer: None, seen: true };
         inside.questions.insert(name.clone(), known);

@@ -98,6 +98,10 @@ pub(crate) struct Inside {
     names: BTreeMap<Arc<str>, u32>,
     /// Asked since the node was last suspended.
     pub(crate) asked: Vec<NewQuestion>,
+    /// Asked again since then, in place of these answers.
+    pub(crate) again: Vec<(NewQuestion, Raw)>,
+    /// Whether answers that cannot be read are asked for again: see [`Task::asks_again`].
+    pub(crate) asks_again: bool,
     /// Steps with unknown outcome found since then.
     pub(crate) lost: Vec<Arc<str>>,
     /// Whether steps that are not on record may have run.
@@ -157,6 +161,7 @@ impl Memory {
             steps: task.steps.clone(),
             questions: questions.collect(),
             restored: task.restored.clone(),
+            asks_again: task.asks_again,
             ..Inside::default()
         };
         Memory {
@@ -190,25 +195,28 @@ impl Memory {
     /// Delivers the answers and decisions since the node was suspended.
     pub(crate) fn told(&self, task: &Task) {
         let mut inside = self.inside();
-        for (name, question) in &task.questions {
+        let again: Vec<Arc<str>> = inside.again.iter().map(|(question, _)| question.name.clone()).collect();
+        for (name, question) in task.questions.iter().filter(|(name, _)| !again.contains(name)) {
             if let Some(known) = inside.on_record(name) {
                 known.answer.clone_from(&question.answer);
             }
         }
         inside.steps.clone_from(&task.steps);
         inside.restored.clone_from(&task.restored);
+        inside.asks_again = task.asks_again;
         let wakers = std::mem::take(&mut inside.wakers);
         drop(inside);
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether the record has an undelivered answer or decision.
-    pub(crate) fn has_news(&self, task: &Task) -> bool {
+    /// Whether the record has an undelivered answer or decision, apart from answers to what is `asked` now.
+    pub(crate) fn has_news(&self, task: &Task, asked: &[NewQuestion]) -> bool {
         let mut inside = self.inside();
         let answered = |inside: &mut Inside, name: &Arc<str>, answer: &Option<Raw>| {
             answer.is_some() && inside.on_record(name).is_some_and(|known| known.answer.is_none())
         };
-        let said = task.questions.iter().any(|(name, question)| answered(&mut inside, name, &question.answer));
+        let mut others = task.questions.iter().filter(|(name, _)| asked.iter().all(|question| question.name != **name));
+        let said = others.any(|(name, question)| answered(&mut inside, name, &question.answer));
         // A lost step that has left the record is to run again.
         let lost = inside.steps.iter().any(|(name, step)| {
             *step == Step::Lost && task.steps.get(name).is_none_or(|now| *now != Step::Lost && *now != Step::Started)
@@ -231,6 +239,11 @@ impl Memory {
         // The previous attempt did not get to ask these.
         for question in std::mem::take(&mut inside.asked) {
             inside.questions.remove(&question.name);
+        }
+        for (question, answer) in std::mem::take(&mut inside.again) {
+            if let Some(known) = inside.on_record(&question.name) {
+                known.answer = Some(answer);
+            }
         }
         inside.questions.values_mut().for_each(|question| question.seen = false);
     }

@@ -68,7 +68,9 @@ impl Ending<'_> {
         let memory = parked.memory.clone();
         let (asked, lost) = {
             let mut inside = memory.inside();
-            (std::mem::take(&mut inside.asked), std::mem::take(&mut inside.lost))
+            let again = std::mem::take(&mut inside.again);
+            let asked = again.into_iter().map(|(question, _)| question).chain(std::mem::take(&mut inside.asked));
+            (asked.collect::<Vec<_>>(), std::mem::take(&mut inside.lost))
         };
         let waiting = self.state.open.len() + self.ops.iter().map(Op::asks).sum::<usize>();
         if waiting + asked.len() + lost.len() > limits::OPEN_QUESTIONS {

@@ -200,7 +200,8 @@ impl Op {
             Op::Failed(failed) => has_ended(failed.task),
             // Its answers may have arrived since, and the task may have ended.
             Op::Asks(task, asked, lost, _) => run.tasks.get(task).is_none_or(|found| {
-                asked.iter().any(|question| found.questions.contains_key(&question.name))
+                // One that asks again does so once, and has the old question on record before.
+                !found.asks_again && asked.iter().any(|question| found.questions.contains_key(&question.name))
                     || lost.iter().any(|step| found.steps.get(step) != Some(&Step::Started))
             }),
             Op::States(_) => false,
@@ -244,7 +245,7 @@ impl Inner {
                         Op::Asks(task, questions, lost, memory) => {
                             // Read now: it may have been answered since it paused.
                             let known = state.run.as_ref().and_then(|run| run.tasks.get(task));
-                            let goes_on = known.is_some_and(|known| memory.has_news(known));
+                            let goes_on = known.is_some_and(|known| memory.has_news(known, questions));
                             draft.steps_lost(*task, lost);
                             draft.task_asks(*task, questions.clone(), goes_on);
                         }
