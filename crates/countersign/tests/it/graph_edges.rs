@@ -13,7 +13,8 @@ use countersign::{
     store::Store,
     tool::Approval,
 };
-use countersign_runtime::run::NewFork;
+use countersign_runtime::run::{NewFork, NewRun};
+use serde_json::json;
 
 use crate::{
     graphs::{Count, Work, WorkUpdate, me, process, said},
@@ -480,6 +481,37 @@ async fn g1_an_edit_goes_to_sessions_of_its_graph_only(store: Arc<dyn Store>) {
     assert!(one.edit(&me(), "s", &WorkUpdate::new().sum(1)).await.is_ok());
 }
 
+/// A state or an update that comes as JSON has names: an array of values in the order of a type's fields is refused.
+async fn g6_states_and_updates_from_outside_are_objects(store: Arc<dyn Store>) {
+    let graph = in_line("ask", |graph| {
+        let ask = graph
+            .node("ask", |ctx: Context<Work>| async move { Ok(said(ctx.interrupt("go on?", ()).await.to_string())) });
+        graph.start(ask);
+        graph.edge(ask, Node::END);
+    });
+    let runtime = Runtime::builder(store).graph(&graph).build().expect("runtime");
+    let raw = |json: serde_json::Value| Raw::of(&json).expect("JSON");
+    let run = |state| NewRun { session_id: Some("s".into()), state: raw(state), request_id: None };
+    let names = "it must be a JSON object of the state's fields by their names";
+    let fields = json!(["last", ["said"], 7, []]);
+    assert!(serde_json::from_value::<Work>(fields.clone()).is_ok(), "the type itself reads it");
+    for wrong in [fields.clone(), json!([]), json!("{}"), json!(null)] {
+        let refused = runtime.start_run(&me(), "ask", run(wrong)).await.expect_err("no object");
+        assert_eq!((refused.code, refused.message), (Code::InvalidMessage, format!("state: {names}")));
+    }
+    let state = json!({ "last": "last", "log": [], "sum": 7, "items": [] });
+    runtime.start_run(&me(), "ask", run(state.clone())).await.expect("an object");
+    let runs = runtime.runs(&graph).expect("runs");
+    let asked = runs.outcome(&me(), "s").await.expect("outcome");
+    for wrong in [fields, json!([]), json!("{}"), json!(null)] {
+        let refused = runtime.edit_run(&me(), "s", raw(wrong), None).await.expect_err("no object");
+        assert_eq!((refused.code, refused.message), (Code::InvalidMessage, format!("update: {names}")));
+    }
+    assert_eq!(runs.outcome(&me(), "s").await.expect("outcome"), asked, "nothing has changed");
+    runtime.edit_run(&me(), "s", raw(json!({ "sum": { "add": 1 } })), None).await.expect("an object");
+    assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 8);
+}
+
 /// Without agents, a message is refused, and makes no session.
 async fn g1_a_program_without_agents_takes_no_messages(store: Arc<dyn Store>) {
     let graph = in_line("alone", |graph| {
@@ -496,6 +528,7 @@ async fn g1_a_program_without_agents_takes_no_messages(store: Arc<dyn Store>) {
 conformance!(
     g1_a_program_without_agents_takes_no_messages,
     g1_an_edit_goes_to_sessions_of_its_graph_only,
+    g6_states_and_updates_from_outside_are_objects,
     p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last,
     p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws,
     g6_the_state_at_a_checkpoint_is_what_it_was_then,

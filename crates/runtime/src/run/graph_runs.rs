@@ -35,7 +35,7 @@ use crate::{
 pub struct NewRun {
     /// The session; created if absent or unknown.
     pub session_id: Option<String>,
-    /// The initial state, as the graph's type reads it.
+    /// The initial state: a JSON object, as the graph's type reads it.
     pub state: Raw,
     /// Makes it safe to send again, with the same `session_id`.
     pub request_id: Option<String>,
@@ -68,6 +68,7 @@ impl Runtime {
     pub async fn start_run(&self, by: &Principal, graph: &str, new: NewRun) -> Result<BegunRun, Refusal> {
         let known = self.inner.graphs.get(graph);
         let graph = known.ok_or_else(|| self.inner.unknown_graph(graph))?;
+        has_names("state", &new.state)?;
         // As the graph writes it, so that defaults for omitted members are on record.
         let state = graph.read_state(&new.state).and_then(|state| graph.write_state(&state));
         let state = state.map_err(|error| invalid(format!("state: {error}")))?;
@@ -92,6 +93,7 @@ impl Runtime {
         update: Raw,
         request_id: Option<String>,
     ) -> Result<StateView, Refusal> {
+        has_names("update", &update)?;
         let live = self.inner.named(session)?;
         self.inner.edit_state(None, &live, by, update, request_id).await?;
         let state = self.state(by, session).await;
@@ -262,6 +264,15 @@ pub(super) fn takes_messages(state: &State) -> Result<(), Refusal> {
         }
         _ => Ok(()),
     }
+}
+
+/// Checks that JSON from outside says which fields it means. Types also read themselves from an array of their fields in
+/// the order of the program, so that `[]` would be an update, and a new field would change what an array means.
+fn has_names(what: &str, json: &Raw) -> Result<(), Refusal> {
+    if json.get().starts_with('{') {
+        return Ok(());
+    }
+    Err(invalid(format!("{what}: it must be a JSON object of the state's fields by their names")))
 }
 
 pub(super) fn invalid(what: String) -> Refusal {

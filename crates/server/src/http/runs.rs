@@ -27,7 +27,7 @@ pub(super) struct StartRun {
     /// The session, `[A-Za-z0-9._-]{1,128}`; generated if absent, created if unknown.
     #[serde(default)]
     session_id: Option<String>,
-    /// The initial state, as the graph's type reads it.
+    /// The initial state: a JSON object, as the graph's type reads it.
     #[schemars(with = "Value")]
     state: Raw,
     /// Makes a repeated request safe.
@@ -55,8 +55,8 @@ pub(super) async fn start(
 /// The body of `POST /v1/sessions/{session_id}/state`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct EditState {
-    /// The update, as a node would return it: the fields, and for those with a reducer `{"add": …}` or `{"replace":
-    /// …}`.
+    /// The update, a JSON object as a node would return it: the fields, and for those with a reducer `{"add": …}` or
+    /// `{"replace": …}`.
     #[schemars(with = "Value")]
     update: Raw,
     /// Makes a repeated request safe.
