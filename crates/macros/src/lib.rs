@@ -82,7 +82,7 @@ pub fn route(input: TokenStream) -> TokenStream {
 ///   attributes, are moved to the fields of the struct. The function's doc comment is the tool's description.
 /// - It may take a `ToolContext` first: its call, and the application's own data.
 /// - It returns anything serializable: a text unchanged, anything else as JSON. The text of a `Result`'s error is an
-///   error for the model.
+///   error for the model, also under the name of an alias.
 ///
 /// | option | meaning |
 /// |---|---|

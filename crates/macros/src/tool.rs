@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::{
-    Attribute, Error, Expr, ExprClosure, FnArg, Ident, ItemFn, LitInt, LitStr, Pat, Path, ReturnType, Token, Type,
+    Attribute, Error, Expr, ExprClosure, FnArg, Ident, ItemFn, LitInt, LitStr, Pat, Path, Token, Type,
     meta::ParseNestedMeta, parse::Parser as _, spanned::Spanned as _, token::Paren,
 };
 
@@ -271,13 +271,11 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
         }
     }
     let context = context.then(|| quote!(__context,));
-    let called = quote!(#name(#context #(#names),*).await);
-    let outcome = match &function.sig.output {
-        ReturnType::Type(_, of) if is_named(of, "Result") => {
-            quote_spanned!(of.span()=> #here::failed(#called))
-        }
-        ReturnType::Type(_, of) => quote_spanned!(of.span()=> #here::done(#called)),
-        ReturnType::Default => quote!(#here::done(#called)),
+    // The type decides whether it can fail: here its name is known, which may be an alias.
+    let outcome = quote! {
+        use #here::{KindOfResult as _, KindOfValue as _};
+        let __returned = #name(#context #(#names),*).await;
+        (&__returned).kind().outcome(__returned)
     };
     let approval = approval(options, &args, &here);
     let idempotent = options.idempotent.then(|| quote!(.idempotent(true)));

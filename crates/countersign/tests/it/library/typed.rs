@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use countersign::{Agent, run, run::Code, tool};
+use countersign::{Agent, Message, run, run::Code, tool};
 use serde_json::json;
 
 use super::{calls, item, script, told};
@@ -76,4 +76,46 @@ async fn r9_a_type_whose_reading_panics_is_an_error_for_the_model() {
     let told = told(&run(&agent, "go").await.expect("over"));
     assert!(told.contains(&"c1: ran".to_owned()), "{told:?}");
     assert!(told.iter().any(|said| said.starts_with("c2: the arguments do not fit the tool")), "{told:?}");
+}
+
+/// An alias whose name does not say that it is a `Result`.
+type Receipt<T> = Result<T, String>;
+
+mod other {
+    /// The name of a `Result`, of a type that is none.
+    #[derive(serde::Serialize)]
+    pub struct Result {
+        pub ok: bool,
+    }
+}
+
+#[tool]
+async fn pay(amount: u32) -> Receipt<u32> {
+    if amount > 9 { Err("too much".to_owned()) } else { Ok(amount) }
+}
+
+#[tool]
+async fn judge(ok: bool) -> other::Result {
+    other::Result { ok }
+}
+
+#[tool]
+async fn hush() {}
+
+#[tokio::test]
+async fn s23_an_error_is_one_whatever_the_type_is_called_that_the_function_returns() {
+    let proposed = [
+        ("pay", "c1", r#"{"amount":10}"#),
+        ("pay", "c2", r#"{"amount":9}"#),
+        ("judge", "c3", r#"{"ok":false}"#),
+        ("hush", "c4", "{}"),
+    ];
+    let agent = Agent::new("Helper", script(&[calls(&proposed)])).tool(pay).tool(judge).tool(hush);
+    let over = run(&agent, "go").await.expect("over");
+    let results = over.history().into_iter().filter_map(|message| match message {
+        Message::ToolResult(result) => Some((result.is_error(), result.text.clone())),
+        _ => None,
+    });
+    let told = [(true, "too much"), (false, "9"), (false, r#"{"ok":false}"#), (false, "null")];
+    assert_eq!(results.collect::<Vec<_>>(), told.map(|(error, text)| (error, text.to_owned())));
 }

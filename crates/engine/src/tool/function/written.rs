@@ -27,20 +27,51 @@ where
     FunctionTool::with_context(name, description, function).entry()
 }
 
-/// The outcome of an infallible function.
-///
-/// # Errors
-/// None.
-pub fn done<R: Serialize>(result: R) -> Result<R, ToolError> {
-    Ok(result)
+/// `(&returned).kind()` for a `Result`. The compiler finds it by the type, so that an error is one under any name of that
+/// type; and before [`KindOfValue`], which needs one more reference.
+pub trait KindOfResult {
+    /// Its kind.
+    fn kind(&self) -> Fallible {
+        Fallible
+    }
 }
 
-/// The outcome of a fallible function.
-///
-/// # Errors
-/// The function's own.
-pub fn failed<R: Serialize, E: Display>(result: Result<R, E>) -> Result<R, ToolError> {
-    result.map_err(|error| ToolError::new(error.to_string()))
+impl<R, E> KindOfResult for Result<R, E> {}
+
+/// `(&returned).kind()` for anything else.
+pub trait KindOfValue {
+    /// Its kind.
+    fn kind(&self) -> Infallible {
+        Infallible
+    }
+}
+
+impl<R> KindOfValue for &R {}
+
+/// A function that returns a `Result`.
+pub struct Fallible;
+
+impl Fallible {
+    /// The outcome of the function.
+    ///
+    /// # Errors
+    /// The function's own.
+    pub fn outcome<R: Serialize, E: Display>(self, returned: Result<R, E>) -> Result<R, ToolError> {
+        returned.map_err(|error| ToolError::new(error.to_string()))
+    }
+}
+
+/// A function that returns anything else.
+pub struct Infallible;
+
+impl Infallible {
+    /// The outcome of the function.
+    ///
+    /// # Errors
+    /// None.
+    pub fn outcome<R: Serialize>(self, returned: R) -> Result<R, ToolError> {
+        Ok(returned)
+    }
 }
 
 /// A tool that changes nothing.
