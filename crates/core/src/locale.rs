@@ -231,7 +231,7 @@ texts! {
     GuardrailOutput = "guardrail_output",
     /// The same, of a call: `name`.
     GuardrailToolInput = "guardrail_tool_input",
-    /// The same, of a call's result: `name`.
+    /// The same, of a call's result, and that the call has run: `name`.
     GuardrailToolOutput = "guardrail_tool_output",
     /// A guardrail failed, so that the user's message is unchecked: `name` (spec S11).
     InputUnchecked = "input_unchecked",
@@ -239,7 +239,7 @@ texts! {
     OutputUnchecked = "output_unchecked",
     /// The same, of a call: `name`.
     ToolInputUnchecked = "tool_input_unchecked",
-    /// The same, of a call's result: `name`.
+    /// The same, of a call's result, and that the call has run: `name`.
     ToolOutputUnchecked = "tool_output_unchecked",
     /// The agent's last answer is not of its output type: `errors` (spec S23).
     InvalidOutput = "invalid_output",

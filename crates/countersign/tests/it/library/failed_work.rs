@@ -97,7 +97,7 @@ async fn w2_what_was_pending_when_a_turn_failed_stays_pending_under_its_key_and_
             heard[4..],
             [
                 "c0: free {}",
-                r#"c1: the tool output guardrail "leak" stopped the run"#,
+                r#"c1: the tool output guardrail "leak" stopped the run; the call took effect"#,
                 r#"c2: b {"n":7}"#,
                 "says: done"
             ],
@@ -244,7 +244,7 @@ async fn s4_s22_a_turn_that_failed_in_an_agent_in_an_agent_goes_on_there() {
         assert_eq!(heard.len(), 2, "{name}: it is not asked again for what it has said");
         assert_eq!(heard[1][2..], [r#"i2: send {"n":7}"#], "{name}");
         let heard = outer.heard.lock().expect("heard").clone();
-        let stopped = r#"o2: the tool output guardrail "leak" stopped the run"#;
+        let stopped = r#"o2: the tool output guardrail "leak" stopped the run; the call took effect"#;
         assert_eq!(heard.len(), 2, "{name}");
         assert_eq!(heard[1][2..], ["o1: mail sent", stopped], "{name}: one call, one result");
     }

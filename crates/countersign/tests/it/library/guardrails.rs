@@ -142,7 +142,7 @@ async fn e62_a_guardrail_that_trips_on_a_result_does_not_make_the_call_run_again
     let over = run(&agent, RunState::from_json(&state).expect("read")).await.expect("over");
     assert_eq!(ran(&done), ["a {}"]);
     // The result that tripped it is withheld from the model too.
-    assert_eq!(told(&over)[2], r#"c1: the tool output guardrail "leak" stopped the run"#);
+    assert_eq!(told(&over)[2], r#"c1: the tool output guardrail "leak" stopped the run; the call took effect"#);
 }
 
 #[tokio::test]
@@ -274,6 +274,13 @@ async fn s11_c_people_are_told_in_their_language_which_guardrail_stopped_a_run_a
                 let code = serde_json::to_value(kind).expect("a name");
                 assert_eq!(error.code, format!("{}_guardrail", code.as_str().expect("a text")));
                 assert!(error.message.contains("\"g\"") && !error.message.contains("12345"), "{}", error.message);
+                // A model that reads it after a retry does not make the call again.
+                let has_run = match locale {
+                    Locale::En => "the call took effect",
+                    Locale::Vi => "lệnh gọi đã có tác dụng",
+                    Locale::Zh => "调用已经生效",
+                };
+                assert_eq!(error.message.contains(has_run), kind == GuardrailKind::ToolOutput, "{}", error.message);
                 let of_tool = matches!(kind, GuardrailKind::ToolInput | GuardrailKind::ToolOutput);
                 let journal = RunState::save(&*store, &session).await.expect("saved").to_json();
                 assert!(!journal.contains("12345"), "{journal}");

@@ -57,7 +57,7 @@ async fn s11_a_tool_guardrail_that_trips_ends_only_the_work_of_the_agent_whose_c
             assert_eq!((done.status, done.text.as_str()), (Status::Completed, "I go on without it"), "{kind}");
             let told = match on_input {
                 true => r#"o: the tool input guardrail "cards" stopped the run"#,
-                false => r#"o: the tool output guardrail "leaks" stopped the run"#,
+                false => r#"o: the tool output guardrail "leaks" stopped the run; the call took effect"#,
             };
             assert_eq!(outer.heard.lock().expect("heard")[1][2], told, "{kind}");
             assert_eq!(inner.heard.lock().expect("heard").len(), 1, "{kind}: it is not asked again");
