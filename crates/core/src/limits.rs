@@ -150,5 +150,7 @@ pub const EDIT_SECONDS: u64 = 2 * PREVIEW_SECONDS;
 /// Longest time for judging the calls of a fork, with their previews. Some that hang are shown as failed meanwhile; nobody
 /// else's fork waits longer for the place of this one.
 pub const FORK_SECONDS: u64 = 10 * PREVIEW_SECONDS;
+/// Longest time for judging the edited calls of a decision, with their previews, however often it has to be tried.
+pub const DECISION_SECONDS: u64 = 10 * PREVIEW_SECONDS;
 /// Turns that are kept uncompressed, unless the agent configures another number (spec G5).
 pub const KEPT_TURNS: u32 = 2;

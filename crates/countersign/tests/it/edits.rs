@@ -1,4 +1,4 @@
-//! Previews of edits that nobody has decided yet (spec W5, S12): how many at a time.
+//! Edits, and previews of those that nobody has decided yet (spec W5, S12): how many at a time, and for how long.
 
 use std::{
     future::pending,
@@ -10,20 +10,23 @@ use std::{
 };
 
 use countersign::{
-    Agent, Args, Decision, DecisionType, Permit, Principal,
+    Agent, Args, Decision, DecisionType, Permit, Principal, Status,
     model::scripted::Scripted,
     policy::{Policy, PolicyRule, Then},
-    run::{NewDecision, Refusal, Runtime},
+    run::{Code, NewDecision, Refusal, Runtime},
     store::memory::MemoryStore,
-    tool::{Approval, Tool, ToolError, condition::CelCondition},
+    tool::{
+        Approval, Tool, ToolError,
+        condition::{CelCondition, ProposedCall},
+    },
 };
-use countersign_core::{approval::decision::EditedAction, call::preview::Preview};
+use countersign_core::{approval::decision::EditedAction, call::preview::Preview, limits::DECISION_SECONDS};
 use countersign_engine::tool::{CallFacts, Previewer};
 use countersign_runtime::run::{EditOutcome, EditPreview, NewEdit};
 use futures::{FutureExt as _, future::BoxFuture, future::join_all};
 use tokio::time::{sleep, timeout};
 
-use crate::support::{Ledger, entry, send};
+use crate::support::{Ledger, decide, entry, send};
 
 /// Takes a while, and counts how many run at the same time. It never ends for the number 0.
 #[derive(Default)]
@@ -155,4 +158,26 @@ async fn p1_who_is_asked_about_an_edit_is_known_while_another_call_still_runs() 
     let EditOutcome::Asks(config) = found else { panic!("{found:?}") };
     assert_eq!((config.role.as_deref(), config.level), (Some("legal"), Some(2)));
     assert!(config.args_schema.is_some());
+}
+
+/// Nobody waits for ever for the application's rules on an edit: the decision is refused, and everything is as before.
+#[tokio::test(start_paused = true)]
+async fn r9_a_decision_whose_edit_is_never_judged_is_refused_in_time_and_changes_nothing() {
+    let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{"n":9}}]},{"text":"done"}]}"#;
+    let ledger = Ledger::default();
+    let hangs =
+        |call: ProposedCall| async move { if call.args.text() == r#"{"n":0}"# { pending().await } else { Ok(true) } };
+    let pay = entry("pay", Approval::when_fn(hangs).timeout(0), &ledger);
+    let model = Arc::new(Scripted::from_json(script).expect("script"));
+    let agent = Agent::new("clerk", ("demo", model)).tool(pay);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    send(&runtime, "s", "go").await.expect("paused");
+    let edit = vec![Decision::edit("pay", Args::parse(r#"{"n":0}"#).expect("args"))];
+    let decided = timeout(Duration::from_secs(DECISION_SECONDS + 1), decide(&runtime, "s_1", edit)).await;
+    let refused = decided.expect("in time").expect_err("refused");
+    assert_eq!(refused.code, Code::Internal);
+    assert!(refused.message.contains(&format!("took more than {DECISION_SECONDS} s")), "{refused}");
+    assert!(ledger.lock().expect("ledger").is_empty());
+    let done = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("it is still pending");
+    assert_eq!((done.status, &*done.text, ledger.lock().expect("ledger").len()), (Status::Completed, "done", 1));
 }

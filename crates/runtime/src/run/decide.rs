@@ -1,6 +1,6 @@
 //! Decisions and answers: received, checked and stored (spec S6, W5, Q3, G3).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
     approval::{
@@ -20,10 +20,12 @@ use countersign_core::{
         record::Millis,
         state::{Open, State},
     },
+    limits::DECISION_SECONDS,
     number::InterruptionNo,
-    refusal::Refusal,
+    refusal::{Code, Refusal},
     session::Session,
 };
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, nodes::contested, own_request_id, store_refusal,
@@ -76,7 +78,8 @@ impl Runtime {
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `decisions_mismatch`,
     /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
-    /// `invalid_answers`, `invalid_message`, `request_id_reused`, `store_unavailable`. The interruption is then unchanged.
+    /// `invalid_answers`, `invalid_message`, `request_id_reused`, `store_unavailable`, `internal` (judging its edits takes
+    /// too long). The interruption is then unchanged.
     pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
         let taken = self.take_decision(by, decision, follow, Durability::Synced).await;
         let (live, stored) = self.inner.or_refused(taken).await?;
@@ -104,7 +107,9 @@ impl Runtime {
         let not_found = || resolve::not_found(&decision.approval_key);
         let (session_id, n) = parse_approval_key(&decision.approval_key).ok_or_else(not_found)?;
         let live = self.inner.named(session_id).map_err(|_| not_found())?;
-        let taken = contested!(self.take_decision_in(&live, by, n, decision.clone(), (follow, durability)).await);
+        let until = Instant::now() + Duration::from_secs(DECISION_SECONDS);
+        let taken =
+            contested!(self.take_decision_in(&live, by, n, decision.clone(), (follow, durability), until).await);
         let session_id = live.session_id.clone();
         Ok((live, Stored { session_id, follow: taken? }))
     }
@@ -116,9 +121,10 @@ impl Runtime {
         n: InterruptionNo,
         mut decision: NewDecision,
         (follow, durability): (bool, Durability),
+        until: Instant,
     ) -> Result<Option<Subscription>, Refusal> {
         let has_edits = decision.reply.decisions().iter().any(|decision| decision.edited().is_some());
-        let ahead = if has_edits { self.judged_ahead(live, by, n, decision.clone()).await? } else { None };
+        let ahead = if has_edits { self.judged_ahead(live, by, n, decision.clone(), until).await? } else { None };
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         check_seen(by, &state, &decision)?;
@@ -154,13 +160,14 @@ impl Runtime {
     /// A reply that edits calls, with the state by which it was judged; `None` if there is nothing to judge.
     ///
     /// Conditions and previews are the application's code and may take any time, so the session is not locked
-    /// meanwhile: deadlines, cancels and other inputs proceed.
+    /// meanwhile: deadlines, cancels and other inputs proceed. Nobody waits for them longer than `until`.
     async fn judged_ahead(
         &self,
         live: &LiveRef,
         by: &Principal,
         n: InterruptionNo,
         mut decision: NewDecision,
+        until: Instant,
     ) -> Result<Option<(Session, Judged)>, Refusal> {
         let state = self.inner.load(live, &mut *live.lock().await).await?;
         check_seen(by, &state, &decision)?;
@@ -170,7 +177,13 @@ impl Runtime {
         }
         let Some(open) = state.waiting(n) else { return Ok(None) };
         resolve::check_shown(&state, open, by, decision.digest.as_deref())?;
-        let judged = self.inner.judged(&state, open, decision.by(by, n)).await;
+        let Ok(judged) = timeout_at(until, self.inner.judged(&state, open, decision.by(by, n))).await else {
+            let what = format!(
+                "judging the edited calls and previewing them took more than {DECISION_SECONDS} s; try again, or decide \
+                 without editing"
+            );
+            return Err(Refusal::new(Code::Internal, what));
+        };
         Ok(Some((state, judged)))
     }
 }
