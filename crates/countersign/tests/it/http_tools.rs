@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::any};
 use countersign::{
-    Agent, Decision, Principal, Status,
+    Agent, Args, Decision, Principal, Status,
     model::{ApiKey, scripted::Scripted},
-    run::{NewMessage, Runtime},
+    run::{Code, NewMessage, Runtime},
     store::{
         Store,
         sqlite::{SqliteOptions, SqliteStore},
@@ -16,7 +16,7 @@ use countersign::{
 use countersign_core::call::preview::PreviewKind;
 use serde_json::json;
 
-use crate::support::{decide, send};
+use crate::support::{Stored, decide, results, send};
 
 type Seen = Arc<Mutex<Vec<(String, HeaderMap, String)>>>;
 
@@ -97,6 +97,41 @@ async fn r1_a_request_that_was_approved_is_asked_about_again_when_its_template_i
             "{path}"
         );
     }
+}
+
+#[tokio::test]
+async fn m2_a_call_whose_request_cannot_be_made_reaches_no_person_and_no_edit_makes_one() {
+    let ((base, seen), folder) = (broker().await, tempfile::tempdir().expect("folder"));
+    let script = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"../admin","quantity":1}},
+        {"name":"order","args":{"quantity":2}},{"name":"order","args":{"account":"a","quantity":3}}]},{"text":"done"}]}"#;
+    let agent = Agent::new("clerk", ("demo", Arc::new(Scripted::from_json(script).expect("script"))));
+    let open = store(&folder);
+    let process = |path: &str| {
+        let agent = agent.clone().tool(order(&base, path, "the-secret"));
+        Stored { runtime: Runtime::builder(open.clone()).agent(agent).build().expect("runtime"), store: open.clone() }
+    };
+    let runtime = process("orders");
+    let outcome = send(&runtime, "s", "go").await.expect("paused");
+    let told: Vec<String> = results(&runtime, "s").await.into_iter().map(|(_, text)| text).collect();
+    assert!(told[0].contains("args.account has a / or"), "{told:?}");
+    assert!(told[1].contains("args.account"), "{told:?}");
+    let asked: Vec<&str> = outcome.interruptions[0].actions().iter().map(|action| action.args.text()).collect();
+    assert_eq!(asked, [r#"{"account":"a","quantity":3}"#]);
+    let edit = |args: &str| vec![Decision::edit("order", Args::parse(args).expect("args"))];
+    let refused = decide(&runtime, "s_1", edit(r#"{"account":"..","quantity":3}"#)).await.expect_err("leads elsewhere");
+    assert_eq!(refused.code, Code::InvalidEdit, "{refused}");
+    runtime.shutdown(std::time::Duration::ZERO).await;
+
+    // The template has changed since: an edit must fit the new one, about which people are asked again.
+    let runtime = process("{{ args.desk }}/orders");
+    let refused = decide(&runtime, "s_1", edit(r#"{"account":"b","quantity":3}"#)).await.expect_err("no desk");
+    assert_eq!(refused.code, Code::InvalidEdit, "{refused}");
+    assert!(refused.message.contains("args.desk"), "{refused}");
+    let outcome = decide(&runtime, "s_1", edit(r#"{"account":"b","quantity":3,"desk":"d"}"#)).await.expect("it fits");
+    assert!(seen.lock().unwrap().is_empty());
+    decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("approved");
+    let sent: Vec<String> = seen.lock().unwrap().iter().map(|(uri, ..)| uri.clone()).collect();
+    assert_eq!(sent, ["/d/orders/b"]);
 }
 
 #[tokio::test]

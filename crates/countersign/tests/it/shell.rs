@@ -10,10 +10,10 @@ use std::{
 };
 
 use countersign::{
-    Agent, Decision, Principal, Status,
+    Agent, Args, Decision, Principal, Status,
     model::scripted::Scripted,
     policy::{Glob, Policy, PolicyRule, Then},
-    run::Runtime,
+    run::{Code, Runtime},
     store::{Store, memory::MemoryStore},
     tool::{
         Decision as Said, ToolEntry,
@@ -103,6 +103,29 @@ async fn s12_command_lines_run_in_the_folder_one_after_the_other() {
         lines[0], lines[1], lines[2]
     );
     assert_eq!(told(&runtime, "s1").await, [expected]);
+}
+
+#[tokio::test]
+async fn s12_command_lines_that_no_shell_takes_reach_no_person_and_no_edit_makes_one() {
+    let folder = tempfile::tempdir().expect("folder");
+    let wrong = [json!({ "commands": vec!["true"; 51] }), json!({ "commands": ["touch a\0b"] })];
+    let calls = [wrong[0].clone(), wrong[1].clone(), json!({ "commands": ["echo good"] })];
+    let runtime = runtime(memory(), shell(folder.path()).entry(), &calls);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    let asked: Vec<&str> = outcome.interruptions[0].actions().iter().map(|action| action.args.text()).collect();
+    assert_eq!(asked, [r#"{"commands":["echo good"]}"#]);
+    let refusals = ["1 to 50 command lines; this one has 51", "a command line must not contain a NUL character"];
+    let told = told(&runtime, "s1").await;
+    for (i, (wrong, why)) in wrong.iter().zip(refusals).enumerate() {
+        assert!(told[i].contains(why), "{told:?}");
+        let edit = Decision::edit("shell", Args::parse(&wrong.to_string()).expect("args"));
+        let refused = decide(&runtime, &outcome.pending[0], vec![edit]).await.expect_err("refused");
+        assert_eq!(refused.code, Code::InvalidEdit);
+        assert!(refused.message.contains(why), "{refused}");
+    }
+    let edit = Decision::edit("shell", Args::parse(r#"{"commands":["echo better"]}"#).expect("args"));
+    decide(&runtime, &outcome.pending[0], vec![edit]).await.expect("it fits");
+    assert!(self::told(&runtime, "s1").await[2].contains("better\n[exit code 0]"));
 }
 
 #[tokio::test]
