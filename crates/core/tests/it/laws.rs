@@ -20,8 +20,8 @@ use proptest::prelude::*;
 use self::{
     effects::{
         a_fork_that_nobody_has_continued_begins_nothing, every_interruption_ends_once_and_every_call_has_one_result,
-        nothing_runs_unless_allowed_and_nothing_twice, pausing_is_the_absence_of_effects,
-        what_began_was_what_was_shown, what_ran_was_approved_by_everybody_it_needed,
+        no_editor_approves_what_requesters_may_not, nothing_runs_unless_allowed_and_nothing_twice,
+        pausing_is_the_absence_of_effects, what_began_was_what_was_shown, what_ran_was_approved_by_everybody_it_needed,
     },
     stream::{
         a_piece_of_the_history_is_a_piece_of_the_whole, from_every_seq_the_rest_is_the_same,
@@ -88,6 +88,7 @@ pub fn check(world: &World) {
     the_history_is_well_formed(world);
     nothing_runs_unless_allowed_and_nothing_twice(world);
     what_ran_was_approved_by_everybody_it_needed(world);
+    no_editor_approves_what_requesters_may_not(world);
     what_began_was_what_was_shown(world);
     every_interruption_ends_once_and_every_call_has_one_result(world);
     pausing_is_the_absence_of_effects(world);
@@ -121,6 +122,43 @@ proptest! {
         let messages = history("s", world.journal.iter().map(|e| &**e));
         let steps = messages.iter().filter(|m| m.message_type.is_some()).count();
         prop_assert_eq!(steps, world.state.interruptions as usize);
+    }
+}
+
+/// One call, which several people at one level or two edit and approve.
+fn reviews() -> impl Strategy<Value = Vec<Op>> {
+    let people = prop_oneof![4 => Just(1_u8), 4 => Just(2), 2 => Just(4), 1 => Just(0)];
+    let what = prop_oneof![4 => Just(0_u8), 5 => Just(2), 1 => 0..7_u8];
+    let op = prop_oneof![
+        20 => (what, people, 0..5_u8).prop_map(|(what, by, verdict)| Op::Decide(0, vec![what], false, by, verdict)),
+        2 => (2..6_u8, 0..5_u8).prop_map(|(what, by)| Op::Note(0, what, by)),
+        1 => (0..400_u32).prop_map(Op::Later),
+        1 => (0..4_u8).prop_map(Op::Change),
+        1 => Just(Op::Start(1)),
+        1 => (0..1000_usize, 0..10_u8, any::<bool>()).prop_map(|(at, edit, run)| Op::Fork(at, edit, run)),
+    ];
+    let asked = prop_oneof![Just(8_u8), Just(10), Just(11)];
+    (asked, proptest::collection::vec(op, 1..16)).prop_map(|(ask, ops)| {
+        let asked = [Op::Message(None), Op::Answer(vec![(ask, 0)])];
+        asked.into_iter().chain(ops).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// The laws about reviewers, where several people edit and approve one call: random sessions seldom do.
+    #[test]
+    fn p4_the_laws_hold_however_one_call_is_edited_and_approved(ops in reviews()) {
+        let mut world = World::new();
+        for op in &ops {
+            let before = world.state.clone();
+            if world.apply(op).is_err() {
+                prop_assert_eq!(&before, &world.state, "a refusal changes nothing");
+            }
+            what_ran_was_approved_by_everybody_it_needed(&world);
+            no_editor_approves_what_requesters_may_not(&world);
+        }
     }
 }
 

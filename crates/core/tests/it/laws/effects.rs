@@ -117,6 +117,38 @@ pub fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     }
 }
 
+/// Spec P4: where requesters may not approve, nobody approves a call that they have ever edited, at any level, whoever
+/// has edited it since. Derived from the records alone.
+pub fn no_editor_approves_what_requesters_may_not(world: &World) {
+    let mut asked: HashMap<InterruptionNo, Arc<Interrupted>> = HashMap::new();
+    let mut editors: HashSet<(CallNo, Arc<str>)> = HashSet::new();
+    for record in records(&world.journal) {
+        match record {
+            Record::Interrupted(one) => drop(asked.insert(one.n, one.clone())),
+            Record::Decided(decided) => {
+                let Some(by) = &decided.by else { continue };
+                for (action, decision) in asked[&decided.n].actions.iter().zip(&decided.decisions) {
+                    let others = action.ask.not_self && !action.ask.reviewer(action.level).is_owner();
+                    let is_editor = editors.contains(&(action.call, by.clone()));
+                    match decision.kind() {
+                        DecisionType::Edit => drop(editors.insert((action.call, by.clone()))),
+                        DecisionType::Approve | DecisionType::Respond => {
+                            let (call, level) = (action.call, action.level);
+                            assert!(!(others && is_editor), "{by} has edited call {call}, and approves it at {level}");
+                        }
+                        DecisionType::Reject | DecisionType::Defer => {}
+                    }
+                }
+            }
+            Record::Forked(forked) => {
+                let edited = forked.judged.iter().filter(|one| one.edited.is_some());
+                editors.extend(edited.filter_map(|one| Some((one.call, forked.by.clone()?))));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Spec S13, S25: a call that begins after a request is the one that the person has seen: its tool has the same
 /// description, schema and target.
 pub fn what_began_was_what_was_shown(world: &World) {

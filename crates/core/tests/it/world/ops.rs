@@ -40,7 +40,7 @@ pub enum Op {
 pub fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         4 => prop_oneof![Just(None), Just(Some(OnPending::Reject)), Just(Some(OnPending::Queue))].prop_map(Op::Message),
-        6 => proptest::collection::vec((0..11_u8, 0..TOOLS.len() as u8), 0..5).prop_map(Op::Answer),
+        6 => proptest::collection::vec((0..12_u8, 0..TOOLS.len() as u8), 0..5).prop_map(Op::Answer),
         3 => (0..12_u8).prop_map(Op::ShowBlock),
         5 => (1..4_usize).prop_map(Op::Start),
         5 => (0..4_usize, any::<bool>()).prop_map(|(i, ok)| Op::Finish(i, ok)),

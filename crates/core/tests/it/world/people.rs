@@ -39,6 +39,7 @@ pub(super) fn strict(n: u8) -> Ask {
             escalate: reviewers(&["admin", "lead"]),
             ..Ask::default()
         },
+        11 => Ask { levels: reviewers(&["admin", "lead"]), not_self: true, ..Ask::default() },
         _ => Ask { levels: reviewers(&["user", "admin", "lead"]), quorum: 2, timeout: 0.into(), ..Ask::default() },
     }
 }
