@@ -1498,7 +1498,7 @@ export interface StartRun {
    */
   session_id?: string;
   /**
-   * The initial state, as the graph's type reads it.
+   * The initial state: a JSON object, as the graph's type reads it.
    */
   state: JsonValue;
 }
@@ -2422,8 +2422,8 @@ export interface EditState {
    */
   request_id?: string;
   /**
-   * The update, as a node would return it: the fields, and for those with a reducer `{"add": …}` or `{"replace":
-   * …}`.
+   * The update, a JSON object as a node would return it: the fields, and for those with a reducer `{"add": …}` or
+   * `{"replace": …}`.
    */
   update: JsonValue;
 }
