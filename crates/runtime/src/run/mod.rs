@@ -15,6 +15,7 @@ mod compress;
 mod conversations;
 mod create;
 mod decide;
+mod delete;
 mod drawing;
 mod driver;
 mod edit;
