@@ -31,7 +31,7 @@ use tokio::sync::MutexGuard;
 use super::{Activity, Inner, Outcome, Runtime, live::LiveState, store_refusal, visible};
 use crate::{
     agent::output::Output,
-    store::{Page, PendingCount, SessionFilter, Summary, Visible},
+    store::{Page, PendingCount, SessionFilter, StoreError, Summary, Visible},
 };
 
 /// The role that may read the audit log.
@@ -237,6 +237,16 @@ impl Runtime {
         let paged = self.inner.store.sessions(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
         self.inner.released().await?;
         Ok(ListPage { rows: paged.rows.iter().map(SessionView::of).collect(), next_cursor: paged.next })
+    }
+
+    /// The id of the history that the store has ([`Store::history_id`](crate::store::Store::history_id)); `None` as long as
+    /// it cannot be read.
+    pub async fn history_id(&self) -> Option<Arc<str>> {
+        let read = async || {
+            let id = self.inner.store.history_id().await?;
+            Ok::<_, StoreError>(id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string().into()))
+        };
+        self.inner.history.get_or_try_init(read).await.ok().cloned()
     }
 
     /// Whether the store is open: not closed after a disk error. Nothing is read or written to check.
