@@ -30,7 +30,7 @@ use crate::{
     },
     journal::{
         fork,
-        record::{Action, CallStatus, Decided, Entry, Forked, Interrupted, Judged, Kind, Record, records},
+        record::{Action, CallStatus, Decided, EndReason, Entry, Forked, Interrupted, Judged, Kind, Record, records},
         run::Raw,
         state::{Call, State},
     },
@@ -176,7 +176,7 @@ pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                 answered = answer.run;
             }
             // The original has recorded what a fork has copied.
-            if at < past || !may_be_told(told) {
+            if at < past || !may_be_told(told) || is_given_up(&entry.records[record..]) {
                 continue;
             }
             match (told, call_of(told)) {
@@ -218,6 +218,13 @@ fn may_be_told(record: &Record) -> bool {
         | Record::Forked(_) => true,
         _ => call_of(record).is_some() || is_by_rule(record),
     }
+}
+
+/// Whether these records of an append begin with a failed turn that is given up: it is retried to be cancelled at once, and
+/// that is no retry of anything.
+fn is_given_up(records: &[Record]) -> bool {
+    let is_cancelled = |record: &Record| matches!(record, Record::TurnEnded(end) if end.reason == EndReason::Cancelled);
+    matches!(records, [Record::Retried(_), rest @ ..] if rest.iter().any(is_cancelled))
 }
 
 /// Whether a standing rule, or a program, has decided a call of these in a person's place.

@@ -7,15 +7,18 @@ mod calling;
 mod handler;
 pub(crate) mod listed;
 pub(crate) mod running;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::{
-        Arc, MutexGuard, PoisonError, RwLock,
+        Arc, MutexGuard, PoisonError, RwLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use futures::future::join_all;
 use rmcp::{
     ClientServiceExt as _, Peer, RoleClient,
     model::{PaginatedRequestParams, ProtocolVersion, ServerNotification, SubscriptionFilter},
@@ -58,6 +61,8 @@ const TOOLS: usize = 1024;
 pub(super) struct Link {
     pub(super) settings: McpServer,
     stage: std::sync::Mutex<Stage>,
+    /// Every connection that may live: one that was replaced does so while calls run over it.
+    connections: std::sync::Mutex<Vec<Weak<Connection>>>,
     listed: RwLock<Arc<[ListedTool]>>,
     version: AtomicU64,
     /// One list is read at a time, so that the last one is the newest.
@@ -114,7 +119,7 @@ enum Reached {
 /// An open connection, with what belongs to it. All of it ends on drop.
 pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
-    process: Option<Process>,
+    process: std::sync::Mutex<Option<Process>>,
     listening: Option<JoinHandle<()>>,
     /// The calls that run over it.
     pub(super) calls: Calls,
@@ -134,6 +139,19 @@ impl Connection {
     pub(super) fn has_rounds(&self) -> bool {
         self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
+
+    /// Closes it, and ends its program. Calls that run over it end without an answer.
+    async fn end(self: Arc<Connection>) {
+        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Its task owns the program's standard input, which is closed with it.
+        match Arc::try_unwrap(self) {
+            Ok(mut only) => drop(only.service.close_with_timeout(Duration::from_secs(1)).await),
+            Err(shared) => shared.service.cancellation_token().cancel(),
+        }
+        if let Some(process) = process {
+            process.end().await;
+        }
+    }
 }
 
 impl Drop for Connection {
@@ -149,6 +167,7 @@ impl Link {
         Link {
             settings,
             stage: std::sync::Mutex::new(Stage::Idle),
+            connections: std::sync::Mutex::default(),
             listed: RwLock::new(Arc::from([])),
             version: AtomicU64::new(0),
             listing: Mutex::default(),
@@ -246,7 +265,12 @@ impl Link {
     /// Records the outcome of an attempt. A cancelled one never gets here.
     fn made(&self, failed: u32, made: &Result<Arc<Connection>, String>) {
         let next = match made {
-            Ok(connection) => Stage::Up(connection.clone()),
+            Ok(connection) => {
+                let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+                connections.retain(|known| known.strong_count() > 0);
+                connections.push(Arc::downgrade(connection));
+                Stage::Up(connection.clone())
+            }
             Err(why) => {
                 let pause = (FIRST_PAUSE * 2_u32.saturating_pow(failed.min(16))).min(LONGEST_PAUSE);
                 tracing::warn!(server = &*self.settings.name, error = why, ?pause, "the MCP server cannot be reached");
@@ -328,7 +352,7 @@ impl Link {
         }
         self.list(&service).await?;
         let listening = self.listen(&service);
-        Ok(Connection { service, process, listening, calls })
+        Ok(Connection { service, process: std::sync::Mutex::new(process), listening, calls })
     }
 
     /// Lists the tools, and keeps them.
@@ -449,27 +473,15 @@ impl Link {
         }
     }
 
-    /// Closes the connection and the program. Running calls end with it.
+    /// Closes the connection, those that it replaced, and their programs. Running calls end with them.
     pub(super) async fn close(&self) {
         self.parked.forget_all();
-        let connection = match std::mem::replace(&mut *self.stage(), Stage::Idle) {
-            Stage::Up(connection) => connection,
-            Stage::Making(attempt) => {
-                attempt.task.abort();
-                return;
-            }
-            Stage::Idle | Stage::Down { .. } => return,
-        };
-        // Its task owns the program's standard input, which is closed with it.
-        let Ok(mut connection) =
-            Arc::try_unwrap(connection).map_err(|shared| shared.service.cancellation_token().cancel())
-        else {
-            return;
-        };
-        let _ = connection.service.close_with_timeout(Duration::from_secs(1)).await;
-        if let Some(process) = connection.process.take() {
-            process.end().await;
+        let mut connections = std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner));
+        let connections: Vec<_> = connections.drain(..).filter_map(|known| known.upgrade()).collect();
+        if let Stage::Making(attempt) = std::mem::replace(&mut *self.stage(), Stage::Idle) {
+            attempt.task.abort();
         }
+        join_all(connections.into_iter().map(Connection::end)).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! One call of a provider that answers with server-sent events over HTTP: what all providers share.
 //!
 //! - An answer that ends before the provider has said that it is complete is a transient error.
-//! - The server may be silent for the idle timeout and no longer, before its first byte or after any.
+//! - The server may be silent for the idle timeout and no longer, before its first event or after any.
 //! - An error may repeat what the provider said, but never the key.
 
 use std::{
@@ -30,6 +30,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     http::{self, Endpoint, ErrorObject},
+    patience::{self, Patience},
     sse::{SseDecoder, SseEvent},
 };
 use countersign_engine::{
@@ -253,6 +254,7 @@ struct Open<R> {
     answer: R,
     /// Since when the answer is complete.
     finished: Option<Instant>,
+    patience: Patience,
 }
 
 impl<P: Protocol> Call<P> {
@@ -307,7 +309,8 @@ impl<P: Protocol> Call<P> {
             ))),
             _ => {
                 let decoder = SseDecoder::new(limits::RESPONSE_BYTES);
-                Ok(State::Open(Box::new(Open { response, decoder, events: Vec::new(), answer, finished: None })))
+                let (events, patience) = (Vec::new(), Patience::new(shared.idle_timeout));
+                Ok(State::Open(Box::new(Open { response, decoder, events, answer, finished: None, patience })))
             }
         }
     }
@@ -343,7 +346,12 @@ impl<P: Protocol> Shared<P> {
     }
 
     fn silent(&self) -> ModelError {
-        ModelError::transient(format!("{} sent nothing for {:?}", self.endpoint.shown, self.idle_timeout))
+        self.late(&patience::silent(self.idle_timeout))
+    }
+
+    /// The server is not waited for any longer.
+    fn late(&self, why: &str) -> ModelError {
+        ModelError::transient(format!("{} {why}", self.endpoint.shown))
     }
 
     fn read_error(&self, error: ReadError) -> ModelError {
@@ -363,15 +371,17 @@ impl<R: Reader> Open<R> {
     ) -> Result<bool, ModelError> {
         // Once the answer is complete only usage can be lost, and a connection that is kept alive may never end.
         let finished = self.answer.is_finished();
-        let mut patience = shared.idle_timeout;
-        if finished {
+        let part = if finished {
             let since = *self.finished.get_or_insert_with(Instant::now);
-            patience = patience.min(TRAILER_TIMEOUT).saturating_sub(since.elapsed());
-            if patience.is_zero() {
+            let left = shared.idle_timeout.min(TRAILER_TIMEOUT).saturating_sub(since.elapsed());
+            if left.is_zero() {
                 return finish(&mut self.answer, ready).map(|()| false);
             }
-        }
-        let part = match timeout(patience, self.response.chunk()).await {
+            timeout(left, self.response.chunk()).await.map_err(|_| String::new())
+        } else {
+            self.patience.wait(self.response.chunk()).await
+        };
+        let part = match part {
             Ok(Ok(Some(part))) => part,
             _ if finished => return finish(&mut self.answer, ready).map(|()| false),
             Ok(Ok(None)) => {
@@ -380,7 +390,7 @@ impl<R: Reader> Open<R> {
                 return finish(&mut self.answer, ready).map(|()| false);
             }
             Ok(Err(error)) => return Err(http::transport_error("the answer broke off from", &shared.endpoint, error)),
-            Err(_) => return Err(shared.silent()),
+            Err(why) => return Err(shared.late(&why)),
         };
         if self.take(&part, shared, ready)? {
             return finish(&mut self.answer, ready).map(|()| false);
@@ -396,6 +406,9 @@ impl<R: Reader> Open<R> {
         ready: &mut VecDeque<ModelEvent>,
     ) -> Result<bool, ModelError> {
         self.decoder.feed(bytes, &mut self.events).map_err(|e| ModelError::permanent(e.to_string()))?;
+        if self.events.iter().any(|event| !event.data.trim().is_empty()) {
+            self.patience.heard();
+        }
         for event in self.events.drain(..) {
             // A server that omits the empty line before its end mark has put both into one event.
             let ends = event.data.trim_end().strip_suffix("\n[DONE]").map(str::to_owned);

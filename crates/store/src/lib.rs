@@ -93,6 +93,15 @@ pub trait Store: Send + Sync {
     fn now(&self) -> Millis {
         self.nodes().map_or_else(machine_time, Nodes::now)
     }
+    /// The id of its history: another one than before means that a `seq` which was shown may name another event now.
+    /// `None`: the history ends with this process.
+    fn history_id(&self) -> BoxFuture<'_, Result<Option<Arc<str>>, StoreError>> {
+        Box::pin(async { Ok(None) })
+    }
+    /// Gives it a new one: it was restored from a backup, and what follows is not what followed then.
+    fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
     /// Waits until everything appended before survives power loss. Call it before releasing anything that depends on an
     /// append (an answer, an event with a `seq`, a saved state).
     ///

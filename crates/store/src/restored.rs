@@ -24,11 +24,13 @@ pub struct Holding {
 
 /// Holds every turn: it has no effects, neither model calls nor permitted or approved tool calls nor nodes of a graph,
 /// also not after a deadline, until a person resumes it. A turn that has failed waits for its retry anyway; what that
-/// would have begun is asked about. No server may be using the store.
+/// would have begun is asked about. Clients are told by the new [`Store::history_id`] that what they have seen may not be
+/// there. No server may be using the store.
 ///
 /// # Errors
 /// Those of the store, except that a session cannot be read. Turns held before stay held; it can be run again.
 pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
+    store.renew_history_id().await?;
     let mut held = Holding::default();
     for status in [Status::Running, Status::AwaitingInput, Status::Failed] {
         // All ids first: holding a session moves it in the list.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     nodes::{SLOW, eventually},
-    support::{Provider, Server, Setup, Store, run, trade},
+    support::{Provider, Server, Setup, Store, run, trade, ws::upgrade},
 };
 
 /// Of three sessions one requests approval of a trade, one has a model that waits for a file and then a call that needs
@@ -77,6 +77,12 @@ fn anchor(server: &Server) -> String {
     anchor.to_owned()
 }
 
+/// The id of the history that the server says it has.
+async fn history(server: &Server) -> Value {
+    let (mut ws, _) = upgrade(server.address, &[("sec-websocket-protocol", "countersign.v1")]).await.unwrap();
+    ws.next().await["history"].take()
+}
+
 async fn says(server: &Server, session: &str, what: &str) {
     let agent = if session == "thinks" { "thinker" } else { "trader" };
     let message = json!({ "type": "message", "session_id": session, "content": what, "agent": agent });
@@ -99,6 +105,8 @@ async fn goes_on_and_comes_back(store: Store) {
     eventually("the call begins", async || server.calls() == ["begun"]).await;
     says(&server, "thinks", "think").await;
     eventually("the model is asked", async || thinker.requests() == 1).await;
+    let before = history(&server).await;
+    assert!(before.is_string(), "{before}");
     let backup = Backup::of(&server);
     // Changes after the backup.
     let yes = json!({ "decisions": [{ "type": "approve" }] });
@@ -135,6 +143,9 @@ async fn goes_on_and_comes_back(store: Store) {
     assert_eq!((has.as_str(), wanted.parse::<u64>().unwrap() > 1), ("1", true), "only the request is in the backup");
 
     server.start_again().await;
+    // By it clients know that what they have seen since may not be there.
+    let after = history(&server).await;
+    assert!(after.is_string() && after != before, "{after}");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!((server.calls(), thinker.requests()), (done.clone(), 2), "nothing begins by itself");
     for session in ["asked", "slow", "thinks"] {

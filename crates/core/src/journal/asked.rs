@@ -205,6 +205,14 @@ impl Action {
     pub fn quorum(&self) -> u32 {
         if self.reviewer().is_owner() { 1 } else { self.ask.quorum.max(1) }
     }
+    /// Whether an edit of it approves the edited call at the first level too, if people are to be asked about that like
+    /// this.
+    #[must_use]
+    pub fn edit_approves(&self, ask: &Ask) -> bool {
+        let same_reviewer = ask.reviewer(0) == self.ask.reviewer(0);
+        let own = ask.not_self && !ask.reviewer(0).is_owner();
+        self.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own
+    }
 }
 
 /// A JSON Schema, kept as text. Its canonical form is made on first use and shared: requests about a tool's calls have

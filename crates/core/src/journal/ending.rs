@@ -19,12 +19,29 @@ impl Draft {
     /// # Errors
     /// `nothing_to_cancel`.
     pub fn cancel(
-        mut self,
+        self,
         by: Option<&Arc<str>>,
         request_id: Option<Arc<str>>,
         partial: Option<Block>,
         catalog: &dyn Catalog,
     ) -> Result<Transition, Refusal> {
+        Ok(self.cancelled(by, request_id, partial)?.settle(catalog))
+    }
+
+    /// Cancels the turn of a session that is deleted next: its queued messages begin no other turn.
+    ///
+    /// # Errors
+    /// `nothing_to_cancel`.
+    pub fn cancel_for_good(self, by: Option<&Arc<str>>, partial: Option<Block>) -> Result<Transition, Refusal> {
+        Ok(self.cancelled(by, None, partial)?.finish())
+    }
+
+    fn cancelled(
+        mut self,
+        by: Option<&Arc<str>>,
+        request_id: Option<Arc<str>>,
+        partial: Option<Block>,
+    ) -> Result<Draft, Refusal> {
         if self.state.status == Status::Failed {
             self.give_up_failed(by, request_id);
         } else if self.state.status.is_active() {
@@ -32,7 +49,7 @@ impl Draft {
         } else {
             return Err(Refusal::new(Code::NothingToCancel, "no turn is active in this session"));
         }
-        Ok(self.settle(catalog))
+        Ok(self)
     }
 
     /// Withdraws pending requests, gives every unfinished call its result, then ends the turn.

@@ -275,10 +275,12 @@ impl State {
         self.forked_from = Some(ForkedFrom { session_id: forked.from.clone(), checkpoint: forked.at });
         self.created_at = at;
         self.birth = forked.birth.clone();
-        (self.held, self.restored) = (forked.held, forked.restored);
+        self.held = forked.held;
         if forked.active {
             self.status = Status::Running;
         }
+        // One that goes on knows what it does itself.
+        self.restored = forked.restored && (self.held || self.status == Status::Failed);
         self.roles.clone_from(&forked.roles);
         // Nobody has been asked in this session yet, and no rule made in it.
         self.reviewers.clear();

@@ -179,9 +179,7 @@ impl Call {
         self.deadline = Deadline::Fresh;
         self.approved_by.clear();
         self.restart_levels();
-        let same_reviewer = ask.reviewer(0) == action.ask.reviewer(0);
-        let own = ask.not_self && !ask.reviewer(0).is_owner();
-        let counts = action.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own;
+        let counts = action.edit_approves(&ask);
         let last = ask.is_last(0);
         self.ask = Some(Arc::new(ask));
         if !counts {

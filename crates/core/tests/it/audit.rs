@@ -8,7 +8,7 @@ use countersign_core::{
         agents::CallResult,
         draft::{Catalog, ToolFacts},
         fork,
-        record::{Block, ModelResponded, Record, ToolUse, records},
+        record::{Block, EndReason, ModelResponded, Record, ToolUse, records},
         state::{State, Status},
     },
     number::{CallNo, RunNo},
@@ -87,6 +87,30 @@ fn r8_a_decision_is_told_with_who_made_it_and_what_they_were_shown() {
     let asked = bodies.iter().find(|body| body["event"] == "requested" && body["request"] == decided["request"]);
     let shown = &asked.expect("a request")["actions"][0];
     assert_eq!(shown["args_digest"], args(r#"{"n":0}"#).digest().to_string(), "{shown}");
+}
+
+fn fails(world: &mut World) {
+    world.commit(world.draft().fail("budget", "spent".into(), None, &world.tools));
+    assert_eq!(world.state.status, Status::Failed);
+}
+
+/// A failed turn is retried to be cancelled, which is no retry.
+#[test]
+fn r8_a_failed_turn_that_is_given_up_is_told_as_no_retry() {
+    for gives_up in [Some(Op::Cancel), Some(Op::Message(None)), None] {
+        let mut world = waiting(&[("pay", plain())]);
+        fails(&mut world);
+        match &gives_up {
+            Some(op) => world.apply(op).expect("given up"),
+            None => world.commit(world.draft().cancel_for_good(None, None).expect("given up")),
+        }
+        let events: Vec<Value> = told(&world).iter().map(|body| body["event"].clone()).collect();
+        assert_eq!(events[..3], ["requested", "withdrawn", "finished"], "{gives_up:?}");
+    }
+    let mut world = waiting(&[("pay", plain())]);
+    fails(&mut world);
+    world.apply(&Op::Retry(0)).expect("retried");
+    assert_eq!(told(&world)[1]["event"], "retried");
 }
 
 /// An agent that ends with the result of its first call.
@@ -214,7 +238,13 @@ fn r8_every_request_and_every_end_of_one_is_told_and_nothing_else_of_people() {
     assert_eq!(told("decided"), happened(|r| matches!(r, Record::Decided(_))));
     assert_eq!(told("answered"), happened(|r| matches!(r, Record::Answered(_))));
     assert_eq!(told("timed_out"), happened(|r| matches!(r, Record::TimedOut { .. })));
-    assert_eq!(told("retried"), happened(|r| matches!(r, Record::Retried(_))));
+    // A failed turn that is given up is cancelled in the append that retries it.
+    let gives_up = |r: &Record| matches!(r, Record::TurnEnded(end) if end.reason == EndReason::Cancelled);
+    let retries = own.iter().filter(|entry| !entry.records.iter().any(gives_up));
+    assert_eq!(
+        told("retried"),
+        retries.flat_map(|entry| &entry.records).filter(|r| matches!(r, Record::Retried(_))).count()
+    );
     assert_eq!(told("withdrawn"), happened(|r| matches!(r, Record::Withdrawn { .. })));
     assert!(told("requested") > 2, "the session is busy");
 }

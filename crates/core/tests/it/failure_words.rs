@@ -134,6 +134,23 @@ fn w9_what_was_queued_before_a_failed_turn_is_cancelled_begins_the_next_turn() {
     assert_eq!((world.state.status, world.state.turns, world.state.queued.len()), (Status::Running, 2, 0));
 }
 
+/// Nothing begins in a session that is deleted next, not even for a moment.
+#[test]
+fn r11_a_cancel_for_good_begins_no_turn_with_what_was_queued() {
+    for fail in [true, false] {
+        let mut world = calls(&NINE, true, Display::default());
+        queues(&mut world, &NINE);
+        if fail {
+            fails(&mut world, &NINE);
+        }
+        let from = world.journal.len();
+        world.commit(world.draft().cancel_for_good(None, None).expect("cancelled"));
+        assert_eq!((world.state.status, world.state.turns, world.state.queued.len()), (Status::Cancelled, 1, 1));
+        let said = records(&world.journal[from..]).filter(|record| matches!(record, Record::UserMessage(_)));
+        assert_eq!((said.count(), world.state.open.len(), world.state.calls.len()), (0, 0, 0));
+    }
+}
+
 #[test]
 fn w9_a_message_that_gives_a_failed_turn_up_comes_after_those_that_were_queued() {
     let mut world = calls(&NINE, true, Display::default());

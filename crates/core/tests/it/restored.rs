@@ -4,6 +4,7 @@
 use countersign_core::{
     approval::{decision::Decision, principal::Principal},
     call::gate::{Ask, Verdict},
+    conversation::Conversation,
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},
         failure::Retried,
@@ -16,11 +17,12 @@ use countersign_core::{
     number::{CallNo, InterruptionNo, RunNo},
     refusal::Code,
 };
+use proptest::prelude::*;
 
 use crate::{
     people::{levels, person},
     world::{
-        Op, Tools, World,
+        Op, Tools, World, ops,
         pending::{decide, phases, plain, waiting},
     },
 };
@@ -119,6 +121,25 @@ fn r4_r9_a_deadline_ends_no_held_turn_whose_budget_is_spent() {
     world.commit(world.draft().time_out(InterruptionNo::FIRST, &Spent).expect("its time is over"));
     assert_eq!((world.state.why_held(), world.state.queued.len()), (Some(Held::Restored), 1));
     nothing_begins(&world);
+}
+
+/// Its original may have been restored; what it does itself is known, until its own store is restored.
+#[test]
+fn r4_a_fork_that_went_on_is_restored_like_any_other_turn() {
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a turn");
+    restore(&mut world);
+    let input = ForkInput { birth: "fork".into(), restored: true, ..World::fork_input(&world.state, 0, true) };
+    world.commit(world.draft().fork(input, &Tools::FIRST).expect("a fork"));
+    assert!(!world.state.held && !world.state.is_unknown_since_a_backup());
+    for op in [Op::Answer(vec![(0, 0)]), Op::Start(1), Op::Finish(0, true), Op::Fail] {
+        world.apply(&op).expect("it goes on");
+    }
+    assert_eq!((world.state.status, phases(&world)), (Status::Failed, vec![Phase::Finished]));
+    assert!(!world.state.is_unknown_since_a_backup());
+    // A retry would tell the provider of the call, which it may have been told of since the backup.
+    restore(&mut world);
+    assert!(world.state.is_unknown_since_a_backup());
 }
 
 /// A world whose model has begun a block that people see.
@@ -401,5 +422,39 @@ fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
         let ended: Vec<&Record> = records(&world.journal[from..]).collect();
         assert!(matches!(&*ended, [Record::BlockShown(block), Record::Restarted(_)] if *block == shown), "{ended:?}");
         assert_eq!((&world.state.begun, world.cursor.began), (&None, 0));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// However often it is restored, and whatever people did in between: what was approved before may have been sent.
+    #[test]
+    fn r4_no_provider_is_told_of_an_approval_from_before_its_store_was_restored(
+        mut ops in ops(),
+        restores in proptest::collection::vec((0..40_usize, 0..2_usize), 0..4),
+        of_a_fork in any::<bool>(),
+    ) {
+        for (at, back) in restores {
+            ops.insert(at.min(ops.len()), Op::Restore(back));
+        }
+        if of_a_fork {
+            ops.splice(0..0, [Op::Message(None), Op::Restore(0), Op::Fork(999, 0, true)]);
+        }
+        let mut world = World::new();
+        for op in &ops {
+            let _ = world.apply(op);
+            let mut conversation = Conversation::new();
+            world.journal.iter().for_each(|entry| conversation.apply(entry));
+            if let Some(restored) = world.draft().restored() {
+                restored.records().for_each(|record| conversation.take(record, world.state.pos + 1));
+            }
+            // A provider's call is for no other agent.
+            let may_be_its = |call: &CallNo| {
+                world.state.call(*call).is_some_and(|call| call.phase == Phase::Finished && call.target.is_none())
+            };
+            let sent: Vec<CallNo> = conversation.approved(|_| true).into_iter().filter(may_be_its).collect();
+            prop_assert!(!world.state.status.is_open() || sent.is_empty(), "after {op:?}: {sent:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 use countersign::{
     Agent, Args, Decision, Principal, Status,
     model::scripted::Scripted,
-    run::{Outcome, Runtime},
+    run::{NewDecision, Outcome, Runtime},
     store::{Store, memory::MemoryStore},
     tool::builtin::{self, Workspace},
 };
@@ -324,6 +324,53 @@ async fn s12_an_edited_write_over_a_file_that_is_not_what_was_shown_is_refused()
         let (told, after) = decided_later(call(), ("old\n", now), Decision::edit(tool, args)).await;
         assert_eq!(told.0, written, "{path} {now:?}: {told:?}");
         assert_eq!(after.as_deref(), Some(if written && path == "a" { "better\n" } else { now }));
+    }
+}
+
+/// Whoever is asked after an edit approves the file as they were shown it, not as the editor was.
+#[tokio::test]
+async fn s12_what_the_last_reviewer_was_shown_is_overwritten_though_an_editor_saw_it_earlier() {
+    use countersign::tool::Approval;
+    for (approval, later, written) in [
+        (Approval::always().levels(["first", "second"]), None, true),
+        (Approval::always().levels(["first", "second"]), Some("newest\n"), false),
+        (Approval::always().levels(["first", "second"]), Some("old\n"), false),
+        (Approval::always().levels(["first"]).quorum(2), None, true),
+        (Approval::always().levels(["first"]).quorum(2), Some("newest\n"), false),
+    ] {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("a");
+        fs::write(&file, "old\n").expect("before");
+        let call = json!({ "name": "write_file", "args": { "path": "a", "content": "model\n" } });
+        let script = json!({ "turns": [{ "tool_calls": [call] }, { "text": "done" }] });
+        let model = Scripted::from_json(&script.to_string()).expect("script");
+        let tool = builtin::write_file(&Workspace::open(folder.path()).expect("workspace")).needs_approval(approval);
+        let agent = Agent::new("coder", ("demo", Arc::new(model))).tool(tool);
+        let store = memory();
+        let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+        let runtime = Stored { runtime, store };
+        let outcome = send(&runtime, "s1", "go").await.expect("run");
+        assert!(shown(&outcome).1.contains("-old"), "{}", shown(&outcome).1);
+        fs::write(&file, "theirs\n").expect("meanwhile");
+        let args = Args::parse(r#"{"path":"a","content":"person\n"}"#).expect("args");
+        let edit = vec![Decision::edit("write_file", args)];
+        let mut outcome = decide(&runtime, &outcome.pending[0], edit).await.expect("edit");
+        assert!(shown(&outcome).1.contains("-theirs"), "{}", shown(&outcome).1);
+        if let Some(text) = later {
+            fs::write(&file, text).expect("later");
+        }
+        for by in ["ann", "bob"] {
+            if let Some(pending) = outcome.pending.first() {
+                let by = Principal::person(by, vec!["first".into(), "second".into()]);
+                let approved = NewDecision::new(&**pending, vec![Decision::approve()]);
+                outcome = runtime.decide_and_run(&by, approved).await.expect("approve");
+            }
+        }
+        assert_eq!(outcome.status, Status::Completed);
+        let told = results(&runtime, "s1").await.remove(0);
+        assert_eq!(told.0, written, "{later:?}: {told:?}");
+        let after = fs::read_to_string(&file).expect("a");
+        assert_eq!(after, if written { "person\n" } else { later.unwrap_or("theirs\n") });
     }
 }
 

@@ -1,16 +1,34 @@
 //! Spec R11: a name is permanent: ids of sessions, idempotency keys, standing rules.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use countersign::{
     Decision, Principal, RunState, RunStateError,
     run::{Code, NewMessage, Runtime},
     store::{StoreError, memory::MemoryStore},
 };
-use countersign_core::approval::rule::Always;
+use countersign_core::{
+    approval::rule::Always,
+    audit::Verifier,
+    journal::{
+        draft::OnPending,
+        record::{Entry, Record, records},
+    },
+    plain,
+};
 use countersign_runtime::run::{NewFork, NewSession, RuleQuery};
+use countersign_store::AuditRange;
 
-use crate::support::{Ledger, decide, runtime, send, stores};
+use crate::{
+    failing::Failing,
+    support::{Ledger, decide, runtime, send, stores},
+};
 
 const SCRIPT: &str = r#"{"turns":[
     {"tool_calls":[{"name":"look","args":{"n":1}},{"name":"trade","args":{"n":2}}]}, {"text":"Done"}
@@ -101,6 +119,32 @@ async fn r11_idempotency_keys_are_unique_over_sessions_stores_and_forks() {
     for key in &keys {
         assert!(seen.insert(key.clone()), "{key} names two calls");
         assert!(key.len() <= 175, "{key}");
+    }
+}
+
+/// Its log says what became of its request, and stays whole.
+#[tokio::test]
+async fn r11_r8_a_session_that_is_deleted_begins_nothing_of_what_was_queued() {
+    for (name, store, _dir) in stores() {
+        let turns = Arc::new(AtomicU32::new(0));
+        let count = turns.clone();
+        let begins = move |entries: &[Arc<Entry>]| {
+            let begun = records(entries).filter(|record| matches!(record, Record::UserMessage(_))).count();
+            count.fetch_add(u32::try_from(begun).expect("few"), Ordering::SeqCst);
+        };
+        let heard = Failing::among(store.clone(), None, Some(Box::new(begins)));
+        let runtime = runtime(heard, SCRIPT, &Ledger::default());
+        send(&runtime, "s", "buy").await.expect("paused");
+        let queued = NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text("s", "and then") };
+        runtime.message(&me(), queued, false).await.expect("queued");
+        runtime.delete_session(&me(), "s").await.expect("deleted");
+        assert_eq!(turns.load(Ordering::SeqCst), 1, "{name}");
+        let log = store.audit(None, AuditRange::After(0), 100).await.expect("audit");
+        let events: Vec<_> =
+            log.iter().map(|record| plain::value(record.body.get()).expect("JSON")["event"].clone()).collect();
+        assert_eq!(events, ["requested", "withdrawn", "finished"], "{name}");
+        let mut verifier = Verifier::new(None);
+        log.iter().try_for_each(|record| verifier.take(record)).and_then(|()| verifier.end()).expect("it is whole");
     }
 }
 

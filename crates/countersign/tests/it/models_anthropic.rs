@@ -1,5 +1,7 @@
 //! The Anthropic Messages API: how its streams are read, and what is sent back.
 
+use std::time::Duration;
+
 use countersign::{
     Message,
     model::{
@@ -12,10 +14,10 @@ use countersign_core::{
     journal::record::{Block, CallStatus, ToolUse},
 };
 use countersign_engine::model::OutputSchema;
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json, value::RawValue};
 
-use crate::models_fake::{Fake, KEY, kept, plain, request, tell, told, tool, typed, user};
+use crate::models_fake::{Fake, KEY, kept, plain, request, sse, tell, told, tool, typed, user};
 
 fn config(fake: &Fake) -> AnthropicConfig {
     AnthropicConfig {
@@ -100,6 +102,24 @@ fn everything_blocks() -> Vec<Block> {
         Block::ToolUse(ToolUse::new("toolu_1", "pay", EXACT)),
         Block::ToolUse(ToolUse::new("toolu_2", "look", "{}")),
     ]
+}
+
+/// It may think for minutes, and says with `ping` that it does.
+#[tokio::test]
+async fn s23_pings_are_waited_for_longer_than_silence() {
+    let (pings, rest) = (typed(&[start(), json!({"type": "ping"})]), typed(&everything()[2..]));
+    let parts = move || {
+        let begun = stream::iter([pings.clone().into_bytes()]);
+        let again = stream::iter(0..15).then(|_| async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            typed(&[json!({"type": "ping"})]).into_bytes()
+        });
+        begun.chain(again).chain(stream::iter([rest.clone().into_bytes()]))
+    };
+    let fake = Fake::start(move || sse(parts(), None)).await;
+    let model = AnthropicConfig { idle_timeout: Duration::from_secs(1), ..config(&fake) };
+    let told = told(&Anthropic::new(model).unwrap()).await;
+    assert_eq!(told.last().map(String::as_str), Some("stop"), "{told:?}");
 }
 
 fn answered(blocks: Vec<Block>, opaque: Option<Box<RawValue>>) -> Message {

@@ -447,6 +447,31 @@ async fn r4_a_restored_store_gives_no_approval_again_that_a_provider_may_have_be
     assert_eq!(newest(&fake)[0], (false, UNKNOWN.to_owned()));
 }
 
+/// The second backup is of the restored store, after a person has approved another call there.
+#[tokio::test]
+async fn r4_a_store_that_is_restored_twice_gives_no_approval_again_that_was_given_after_the_first_time() {
+    let asks = |tool: &str, role: &str| {
+        let ask = Ask { levels: vec![role.into()], ..Ask::default() };
+        PolicyRule { tools: vec![Glob::new(tool)], then: Then::Ask(ask), ..PolicyRule::default() }
+    };
+    let rules = vec![asks("mcp__bank__wipe", "admin"), asks("mcp__bank__close", "boss")];
+    let fake = provider(&[("send", ARGS), ("wipe", "{}"), ("close", "{}")]).await;
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake)))).hosted_mcp(bank());
+    let store = Arc::new(MemoryStore::new());
+    let runtime = Runtime::builder(store.clone()).agent(agent).policy(Policy { rules }).build().expect("runtime");
+    let waiting = ask(&runtime).await;
+    assert_eq!(waiting.pending, ["s_1", "s_2", "s_3"]);
+    approve(&runtime, &waiting).await;
+    for (key, decision) in [("s_2", Decision::approve()), ("s_3", Decision::reject(None))] {
+        assert_eq!(hold(&*store).await.expect("held").sessions, [Arc::from("s")], "before {key}");
+        let new = NewDecision::new(key, vec![decision]);
+        runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided");
+    }
+    assert_eq!(yeses(&fake), 0);
+    let unknown = newest(&fake).iter().filter(|answer| **answer == (false, UNKNOWN.to_owned())).count();
+    assert_eq!(unknown, 2, "{:?}", newest(&fake));
+}
+
 /// It had failed before the request that would have told it.
 #[tokio::test]
 async fn r4_the_retry_of_a_turn_from_a_backup_gives_no_approval_that_a_provider_may_have_been_told_of() {

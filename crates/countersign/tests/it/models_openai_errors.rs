@@ -228,9 +228,30 @@ async fn s23_a_stream_that_hangs_is_given_up_after_the_idle_timeout() {
     tokio::time::pause();
     let start = tokio::time::Instant::now();
     let error = stream.next().await.unwrap().unwrap_err();
-    assert!(error.transient && error.message.contains("sent nothing for 120s"), "{error}");
+    assert!(error.transient && error.message.contains("sent nothing of an answer for 120s"), "{error}");
     assert_eq!(start.elapsed().as_secs(), 120);
     assert!(stream.next().await.is_none());
+}
+
+/// A gateway may send comments for as long as what is behind it hangs.
+#[tokio::test]
+async fn s23_a_stream_of_comments_and_empty_lines_is_given_up_after_the_idle_timeout() {
+    for (before, alive) in [("", ": keep-alive\n\n"), ("", "\n"), ("", "data:\n\n"), (r#"{"content":"half"}"#, ":\n\n")]
+    {
+        let begun = if before.is_empty() { String::new() } else { deltas(&[before]) };
+        let more = move |()| async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Some((alive.as_bytes().to_vec(), ()))
+        };
+        let parts = move || stream::iter([begun.clone().into_bytes()]).chain(stream::unfold((), more));
+        let fake = Fake::start(move || sse(parts(), None)).await;
+        let config = OpenAiChatConfig { idle_timeout: Duration::from_millis(300), ..fake.config() };
+        let model = OpenAiChat::new(config).unwrap();
+        let told = tokio::time::timeout(Duration::from_secs(20), told(&model)).await.expect("it ends");
+        let last = told.last().unwrap();
+        assert!(last.starts_with("transient ") && last.contains("sent nothing of an answer for 300ms"), "{last}");
+        assert_eq!(told.len(), if before.is_empty() { 1 } else { 2 }, "{told:?}");
+    }
 }
 
 #[tokio::test]
@@ -241,7 +262,7 @@ async fn s23_a_server_that_accepts_and_never_answers_is_given_up_too() {
     let idle_timeout = Duration::from_millis(50);
     let config = OpenAiChatConfig { base_url, idle_timeout, ..OpenAiChatConfig::new("m") };
     let error = error_of(&OpenAiChat::new(config).unwrap()).await;
-    assert!(error.transient && error.message.contains("sent nothing for 50ms"), "{error}");
+    assert!(error.transient && error.message.contains("sent nothing of an answer for 50ms"), "{error}");
 }
 
 #[tokio::test]

@@ -297,9 +297,9 @@ pub trait Previewer: Send + Sync {
     /// What the call would do in the current state. An error is shown instead of the preview: the person is asked all
     /// the same.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>>;
-    /// What an edited call would do. `shown` is the preview that its editor saw, perhaps of another tool: if
-    /// [`Preview::base`] is compared when the call runs, keep the base of what was seen. The default is
-    /// [`Previewer::preview`].
+    /// What an edited call would do. `shown` is the preview that its editor saw, perhaps of another tool, if the call
+    /// runs without anybody being shown the new one: if [`Preview::base`] is compared then, keep the base of what was
+    /// seen. The default is [`Previewer::preview`].
     fn edited<'a>(
         &'a self,
         call: &'a CallFacts<'a>,

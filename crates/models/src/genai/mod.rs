@@ -36,6 +36,7 @@ use super::{
     call::{self, BLOCK_BYTES, Ending, Size},
     default_images,
     http::{self, Endpoint},
+    patience::Patience,
 };
 use countersign_engine::{
     key::ApiKey,
@@ -53,7 +54,8 @@ pub struct GenaiConfig {
     pub base_url: String,
     /// Gemini's key; for Ollama it is sent as `Authorization: Bearer`.
     pub api_key: Option<ApiKey>,
-    /// The longest time in which the server may send nothing at all, before its first byte or after any.
+    /// The longest time without an event of the answer, before its first or after any. Comments are no events; what a
+    /// provider sends as an event to say that it still works, such as `ping`, is one.
     pub idle_timeout: Duration,
     /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,
@@ -100,6 +102,7 @@ struct Shared {
     secrets: Vec<ApiKey>,
     options: ChatOptions,
     images: TakesImages,
+    idle_timeout: Duration,
 }
 
 impl fmt::Debug for Genai {
@@ -184,6 +187,7 @@ impl Genai {
             secrets,
             options,
             images,
+            idle_timeout,
         };
         Ok(Genai { shared: Arc::new(shared) })
     }
@@ -213,7 +217,7 @@ struct Call {
 
 enum State {
     New(Box<ModelRequest>),
-    Open(Box<ChatStream>, Reader),
+    Open(Box<ChatStream>, Reader, Patience),
     Done,
 }
 
@@ -233,16 +237,21 @@ impl Call {
                     drop(messages);
                     let answer = shared.client.exec_chat_stream(shared.target.clone(), asked, Some(&options)).await;
                     let answer = answer.map_err(|error| shared.error(&error))?;
-                    self.state = State::Open(Box::new(answer.stream), Reader::new(shared.opaque()));
+                    let patience = Patience::new(shared.idle_timeout);
+                    self.state = State::Open(Box::new(answer.stream), Reader::new(shared.opaque()), patience);
                 }
-                State::Open(mut stream, mut reader) => match stream.next().await {
-                    Some(Ok(ChatStreamEvent::End(end))) => reader.finish(self.shared.kind, &end, &mut self.ready)?,
-                    Some(Ok(event)) => {
-                        reader.take(event, &mut self.ready)?;
-                        self.state = State::Open(stream, reader);
+                State::Open(mut stream, mut reader, mut patience) => match patience.wait(stream.next()).await {
+                    Ok(Some(Ok(ChatStreamEvent::End(end)))) => {
+                        reader.finish(self.shared.kind, &end, &mut self.ready)?
                     }
-                    Some(Err(error)) => return Err(self.shared.error(&error)),
-                    None => return Err(incomplete()),
+                    Ok(Some(Ok(event))) => {
+                        reader.take(event, &mut self.ready)?;
+                        patience.heard();
+                        self.state = State::Open(stream, reader, patience);
+                    }
+                    Ok(Some(Err(error))) => return Err(self.shared.error(&error)),
+                    Ok(None) => return Err(incomplete()),
+                    Err(why) => return Err(ModelError::transient(format!("{} {why}", self.shared.shown))),
                 },
                 State::Done => return Ok(None),
             }

@@ -193,6 +193,7 @@ impl RuntimeBuilder {
             threads: self.threads,
             heavy: super::heavy::Heavy::reads(),
             edits: super::heavy::Heavy::edits(),
+            history: tokio::sync::OnceCell::new(),
             store_closed: OnceLock::new(),
             drivers: watch::Sender::new(0),
             graphs,

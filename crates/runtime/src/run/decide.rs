@@ -240,7 +240,7 @@ impl Inner {
             input.verdicts.push(verdict);
             if may_be
                 && action.allowed().contains(&DecisionType::Edit)
-                && let Some(preview) = self.edited_preview(state, action, edited).await
+                && let Some(preview) = self.edited_preview(state, action, edited, &ask).await
             {
                 input.previews.resize(open.asked.actions.len(), None);
                 input.previews[i] = Some(preview);

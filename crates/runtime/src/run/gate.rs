@@ -293,17 +293,24 @@ impl Inner {
         Ok(today)
     }
 
+    /// The preview of a call that was edited, about which people are to be asked like this.
+    ///
+    /// If its editor alone approves it, it may change only what the editor was shown. If others are asked about it, they
+    /// are shown it as it is now, and that is what they approve.
     pub(super) async fn edited_preview(
         &self,
         state: &State,
         action: &Action,
         edited: &EditedAction,
+        ask: &Ask,
     ) -> Option<Preview> {
-        self.preview_of(state, &action.agent, &action.tool_use_id, edited, action.preview.as_ref()).await
+        let runs = action.edit_approves(ask) && ask.is_last(0);
+        let shown = action.preview.as_ref().filter(|_| runs);
+        self.preview_of(state, &action.agent, &action.tool_use_id, edited, shown).await
     }
 
     /// The preview of an edited call; `None` if its tool has none, or would not accept the call. `shown` is what the
-    /// editor was shown.
+    /// editor was shown, if nobody is shown the new one.
     pub(super) async fn preview_of(
         &self,
         state: &State,

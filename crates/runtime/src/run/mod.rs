@@ -15,6 +15,7 @@ mod compress;
 mod conversations;
 mod create;
 mod decide;
+mod delete;
 mod drawing;
 mod driver;
 mod edit;
@@ -135,6 +136,8 @@ pub(crate) struct Inner {
     heavy: heavy::Heavy,
     /// Limits previews of edits.
     edits: heavy::Heavy,
+    /// The id of the store's history, once it is known.
+    history: tokio::sync::OnceCell<Arc<str>>,
     /// The refusal for every request once the store was closed after a disk error.
     store_closed: OnceLock<Refusal>,
     drivers: tokio::sync::watch::Sender<usize>,

@@ -8,11 +8,10 @@ use countersign_core::{
     call::reviewer::Reviewer,
     content::TakesImages,
     journal::{
-        draft::Draft,
         graph,
         record::{Block, Entry, ModelResponded, Record, Usage},
         run::Raw,
-        state::{ForkedFrom, Phase, State, Status},
+        state::{ForkedFrom, State, Status},
     },
     locale::Locale,
     refusal::{Code, Refusal},
@@ -29,15 +28,10 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::MutexGuard;
 
-use super::{
-    Activity, Inner, Outcome, Runtime,
-    live::{LiveRef, LiveState},
-    nodes::contested,
-    owned, store_refusal, visible,
-};
+use super::{Activity, Inner, Outcome, Runtime, live::LiveState, store_refusal, visible};
 use crate::{
     agent::output::Output,
-    store::{Durability, Page, PendingCount, RuleFilter, SessionFilter, Summary, Visible},
+    store::{Page, PendingCount, SessionFilter, StoreError, Summary, Visible},
 };
 
 /// The role that may read the audit log.
@@ -245,54 +239,14 @@ impl Runtime {
         Ok(ListPage { rows: paged.rows.iter().map(SessionView::of).collect(), next_cursor: paged.next })
     }
 
-    /// Deletes a session: running work is stopped, and all of its data is removed, also its standing rules. If some of
-    /// them apply to other sessions too, only a person may delete it: that revokes them. A turn with open requests or calls is
-    /// cancelled first, so that the audit log has what became of its requests and calls (spec R8).
-    ///
-    /// # Errors
-    /// `session_not_found`, `forbidden`, `store_unavailable`.
-    pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
-        let live = self.inner.named(session_id)?;
-        contested!(self.try_delete(&live, by).await)
-    }
-
-    async fn try_delete(&self, live: &LiveRef, by: &Principal) -> Result<(), Refusal> {
-        let session_id = &live.session_id;
-        let mut guard = live.lock().await;
-        let mut state = self.inner.load(live, &mut guard).await?;
-        owned(by, &state)?;
-        if by.check_may_decide().is_err() && self.stands_elsewhere(session_id).await? {
-            let message = "standing rules of this session are for other sessions too and would end with it; \
-                           only a person may delete it, or revoke them first";
-            return Err(Refusal::new(Code::Forbidden, message));
-        }
-        let unfinished = !state.open.is_empty() || state.calls.iter().any(|call| call.phase != Phase::Finished);
-        if state.status.is_open() && unfinished {
-            let (at, partial) = (self.inner.now(), guard.written());
-            let cancel =
-                |state: &State| Draft::new(state, at).cancel(by.subject.as_ref(), None, partial, &self.inner.agents);
-            self.inner.transact(live, &mut guard, Durability::Synced, cancel).await?;
-            state = self.inner.load(live, &mut guard).await?;
-        }
-        // Whatever another node has stored meanwhile is looked at first: a rule, or the outcome of a call.
-        if !self.inner.store.delete(session_id, Some(state.pos)).await.map_err(|error| self.inner.refused(error))? {
-            return Err(Refusal::new(Code::StoreUnavailable, "the session has moved on").overtaken());
-        }
-        self.inner.is_deleted(live, &mut guard);
-        Ok(())
-    }
-
-    /// Whether a rule made in the session also applies to others.
-    async fn stands_elsewhere(&self, session_id: &str) -> Result<bool, Refusal> {
-        let filter = RuleFilter {
-            standing: Some(true),
-            now: self.inner.now(),
-            everywhere: Some(true),
-            session_id: Some(session_id.to_owned()),
-            ..RuleFilter::default()
+    /// The id of the history that the store has ([`Store::history_id`](crate::store::Store::history_id)); `None` as long as
+    /// it cannot be read.
+    pub async fn history_id(&self) -> Option<Arc<str>> {
+        let read = async || {
+            let id = self.inner.store.history_id().await?;
+            Ok::<_, StoreError>(id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string().into()))
         };
-        let rules = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
-        Ok(!rules.rows.is_empty())
+        self.inner.history.get_or_try_init(read).await.ok().cloned()
     }
 
     /// Whether the store is open: not closed after a disk error. Nothing is read or written to check.

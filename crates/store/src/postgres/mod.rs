@@ -240,6 +240,14 @@ impl Store for PostgresStore {
         Some(self)
     }
 
+    fn history_id(&self) -> BoxFuture<'_, Result<Option<Arc<str>>, StoreError>> {
+        async move { read!(self, |on| rows::history_id(on)) }.boxed()
+    }
+
+    fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move { on!(&self.pool, |on| rows::renew_history_id(on)) }.boxed()
+    }
+
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         // Every commit is synced already.
         future::ready(Ok(())).boxed()

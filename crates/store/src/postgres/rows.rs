@@ -354,6 +354,20 @@ pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoi
     all(on, sql, values).await.map(drop)
 }
 
+/// See [`super::super::Store::history_id`]. It is a digest of the key by which nodes seal what they tell each other, of which
+/// it tells nothing.
+pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError> {
+    let id = "SELECT left(encode(sha256('history'::bytea || key), 'hex'), 32) FROM countersign";
+    let row = all(on, id, Vec::new()).await?.pop();
+    row.map(|row| get::<String>(&row, 0).map(Arc::from)).transpose()
+}
+
+/// See [`super::super::Store::renew_history_id`]. No node uses the key then.
+pub(super) async fn renew_history_id(on: &Link) -> Result<(), StoreError> {
+    let new = "UPDATE countersign SET key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())";
+    all(on, new, Vec::new()).await.map(drop)
+}
+
 /// Writes, to check that it is possible.
 pub(super) async fn probe(on: &Link) -> Result<(), StoreError> {
     all(on, "UPDATE countersign SET probed = probed + 1", Vec::new()).await.map(drop)

@@ -217,6 +217,15 @@ impl Store for SqliteStore {
         .boxed()
     }
 
+    fn history_id(&self) -> BoxFuture<'_, Result<Option<Arc<str>>, StoreError>> {
+        let read = |conn: &mut Connection| statement::find(conn, "SELECT id FROM history", [], |row| row.get(0));
+        async move { self.lanes()?.points.read(read).await }.boxed()
+    }
+
+    fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move { self.write(Op::RenewHistory).await.map(|_| ()) }.boxed()
+    }
+
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async move { self.lanes()?.writer.sync().await }.boxed()
     }

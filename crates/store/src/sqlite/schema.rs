@@ -59,6 +59,7 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
         create(&mut conn).map_err(failed)?;
     }
     conn.execute_batch(include_str!("deliveries.sql")).map_err(failed)?;
+    conn.execute_batch(include_str!("history.sql")).map_err(failed)?;
     if let Some(pages) = options.max_pages {
         conn.pragma_update(None, "max_page_count", pages).map_err(failed)?;
     }

@@ -60,6 +60,8 @@ pub(super) enum Op {
     Deliveries(String, deliveries::Change),
     /// Deletes a session, and reports its number: its entries stay under it until they are removed, in pieces.
     Delete(Box<str>, AtomicI64),
+    /// Gives its history a new id.
+    RenewHistory,
     /// Syncs everything written before.
     Sync,
     Check,
@@ -592,6 +594,7 @@ fn alone(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, Sto
             number.store(deleted.unwrap_or_default(), Ordering::SeqCst);
             deleted.is_some()
         }),
+        Op::RenewHistory => run(conn, "UPDATE history SET id = lower(hex(randomblob(16)))", []).map(|_| true),
         Op::Check => apply::probe(conn).map(|()| true),
         // It is when the transaction commits.
         Op::Sync => Ok(true),

@@ -9,6 +9,7 @@ use countersign_core::{
 use countersign_store::{
     Store,
     restored::{self, Holding},
+    sqlite::SqliteStore,
 };
 
 use crate::store_support::{Anything, Driven, conformance};
@@ -33,4 +34,26 @@ async fn r4_a_store_that_is_restored_holds_failed_turns_too(store: Arc<dyn Store
     assert!(graph::next(retried.state()).start.is_empty() && retried.state().open.len() == 1, "a person is asked");
 }
 
-conformance!(r4_a_store_that_is_restored_holds_failed_turns_too);
+/// By it clients know that what they have seen may not be there.
+async fn w2_a_store_that_is_restored_has_another_history(store: Arc<dyn Store>) {
+    let id = async || store.history_id().await.expect("read");
+    let before = id().await;
+    assert_eq!(id().await, before, "it stays");
+    restored::hold(&*store).await.expect("held");
+    // What is in memory has none: it is restored from no backup.
+    assert!(id().await != before || before.is_none());
+    assert_eq!(id().await.is_some(), before.is_some());
+}
+
+conformance!(r4_a_store_that_is_restored_holds_failed_turns_too, w2_a_store_that_is_restored_has_another_history);
+
+#[tokio::test]
+async fn w2_a_store_that_is_opened_again_has_the_same_history_and_another_store_another() {
+    let dir = tempfile::tempdir().expect("directory");
+    let mut ids = Vec::new();
+    for name in ["a.db", "a.db", "b.db"] {
+        let store = SqliteStore::open(dir.path().join(name), &Default::default()).expect("open");
+        ids.push(store.history_id().await.expect("read").expect("an id"));
+    }
+    assert!(ids[0] == ids[1] && ids[1] != ids[2], "{ids:?}");
+}

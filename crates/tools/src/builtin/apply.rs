@@ -173,7 +173,7 @@ impl Previewer for Shows {
         self.edited(call, None)
     }
 
-    /// The files are still to be as their editor was shown them.
+    /// The files are still to be as their editor was shown them, if only the editor approves.
     fn edited<'a>(
         &'a self,
         call: &'a CallFacts<'a>,

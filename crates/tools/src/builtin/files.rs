@@ -197,7 +197,7 @@ impl<T: DeserializeOwned + Send + 'static> Previewer for Shows<T> {
         self.edited(call, None)
     }
 
-    /// The file is still to be as its editor was shown it.
+    /// The file is still to be as its editor was shown it, if only the editor approves.
     fn edited<'a>(
         &'a self,
         call: &'a CallFacts<'a>,

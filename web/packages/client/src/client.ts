@@ -75,7 +75,7 @@ export type ClientEvents = {
   event: SessionEvent;
   /**
    * Nothing that was told of this session holds any more: its events come anew. They began too late, or the server has lost
-   * events that were seen; then `error` tells if it has lost the whole session.
+   * events that were seen, or has another history; then `error` tells if it has lost the whole session.
    */
   restarted: string;
   /** An error that answers no request of ours, for example of a subscription. */
@@ -155,6 +155,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #helloTimer: ReturnType<typeof setTimeout> | undefined;
   #beatTimer: ReturnType<typeof setInterval> | undefined;
   #heardSincePing = true;
+  /** The server's history, of which everything that was seen is. */
+  #history: string | undefined;
   readonly #followed = new Map<string, Followed>();
   readonly #outbox = new Map<string, Pending>();
   readonly #cancels = new Map<string, PendingCancel>();
@@ -389,11 +391,22 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#beat(hello.heartbeat_seconds);
     const socket = this.#socket;
     try {
+      this.#compareHistory(hello.history);
       // The token may be another person's than before: a listener can close the connection before anything is sent.
       this.#setState("open");
       this.emit("hello", hello);
     } finally {
       if (this.#socket === socket) this.#sendWhatWaits();
+    }
+  }
+
+  /** In another history the same `seq` is another event, also where both have as many. */
+  #compareHistory(history: string | undefined): void {
+    const before = this.#history;
+    this.#history = history ?? before;
+    if (before === undefined || history === undefined || before === history) return;
+    for (const [sessionId, followed] of [...this.#followed]) {
+      if (followed.lastSeq > 0) this.#beginAnew(sessionId, followed);
     }
   }
 

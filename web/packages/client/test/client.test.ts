@@ -26,9 +26,9 @@ class FakeSocket {
   receive(frame: object) {
     this.onmessage?.({ data: JSON.stringify(frame) });
   }
-  hello() {
+  hello(history?: string) {
     this.onopen?.();
-    this.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 10 });
+    this.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 10, history });
   }
   die() {
     this.onclose?.();
@@ -177,6 +177,37 @@ describe("u2: CountersignClient", () => {
           expect(all).toEqual(["restarted s", "event 1", "event 2"]);
         }
       }
+    });
+
+    it("follows all from their beginning where the server has another history, and none where it has the same", () => {
+      for (const [before, now, anew] of [["a", "b", true], ["a", "a", false], ["a", undefined, false], [undefined, "b", false]] as const) {
+        const client = make();
+        const all = told(client);
+        client.subscribe("s", 40);
+        client.subscribe("end", { last: 80 });
+        client.connect();
+        last().hello(before);
+        last().receive(event(41));
+        last().die();
+        vi.advanceTimersByTime(200);
+        last().hello(now);
+        // Of `end` nothing was seen that could be wrong.
+        const subscribed = [{ type: "subscribe", session_id: "s", after: anew ? 0 : 41 }, { type: "subscribe", session_id: "end", last: 80 }];
+        expect(last().sent).toEqual(expect.arrayContaining(subscribed));
+        expect(last().sent).toHaveLength(2);
+        expect(all).toEqual(anew ? ["event 41", "restarted s"] : ["event 41"]);
+      }
+      // Also if it could not be told in between.
+      const client = make();
+      const all = told(client);
+      client.subscribe("s", 40);
+      client.connect();
+      for (const history of ["a", undefined, "b"]) {
+        last().hello(history);
+        last().die();
+        vi.advanceTimersByTime(200);
+      }
+      expect(all).toEqual(["restarted s"]);
     });
 
     it("tells that it is gone, and asks no more", () => {

@@ -630,6 +630,11 @@ export interface HelloEvent {
    */
   heartbeat_seconds: number;
   /**
+   * The id of the history that the server has. Another one than on an earlier connection: its store was restored
+   * from a backup or replaced, and a `seq` that was seen may name another event. Begin every session anew then.
+   */
+  history?: string;
+  /**
    * `countersign.v1`.
    */
   protocol: string;

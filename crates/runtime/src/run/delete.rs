@@ -1,0 +1,64 @@
+//! Deleting sessions.
+
+use countersign_core::{
+    approval::principal::Principal,
+    journal::{
+        draft::Draft,
+        state::{Phase, State},
+    },
+    refusal::{Code, Refusal},
+};
+
+use super::{Runtime, live::LiveRef, nodes::contested, owned, store_refusal};
+use crate::store::{Durability, Page, RuleFilter};
+
+impl Runtime {
+    /// Deletes a session: running work is stopped, and all of its data is removed, also its standing rules. If some of
+    /// them apply to other sessions too, only a person may delete it: that revokes them. A turn with open requests or calls is
+    /// cancelled first, so that the audit log has what became of its requests and calls (spec R8).
+    ///
+    /// # Errors
+    /// `session_not_found`, `forbidden`, `store_unavailable`.
+    pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
+        let live = self.inner.named(session_id)?;
+        contested!(self.try_delete(&live, by).await)
+    }
+
+    async fn try_delete(&self, live: &LiveRef, by: &Principal) -> Result<(), Refusal> {
+        let session_id = &live.session_id;
+        let mut guard = live.lock().await;
+        let mut state = self.inner.load(live, &mut guard).await?;
+        owned(by, &state)?;
+        if by.check_may_decide().is_err() && self.stands_elsewhere(session_id).await? {
+            let message = "standing rules of this session are for other sessions too and would end with it; \
+                           only a person may delete it, or revoke them first";
+            return Err(Refusal::new(Code::Forbidden, message));
+        }
+        let unfinished = !state.open.is_empty() || state.calls.iter().any(|call| call.phase != Phase::Finished);
+        if state.status.is_open() && unfinished {
+            let (at, partial) = (self.inner.now(), guard.written());
+            let cancel = |state: &State| Draft::new(state, at).cancel_for_good(by.subject.as_ref(), partial);
+            self.inner.transact(live, &mut guard, Durability::Synced, cancel).await?;
+            state = self.inner.load(live, &mut guard).await?;
+        }
+        // Whatever another node has stored meanwhile is looked at first: a rule, or the outcome of a call.
+        if !self.inner.store.delete(session_id, Some(state.pos)).await.map_err(|error| self.inner.refused(error))? {
+            return Err(Refusal::new(Code::StoreUnavailable, "the session has moved on").overtaken());
+        }
+        self.inner.is_deleted(live, &mut guard);
+        Ok(())
+    }
+
+    /// Whether a rule made in the session also applies to others.
+    async fn stands_elsewhere(&self, session_id: &str) -> Result<bool, Refusal> {
+        let filter = RuleFilter {
+            standing: Some(true),
+            now: self.inner.now(),
+            everywhere: Some(true),
+            session_id: Some(session_id.to_owned()),
+            ..RuleFilter::default()
+        };
+        let rules = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
+        Ok(!rules.rows.is_empty())
+    }
+}
