@@ -41,11 +41,13 @@ mod text;
 use std::{fmt, sync::Arc};
 
 use countersign_core::{
+    approval::key::parse_approval_key,
     content::Content,
     journal::{
         draft::{Draft, Transition},
         legal::cuts_between_turns,
         record::{Entry, Kind, Millis, Record, records},
+        run::At,
         state::State,
     },
     number::CallNo,
@@ -62,7 +64,7 @@ pub(crate) use self::decide::{Staged, StagedAnswer};
 use crate::{
     agent::guardrail::GuardrailResult,
     interruption::Interruption,
-    run::{READ_BYTES, READ_PAGE},
+    run::{READ_BYTES, READ_PAGE, Suspended},
     store::{Append, Durability, Guards, Store, StoreError},
     tool::AppContext,
 };
@@ -104,6 +106,8 @@ pub struct RunState {
     pub(crate) stored: usize,
     pub(crate) staged: Vec<Staged>,
     pub(crate) answers: Vec<StagedAnswer>,
+    /// The nodes that wait for its answers. They are in no text of it.
+    pub(crate) suspended: Suspended,
     /// The user's next input, once the run resumes.
     pub(crate) inputs: Vec<Content>,
     /// The application's own version.
@@ -290,6 +294,8 @@ impl RunState {
                 self.add(Draft::new(&self.session, self.session.updated_at).revoke(rule, None));
             }
         }
+        // What waits may have used the earlier data: it starts over.
+        self.suspended = Suspended::default();
         Ok(self)
     }
 
@@ -323,14 +329,17 @@ impl RunState {
         Ok(item)
     }
 
-    /// The pending interruption with a call's id from the model; for a question of a graph's node that id is the node's
-    /// path. Deciding needs no copy: `state.approve(&state.interruption("call_1")?)`.
+    /// The pending interruption with a call's id from the model; a question of a graph's node is found by the node's path
+    /// and its own name, as `review/pay?`. Deciding needs no copy: `state.approve(&state.interruption("call_1")?)`.
     ///
     /// # Errors
     /// [`DecisionError::Executed`], [`DecisionError::Unknown`]; [`DecisionError::Ambiguous`] if several are pending
     /// under that id.
     pub fn interruption(&self, call_id: &str) -> Result<Interruption, DecisionError> {
-        let mut found = self.interruptions().into_iter().filter(|item| &*item.call_id == call_id);
+        let mut found = self.interruptions().into_iter().filter(|item| {
+            let named = |at: &At| format!("{}/{}", at.node, at.question) == call_id;
+            &*item.call_id == call_id || self.at(item).is_some_and(named)
+        });
         match (found.next(), found.next()) {
             (Some(item), None) => Ok(item),
             (Some(_), Some(_)) => Err(DecisionError::Ambiguous { call_id: call_id.to_owned() }),
@@ -346,6 +355,12 @@ impl RunState {
                 })
             }
         }
+    }
+
+    /// The node of a graph that an interruption comes from.
+    fn at(&self, item: &Interruption) -> Option<&At> {
+        let (_, n) = parse_approval_key(&item.approval_key)?;
+        self.session.waiting(n)?.asked.at.as_deref().filter(|_| item.kind != Kind::Input)
     }
 
     pub(crate) fn waits(&self, call: CallNo) -> bool {
@@ -366,6 +381,7 @@ impl RunState {
             session,
             staged: Vec::new(),
             answers: Vec::new(),
+            suspended: Suspended::default(),
             inputs: Vec::new(),
             stamp: None,
             max_turns: None,

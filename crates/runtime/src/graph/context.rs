@@ -7,7 +7,7 @@
 //! been mended, and asks again otherwise.
 
 use std::{
-    future::{Future, IntoFuture},
+    future::{Future, IntoFuture, poll_fn},
     marker::PhantomData,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
@@ -34,7 +34,10 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{error::NodeError, task::Memory};
+use super::{
+    error::NodeError,
+    task::{Memory, UnderWay},
+};
 
 /// The context of a node: the state at the beginning of the round, and the means to ask people and to run side
 /// effects once.
@@ -81,15 +84,16 @@ impl<S> Context<S> {
     /// Asks a person, and waits: for minutes or weeks, in this process or another (spec G3).
     ///
     /// It returns the answer and nothing else: there is no error that could be mistaken for one or swallowed. While
-    /// it is pending, the run is [paused](super::Outcome::Paused). If the process has ended meanwhile, the node
-    /// restarts from its first line, and this returns the recorded answer; so side effects that must not be repeated
-    /// belong in a [`step`](Context::step).
+    /// it is pending, the run is [paused](super::Outcome::Paused), and the node stays in memory: in a runtime, such as
+    /// a server's, for a minute, and with [`Graph::run`](super::Graph::run) as long as the program holds the paused
+    /// result. If it has left memory when the answer comes, it restarts from its first line, and this returns the
+    /// recorded answer; so side effects that must not be repeated belong in a [`step`](Context::step).
     ///
     /// While a node waits for a person nothing else in it makes progress except its steps: work concurrent with a
     /// question, in a `join!` or a `select!`, belongs in a step.
     ///
     /// `name` identifies the question: its answer is never given to another. Using the name again in the same node
-    /// asks another question (`name#2`). A question whose payload differs from the one that was answered is refused
+    /// asks another question (`name#2`), under the rule of [`step`](Context::step). A question whose payload differs from the one that was answered is refused
     /// (`question_changed`): a payload that may vary belongs in a step too.
     pub fn interrupt(&self, name: &str, payload: impl Serialize) -> Interrupt<Value> {
         let payload = Raw::of(&payload).map_err(|error| format!("its payload cannot be serialised as JSON: {error}"));
@@ -111,6 +115,13 @@ impl<S> Context<S> {
     /// not run again either: a person is asked to decide, as for a tool call (spec R4), unless it is
     /// [idempotent](Step::idempotent). An error is returned to the node; it is not journaled, and a retry runs the
     /// step again.
+    ///
+    /// `name` identifies the step among the steps and questions of the node. A name may be used again, one use after
+    /// another, as in a loop: the uses are told apart by their order. So that order must be the same whenever the node
+    /// starts over, and a node fails that uses a name again when another of its steps or questions was under way at
+    /// one of the uses. **Branches that run at once need names of their own**, such as
+    /// `format!("pay {id}")`; that is not noticed where they wait for nothing of the node's between them, but for a timer
+    /// or a request of their own. A name has no `#`, which numbers the uses.
     pub fn step<T, E, F>(&self, name: &str, work: F) -> Step<T>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -195,8 +206,16 @@ impl<T: DeserializeOwned> IntoFuture for Interrupt<T> {
 
     fn into_future(self) -> Answer<T> {
         let memory = self.memory.clone();
-        let name = memory.name(&self.name);
-        Answer { asked: Some(self), name, wait: Wait { memory, waits: false }, answer: PhantomData }
+        let (asked, name) = match memory.name(&self.name) {
+            Ok(name) => (Some(self), name),
+            Err(error) => {
+                memory.fail(error);
+                // No question has this name, so it has no answer.
+                (None, "".into())
+            }
+        };
+        let wait = Wait { memory, waits: false };
+        Answer { asked, name, wait, under_way: None, looks: None, answer: PhantomData }
     }
 }
 
@@ -233,6 +252,9 @@ pub struct Answer<T> {
     asked: Option<Interrupt<T>>,
     name: Arc<str>,
     wait: Wait,
+    under_way: Option<UnderWay>,
+    /// While the others get their turn: see [`turn_of_others`].
+    looks: Option<AtWork>,
     answer: PhantomData<fn() -> T>,
 }
 
@@ -241,12 +263,15 @@ impl<T: DeserializeOwned> Future for Answer<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Cx<'_>) -> Poll<T> {
         let this = self.get_mut();
-        if let Some(asked) = this.asked.take()
-            && let Err(error) = this.ask(&asked)
-        {
-            this.wait.memory.fail(error);
-            return Poll::Pending;
+        let first = this.asked.take();
+        if let Some(asked) = &first {
+            if let Err(error) = this.ask(asked) {
+                this.wait.memory.fail(error);
+                return Poll::Pending;
+            }
+            this.under_way = Some(UnderWay::begin(&this.wait.memory));
         }
+        this.looks = None;
         let mut inside = this.wait.memory.inside();
         let Some(answer) = inside.questions.get(&this.name).and_then(|question| question.answer.clone()) else {
             inside.wake_later(cx.waker());
@@ -255,9 +280,15 @@ impl<T: DeserializeOwned> Future for Answer<T> {
             return Poll::Pending;
         };
         drop(inside);
+        if first.is_some() {
+            this.looks = Some(AtWork::begin(&this.wait.memory));
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         match plain::read(answer.get()) {
             Ok(answer) => {
                 this.wait.end();
+                this.under_way = None;
                 Poll::Ready(answer)
             }
             Err(error) => {
@@ -348,8 +379,13 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> IntoFuture for Step<T> {
     type IntoFuture = BoxFuture<'static, Result<T, NodeError>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let name = self.memory.name(&self.name);
-        run_step(self.memory, name, self.work, self.idempotent).boxed()
+        match self.memory.name(&self.name) {
+            Ok(name) => run_step(self.memory, name, self.work, self.idempotent).boxed(),
+            Err(error) => {
+                self.memory.fail(error);
+                futures::future::pending().boxed()
+            }
+        }
     }
 }
 
@@ -371,6 +407,22 @@ impl Drop for AtWork {
     }
 }
 
+/// Lets what runs beside a step or an answer have its turn first, also if the result is known already: so whoever
+/// starts over reaches the same names beside each other as before.
+async fn turn_of_others(memory: &Arc<Memory>) {
+    // The node does not stand still meanwhile.
+    let _at_work = AtWork::begin(memory);
+    let mut had = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut had, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 async fn run_step<T: Serialize + DeserializeOwned>(
     memory: Arc<Memory>,
     name: Arc<str>,
@@ -382,6 +434,8 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     if name.is_empty() || name.len() > limits::NAME_BYTES {
         return Err(named(format!("a step's name has 1 to {} bytes", limits::NAME_BYTES)));
     }
+    let _under_way = UnderWay::begin(&memory);
+    turn_of_others(&memory).await;
     let mut known = memory.inside().steps.get(&name).cloned();
     if known.is_none() && !idempotent {
         // The node does not stand still while this is stored.

@@ -25,7 +25,7 @@ use countersign_core::{
     number::TaskNo,
 };
 use futures::{FutureExt as _, future::BoxFuture, task::AtomicWaker};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use super::{error::NodeError, options::NodeOptions};
 
@@ -74,13 +74,15 @@ pub(crate) type Make<'a> = dyn Fn(Draft) -> Transition + Sync + 'a;
 
 /// The recorded past of a node's run, shared with its [`super::Context`].
 pub(crate) struct Memory {
-    pub(crate) inner: Weak<dyn Journal>,
+    journal: watch::Sender<Weak<dyn Journal>>,
     pub(crate) session_id: Arc<str>,
     pub(crate) turn: Turn,
     pub(crate) task: TaskNo,
     pub(crate) node: Arc<str>,
     pub(crate) migrate: Option<super::compiled::Migrate>,
     inside: Mutex<Inside>,
+    /// Steps and questions that have begun and are not over.
+    under_way: AtomicUsize,
     /// Running steps: while there is one, the node is not suspended.
     pub(crate) at_work: AtomicUsize,
     /// Pending questions and steps with unknown outcome.
@@ -94,8 +96,8 @@ pub(crate) struct Memory {
 pub(crate) struct Inside {
     pub(crate) steps: BTreeMap<Arc<str>, Step>,
     pub(crate) questions: BTreeMap<Arc<str>, Remembered>,
-    /// How often each name was used in this attempt.
-    names: BTreeMap<Arc<str>, u32>,
+    /// How often each name was used in this attempt, and how.
+    names: BTreeMap<Arc<str>, Uses>,
     /// Asked since the node was last suspended.
     pub(crate) asked: Vec<NewQuestion>,
     /// Asked again since then, in place of these answers.
@@ -117,6 +119,30 @@ impl Inside {
         if !self.wakers.iter().any(|known| known.will_wake(waker)) {
             self.wakers.push(waker.clone());
         }
+    }
+}
+
+/// The uses of a name in one attempt.
+#[derive(Default)]
+struct Uses {
+    count: u32,
+    /// Whether something else was under way at one of them.
+    amid: bool,
+}
+
+/// A step or a question that has begun, until it is over or dropped.
+pub(crate) struct UnderWay(Arc<Memory>);
+
+impl UnderWay {
+    pub(crate) fn begin(memory: &Arc<Memory>) -> UnderWay {
+        memory.under_way.fetch_add(1, Ordering::SeqCst);
+        UnderWay(memory.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -146,7 +172,7 @@ impl Inside {
 
 impl Memory {
     pub(crate) fn new(
-        inner: Weak<dyn Journal>,
+        journal: Weak<dyn Journal>,
         session_id: Arc<str>,
         turn: Turn,
         task: &Task,
@@ -165,13 +191,14 @@ impl Memory {
             ..Inside::default()
         };
         Memory {
-            inner,
+            journal: watch::Sender::new(journal),
             session_id,
             turn,
             task: task.task,
             node,
             migrate,
             inside: Mutex::new(inside),
+            under_way: AtomicUsize::new(0),
             at_work: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             node_waker: AtomicWaker::new(),
@@ -183,13 +210,53 @@ impl Memory {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where its steps are stored. If that has ended, what a paused node has running beside it waits until the node
+    /// continues.
+    pub(crate) async fn journal(&self) -> Arc<dyn Journal> {
+        let mut moves = self.journal.subscribe();
+        loop {
+            let journal = moves.borrow_and_update().upgrade();
+            match journal {
+                Some(journal) => return journal,
+                // The sender is this memory's own: it does not end before this does.
+                None => drop(moves.changed().await),
+            }
+        }
+    }
+
+    /// It is stored there from now on.
+    pub(crate) fn moves_to(&self, journal: Weak<dyn Journal>) {
+        self.journal.send_replace(journal);
+    }
+
     /// The unique name of the next use of `name`: `name`, `name#2`, `name#3` …
-    pub(crate) fn name(&self, name: &str) -> Arc<str> {
+    ///
+    /// Uses are told apart by their order, so it must be the same whenever the node starts over: each begins while no
+    /// other step and no question of the node is under way. Beside others a name is used once.
+    pub(crate) fn name(&self, name: &str) -> Result<Arc<str>, NodeError> {
+        if name.contains('#') {
+            return Err(NodeError::permanent(format!(
+                "the node {:?} uses the name {name:?}: names of steps and questions have no '#', which numbers the uses \
+                 of one name",
+                self.node
+            )));
+        }
+        let amid = self.under_way.load(Ordering::SeqCst) > 0;
         let mut inside = self.inside();
         let name: Arc<str> = name.into();
-        let count = inside.names.entry(name.clone()).or_default();
-        *count += 1;
-        if *count == 1 { name } else { format!("{name}#{count}").into() }
+        let uses = inside.names.entry(name.clone()).or_default();
+        uses.count += 1;
+        uses.amid |= amid;
+        match (uses.count, uses.amid) {
+            (1, _) => Ok(name),
+            (count, false) => Ok(format!("{name}#{count}").into()),
+            (_, true) => Err(NodeError::permanent(format!(
+                "the node {:?} uses the name {name:?} again, and at one of its uses another step or question was under \
+                 way: their order may be another one when the node starts over, and each would get the other's result. \
+                 Give each its own name, such as one with the item that it is about",
+                self.node
+            ))),
+        }
     }
 
     /// Delivers the answers and decisions since the node was suspended.

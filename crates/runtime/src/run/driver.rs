@@ -540,7 +540,7 @@ impl<'a> Driver<'a> {
     fn keep_warm(&mut self, guard: &LiveState) {
         let pos = guard.state().map_or(0, |state| state.pos);
         if let (Some(hot), Some(lease)) = (self.hot.take(), self.lease) {
-            self.inner.warm.keep(&self.live.session_id, hot, (pos, lease));
+            self.inner.warm.keep(&self.live.session_id, hot, (pos, Some(lease)));
         }
     }
 }

@@ -39,6 +39,9 @@ use crate::{
     store::Durability,
 };
 
+/// The request that begins the only run of a session.
+const ONCE: &str = "run_graph";
+
 /// Runs of one graph on a runtime. Cheap to clone.
 pub struct Runs<S: GraphState> {
     inner: Arc<Inner>,
@@ -84,6 +87,12 @@ impl<S: GraphState> Runs<S> {
         self.drive(live).await
     }
 
+    /// The same for a session that is to have one run: if that has begun already, it is continued.
+    pub(crate) async fn run_once(&self, by: &Principal, session: &str, state: &S) -> Result<Outcome<S>, Refusal> {
+        let live = self.begin(by, Some(session.to_owned()), state, Some(ONCE.to_owned())).await?;
+        self.drive(live).await
+    }
+
     /// Starts a run in the background, and returns its session. Repeating a `request_id` starts nothing.
     ///
     /// # Errors
@@ -114,7 +123,7 @@ impl<S: GraphState> Runs<S> {
         begun.map(|(live, _)| live)
     }
 
-    fn of_this_graph(&self, state: &State) -> Result<(), Refusal> {
+    pub(crate) fn of_this_graph(&self, state: &State) -> Result<(), Refusal> {
         of_graph(self.graph.name(), state)
     }
 

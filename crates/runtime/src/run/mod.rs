@@ -78,6 +78,7 @@ use countersign_core::{
     session::Session,
     wire::{client::check_session_id, event::Request},
 };
+pub(crate) use graph::Suspended;
 use live::Live;
 pub(crate) use live::LiveRef;
 use serde_json::value::RawValue;

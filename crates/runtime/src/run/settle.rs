@@ -53,7 +53,7 @@ pub(crate) struct Origin {
 
 impl Runtime {
     /// Times out overdue interruptions, accepts all replies to pending interruptions, then the user's next input: in
-    /// one transition, on the session's current state. Nothing runs yet. It is abandoned when `cancelled` ends, which
+    /// one transition, on the session's current state, whose position then is returned. Nothing runs yet. It is abandoned when `cancelled` ends, which
     /// is checked only while waiting for something that may never come.
     pub(crate) async fn settle(
         &self,
@@ -63,7 +63,7 @@ impl Runtime {
         replies: Vec<(InterruptionNo, Reply)>,
         messages: Vec<Content>,
         cancelled: impl Future<Output = ()>,
-    ) -> Result<(), Unsettled> {
+    ) -> Result<u64, Unsettled> {
         let mut cancelled = std::pin::pin!(cancelled);
         let live = self.inner.live(session_id);
         let mut guard = live.lock().await;
@@ -108,12 +108,12 @@ impl Runtime {
             made.add(Draft::new(made.state(), at).says_first(input, agents)?);
         }
         if made.is_empty() {
-            return Ok(());
+            return Ok(pos);
         }
         let stored = self.inner.transact_if(guards, &live, &mut guard, Durability::Buffered, |_| Ok(made)).await;
         let Err(refusal) = stored else {
             live.wake();
-            return Ok(());
+            return Ok(guard.state()?.pos);
         };
         // Whether another writer was first is decided by the store, not by an error's text.
         match self.inner.store.head(session_id).await.map_err(store_refusal)? {

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use countersign_core::{approval::principal::Principal, journal::record::Kind, refusal::Refusal};
 
 use super::{
-    RunError,
-    said::answers,
+    RunError, StoredSession,
+    error::Cause,
+    said::{answers, too_late},
     start::{Stopped, is_stored, put},
+    stored::decided,
 };
 use crate::{
     graph::{Graph, GraphState, Outcome},
     interruption::Interruption,
-    run::{Runs, Runtime, guard::Settings},
-    run_state::RunState,
+    run::{Runs, Runtime, guard::Settings, settle::overdue},
+    run_state::{RunState, RunStateError},
     store::{Store, memory::MemoryStore},
 };
 
@@ -61,7 +63,9 @@ impl<S> GraphResult<S> {
 
 impl<S: GraphState> Graph<S> {
     /// Runs the graph here until it ends or pauses. A paused run resumes from its state, here or in another
-    /// process.
+    /// process. Run by the same graph, a state that is still in memory continues its nodes where they stopped, once; a
+    /// state that was read from a text or a store, or is resumed again, starts the nodes that asked over, without
+    /// repeating their steps.
     ///
     /// ```
     /// # use countersign::graph::{Context, Graph, GraphState, Node, NodeError, StateGraph};
@@ -102,7 +106,8 @@ impl<S: GraphState> Graph<S> {
         self.run_in(Arc::new(MemoryStore::new()), input).await
     }
 
-    /// The same with a store, which records the run as it proceeds.
+    /// The same with a store, which records the run as it proceeds, in a session with a new id. By an id of its own a
+    /// program finds the run again after a crash: see [`StoredSession::run_graph`].
     ///
     /// # Errors
     /// As [`Graph::run`]; [`RunErrorKind::Claimed`](super::RunErrorKind::Claimed) if the run has advanced in the store since.
@@ -113,12 +118,12 @@ impl<S: GraphState> Graph<S> {
     ) -> Result<GraphResult<S>, RunError> {
         match input.into() {
             GraphInput::State(state) => {
-                let (_, runs) = self.runs_in(&store)?;
+                let (runtime, runs) = self.runs_in(&store)?;
                 let id = uuid::Uuid::now_v7().to_string();
                 let outcome = Box::pin(runs.run(&Principal::trusted(), &*id, &state)).await;
-                result(&*store, &id, outcome).await
+                result(&runtime, &*store, &id, outcome).await
             }
-            GraphInput::Paused(state) => self.resume_in(&store, *state).await,
+            GraphInput::Paused(state) => self.resume_in(&Principal::trusted(), &store, *state).await,
         }
     }
 
@@ -129,13 +134,18 @@ impl<S: GraphState> Graph<S> {
         Ok((runtime, runs))
     }
 
-    async fn resume_in(&self, store: &Arc<dyn Store>, mut state: RunState) -> Result<GraphResult<S>, RunError> {
-        let by = Principal::trusted();
+    async fn resume_in(
+        &self,
+        by: &Principal,
+        store: &Arc<dyn Store>,
+        mut state: RunState,
+    ) -> Result<GraphResult<S>, RunError> {
         let id = state.state().session_id.clone();
         let begun = async {
-            let (runtime, runs) = self.runs_in(store)?;
-            Box::pin(prepare_to_resume(&runtime, &by, &**store, &mut state)).await?;
-            Ok::<_, Stopped>((runtime, runs))
+            let runs = self.runs_in(store)?;
+            runs.1.of_this_graph(state.state())?;
+            Box::pin(prepare_to_resume(&runs.0, by, &**store, &mut state)).await?;
+            Ok::<_, Stopped>(runs)
         };
         let (runtime, runs) = match begun.await {
             Ok(begun) => begun,
@@ -143,13 +153,90 @@ impl<S: GraphState> Graph<S> {
             Err(stopped) => return Err(stopped.with(state)),
         };
         Box::pin(runtime.run_until_idle(&id)).await;
-        result(&**store, &id, runs.outcome(&by, &id).await).await
+        result(&runtime, &**store, &id, runs.outcome(by, &id).await).await
+    }
+}
+
+impl StoredSession {
+    /// Runs a graph in this session until it ends or pauses: from `state` if the session does not exist yet.
+    /// Otherwise it is [resumed](StoredSession::resume_graph), so that a program that was killed in the middle of a run
+    /// continues it by running the same line again.
+    ///
+    /// A session that is run like this has one run; the next one needs its own session. Of the
+    /// [configuration](StoredSession::config) only the principal counts.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use countersign::{Sessions, store::memory::MemoryStore};
+    /// # use countersign::graph::{Context, Node, NodeError, StateGraph, GraphState};
+    /// # #[derive(Clone, Default, serde::Serialize, serde::Deserialize, GraphState)]
+    /// # struct Invoice {
+    /// #     paid: bool,
+    /// # }
+    /// # async fn review(ctx: Context<Invoice>) -> Result<InvoiceUpdate, NodeError> {
+    /// #     Ok(InvoiceUpdate::new().paid(ctx.interrupt("pay?", ()).typed::<bool>().await))
+    /// # }
+    /// # let mut graph = StateGraph::new("invoice");
+    /// # let node = graph.node("review", review);
+    /// # graph.start(node);
+    /// # graph.edge(node, Node::END);
+    /// # let graph = graph.compile()?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let store = Arc::new(MemoryStore::new());
+    /// let paused = store.session("invoice-17").run_graph(&graph, Invoice::default()).await?;
+    /// assert!(paused.is_paused());
+    ///
+    /// // Later, perhaps in another process:
+    /// let over = store.session("invoice-17").answer("review/pay?", true).resume_graph(&graph).await?;
+    /// assert!(over.outcome.done().is_some_and(|invoice| invoice.paid));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`StoredSession::resume_graph`].
+    pub async fn run_graph<S: GraphState>(self, graph: &Graph<S>, state: S) -> Result<GraphResult<S>, RunError> {
+        let known = self.store.head(&self.id).await.map_err(RunStateError::from)?;
+        if known.is_some() || !self.decides.is_empty() {
+            return self.resume_graph(graph).await;
+        }
+        self.takes_a_graph()?;
+        let by = self.config.principal.unwrap_or_else(Principal::trusted);
+        let (runtime, runs) = graph.runs_in(&self.store)?;
+        // Another process may begin it at the same time.
+        let outcome = Box::pin(runs.run_once(&by, &self.id, &state)).await;
+        result(&runtime, &*self.store, &self.id, outcome).await
+    }
+
+    /// Continues the session's run of this graph, with the answers given, until it ends or pauses. A run that was
+    /// killed continues where its journal ends, failed tasks are tried again, and of a run that has ended this is the
+    /// outcome.
+    ///
+    /// # Errors
+    /// As [`Graph::run_in`]; if an answer is refused, nothing has run.
+    /// [`RunErrorKind::State`](super::RunErrorKind::State) if there is no such session,
+    /// [`RunErrorKind::Refused`](super::RunErrorKind::Refused) if it is not of this graph,
+    /// [`RunErrorKind::Settings`](super::RunErrorKind::Settings) for a message, which no graph takes.
+    pub async fn resume_graph<S: GraphState>(self, graph: &Graph<S>) -> Result<GraphResult<S>, RunError> {
+        self.takes_a_graph()?;
+        let state = self.state().await?;
+        let by = self.config.principal.unwrap_or_else(Principal::trusted);
+        graph.resume_in(&by, &self.store, decided(state, self.decides)?).await
+    }
+
+    fn takes_a_graph(&self) -> Result<(), RunError> {
+        match self.says {
+            None => Ok(()),
+            Some(_) => Err(RunError::new(Cause::Settings("a graph takes answers, not messages".to_owned()), None)),
+        }
     }
 }
 
 /// The result of a run, or its error: both with the run's current state. From an earlier state, effects since would be
 /// repeated.
 async fn result<S>(
+    runtime: &Runtime,
     store: &dyn Store,
     id: &str,
     outcome: Result<Outcome<S>, Refusal>,
@@ -157,7 +244,8 @@ async fn result<S>(
     let state = RunState::save(store, id).await;
     match outcome {
         Ok(outcome) => {
-            let state = state?;
+            let mut state = state?;
+            state.suspended = runtime.inner.suspended(state.state());
             Ok(GraphResult { outcome, interruptions: state.interruptions(), state })
         }
         Err(refusal) => Err(RunError::from(refusal).with(state.ok())),
@@ -171,7 +259,14 @@ async fn prepare_to_resume(
     store: &dyn Store,
     state: &mut RunState,
 ) -> Result<(), Stopped> {
-    if !is_stored(state, store).await? {
+    let is_stored = is_stored(state, store).await?;
+    // Nothing watched the deadlines while the state was kept.
+    let at = runtime.inner.now();
+    let late = overdue(state.state(), at);
+    if let Some((call_id, expired_at)) = too_late(state, &late) {
+        return Err(Stopped::TooLate { call_id, expired_at, late });
+    }
+    if !is_stored {
         put(state, store).await?;
     }
     let decided = state.state().open.iter().filter(|open| open.asked.kind == Kind::InDoubt).filter_map(|open| {
@@ -180,6 +275,8 @@ async fn prepare_to_resume(
         Some((open.asked.n, vec![staged.decision.clone()].into()))
     });
     let replies = decided.chain(answers(state)).collect();
-    let (id, origin) = (&state.state().session_id, state.origin(runtime.inner.now()));
-    Ok(runtime.settle(by, id, origin, replies, state.inputs.clone(), std::future::pending()).await?)
+    let (id, origin) = (&state.state().session_id, state.origin(at));
+    let pos = runtime.settle(by, id, origin, replies, state.inputs.clone(), std::future::pending()).await?;
+    runtime.inner.continue_suspended(state.state(), &state.suspended, pos);
+    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::{
     store::Store,
 };
 
-type Decide = Box<dyn FnOnce(&mut RunState) -> Result<(), DecisionError> + Send>;
+pub(super) type Decide = Box<dyn FnOnce(&mut RunState) -> Result<(), DecisionError> + Send>;
 
 /// Stores, with the sessions in them.
 pub trait Sessions {
@@ -62,11 +62,11 @@ impl Sessions for Arc<dyn Store> {
 /// ```
 #[must_use = "nothing is done before it is run"]
 pub struct StoredSession {
-    store: Arc<dyn Store>,
-    id: String,
-    config: RunConfig,
-    decides: Vec<Decide>,
-    says: Option<Content>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) id: String,
+    pub(super) config: RunConfig,
+    pub(super) decides: Vec<Decide>,
+    pub(super) says: Option<Content>,
 }
 
 impl fmt::Debug for StoredSession {
@@ -172,7 +172,7 @@ impl StoredSession {
         let runner = Runner::new(config.store(store).session(id));
         let over =
             |state: &RunState| matches!(state.state().status, Status::Idle | Status::Completed | Status::Cancelled);
-        let mut state = match (state, says) {
+        let state = match (state, says) {
             (Err(RunStateError::NoSession(_)), Some(text)) if decides.is_empty() => return Ok((runner, text.into())),
             (Ok(state), Some(text)) if decides.is_empty() && over(&state) => return Ok((runner, text.into())),
             (state, says) => {
@@ -181,11 +181,16 @@ impl StoredSession {
                 state
             }
         };
-        for decide in decides {
-            if let Err(error) = decide(&mut state) {
-                return Err(RunError::from(error).with(Some(state)));
-            }
-        }
-        Ok((runner, state.into()))
+        Ok((runner, decided(state, decides)?.into()))
     }
+}
+
+/// The state with these decisions; if one is refused, the error has the state.
+pub(super) fn decided(mut state: RunState, decides: Vec<Decide>) -> Result<RunState, RunError> {
+    for decide in decides {
+        if let Err(error) = decide(&mut state) {
+            return Err(RunError::from(error).with(Some(state)));
+        }
+    }
+    Ok(state)
 }

@@ -40,7 +40,7 @@ use crate::{
 /// 47 of 60 threads gave the $9999 tool the approval of the $10 tool.
 async fn m1_parallel_approvals_are_never_swapped(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
-        let pay = |name: &'static str, amount: u32, wait: u64| {
+        let pay = |fetch: &'static str, name: &'static str, amount: u32, wait: u64| {
             let ctx = ctx.clone();
             async move {
                 let slow = async move {
@@ -48,14 +48,15 @@ async fn m1_parallel_approvals_are_never_swapped(store: Arc<dyn Store>) {
                     Ok::<_, NodeError>(())
                 };
                 // Work beside a question is a step, so that the node is not idle before the step ends.
-                ctx.step(name, slow).await.expect("a step");
+                ctx.step(fetch, slow).await.expect("a step");
                 let yes: bool = ctx.interrupt(name, json!({ "amount": amount })).typed().await;
                 format!("{amount} {yes}")
             }
         };
         // Another one is first to ask each time.
         let wait = u64::from(ctx.session_id().as_bytes().iter().map(|b| u32::from(*b)).sum::<u32>() * 7 % 5);
-        let (small, large) = join(pay("small", 10, wait), pay("large", 9999, 4 - wait)).await;
+        let (small, large) =
+            join(pay("fetch small", "small", 10, wait), pay("fetch large", "large", 9999, 4 - wait)).await;
         Ok(said(small).log([large]))
     });
     for n in 0..30 {

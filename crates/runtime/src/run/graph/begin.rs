@@ -127,7 +127,7 @@ impl Inner {
         hot: Option<Hot>,
     ) -> Result<Result<Hot, NodeError>, Refusal> {
         let Some(run) = &state.run else { return Err(Refusal::new(Code::Internal, "no graph runs here")) };
-        let known = hot.or_else(|| self.warm.take(&live.session_id, lease?));
+        let known = hot.or_else(|| self.warm.take(&live.session_id, state.pos, lease?));
         if let Some(hot) = known.filter(|hot| hot.edited == run.edited && hot.fits(run)) {
             return Ok(Ok(hot));
         }
@@ -207,11 +207,15 @@ impl Inner {
         at_work: &mut AtWork,
     ) -> impl Future<Output = Done> + Send + use<> {
         let parked = hot.parked.remove(&task.task);
+        let journal: Weak<dyn Journal> = Arc::<Inner>::downgrade(self);
         let memory = match &parked {
-            Some(parked) => parked.memory.clone(),
+            Some(parked) => {
+                // The runtime in which it was suspended may have ended.
+                parked.memory.moves_to(journal);
+                parked.memory.clone()
+            }
             None => {
                 let migrate = graph.migrate().cloned();
-                let journal: Weak<dyn Journal> = Arc::<Inner>::downgrade(self);
                 Arc::new(Memory::new(journal, live.session_id.clone(), state.turn(), task, name.clone(), migrate))
             }
         };

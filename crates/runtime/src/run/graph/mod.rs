@@ -38,6 +38,7 @@ use super::{
     patience::until_stored,
 };
 use ending::Ending;
+pub(crate) use warm::Suspended;
 pub(super) use warm::Warm;
 
 use crate::graph::{
@@ -367,7 +368,7 @@ impl Journal for Inner {
 impl Memory {
     /// Stores a record of this task. `false`: the turn has ended, or the runtime closes.
     async fn store(&self, make: impl Fn(Draft) -> Transition + Sync) -> bool {
-        let Some(journal) = self.inner.upgrade() else { return false };
+        let journal = self.journal().await;
         journal.store(&self.session_id, self.turn, &make).await
     }
 
@@ -378,15 +379,15 @@ impl Memory {
     /// not started.
     pub(crate) async fn step_started(&self, step: &Arc<str>) {
         loop {
-            let term = self.inner.upgrade().and_then(|journal| journal.term());
+            let term = self.journal().await.term();
             if !self.store(|draft| draft.step_started(self.task, step.clone())).await {
                 std::future::pending::<()>().await;
             }
-            if self.inner.upgrade().is_some_and(|journal| journal.lasts(term)) {
+            if self.journal().await.lasts(term) {
                 break;
             }
             self.step_done(step, None).await;
-            while self.inner.upgrade().is_some_and(|journal| journal.term().is_none()) {
+            while self.journal().await.term().is_none() {
                 tokio::time::sleep(ELSEWHERE).await;
             }
         }

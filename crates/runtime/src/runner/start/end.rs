@@ -103,6 +103,7 @@ impl Session {
         let guardrails = self.watch.seen().guardrails.clone();
         let mut saved = self.saved(RunState::of_session(entries, state.clone()));
         saved.staged = self.kept_for(&saved);
+        saved.suspended = self.runtime.inner.suspended(&state);
         Ok(RunResult {
             final_output: outcome,
             cut: state.cut,

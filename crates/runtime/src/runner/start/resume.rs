@@ -192,7 +192,9 @@ impl Session {
         let (by, id, inputs) = (&self.principal, &self.session_id, state.inputs.clone());
         let settled = self.runtime.settle(by, id, origin.clone(), replies, inputs, self.until_cancelled()).await;
         if !matches!(settled, Err(Unsettled::Cancelled)) {
-            return Ok(settled.map(|()| false)?);
+            let pos = settled?;
+            self.runtime.inner.continue_suspended(state.state(), &state.suspended, pos);
+            return Ok(false);
         }
         // No decision takes effect. Calls that a failed turn left open are cancelled too.
         self.moves = true;

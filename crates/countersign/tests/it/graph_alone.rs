@@ -1,0 +1,426 @@
+//! Graphs that run on their own, from state to state: `Graph::run`, and graphs in a session of a store (spec G3, S17).
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use countersign::{
+    Agent, ContextStrategy, Principal, RunConfig, RunErrorKind, RunState, Runner, Sessions, Status,
+    graph::{
+        Context, Graph, GraphResult, Node, NodeError,
+        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, after_approval},
+    },
+    store::{
+        Store,
+        memory::MemoryStore,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
+    tool::Approval,
+};
+
+use crate::{
+    failing::Failing,
+    graph_edges::in_line,
+    graphs::{Count, Work, WorkUpdate, said},
+    support::{Ledger, entry},
+};
+
+/// A node that sends a mail, outside any step, and asks two questions.
+fn mails(sent: &Count) -> Graph<Work> {
+    let sent = sent.clone();
+    in_line("mail", |graph| {
+        let ask = graph.node("ask", move |ctx: Context<Work>| {
+            let sent = sent.clone();
+            async move {
+                let mail = sent.up();
+                let first: i64 = ctx.interrupt("first?", ()).typed().await;
+                let second: i64 = ctx.interrupt("second?", ()).typed().await;
+                Ok(said(format!("mail {mail}")).sum(10 * first + second))
+            }
+        });
+        graph.start(ask);
+        graph.edge(ask, Node::END);
+    })
+}
+
+fn answered(paused: &GraphResult<Work>, answer: i64) -> RunState {
+    let mut state = paused.state.clone();
+    state.answer(&paused.interruptions[0], &answer).expect("answered");
+    state
+}
+
+#[tokio::test]
+async fn g3_an_answer_continues_the_node_where_it_stopped_while_the_paused_result_lives() {
+    let sent = Count::default();
+    let graph = mails(&sent);
+    let mut result = graph.run(Work::default()).await.expect("run");
+    let mut asked = 0;
+    while result.is_paused() {
+        asked += 1;
+        for interruption in &result.interruptions {
+            result.state.answer(interruption, &asked).expect("answered");
+        }
+        result = graph.run(result.state).await.expect("resumed");
+    }
+    let work = result.outcome.done().expect("done");
+    assert_eq!((work.sum, work.log, sent.get()), (12, vec!["mail 1".to_owned()], 1));
+    // The same in a store, and with a look at the state in between.
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let paused = graph.run_in(store.clone(), Work::default()).await.expect("run");
+    let paused = graph.run_in(store.clone(), paused.state).await.expect("nothing was answered");
+    let paused = graph.run_in(store.clone(), answered(&paused, 3)).await.expect("resumed");
+    let done = graph.run_in(store, answered(&paused, 4)).await.expect("resumed").outcome.done().expect("done");
+    assert_eq!((done.sum, done.log, sent.get()), (34, vec!["mail 2".to_owned()], 2));
+}
+
+#[tokio::test]
+async fn g3_an_answer_that_is_not_stored_leaves_the_node_where_it_stopped() {
+    let sent = Count::default();
+    let graph = mails(&sent);
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let paused = graph.run_in(store.clone(), Work::default()).await.expect("run");
+    store.appends.store(1, Ordering::SeqCst);
+    let error = graph.run_in(store.clone(), answered(&paused, 1)).await.expect_err("the store fails");
+    let given = error.into_state().expect("the state comes back");
+    let paused = graph.run_in(store.clone(), given).await.expect("resumed");
+    let done = graph.run_in(store, answered(&paused, 2)).await.expect("resumed").outcome.done().expect("done");
+    assert_eq!((done.sum, sent.get()), (12, 1));
+}
+
+#[tokio::test]
+async fn g3_a_state_that_is_resumed_again_or_from_its_text_starts_its_node_over() {
+    let sent = Count::default();
+    let graph = mails(&sent);
+    let paused = graph.run(Work::default()).await.expect("run");
+    let text = paused.state.to_json();
+    let once = graph.run(answered(&paused, 1)).await.expect("resumed");
+    assert_eq!(sent.get(), 1);
+    // A copy of the state that was resumed: its own answer, and a node of its own.
+    let twice = graph.run(answered(&paused, 5)).await.expect("resumed again");
+    assert_eq!(sent.get(), 2);
+    // And the text, resumed beside both.
+    let mut read = RunState::from_json(&text).expect("read");
+    read.answer(&read.interruptions()[0], &7).expect("answered");
+    let read = graph.run(read).await.expect("resumed from its text");
+    assert_eq!(sent.get(), 3);
+    for (paused, sum, mail) in [(read, 79, 3), (once, 19, 1), (twice, 59, 2)] {
+        let done = graph.run(answered(&paused, 9)).await.expect("resumed").outcome.done().expect("done");
+        assert_eq!((done.sum, done.log), (sum, vec![format!("mail {mail}")]));
+    }
+    assert_eq!(sent.get(), 3, "and each of the three continued at its second question");
+}
+
+#[tokio::test]
+async fn g3_another_graph_of_the_same_name_starts_the_node_over() {
+    let (old, new) = (Count::default(), Count::default());
+    let paused = mails(&old).run(Work::default()).await.expect("run");
+    let rebuilt = mails(&new);
+    let paused = rebuilt.run(answered(&paused, 1)).await.expect("resumed");
+    assert_eq!((old.get(), new.get()), (1, 1));
+    let done = rebuilt.run(answered(&paused, 2)).await.expect("resumed").outcome.done().expect("done");
+    assert_eq!((done.sum, new.get()), (12, 1));
+}
+
+/// What a suspended node holds may belong to the threads that it ran on, which may be gone.
+#[test]
+fn g3_a_state_that_is_resumed_in_another_tokio_runtime_starts_its_node_over() {
+    let sent = Count::default();
+    let graph = mails(&sent);
+    let threads = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let paused = threads().block_on(graph.run(Work::default())).expect("run");
+    let threads = threads();
+    let paused = threads.block_on(graph.run(answered(&paused, 1))).expect("resumed");
+    assert_eq!(sent.get(), 2);
+    threads.block_on(graph.run(answered(&paused, 2))).expect("resumed");
+    assert_eq!(sent.get(), 2);
+}
+
+#[tokio::test]
+async fn g3_only_what_was_answered_goes_on_and_what_still_waits_stays_where_it_is() {
+    let (left, right) = (Count::default(), Count::default());
+    let counts = (left.clone(), right.clone());
+    let graph = in_line("two", |graph| {
+        let begin = graph.node("begin", |_| async { Ok(WorkUpdate::new()) });
+        let mut asks = |name: &str, count: Count| {
+            graph.node(name, move |ctx: Context<Work>| {
+                count.up();
+                async move { Ok(WorkUpdate::new().sum(ctx.interrupt("n?", ()).typed::<i64>().await)) }
+            })
+        };
+        let (left, right) = (asks("left", counts.0), asks("right", counts.1));
+        graph.start(begin);
+        graph.edge(begin, left);
+        graph.edge(begin, right);
+        graph.edge(left, Node::END);
+        graph.edge(right, Node::END);
+    });
+    let paused = graph.run(Work::default()).await.expect("run");
+    let paused = graph.run(answered(&paused, 1)).await.expect("resumed");
+    assert_eq!(paused.interruptions.len(), 1);
+    let done = graph.run(answered(&paused, 2)).await.expect("resumed").outcome.done().expect("done");
+    assert_eq!((done.sum, left.get(), right.get()), (3, 1, 1));
+}
+
+/// Between the parts of a run nothing records steps: what the node has running meanwhile waits for the next part.
+#[tokio::test]
+async fn g3_a_step_that_begins_beside_the_paused_node_runs_when_the_run_goes_on() {
+    let done = Count::default();
+    let counted = done.clone();
+    let graph = in_line("beside", |graph| {
+        let ask = graph.node("ask", move |ctx: Context<Work>| {
+            let (counted, beside) = (counted.clone(), ctx.clone());
+            async move {
+                let beside = tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    beside.step("count", async move { Ok::<_, NodeError>(counted.up()) }).await
+                });
+                let n: i64 = ctx.interrupt("n?", ()).typed().await;
+                Ok(said(format!("{}", beside.await??)).sum(n))
+            }
+        });
+        graph.start(ask);
+        graph.edge(ask, Node::END);
+    });
+    let paused = graph.run(Work::default()).await.expect("run");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(done.get(), 0);
+    let over = tokio::time::timeout(Duration::from_secs(20), graph.run(answered(&paused, 1))).await;
+    let work = over.expect("it hangs").expect("resumed").outcome.done().expect("done");
+    assert_eq!((work.sum, work.log, done.get()), (1, vec!["1".to_owned()], 1));
+}
+
+/// An agent whose calls another node asks about.
+fn agent(ledger: &Ledger, looks: &Count) -> Agent {
+    let looks = looks.clone();
+    let AgentLoop { mut graph, agent, approval, tools, .. } = AgentLoop::new();
+    let second = graph.node("second", move |ctx: Context<AgentState>| {
+        looks.up();
+        async move {
+            let _: bool = ctx.interrupt("sure?", ()).typed().await;
+            let _: bool = ctx.interrupt("really?", ()).typed().await;
+            Ok::<_, NodeError>(AgentUpdate::new())
+        }
+    });
+    graph.detach(approval);
+    graph.route(approval, after_approval, move |way| match way {
+        AfterApproval::Tools => second,
+        AfterApproval::Approval => approval,
+        AfterApproval::Agent => agent,
+    });
+    graph.edge(second, tools);
+    let graph = graph.compile().expect("graph");
+    let script = r#"{"turns":[{"tool_calls":[{"name":"look","args":{"n":1}}]},{"text":"done"}]}"#;
+    Agent::new("a", countersign::model::scripted::Scripted::from_json(script).expect("script"))
+        .tool(entry("look", Approval::always(), ledger))
+        .graph(&graph)
+}
+
+#[tokio::test]
+async fn g3_an_answer_continues_the_node_of_an_agents_loop_where_it_stopped() {
+    for streams in [false, true] {
+        let (ledger, looks) = (Ledger::default(), Count::default());
+        let agent = agent(&ledger, &looks);
+        let runner = Runner::default();
+        let mut result = runner.run(&agent, "go").await.expect("run");
+        result.state.approve(&result.interruptions[0]).expect("approved");
+        result = runner.run(&agent, &result.state).await.expect("it asks");
+        let first = result.state.clone();
+        while result.is_paused() {
+            for item in &result.interruptions {
+                result.state.answer(item, &true).expect("answered");
+            }
+            result = if streams {
+                let stream = runner.run_streamed(&agent, &result.state).await.expect("stream");
+                stream.finish().await.expect("resumed")
+            } else {
+                runner.run(&agent, &result.state).await.expect("resumed")
+            };
+        }
+        assert_eq!((&*result.final_output, looks.get()), ("done", 1));
+        // Its first pause once more: the node is gone.
+        let mut first = first;
+        first.answer(&first.interruptions()[0], &true).expect("answered");
+        assert!(runner.run(&agent, first).await.expect("resumed again").is_paused());
+        assert_eq!(looks.get(), 2);
+    }
+}
+
+/// It may have used the data before.
+#[tokio::test]
+async fn s18_a_state_with_other_application_data_starts_its_node_over() {
+    let (ledger, looks) = (Ledger::default(), Count::default());
+    let (agent, runner) = (agent(&ledger, &looks), Runner::default());
+    let mut paused = runner.run(&agent, "go").await.expect("run");
+    paused.state.approve(&paused.interruptions[0]).expect("approved");
+    let paused = runner.run(&agent, &paused.state).await.expect("it asks");
+    let mut state = paused.state.with_context(&"other", ContextStrategy::Merge).expect("JSON");
+    state.answer(&paused.interruptions[0], &true).expect("answered");
+    runner.run(&agent, state).await.expect("resumed");
+    assert_eq!(looks.get(), 2);
+}
+
+/// A question with a deadline.
+fn timed(sent: &Count) -> Graph<Work> {
+    let sent = sent.clone();
+    in_line("timed", |graph| {
+        let ask = graph.node("ask", move |ctx: Context<Work>| {
+            sent.up();
+            async move {
+                let n: i64 = ctx.interrupt("n?", ()).typed().timeout(Duration::from_secs(1), 7).await;
+                Ok(WorkUpdate::new().sum(n))
+            }
+        });
+        graph.start(ask);
+        graph.edge(ask, Node::END);
+    })
+}
+
+#[tokio::test]
+async fn w7_an_answer_to_a_graph_that_comes_too_late_is_told_so_and_the_run_goes_on_with_the_default() {
+    let sent = Count::default();
+    let graph = timed(&sent);
+    for in_store in [false, true] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let paused = graph.run_in(store.clone(), Work::default()).await.expect("run");
+        let before = sent.get();
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        let store = if in_store { store } else { Arc::new(MemoryStore::new()) };
+        let error = graph.run_in(store.clone(), answered(&paused, 1)).await.expect_err("too late");
+        assert_eq!(error.kind(), RunErrorKind::TooLate, "{error}");
+        let expired_at = paused.interruptions[0].expires_at.as_deref().expect("a deadline");
+        assert_eq!(error.to_string(), format!("the deadline for call \"t1\" passed at {expired_at}"));
+        let state = error.into_state().expect("its state");
+        let done = graph.run_in(store, state).await.expect("resumed").outcome.done().expect("done");
+        assert_eq!((done.sum, sent.get()), (7, before));
+    }
+}
+
+#[tokio::test]
+async fn s16_a_graph_runs_in_the_session_that_the_program_names() {
+    let (store, sent) = (Arc::new(MemoryStore::new()), Count::default());
+    let graph = mails(&sent);
+    let error = store.session("mail-1").resume_graph(&graph).await.expect_err("there is none");
+    assert_eq!(error.kind(), RunErrorKind::State);
+    let error = store.session("mail-1").answer("ask/first?", 1).run_graph(&graph, Work::default()).await;
+    assert_eq!(error.expect_err("nobody has asked").kind(), RunErrorKind::State);
+    let error = store.session("mail-1").say("hello").run_graph(&graph, Work::default()).await.expect_err("refused");
+    assert_eq!(error.kind(), RunErrorKind::Settings);
+    let error = store.session("mail/1").run_graph(&graph, Work::default()).await.expect_err("a wrong id");
+    assert_eq!(error.kind(), RunErrorKind::Refused);
+
+    let paused = store.session("mail-1").run_graph(&graph, Work::default()).await.expect("run");
+    assert_eq!(&*paused.state.state().session_id, "mail-1");
+    // The same line again begins nothing else.
+    let again =
+        store.session("mail-1").run_graph(&graph, Work { sum: 9, ..Work::default() }).await.expect("the same run");
+    assert_eq!((again.state.state().pos, sent.get()), (paused.state.state().pos, 1));
+    let wrong = store.session("mail-1").answer("ask/first?", "no number").resume_graph(&graph).await;
+    assert_eq!(wrong.expect_err("refused").kind(), RunErrorKind::Decision);
+    let paused = store.session("mail-1").answer("ask/first?", 1).run_graph(&graph, Work::default()).await;
+    assert!(paused.expect("resumed").is_paused());
+    let done = store.session("mail-1").answer("ask/second?", 2).resume_graph(&graph).await.expect("resumed");
+    assert_eq!(done.outcome.done().expect("done").sum, 12);
+    let sent_then = sent.get();
+    let over = store.session("mail-1").run_graph(&graph, Work::default()).await.expect("its outcome");
+    assert_eq!((over.outcome.done().expect("done").sum, sent.get()), (12, sent_then));
+
+    // A session of another graph, or of an agent, is left alone.
+    let error = store.session("mail-1").resume_graph(&timed(&sent)).await.expect_err("another graph's");
+    assert_eq!(error.kind(), RunErrorKind::Refused);
+    let agent = agent(&Ledger::default(), &Count::default());
+    store.session("chat").say("go").run(&agent).await.expect("paused");
+    let at = async || store.head("chat").await.expect("store").expect("head").pos;
+    let before = at().await;
+    let error = store.session("chat").run_graph(&graph, Work::default()).await.expect_err("an agent's");
+    assert_eq!(error.kind(), RunErrorKind::Refused);
+    assert_eq!(at().await, before);
+}
+
+#[tokio::test]
+async fn s16_a_graphs_session_belongs_to_whom_the_configuration_names() {
+    let (store, graph) = (Arc::new(MemoryStore::new()), mails(&Count::default()));
+    let as_of = |name: &str| RunConfig::new().principal(Principal::person(name, Vec::new()));
+    let paused = store.session("m").config(as_of("ann")).run_graph(&graph, Work::default()).await.expect("run");
+    assert_eq!(paused.state.state().subject.as_deref(), Some("ann"));
+    let error = store.session("m").config(as_of("bob")).answer("ask/first?", 1).resume_graph(&graph).await;
+    assert_eq!(error.expect_err("not his").kind(), RunErrorKind::Refused);
+    let paused = store.session("m").config(as_of("ann")).answer("ask/first?", 1).resume_graph(&graph).await;
+    assert!(paused.expect("hers").is_paused());
+}
+
+/// The folder of a child's store and marks.
+const FOLDER: &str = "COUNTERSIGN_TEST_GRAPH_FOLDER";
+
+/// Pays three times, a step each; the third node hangs if this is told.
+fn pays(folder: &Path, hangs: bool) -> Graph<Work> {
+    let folder = folder.to_owned();
+    in_line("pays", |graph| {
+        let mut before = None;
+        for name in ["one", "two", "three"] {
+            let folder = folder.clone();
+            let node = graph.node(name, move |ctx: Context<Work>| {
+                let folder = folder.clone();
+                async move {
+                    if hangs && name == "three" {
+                        std::fs::write(folder.join("hangs"), "here")?;
+                        std::future::pending::<()>().await;
+                    }
+                    let paid = async move {
+                        std::fs::write(folder.join(name), "paid")?;
+                        Ok::<_, NodeError>(())
+                    };
+                    ctx.step("pay", paid).await?;
+                    Ok(said(name))
+                }
+            });
+            match before.replace(node) {
+                None => graph.start(node),
+                Some(before) => graph.edge(before, node),
+            }
+        }
+        graph.edge(before.expect("three nodes"), Node::END);
+    })
+}
+
+fn open(folder: &Path) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(folder.join("s.db"), &SqliteOptions::default()).expect("open"))
+}
+
+/// The child's work. Without the variable of a parent it does nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s16_the_child_that_runs_a_graph_and_is_killed() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    open(&folder).session("invoice-17").run_graph(&pays(&folder, true), Work::default()).await.expect("run");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s16_a_program_that_was_killed_continues_its_graphs_run_by_the_sessions_id() {
+    let dir = tempfile::tempdir().expect("directory");
+    let mut child = Command::new(std::env::current_exe().expect("this binary"))
+        .args(["graph_alone::s16_the_child_that_runs_a_graph_and_is_killed", "--exact", "--test-threads=1"])
+        .env(FOLDER, dir.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a child");
+    let since = Instant::now();
+    while !dir.path().join("hangs").exists() {
+        assert!(since.elapsed() < Duration::from_secs(60), "the child never came so far");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    child.kill().expect("SIGKILL");
+    child.wait().expect("its end");
+    for paid in ["one", "two"] {
+        std::fs::remove_file(dir.path().join(paid)).expect("it was paid before");
+    }
+    let store = open(dir.path());
+    assert_eq!(store.session("invoice-17").state().await.expect("state").state().status, Status::Running);
+    let over = store.session("invoice-17").run_graph(&pays(dir.path(), false), Work::default()).await.expect("run");
+    assert_eq!(over.outcome.done().expect("done").log, ["one", "two", "three"]);
+    let paid = ["one", "two", "three"].map(|name| dir.path().join(name).exists());
+    assert_eq!(paid, [false, false, true], "what was paid before is not paid again");
+}
