@@ -253,7 +253,7 @@ texts! {
     NotifyReminded = "notify_reminded",
     /// The same: it was handed over: `what`.
     NotifyReassigned = "notify_reassigned",
-    /// The same: others are asked now: `what`.
+    /// The same: others were asked in their place: `what`.
     NotifyEscalated = "notify_escalated",
     /// The same: it has ended: `what`, `how`.
     NotifyResolved = "notify_resolved",
