@@ -13,11 +13,13 @@
 //! # Ok(())
 //! # }
 //! ```
-//! A collector that does not answer delays nothing: spans are queued in memory, at most [`WAITING`] of them; more are
-//! dropped and counted in the log.
+//! A collector that does not answer delays nothing: spans are queued in memory, at most [`WAITING`] of them and
+//! [`WAITING_BYTES`]; more are dropped and counted in the log. A text has at most [`ATTRIBUTE_BYTES`] and is cut after that.
 
 mod collect;
 mod json;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::{
@@ -29,7 +31,7 @@ use std::{
 
 use countersign_engine::outgoing;
 use reqwest::{Client, Url, header::CONTENT_TYPE};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::{Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
@@ -38,8 +40,17 @@ use crate::run::spans::TARGET;
 
 /// Most spans queued for sending.
 pub const WAITING: usize = 4096;
+/// Most bytes of the spans queued for sending.
+pub const WAITING_BYTES: usize = 32 * 1024 * 1024;
+/// Most bytes of a text in a span: arguments and results may have many more.
+pub const ATTRIBUTE_BYTES: usize = 64 * 1024;
 /// Most spans per request.
 const AT_ONCE: usize = 512;
+/// Most bytes of the spans of a request with more than one. In JSON they may have six times as many, and collectors
+/// take 20 MiB.
+const AT_ONCE_BYTES: usize = 2 * 1024 * 1024;
+/// The size that a span, an event or an attribute counts beside its texts.
+const ENTRY_BYTES: usize = 64;
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The delays before retries of a request.
@@ -66,6 +77,20 @@ pub(crate) struct Finished {
     events: Vec<Happened>,
 }
 
+impl Finished {
+    /// Its approximate size.
+    fn bytes(&self) -> u32 {
+        let texts = [self.trace_id.len(), self.span_id.len(), self.name.len()].iter().sum::<usize>();
+        let events = self.events.iter().map(|event| ENTRY_BYTES + event.name.len() + bytes_of(&event.attributes));
+        let all = ENTRY_BYTES + texts + bytes_of(&self.attributes) + events.sum::<usize>();
+        u32::try_from(all).unwrap_or(u32::MAX)
+    }
+}
+
+fn bytes_of(attributes: &[(&'static str, serde_json::Value)]) -> usize {
+    attributes.iter().map(|(name, value)| ENTRY_BYTES + name.len() + value.as_str().map_or(0, str::len)).sum()
+}
+
 /// An event within a span.
 pub(crate) struct Happened {
     name: String,
@@ -74,7 +99,8 @@ pub(crate) struct Happened {
 }
 
 enum Message {
-    Span(Box<Finished>),
+    /// A span, and its place among the bytes that may wait.
+    Span(Box<Finished>, OwnedSemaphorePermit),
     Flush(oneshot::Sender<()>),
 }
 
@@ -82,6 +108,8 @@ enum Message {
 #[derive(Clone)]
 pub struct Traces {
     sender: mpsc::Sender<Message>,
+    /// How many bytes may still be queued.
+    room: Arc<Semaphore>,
     dropped: Arc<AtomicU64>,
 }
 
@@ -104,7 +132,8 @@ pub fn traces(endpoint: &str) -> Result<(Traces, Sending), OtlpError> {
     let client = client.map_err(|error| OtlpError(format!("the HTTP client cannot be made: {error}")))?;
     let (sender, receiver) = mpsc::channel(WAITING);
     let dropped = Arc::new(AtomicU64::new(0));
-    Ok((Traces { sender, dropped: dropped.clone() }, Sending { receiver, dropped, client, url }))
+    let room = Arc::new(Semaphore::new(WAITING_BYTES));
+    Ok((Traces { sender, room, dropped: dropped.clone() }, Sending { receiver, dropped, client, url }))
 }
 
 /// Checks whether spans can be sent to an address.
@@ -136,9 +165,28 @@ impl Traces {
     }
 
     fn give(&self, span: Finished) {
-        if self.sender.try_send(Message::Span(Box::new(span))).is_err() {
+        let place = self.room.clone().try_acquire_many_owned(span.bytes());
+        let sent = place.is_ok_and(|place| self.sender.try_send(Message::Span(Box::new(span), place)).is_ok());
+        if !sent {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// The spans of a request, and their place among the bytes that may wait.
+struct Batch {
+    spans: Vec<Finished>,
+    place: OwnedSemaphorePermit,
+}
+
+impl Batch {
+    fn has_room(&self, place: &OwnedSemaphorePermit) -> bool {
+        self.place.num_permits() + place.num_permits() <= AT_ONCE_BYTES
+    }
+
+    fn add(&mut self, span: Finished, place: OwnedSemaphorePermit) {
+        self.spans.push(span);
+        self.place.merge(place);
     }
 }
 
@@ -147,10 +195,13 @@ impl Sending {
     pub async fn run(mut self) {
         let mut messages = Vec::new();
         while self.receiver.recv_many(&mut messages, AT_ONCE).await > 0 {
-            let (mut spans, mut waits) = (Vec::new(), Vec::new());
+            let (mut batches, mut waits) = (Vec::<Batch>::new(), Vec::new());
             for message in messages.drain(..) {
                 match message {
-                    Message::Span(span) => spans.push(*span),
+                    Message::Span(span, place) => match batches.last_mut().filter(|batch| batch.has_room(&place)) {
+                        Some(batch) => batch.add(*span, place),
+                        None => batches.push(Batch { spans: vec![*span], place }),
+                    },
                     Message::Flush(done) => waits.push(done),
                 }
             }
@@ -158,8 +209,8 @@ impl Sending {
             if dropped > 0 {
                 tracing::warn!(dropped, "spans ended faster than they could be sent");
             }
-            if !spans.is_empty() {
-                self.send(&spans).await;
+            for batch in batches {
+                self.send(&batch.spans).await;
             }
             for done in waits {
                 // The waiting task may be gone.

@@ -33,12 +33,16 @@ impl Drop for MailServer {
 impl MailServer {
     /// `login` is the required name and password, if any.
     async fn start(mode: &str, login: &[&str]) -> MailServer {
+        MailServer::run("server.py", &[&[mode], login].concat()).await
+    }
+
+    async fn run(script: &str, arguments: &[&str]) -> MailServer {
         let folder = tempfile::tempdir().unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/third-party/mail/server.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/third-party/mail").join(script);
         let child = Command::new(python("mail", "python"))
             .arg(script)
-            .args([folder.path().to_str().unwrap(), mode])
-            .args(login)
+            .arg(folder.path())
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(folder.path().join("stderr.log")).unwrap())
@@ -167,6 +171,15 @@ async fn u4_x_nothing_is_mailed_without_tls_or_by_a_server_that_nobody_trusts() 
         let why = not_delivered(mail.notifying(scheme, LOGIN).env("MAIL_PASSWORD", "open"), &mail).await;
         assert!(why.contains("535") && !why.contains("open"), "{why}");
     }
+}
+
+/// Otherwise a mail that no server has got counts as delivered.
+#[tokio::test]
+#[ignore = "needs the packages of tests/third-party: cargo xtask test"]
+async fn u4_x_an_answer_from_before_tls_makes_no_mail_delivered() {
+    let mail = MailServer::run("behind.py", &[]).await;
+    let why = not_delivered(mail.notifying("smtp", LOGIN), &mail).await;
+    assert!(why.contains("corrupt message"), "{why}");
 }
 
 #[tokio::test]

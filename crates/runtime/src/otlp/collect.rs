@@ -1,6 +1,7 @@
 //! Collects spans of the `tracing` crate until they end.
 
 use std::{
+    borrow::Cow,
     fmt,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -13,7 +14,7 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
-use super::{Finished, Happened, Traces};
+use super::{ATTRIBUTE_BYTES, Finished, Happened, Traces};
 
 /// See [`Traces::layer`].
 pub(super) struct Collector {
@@ -60,12 +61,22 @@ impl Fields {
     }
 }
 
+/// A text as it is kept: its beginning, if it is long.
+fn cut(text: &str) -> Cow<'_, str> {
+    if text.len() <= ATTRIBUTE_BYTES {
+        return text.into();
+    }
+    let mark = format!("… (cut: {} bytes)", text.len());
+    let end = text.floor_char_boundary(ATTRIBUTE_BYTES - mark.len());
+    format!("{}{mark}", &text[..end]).into()
+}
+
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}").into());
+        self.record_str(field, &format!("{value:?}"));
     }
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.into());
+        self.put(field, cut(value).into());
     }
     fn record_u64(&mut self, field: &Field, value: u64) {
         self.put(field, value.into());

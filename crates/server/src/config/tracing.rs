@@ -23,7 +23,8 @@ table! {
         /// `http://127.0.0.1:4318/v1/traces`, without user and password. Needs a build with `--features otlp`; others
         /// refuse it.
         otlp_endpoint: Option<String> = text().try_map(endpoint).optional("nowhere");
-        /// Whether spans contain the arguments and results of calls and the models' answers.
+        /// Whether spans contain the arguments and results of calls and the models' answers. Of a longer text they
+        /// contain the first 64 KiB.
         content: bool = boolean().or(false);
     }
 }

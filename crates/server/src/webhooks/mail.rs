@@ -9,13 +9,18 @@
 //! from the file alone. A message goes to all of its people in one transaction: the server takes it for each of them, or it
 //! is attempted again for all, under the same `Message-ID`.
 
+mod stream;
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use countersign_core::{
     call::shown::line,
     locale::{Locale, Text},
 };
-use countersign_engine::key::ApiKey;
+use countersign_engine::{key::ApiKey, redact::redacted};
 use lettre::{
     Message,
     address::Envelope,
@@ -32,6 +37,7 @@ use lettre::{
 use reqwest::Url;
 use tokio::time::timeout;
 
+use self::stream::Bounded;
 use super::{
     format::lines,
     notice::Notice,
@@ -162,8 +168,9 @@ impl Sender {
     pub(super) async fn once(&self, notice: &Notice, locale: Locale) -> Outcome {
         let attempt = async {
             let message = message(&self.mail, notice, locale)?;
-            let mut connection = self.connect().await.map_err(told)?;
-            let sent = connection.send(message.envelope(), &message.formatted()).await.map_err(told);
+            let mut connection = self.connect().await.map_err(|error| self.told(&error))?;
+            let sent = connection.send(message.envelope(), &message.formatted()).await;
+            let sent = sent.map_err(|error| self.told(&error));
             // The outcome is known by now, however the connection ends.
             let _ = timeout(GOODBYE, connection.abort()).await;
             sent.map(|_| ())
@@ -185,8 +192,8 @@ impl Sender {
             Encryption::Whole(parameters) => Some(parameters.clone()),
             _ => None,
         };
-        let at = (self.host.as_str(), self.port);
-        let mut connection = AsyncSmtpConnection::connect_tokio1(at, Some(TIME_LIMIT), &hello, whole, None).await?;
+        let stream = Bounded::connect(&self.host, self.port, whole).await?;
+        let mut connection = AsyncSmtpConnection::connect_with_transport(Box::new(stream), &hello).await?;
         if let Encryption::Starttls(parameters) = &self.encryption {
             connection.starttls(parameters.clone(), &hello).await?;
         }
@@ -196,12 +203,17 @@ impl Sender {
         }
         Ok(connection)
     }
-}
 
-/// Why it failed, on one line: a mail server's answer is a text of others.
-#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
-fn told(error: lettre::transport::smtp::Error) -> String {
-    line(&error.to_string()).chars().take(WHY_CHARS).collect()
+    /// Why it failed, on one line: a mail server's answer is a text of others, which may repeat what signed in.
+    fn told(&self, error: &lettre::transport::smtp::Error) -> String {
+        let text = self.mail.login.iter().fold(error.to_string(), |text, (user, password)| {
+            let password = password.expose();
+            // As the mechanisms send them (RFC 4616, and LOGIN). The padding says nothing.
+            let sent = [format!("\0{user}\0{password}"), password.to_owned()].map(|sent| STANDARD_NO_PAD.encode(sent));
+            sent.iter().map(String::as_str).chain([password]).fold(text, redacted)
+        });
+        line(&text).chars().take(WHY_CHARS).collect()
+    }
 }
 
 /// The header that silences automatic replies (RFC 3834).

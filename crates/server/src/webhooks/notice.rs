@@ -46,7 +46,8 @@ impl NoticeKind {
 
     /// Whether it announces a pending request.
     fn asks(self) -> bool {
-        matches!(self, NoticeKind::Requested | NoticeKind::Reminded | NoticeKind::InDoubt)
+        use NoticeKind::{InDoubt, Reassigned, Reminded, Requested};
+        matches!(self, Requested | Reminded | Reassigned | InDoubt)
     }
 
     /// Its name, as in messages.

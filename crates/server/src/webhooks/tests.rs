@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign_core::locale::Locale;
+use countersign_core::{audit::AuditRecord, locale::Locale};
 use countersign_engine::key::ApiKey;
 use countersign_store::{machine_time, memory::MemoryStore};
 use serde_json::{Value, json};
@@ -367,6 +367,40 @@ async fn u4_x_feishu_has_a_message_only_if_it_says_so() {
     for answer in strange.map(with).into_iter().chain([cut]) {
         let outcome = answered(Format::Feishu, answer.clone()).await.1;
         assert_eq!(outcome, failed("no answer of Feishu"), "{answer}");
+    }
+}
+
+/// As of a session that was deleted; a request that is resolved is told of in the same way.
+#[tokio::test]
+async fn u4_of_a_request_that_is_over_nothing_says_that_it_is_pending() {
+    let (webhooks, _) = answered_with("HTTP/1.1 204 No Content").await;
+    let told = async |body: Value| {
+        let mut body = body;
+        body.as_object_mut().unwrap().extend([
+            ("at".to_owned(), json!("2026-01-02T03:04:05Z")),
+            ("session".to_owned(), json!("s")),
+            ("request".to_owned(), json!(1)),
+        ]);
+        let body = serde_json::value::to_raw_value(&body).unwrap();
+        let record = AuditRecord { n: 1, prev: "0".repeat(64), hash: "1".repeat(64), body };
+        let endpoint = &webhooks.endpoints[0].endpoint;
+        Notice::of(&record, webhooks.store(), "https://a.example.com", endpoint).await.unwrap().map(|told| told.kind)
+    };
+    for asks in [
+        json!({ "event": "requested" }),
+        json!({ "event": "requested", "kind": "in_doubt" }),
+        json!({ "event": "updated", "update": { "update": "reminder" } }),
+        json!({ "event": "updated", "update": { "update": "reassigned", "role": "board" } }),
+    ] {
+        assert_eq!(told(asks.clone()).await, None, "{asks}");
+    }
+    for (is_over, kind) in [
+        (json!({ "event": "decided" }), NoticeKind::Resolved),
+        (json!({ "event": "withdrawn" }), NoticeKind::Resolved),
+        (json!({ "event": "timed_out" }), NoticeKind::TimedOut),
+        (json!({ "event": "timed_out", "escalated_to": ["board"] }), NoticeKind::Escalated),
+    ] {
+        assert_eq!(told(is_over.clone()).await, Some(kind), "{is_over}");
     }
 }
 

@@ -1,0 +1,83 @@
+//! The connection to a mail server. Whatever is on the way may answer in its place until TLS begins.
+
+#![expect(deprecated, reason = "connects like lettre itself, which bounds a line only once it has ended")]
+
+use std::{
+    collections::VecDeque,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use futures::io::{AsyncRead as _, AsyncWrite as _};
+use lettre::transport::smtp::{
+    Error,
+    client::{AsyncNetworkStream, AsyncTokioStream, TlsParameters},
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::webhooks::send::TIME_LIMIT;
+
+/// The most that a mail server may send over a connection: many times what the answers for all recipients take.
+const MOST_BYTES: usize = 512 * 1024;
+/// How much is read from the network at a time.
+const PIECE: usize = 4 * 1024;
+
+/// A connection that ends with an error once too much was sent, and that is read a line at a time: what follows a line
+/// stays here. So what somebody puts behind the answer to STARTTLS is not kept for later as an answer that came over
+/// TLS; it is read as TLS, which fails.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    inner: AsyncNetworkStream,
+    /// Received, and not read yet.
+    unread: VecDeque<u8>,
+    /// How much more may be received.
+    left: usize,
+}
+
+impl Bounded {
+    /// With TLS from the beginning, if there are parameters for it.
+    pub(super) async fn connect(host: &str, port: u16, tls: Option<TlsParameters>) -> Result<Bounded, Error> {
+        let inner = AsyncNetworkStream::connect_tokio1((host, port), Some(TIME_LIMIT), tls, None).await?;
+        Ok(Bounded { inner, unread: VecDeque::new(), left: MOST_BYTES })
+    }
+}
+
+impl AsyncRead for Bounded {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.unread.is_empty() {
+            let mut piece = [0; PIECE];
+            let n = ready!(Pin::new(&mut this.inner).poll_read(cx, &mut piece))?;
+            let too_much = || io::Error::other(format!("the mail server sent more than {} KiB", MOST_BYTES / 1024));
+            this.left = this.left.checked_sub(n).ok_or_else(too_much)?;
+            this.unread.extend(&piece[..n]);
+        }
+        let line = this.unread.iter().position(|byte| *byte == b'\n').map_or(this.unread.len(), |end| end + 1);
+        for byte in this.unread.drain(..line.min(to.remaining())) {
+            to.put_slice(&[byte]);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Bounded {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().inner).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_close(cx)
+    }
+}
+
+impl AsyncTokioStream for Bounded {
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.peer_addr()
+    }
+}

@@ -1,0 +1,86 @@
+//! Mail servers, and those on the way to them, that do not keep to the protocol (spec U4, R9). The right ones are tested with
+//! the real program.
+
+use std::future::Future;
+
+use countersign_store::machine_time;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+use super::*;
+
+const MAIL: &str = "desk@example.com";
+
+/// Why an e-mail did not arrive that somebody signed in to send, here without TLS unless the scheme is followed by it.
+async fn why<S: Future + Send + 'static>(starttls: bool, serve: impl FnOnce(TcpStream) -> S) -> String
+where
+    S::Output: Send,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("smtp://{}", listener.local_addr().unwrap());
+    let mail = Mail::new(MAIL, &[MAIL.to_owned()]).unwrap();
+    let mail = if starttls { mail } else { mail.plain() };
+    let mut sender = Sender::new(mail, &url).unwrap();
+    sender.mail.login = Some(("desk".to_owned(), ApiKey::new("open sesame")));
+    let notice = Notice::test("https://a.example.com", machine_time());
+    let (outcome, ()) = tokio::join!(sender.once(&notice, Locale::En), async {
+        tokio::spawn(serve(listener.accept().await.unwrap().0));
+    });
+    let Outcome::Failed { why, pause: None } = outcome else { panic!("{outcome:?}") };
+    why
+}
+
+/// Sends each of these texts, the first at once and the others for what is received in between; then it waits.
+async fn said(mut stream: TcpStream, texts: &[&str]) {
+    for text in texts {
+        stream.write_all(text.as_bytes()).await.unwrap();
+        assert_ne!(stream.read(&mut [0; 4096]).await.unwrap(), 0);
+    }
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+}
+
+#[tokio::test]
+async fn r9_u4_a_line_of_a_mail_server_that_never_ends_costs_an_attempt_and_no_memory() {
+    for starttls in [false, true] {
+        let why = why(starttls, async |mut stream| {
+            stream.write_all(b"220 ").await.unwrap();
+            for _ in 0..256 {
+                if stream.write_all(&[b'x'; 64 * 1024]).await.is_err() {
+                    return;
+                }
+            }
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        });
+        assert_eq!(why.await, "network error: the mail server sent more than 512 KiB");
+    }
+}
+
+/// Somebody on the way knows in advance what is asked over TLS.
+#[tokio::test]
+async fn u4_x_what_is_said_behind_the_answer_to_starttls_is_no_answer_over_tls() {
+    let injected =
+        "220 go\r\n250-x\r\n250 AUTH PLAIN\r\n235 ok\r\n250 ok\r\n250 ok\r\n354 go\r\n250 queued\r\n221 bye\r\n";
+    let why = why(true, async |stream| said(stream, &["220 hi\r\n", "250-hi\r\n250 STARTTLS\r\n", injected]).await);
+    let why = why.await;
+    assert!(why.contains("corrupt message"), "{why}");
+}
+
+#[tokio::test]
+async fn u4_x_a_mail_server_that_repeats_the_password_does_not_bring_it_into_the_list_of_failures() {
+    for (repeated, told) in [
+        ("open sesame", "[API key]"),
+        ("open%20sesame", "[API key]"),
+        // Of `printf 'open sesame' | base64`, and of `printf '\0desk\0open sesame' | base64`.
+        ("b3BlbiBzZXNhbWU=", "[API key]="),
+        ("b3BlbiBzZXNhbWU", "[API key]"),
+        ("AGRlc2sAb3BlbiBzZXNhbWU=", "[API key]="),
+    ] {
+        let refused = format!("535-not with\r\n535 {repeated}\r\n");
+        let why = why(false, async move |stream| {
+            said(stream, &["220 hi\r\n", "250-hi\r\n250 AUTH PLAIN\r\n", &refused]).await;
+        });
+        assert_eq!(why.await, format!("permanent error (535): not with {told}"));
+    }
+}
