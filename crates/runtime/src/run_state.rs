@@ -56,13 +56,14 @@ use countersign_core::{
     },
 };
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 pub use self::decide::DecisionError;
 pub(crate) use self::decide::{Staged, StagedAnswer};
 use crate::{
     agent::guardrail::GuardrailResult,
     interruption::Interruption,
-    run::{READ_BYTES, READ_PAGE},
+    run::{READ_BYTES, READ_PAGE, guard::context_of},
     store::{Append, Durability, Guards, Store, StoreError},
     tool::AppContext,
 };
@@ -258,15 +259,15 @@ impl RunState {
     /// The application's own data.
     #[must_use]
     pub fn context(&self) -> AppContext {
-        match records(&self.entries).next() {
-            Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
-            _ => AppContext::default(),
-        }
+        context_of(&self.entries)
     }
 
-    /// The same state with other application data (spec S18). Everything else stays: interruptions, decisions, usage.
-    /// With [`ContextStrategy::Replace`], decisions that have not taken effect and those for the rest of the run are
-    /// dropped.
+    /// The same state with other application data (spec S18), which the run's later states have too. Everything else
+    /// stays: interruptions, decisions, usage. With [`ContextStrategy::Replace`], decisions that have not taken effect
+    /// and those for the rest of the run are dropped.
+    ///
+    /// A store that has the session already keeps the data that it began with, so a state that is taken from there
+    /// ([`RunState::save`]) has that: give it the other data again.
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -275,14 +276,7 @@ impl RunState {
         context: &impl Serialize,
         strategy: ContextStrategy,
     ) -> Result<RunState, serde_json::Error> {
-        let json = serde_json::value::to_raw_value(context)?;
-        if let Some(first) = self.entries.first_mut()
-            && let Some(Record::SessionCreated(created)) = Arc::make_mut(first).records.first_mut()
-        {
-            created.context = Some(json);
-            // The run reads the data when it resumes.
-            Arc::make_mut(&mut self.session.state).no_context = false;
-        }
+        self.set_context(serde_json::value::to_raw_value(context)?);
         if strategy == ContextStrategy::Replace {
             self.staged.clear();
             self.answers.clear();
@@ -291,6 +285,16 @@ impl RunState {
             }
         }
         Ok(self)
+    }
+
+    fn set_context(&mut self, json: Box<RawValue>) {
+        if let Some(first) = self.entries.first_mut()
+            && let Some(Record::SessionCreated(created)) = Arc::make_mut(first).records.first_mut()
+        {
+            created.context = Some(json);
+            // The run reads the data when it resumes.
+            Arc::make_mut(&mut self.session.state).no_context = false;
+        }
     }
 
     /// Another agent answers from now on; interruptions stay with the agents that made the requests (spec S19).
@@ -376,7 +380,12 @@ impl RunState {
     /// The same run, with its data beyond the journal.
     pub(crate) fn like(self, before: Option<&RunState>) -> RunState {
         let Some(before) = before else { return self };
-        RunState { stamp: before.stamp.clone(), max_turns: before.max_turns, ..self }
+        let mut state = RunState { stamp: before.stamp.clone(), max_turns: before.max_turns, ..self };
+        let context = before.context();
+        if context != state.context() {
+            context.to_raw().into_iter().for_each(|json| state.set_context(json));
+        }
+        state
     }
 
     /// The fold of the entries.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::principal::Principal,
+    call::json::same_json,
     content::Content,
     journal::state::State,
     refusal::{Code, Refusal},
@@ -24,7 +25,7 @@ use crate::{
     agent::Agent,
     run::{
         LiveRef, NewMessage, NewSession, Runtime,
-        guard::{Settings, Watch},
+        guard::{Settings, Watch, context_of},
         hold::Hold,
         subscription::Subscription,
     },
@@ -91,6 +92,11 @@ impl Session {
         };
         if let Some(what) = config.mistake() {
             return Err(RunError::new(Cause::Settings(what), before));
+        }
+        if let Some(state) = &before
+            && let Some(wrong) = other_data(config.context.as_ref(), &state.context(), &state.state().session_id)
+        {
+            return Err(wrong.with(before));
         }
         let context = match &before {
             Some(state) => Some(state.context()),
@@ -232,6 +238,9 @@ impl Session {
             let new = NewSession { session_id, context: Some(context), ..NewSession::default() };
             self.runtime.create_session(&self.principal, new).await?;
         }
+        if durable && context.is_some() {
+            self.has_data(context).await?;
+        }
         let session_id = Some(self.session_id.to_string());
         let message = NewMessage { session_id, content: content.clone(), ..NewMessage::default() };
         let taken = self.runtime.take_message(&self.principal, message, follow, Durability::Buffered).await;
@@ -239,6 +248,15 @@ impl Session {
         self.follow_nested().await?;
         self.agent = self.runtime.loaded(&self.session_id).await?.agent.clone();
         Ok(())
+    }
+
+    /// Later inputs have the data of the session: calls are judged and run with the same.
+    async fn has_data(&self, context: Option<&AppContext>) -> Result<(), RunError> {
+        let first = self.store.read(&self.session_id, 0, 1).await.map_err(RunStateError::from)?;
+        match other_data(context, &context_of(&first), &self.session_id) {
+            Some(wrong) => Err(wrong),
+            None => Ok(()),
+        }
     }
 
     async fn follow_nested(&mut self) -> Result<(), RunError> {
@@ -260,6 +278,21 @@ impl Session {
             }
         }
     }
+}
+
+/// The error where a run is configured with other application data than its session has: what judges a call must be what
+/// it runs with, whoever runs it.
+fn other_data(given: Option<&AppContext>, own: &AppContext, session_id: &str) -> Option<RunError> {
+    let same = match (given?.json(), own.json()) {
+        (Some(given), Some(own)) => same_json(given, own),
+        (given, own) => given == own,
+    };
+    let what = format!(
+        "session {session_id:?} has other application data than RunConfig::context: a session keeps the data that it began \
+         with; leave that setting out, begin another session, or resume a state that has other data by \
+         RunState::with_context"
+    );
+    (!same).then(|| RunError::new(Cause::Settings(what), None))
 }
 
 /// The part of the configuration that settles how a run is carried out.

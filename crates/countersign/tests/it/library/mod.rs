@@ -6,6 +6,7 @@ mod basics;
 mod builders;
 mod claimed;
 mod claims;
+mod contexts;
 mod deadlines;
 mod failed;
 mod failed_work;
