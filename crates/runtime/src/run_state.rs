@@ -5,7 +5,8 @@
 //! {"schema": "countersign.run_state", "version": 1, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "stored": …, "count": …, "end": […]}
 //! ```
-//! `stored` says how many of the entries are in the store that the state was taken from; absent if all are.
+//! `stored` says how many of the entries are in the store that the state was taken from; absent if all are. `taken` is the
+//! number of its calls when another process took it, if one has.
 //!
 //! Everything about the session is a fold of its entries. Whatever follows from earlier entries is left out
 //! (`compact`), so the text is hardly larger than the conversation.
@@ -21,7 +22,8 @@
 //!   session before it (`Session::append`). Reformatting a text does not change it: raw JSON is compared by content
 //!   (`same_json`).
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
-//!   process can append. Copies of a text are copies of a run.
+//!   process can append. A file that was claimed says so, and whoever takes it again asks about what may have begun.
+//!   Copies of a text are copies of a run.
 //! - A run whose state a program keeps waits indefinitely unless a timeout was set, since nothing watches deadlines
 //!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, a timeout that was set does.
 //!   Overdue interruptions time out when the run resumes, and a later decision gets `RunErrorKind::TooLate`. The rule
@@ -112,6 +114,9 @@ pub struct RunState {
     /// The limit of model calls set for the run.
     pub(crate) max_turns: Option<u32>,
     pub(crate) guardrails: Vec<GuardrailResult>,
+    /// How many calls the session had when another process took the same state: what that one has begun of them is not
+    /// known.
+    taken: Option<u32>,
 }
 
 impl fmt::Debug for RunState {
@@ -374,13 +379,15 @@ impl RunState {
             stamp: None,
             max_turns: None,
             guardrails: Vec::new(),
+            taken: None,
         }
     }
 
     /// The same run, with its data beyond the journal.
     pub(crate) fn like(self, before: Option<&RunState>) -> RunState {
         let Some(before) = before else { return self };
-        let mut state = RunState { stamp: before.stamp.clone(), max_turns: before.max_turns, ..self };
+        let RunState { stamp, max_turns, taken, .. } = before;
+        let mut state = RunState { stamp: stamp.clone(), max_turns: *max_turns, taken: *taken, ..self };
         let context = before.context();
         if context != state.context() {
             context.to_raw().into_iter().for_each(|json| state.set_context(json));
