@@ -142,8 +142,11 @@ impl<S: GraphState> Graph<S> {
             // Nothing has run.
             Err(stopped) => return Err(stopped.with(state)),
         };
-        Box::pin(runtime.run_until_idle(&id)).await;
-        result(&**store, &id, runs.outcome(&by, &id).await).await
+        let outcome = match Box::pin(runtime.run_until_idle(&id)).await {
+            Ok(()) => runs.outcome(&by, &id).await,
+            Err(busy) => Err(busy),
+        };
+        result(&**store, &id, outcome).await
     }
 }
 

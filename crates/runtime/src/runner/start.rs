@@ -25,6 +25,7 @@ use crate::{
     agent::Agent,
     run::{
         LiveRef, NewMessage, NewSession, Runtime,
+        claim::Kept,
         guard::{Settings, Watch, context_of},
         hold::Hold,
         subscription::Subscription,
@@ -61,7 +62,7 @@ pub(super) struct Session {
     /// The runs of nested agents, if so.
     pub(super) nested: Option<Nested>,
     /// No other run of this process continues the session until its driver has ended.
-    pub(super) hold: Option<Hold>,
+    pub(super) hold: Option<Kept>,
     /// Whether it has anything to run.
     pub(super) moves: bool,
     /// The events that exist already when it starts to run.
@@ -159,8 +160,8 @@ impl Session {
         // A paused one is cancelled, too.
         self.moves |= self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
         match &self.hold {
-            Some(hold) if self.moves => hold.works(),
-            _ => self.hold = None,
+            Some(kept) if self.moves => kept.hold().into_iter().for_each(Hold::works),
+            _ => self.hold.take().into_iter().for_each(Kept::ends),
         }
     }
 
@@ -188,7 +189,7 @@ impl Session {
         }
         if self.hold.is_none() {
             tokio::select! { biased;
-                hold = Hold::wait(&self.runtime.inner, &self.session_id) => self.hold = Some(hold),
+                hold = Hold::wait(&self.runtime.inner, &self.session_id) => self.hold = Some(Kept::new(&self.live, hold)),
                 () = self.until_cancelled() => {}
             }
         }
@@ -197,10 +198,10 @@ impl Session {
 
     /// Makes this the only run of this process that continues the session; `None` if another run works on it, or this
     /// one is cancelled before that is known.
-    async fn take_hold(&self) -> Option<Hold> {
+    async fn take_hold(&self) -> Option<Kept> {
         loop {
             match Hold::take(&self.runtime.inner, &self.session_id) {
-                Ok(hold) => return Some(hold),
+                Ok(hold) => return Some(Kept::new(&self.live, hold)),
                 Err(busy) if busy.works() => return None,
                 Err(mut busy) => tokio::select! { biased;
                     () = busy.changed() => {}
