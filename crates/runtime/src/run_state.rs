@@ -5,7 +5,8 @@
 //! {"schema": "countersign.run_state", "version": 1, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "stored": …, "count": …, "end": […]}
 //! ```
-//! `stored` says how many of the entries are in the store that the state was taken from; absent if all are.
+//! `stored` says how many of the entries are in the store that the state was taken from; absent if all are. `taken` is the
+//! number of its calls when another process took it, if one has.
 //!
 //! Everything about the session is a fold of its entries. Whatever follows from earlier entries is left out
 //! (`compact`), so the text is hardly larger than the conversation.
@@ -21,7 +22,8 @@
 //!   session before it (`Session::append`). Reformatting a text does not change it: raw JSON is compared by content
 //!   (`same_json`).
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
-//!   process can append. Copies of a text are copies of a run.
+//!   process can append. A file that was claimed says so, and whoever takes it again asks about what may have begun.
+//!   Copies of a text are copies of a run.
 //! - A run whose state a program keeps waits indefinitely unless a timeout was set, since nothing watches deadlines
 //!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, a timeout that was set does.
 //!   Overdue interruptions time out when the run resumes, and a later decision gets `RunErrorKind::TooLate`. The rule
@@ -58,13 +60,14 @@ use countersign_core::{
     },
 };
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 pub use self::decide::DecisionError;
 pub(crate) use self::decide::{Staged, StagedAnswer};
 use crate::{
     agent::guardrail::GuardrailResult,
     interruption::Interruption,
-    run::{READ_BYTES, READ_PAGE, Suspended},
+    run::{READ_BYTES, READ_PAGE, Suspended, guard::context_of},
     store::{Append, Durability, Guards, Store, StoreError},
     tool::AppContext,
 };
@@ -115,6 +118,9 @@ pub struct RunState {
     /// The limit of model calls set for the run.
     pub(crate) max_turns: Option<u32>,
     pub(crate) guardrails: Vec<GuardrailResult>,
+    /// How many calls the session had when another process took the same state: what that one has begun of them is not
+    /// known.
+    taken: Option<u32>,
 }
 
 impl fmt::Debug for RunState {
@@ -262,15 +268,15 @@ impl RunState {
     /// The application's own data.
     #[must_use]
     pub fn context(&self) -> AppContext {
-        match records(&self.entries).next() {
-            Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
-            _ => AppContext::default(),
-        }
+        context_of(&self.entries)
     }
 
-    /// The same state with other application data (spec S18). Everything else stays: interruptions, decisions, usage.
-    /// With [`ContextStrategy::Replace`], decisions that have not taken effect and those for the rest of the run are
-    /// dropped.
+    /// The same state with other application data (spec S18), which the run's later states have too. Everything else
+    /// stays: interruptions, decisions, usage. With [`ContextStrategy::Replace`], decisions that have not taken effect
+    /// and those for the rest of the run are dropped.
+    ///
+    /// A store that has the session already keeps the data that it began with, so a state that is taken from there
+    /// ([`RunState::save`]) has that: give it the other data again.
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -279,14 +285,7 @@ impl RunState {
         context: &impl Serialize,
         strategy: ContextStrategy,
     ) -> Result<RunState, serde_json::Error> {
-        let json = serde_json::value::to_raw_value(context)?;
-        if let Some(first) = self.entries.first_mut()
-            && let Some(Record::SessionCreated(created)) = Arc::make_mut(first).records.first_mut()
-        {
-            created.context = Some(json);
-            // The run reads the data when it resumes.
-            Arc::make_mut(&mut self.session.state).no_context = false;
-        }
+        self.set_context(serde_json::value::to_raw_value(context)?);
         if strategy == ContextStrategy::Replace {
             self.staged.clear();
             self.answers.clear();
@@ -297,6 +296,16 @@ impl RunState {
         // What waits may have used the earlier data: it starts over.
         self.suspended = Suspended::default();
         Ok(self)
+    }
+
+    fn set_context(&mut self, json: Box<RawValue>) {
+        if let Some(first) = self.entries.first_mut()
+            && let Some(Record::SessionCreated(created)) = Arc::make_mut(first).records.first_mut()
+        {
+            created.context = Some(json);
+            // The run reads the data when it resumes.
+            Arc::make_mut(&mut self.session.state).no_context = false;
+        }
     }
 
     /// Another agent answers from now on; interruptions stay with the agents that made the requests (spec S19).
@@ -386,13 +395,20 @@ impl RunState {
             stamp: None,
             max_turns: None,
             guardrails: Vec::new(),
+            taken: None,
         }
     }
 
     /// The same run, with its data beyond the journal.
     pub(crate) fn like(self, before: Option<&RunState>) -> RunState {
         let Some(before) = before else { return self };
-        RunState { stamp: before.stamp.clone(), max_turns: before.max_turns, ..self }
+        let RunState { stamp, max_turns, taken, .. } = before;
+        let mut state = RunState { stamp: stamp.clone(), max_turns: *max_turns, taken: *taken, ..self };
+        let context = before.context();
+        if context != state.context() {
+            context.to_raw().into_iter().for_each(|json| state.set_context(json));
+        }
+        state
     }
 
     /// The fold of the entries.

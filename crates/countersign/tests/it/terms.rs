@@ -1,12 +1,18 @@
 //! A node's leases at critical moments: they end while the start of an effect is stored, or another node gives one back
 //! while this one takes it (spec R5).
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
-use countersign::graph::{Context, Node, NodeError};
+use countersign::{
+    RunConfig, RunErrorKind, RunState, Runner, Status,
+    graph::{Context, Node, NodeError},
+};
 use countersign_core::journal::record::{Entry, Kind, Millis, Record};
 use countersign_store::{
     Due, Store, StoreError,
@@ -20,19 +26,22 @@ use crate::{
     failing::Failing,
     graph_edges::in_line,
     graphs::{Work, me, process, said},
+    library::at_work::Slow,
     support::{Ledger, runtime, send},
 };
 
 /// Leases of one node, whose term is renewed too late while the first record of a type is stored.
 struct Terms {
     inner: Arc<dyn Store>,
+    /// Another node has all leases.
+    is_taken: bool,
     term: AtomicU64,
     hints: broadcast::Sender<Hint>,
 }
 
 impl Nodes for Terms {
     fn claim(&self, _: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
-        async { Ok(Some(Epoch::SOLE)) }.boxed()
+        async { Ok(Some(Epoch::SOLE).filter(|_| !self.is_taken)) }.boxed()
     }
     fn release(&self, _: &str, _: Epoch, _: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
         async { Ok(true) }.boxed()
@@ -79,10 +88,16 @@ impl Nodes for Terms {
     }
 }
 
+impl Terms {
+    fn over(inner: &Arc<dyn Store>, is_taken: bool) -> Terms {
+        Terms { inner: inner.clone(), is_taken, term: AtomicU64::new(1), hints: broadcast::channel(1).0 }
+    }
+}
+
 /// A store of which the leases end and begin again while the first record of this type is stored.
 fn renewed_at(renewed_at: &'static str) -> Arc<dyn Store> {
     let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let terms = Arc::new(Terms { inner: inner.clone(), term: AtomicU64::new(1), hints: broadcast::channel(1).0 });
+    let terms = Arc::new(Terms::over(&inner, false));
     let nodes = terms.clone();
     let stored = move |entries: &[Arc<Entry>]| {
         let of_type = |record| serde_json::to_value(record).expect("JSON").get(renewed_at).is_some();
@@ -143,13 +158,45 @@ async fn r5_a_call_whose_start_was_stored_in_a_term_that_ended_is_asked_about() 
     assert_eq!(asked, Some(Kind::InDoubt));
 }
 
+/// The other process lives, and its tool does not end.
+#[tokio::test(start_paused = true)]
+async fn r5_who_waits_for_another_process_that_stores_nothing_is_told_what_to_do() {
+    let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let taken: Arc<dyn Store> = Failing::among(inner.clone(), Some(Arc::new(Terms::over(&inner, true))), None);
+    let slow = Slow::default();
+    let agent = slow.agent();
+    let config = |store: &Arc<dyn Store>| RunConfig::new().store(store.clone()).session("s");
+    let (one, two) = (Runner::new(config(&inner)), Runner::new(config(&taken)));
+    let mut paused = one.run(&agent, "Pay.").await.expect("paused");
+    paused.state.approve(&paused.interruptions[0]).expect("approved");
+    let other = async {
+        slow.begun.notified().await;
+        for streamed in [false, true] {
+            let state = RunState::save(&*taken, "s").await.expect("saved");
+            let waits = async {
+                match streamed {
+                    true => two.run_streamed(&agent, state).await?.finish().await,
+                    false => two.run(&agent, state).await,
+                }
+            };
+            let waited = tokio::time::timeout(Duration::from_secs(600), waits).await.expect("it has a bound");
+            let error = waited.expect_err("another process has it");
+            assert_eq!(error.kind(), RunErrorKind::AtWork, "{error}");
+            let says = "session \"s\": another process has the session, and has stored nothing of it for 60 s";
+            assert!(error.to_string().starts_with(says), "{error}");
+            assert_eq!(error.state().expect("its state").state().status, Status::Running);
+        }
+        slow.end.notify_one();
+    };
+    let (over, ()) = tokio::join!(one.run(&agent, paused.state), other);
+    assert_eq!(over.expect("over").final_output, "paid in run 1");
+}
+
 /// Leases of a PostgreSQL store that are taken when the test says so.
 #[cfg(feature = "postgres")]
 mod late {
-    use std::time::Duration;
-
     use countersign::{
-        Decision, Principal, Status,
+        Decision, Principal,
         run::{NewDecision, NewMessage, Runtime},
     };
     use countersign_core::journal::{draft::OnPending, record::FORMAT};

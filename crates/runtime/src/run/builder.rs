@@ -202,6 +202,7 @@ impl RuntimeBuilder {
             activity: super::activity::Activity::default(),
             probation: Mutex::default(),
             one_by_one: tokio::sync::Mutex::default(),
+            attends: AtomicBool::new(false),
             own_after: Mutex::default(),
             told_broken: Mutex::default(),
             conversations: Conversations::new(self.conversation_bytes),

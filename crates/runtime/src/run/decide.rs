@@ -90,7 +90,7 @@ impl Runtime {
     /// Decides the interruption with a key and runs the agent here, until it pauses or ends.
     ///
     /// # Errors
-    /// As [`Runtime::decide`].
+    /// As [`Runtime::decide`]; `session_busy`: another node has the session, and stores nothing.
     pub async fn decide_and_run(&self, by: &Principal, decision: NewDecision) -> Result<Outcome, Refusal> {
         let taken = self.take_decision(by, decision, false, Durability::Buffered).await;
         let (live, _) = self.inner.or_refused(taken).await?;

@@ -26,11 +26,13 @@ use tokio::{runtime::Handle, sync::watch, task::JoinError};
 use tracing::Instrument as _;
 
 use super::{
-    Inner, Outcome, failpoint,
+    Inner, Outcome,
+    claim::Claim,
+    failpoint,
     graph::{AtWork, Hot},
     hold::Hold,
-    live::{Live, LiveRef, LiveState},
-    nodes::ELSEWHERE,
+    live::{LiveRef, LiveState},
+    nodes::{ELSEWHERE, Elsewhere},
     outcomes::Done,
     patience::until_stored,
     sources::{Held, outdated_of},
@@ -47,40 +49,16 @@ fn lost(error: &JoinError) {
     }
 }
 
-/// A driver's claim on its session, released also when the driver is dropped in the middle.
-struct Claim<'a> {
-    inner: &'a Inner,
-    live: &'a Live,
-    held: bool,
-    hold: Option<Hold>,
-}
-
-impl Claim<'_> {
-    fn give_back(&mut self) {
-        if std::mem::take(&mut self.held) {
-            self.hold = None;
-            self.live.yield_driver();
-            self.inner.driver_ended();
-        }
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.give_back();
-    }
-}
-
 impl Inner {
     /// Wakes no waiter: only the end of the last driver does.
-    fn driver_began(&self) {
+    pub(super) fn driver_began(&self) {
         self.drivers.send_if_modified(|running| {
             *running += 1;
             false
         });
     }
 
-    fn driver_ended(&self) {
+    pub(super) fn driver_ended(&self) {
         self.drivers.send_if_modified(|running| {
             *running -= 1;
             // Later waiters read the count first.
@@ -105,7 +83,7 @@ impl Inner {
 
     /// Resumes the session here, and returns its outcome.
     pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef) -> Result<Outcome, Refusal> {
-        self.clone().drive_until_idle(&live).await;
+        self.clone().drive_until_idle(&live).await?;
         let mut guard = live.lock().await;
         let state = self.known(&live, &mut guard).await?;
         let outcome = self.outcome(&state, guard).await?;
@@ -114,26 +92,30 @@ impl Inner {
     }
 
     /// Resumes the session here until no effect follows, or waits until another node has done so.
-    pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) {
+    ///
+    /// # Errors
+    /// `session_busy`: another node has the session, and stores nothing.
+    pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) -> Result<(), Refusal> {
         if !self.effects {
-            return;
+            return Ok(());
         }
+        let mut elsewhere = Elsewhere::default();
         loop {
             if live.claim_driver() {
                 self.driver_began();
                 self.clone().drive(live).await;
                 if self.store.nodes().is_none() || live.lock().await.rests() {
-                    return;
+                    return Ok(());
                 }
             } else {
                 live.wake();
                 live.idle().await;
+                elsewhere = Elsewhere::default();
             }
             // The previous driver may have been dropped half way, or another node may be driving the session.
-            if !self.is_left(live).await {
-                return;
-            }
+            let Some(pos) = self.is_left(live).await else { return Ok(()) };
             if self.store.nodes().is_some() {
+                elsewhere.is_at(pos)?;
                 tokio::time::sleep(ELSEWHERE).await;
             }
         }
@@ -142,21 +124,21 @@ impl Inner {
     /// Waits until the session has no driver, here or on another node.
     pub(super) async fn rests(&self, live: &LiveRef) {
         live.idle().await;
-        while self.store.nodes().is_some() && self.is_left(live).await {
+        while self.store.nodes().is_some() && self.is_left(live).await.is_some() {
             tokio::time::sleep(ELSEWHERE).await;
         }
     }
 
-    /// Whether the session still runs, here or on another node, and this one is not shutting down.
-    async fn is_left(&self, live: &LiveRef) -> bool {
+    /// The position of the session, if it still runs, here or on another node, and this one is not shutting down; 0
+    /// while the store cannot answer.
+    async fn is_left(&self, live: &LiveRef) -> Option<u64> {
         let mut guard = live.lock().await;
         let left = match self.load(live, &mut guard).await {
-            Ok(state) => !state.rests(),
-            // The store cannot answer at the moment: try again.
-            Err(error) => !error.is_gone() && !error.is_unreadable(),
+            Ok(session) => Some(session.pos).filter(|_| !session.rests()),
+            Err(error) => Some(0).filter(|_| !error.is_gone() && !error.is_unreadable()),
         };
         drop(guard);
-        left && !self.draining.load(Ordering::SeqCst) && !*self.closing.borrow()
+        left.filter(|_| !self.draining.load(Ordering::SeqCst) && !*self.closing.borrow())
     }
 
     /// Waits until no other runtime of this process carries out the session's effects.
@@ -175,9 +157,9 @@ impl Inner {
     }
 
     async fn drive(self: Arc<Self>, live: &LiveRef) {
-        let mut claim = Claim { inner: &self, live, held: true, hold: None };
+        let mut driver = Driver::new(&self, live);
         let mut closing = self.closing.subscribe();
-        claim.hold = tokio::select! { biased;
+        driver.claim.hold = tokio::select! { biased;
             hold = self.alone_at(live) => Some(hold),
             _ = closing.wait_for(|closing| *closing) => return,
         };
@@ -192,14 +174,13 @@ impl Inner {
             };
             if !leads {
                 // Under the session's lock: a later change of the state finds no driver and starts one.
-                claim.give_back();
+                driver.claim.give_back();
             }
             Ok(leads)
         });
         if leads != Some(true) {
-            return claim.give_back();
+            return driver.claim.give_back();
         }
-        let mut driver = Driver::new(&self, live);
         until_stored!(self, self.reach_tools(live));
         while !*closing.borrow() {
             let stepped = until_stored!(self, async {
@@ -216,7 +197,7 @@ impl Inner {
                             self.evict(live, &mut guard);
                         }
                         // Under the session's lock, as above.
-                        claim.give_back();
+                        driver.claim.give_back();
                         return Ok(Ok(None));
                     }
                 }
@@ -228,7 +209,7 @@ impl Inner {
                 Some(Err(error)) => {
                     driver.running.stop().await;
                     self.gives_up(live, &mut *live.lock().await, &error).await;
-                    return claim.give_back();
+                    return driver.claim.give_back();
                 }
                 None => break,
             }
@@ -237,7 +218,7 @@ impl Inner {
             self.ends_in_order(live, &mut *live.lock().await).await;
         }
         driver.running.stop().await;
-        claim.give_back();
+        driver.claim.give_back();
     }
 }
 
@@ -256,6 +237,7 @@ enum Step {
 struct Driver<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
+    claim: Claim,
     /// The lease it last worked under.
     lease: Option<Epoch>,
     turn: Turn,
@@ -268,11 +250,18 @@ struct Driver<'a> {
     part: spans::Part,
 }
 
+impl Drop for Driver<'_> {
+    fn drop(&mut self) {
+        self.claim.abandon(std::mem::take(&mut self.running));
+    }
+}
+
 impl<'a> Driver<'a> {
     fn new(inner: &'a Arc<Inner>, live: &'a LiveRef) -> Driver<'a> {
         Driver {
             inner,
             live,
+            claim: Claim::of(live, None),
             lease: None,
             turn: Turn::default(),
             running: Running::default(),

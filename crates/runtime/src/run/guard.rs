@@ -20,7 +20,7 @@ use countersign_core::{
         agents,
         failure::Turn,
         permit::Permit,
-        record::{Block, ModelResponded, Record, Usage},
+        record::{Block, Entry, ModelResponded, Record, Usage, records},
         state::State,
     },
     limits,
@@ -122,6 +122,14 @@ pub(super) struct Checked {
     pub(super) stop: Option<Stop>,
 }
 
+/// The application's own data in a session with these entries.
+pub(crate) fn context_of(entries: &[Arc<Entry>]) -> AppContext {
+    match records(entries).next() {
+        Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
+        _ => AppContext::default(),
+    }
+}
+
 impl Inner {
     /// The application's own data in a session.
     ///
@@ -134,11 +142,7 @@ impl Inner {
         if state.no_context {
             return Ok(AppContext::default());
         }
-        let first = self.store.read(&state.session_id, 0, 1).await?.into_iter().next();
-        Ok(match first.as_deref().and_then(|entry| entry.records.first()) {
-            Some(Record::SessionCreated(created)) => created.context.clone().map(AppContext::of).unwrap_or_default(),
-            _ => AppContext::default(),
-        })
+        Ok(context_of(&self.store.read(&state.session_id, 0, 1).await?))
     }
 
     /// The context for instructions, guardrails and hooks, retried until the store can read it.

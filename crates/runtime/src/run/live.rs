@@ -43,7 +43,7 @@ use crate::store::{
 
 /// A session in memory. Exists while in use; everything in it can be read from the store again.
 pub(crate) struct Live {
-    pub(super) session_id: Arc<str>,
+    pub(crate) session_id: Arc<str>,
     state: Mutex<LiveState>,
     wake: Notify,
     driving: AtomicBool,
@@ -94,6 +94,13 @@ impl Deref for LiveRef {
             Some(live) => live,
             None => unreachable!("only drop takes it"),
         }
+    }
+}
+
+impl LiveRef {
+    /// The runtime that has it in memory.
+    pub(super) fn runtime(&self) -> &Arc<Inner> {
+        &self.inner
     }
 }
 

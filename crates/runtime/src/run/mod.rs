@@ -10,6 +10,7 @@ mod authority;
 pub mod budget;
 mod builder;
 mod cancel;
+pub(crate) mod claim;
 mod closed;
 mod compress;
 mod conversations;
@@ -156,6 +157,8 @@ pub(crate) struct Inner {
     keep: Option<std::time::Duration>,
     /// Metrics for operators.
     activity: activity::Activity,
+    /// Whether it attends the leases that it has: it resumes their sessions by itself.
+    attends: AtomicBool,
     /// This node's progress through its own sessions.
     own_after: Mutex<nodes::Looked>,
     /// Broken sessions whose absence from lists was logged.
@@ -255,6 +258,7 @@ impl Runtime {
             None => self.inner.resume_interrupted().await?,
             Some(nodes) => {
                 self.inner.try_look(nodes).await?;
+                self.inner.attends.store(true, Ordering::SeqCst);
                 tokio::spawn(self.inner.clone().attend_nodes());
                 tokio::spawn(self.inner.clone().attend_texts());
             }
@@ -296,9 +300,12 @@ impl Runtime {
     }
 
     /// Runs a session here until no effect follows.
-    pub(crate) async fn run_until_idle(&self, session_id: &Arc<str>) {
+    ///
+    /// # Errors
+    /// `session_busy`: another node has it, and stores nothing.
+    pub(crate) async fn run_until_idle(&self, session_id: &Arc<str>) -> Result<(), Refusal> {
         let live = self.inner.live(session_id);
-        self.inner.clone().drive_until_idle(&live).await;
+        self.inner.clone().drive_until_idle(&live).await
     }
 
     pub(crate) async fn loaded(&self, session_id: &Arc<str>) -> Result<Session, Refusal> {

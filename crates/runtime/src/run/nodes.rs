@@ -12,7 +12,7 @@ use std::{
 };
 
 use countersign_core::refusal::{Code, Refusal};
-use tokio::sync::broadcast::error::RecvError;
+use tokio::{sync::broadcast::error::RecvError, time::Instant};
 
 use super::{
     Inner, failpoint,
@@ -25,10 +25,43 @@ use crate::store::nodes::{Epoch, Hint, Nodes};
 const LOOK: Duration = Duration::from_secs(1);
 /// How often a caller that waits for another node's work polls.
 pub(super) const ELSEWHERE: Duration = Duration::from_millis(50);
+/// How long a caller waits for another node that has the session and stores nothing. By default a dead node's
+/// lease ends sooner.
+const SILENT: Duration = Duration::from_secs(60);
 /// Sessions that are taken over, or checked, at once.
 const AT_ONCE: usize = 256;
 /// How often an input is tried at most.
 const TRIES: u32 = 16;
+
+/// A caller's wait for a session that another node has.
+#[derive(Default)]
+pub(super) struct Elsewhere(Option<(u64, Instant)>);
+
+impl Elsewhere {
+    /// The session is at this position now.
+    ///
+    /// # Errors
+    /// `session_busy`: it has been there for too long.
+    pub(super) fn is_at(&mut self, pos: u64) -> Result<(), Refusal> {
+        match self.0 {
+            Some((at, since)) if at == pos && pos > 0 => {
+                if since.elapsed() < SILENT {
+                    return Ok(());
+                }
+                let text = format!(
+                    "another process has the session, and has stored nothing of it for {} s: wait for its result; if it \
+                     will give none, end it, and run the session again",
+                    SILENT.as_secs()
+                );
+                Err(Refusal::new(Code::SessionBusy, text))
+            }
+            _ => {
+                self.0 = Some((pos, Instant::now()));
+                Ok(())
+            }
+        }
+    }
+}
 
 /// The tries of one input while other nodes append first: see [`contested`].
 pub(super) struct Contest(u32);
@@ -147,6 +180,27 @@ impl Inner {
             // Another node takes it over when this one has left.
             Err(error) => tracing::warn!(session = &*live.session_id, %error, "a session could not be handed over"),
         }
+    }
+
+    /// The session's driver was dropped in the middle, and nothing of it runs here any more: whichever node is to
+    /// continue it need not wait until this one has left.
+    pub(super) async fn abandons(&self, live: &LiveRef) {
+        let Some(nodes) = self.store.nodes() else { return };
+        let mut guard = live.lock().await;
+        // A read, an append or a claim may have been abandoned half way.
+        guard.load_again();
+        match self.take_lease(live, &mut guard).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => {
+                tracing::warn!(session = &*live.session_id, %error, "a session could not be handed over");
+                return;
+            }
+        }
+        if let Some(epoch) = guard.lease {
+            self.hand_over(live, &mut guard, nodes, epoch).await;
+        }
+        guard.working = None;
     }
 
     /// Hands over a session that cannot be read here to nodes that know its format; a broken one is handed to none.

@@ -2,7 +2,7 @@
 //!
 //! Timeouts, decisions, answers and new input of a resumed state take effect in one append, or none of them does.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_core::{
     approval::{key::approval_key, principal::Principal},
@@ -14,16 +14,20 @@ use countersign_core::{
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
         failure::Retried,
+        graph,
         record::{Entry, Millis},
         state::{State, Status},
     },
-    number::InterruptionNo,
+    number::{CallNo, InterruptionNo},
     refusal::Refusal,
     session::Session,
 };
 
 use super::{Runtime, graph_runs::takes_messages, owned, store_refusal, visible};
-use crate::store::{Durability, Guards};
+use crate::{
+    agent::Agents,
+    store::{Durability, Guards},
+};
 
 /// Why the inputs were refused. Nothing is stored then.
 pub(crate) enum Unsettled {
@@ -49,6 +53,8 @@ pub(crate) struct Origin {
     /// Entries that were added to its state since, and are not stored yet.
     pub(crate) unstored: Vec<Arc<Entry>>,
     pub(crate) at: Millis,
+    /// How many calls the session had when another process took the same state.
+    pub(crate) taken: Option<u32>,
 }
 
 impl Runtime {
@@ -59,7 +65,7 @@ impl Runtime {
         &self,
         by: &Principal,
         session_id: &Arc<str>,
-        Origin { pos, unstored, at }: Origin,
+        Origin { pos, unstored, at, taken }: Origin,
         replies: Vec<(InterruptionNo, Reply)>,
         messages: Vec<Content>,
         cancelled: impl Future<Output = ()>,
@@ -103,6 +109,11 @@ impl Runtime {
             };
             made.add(judged.decide(&self.inner, made.state(), at)?);
         }
+        if let Some(count) = taken {
+            for transition in begun_elsewhere(made.state(), at, count, agents) {
+                made.add(transition);
+            }
+        }
         for content in messages {
             let input = message(by, made.state(), content)?;
             made.add(Draft::new(made.state(), at).says_first(input, agents)?);
@@ -121,6 +132,23 @@ impl Runtime {
             _ => Err(Unsettled::Moved),
         }
     }
+}
+
+/// Another process took the same state before: each of its calls that would begin now may have begun there, so a person
+/// is asked about it (spec R4).
+fn begun_elsewhere(state: &State, at: Millis, count: u32, agents: &Agents) -> Vec<Transition> {
+    let is_unknown = |call: &CallNo| {
+        let call = state.call(*call).filter(|open| open.call.get() <= count && open.attempts == 0);
+        // An idempotent one begins again under its key.
+        call.is_some_and(|call| !call.idempotent)
+    };
+    let calls: Vec<CallNo> = graph::next(state).start.into_iter().filter(is_unknown).collect();
+    if calls.is_empty() {
+        return Vec::new();
+    }
+    let started = Draft::new(state, at).start(&calls);
+    let lost = Draft::new(started.state(), at).recover(&BTreeSet::new(), agents);
+    std::iter::once(started).chain(lost).collect()
 }
 
 /// The owner's next message; while interruptions are pending it is queued.

@@ -17,26 +17,32 @@ impl RunState {
     /// [`RunStateError::File`]
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RunStateError> {
         let path = path.as_ref();
-        let written = || -> io::Result<()> {
-            let new = beside(path, &format!("{}.new", uuid::Uuid::now_v7()));
-            let mut file = owner_only::options().write(true).create_new(true).open(&new)?;
-            let stored = file
-                .write_all(self.to_json().as_bytes())
-                .and_then(|()| file.sync_all())
-                .and_then(|()| fs::rename(&new, path));
-            if stored.is_err() {
-                // The first error matters more than this one.
-                let _ = fs::remove_file(&new);
-            }
-            // The new name is durable once its folder is synced.
-            stored.and_then(|()| sync(folder(path)))
-        };
-        written().map_err(|error| failed(path, &error))
+        self.put(path).map_err(|error| failed(path, &error))
+    }
+
+    fn put(&self, path: &Path) -> io::Result<()> {
+        let new = beside(path, &format!("{}.new", uuid::Uuid::now_v7()));
+        let mut file = owner_only::options().write(true).create_new(true).open(&new)?;
+        let stored = file
+            .write_all(self.to_json().as_bytes())
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::rename(&new, path));
+        if stored.is_err() {
+            // The first error matters more than this one.
+            let _ = fs::remove_file(&new);
+        }
+        // The new name is durable once its folder is synced.
+        stored.and_then(|()| sync(folder(path)))
     }
 
     /// Takes the state out of a file: of any number of processes that try, one gets it, and the others get an error.
     /// The file is then named `PATH.claimed`: if its process dies, nothing is lost, and renaming it back makes it
-    /// available again.
+    /// available again. What that process had begun is not known then: each call of the state that would begin, unless it
+    /// is idempotent, is asked about as one whose outcome is unknown ([`Kind::InDoubt`], spec R4). With
+    /// [`RunConfig::store`](crate::runner::config::RunConfig::store) it is known: continue from the store instead
+    /// ([`RunState::save`]).
+    ///
+    /// [`Kind::InDoubt`]: countersign_core::journal::record::Kind::InDoubt
     ///
     /// # Errors
     /// [`RunStateError::Claimed`], [`RunStateError::File`], and those of [`RunState::from_json`], in which case it stays
@@ -54,9 +60,15 @@ impl RunState {
             Ok(()) => {}
         }
         let read = fs::read_to_string(&own).map_err(|error| failed(path, &error));
-        match read.and_then(|text| RunState::from_json(&text)) {
+        let taken = read.and_then(|text| RunState::from_json(&text)).and_then(|state| {
+            // Durable before anything of it can begin here.
+            let known = RunState { taken: Some(state.state().call_count), ..state.clone() };
+            known.put(&claimed).map_err(|error| failed(path, &error)).map(|()| state)
+        });
+        match taken {
             Ok(state) => {
-                fs::rename(&own, &claimed).map_err(|error| failed(path, &error))?;
+                // It is in the other file.
+                let _ = fs::remove_file(&own);
                 Ok(state)
             }
             Err(error) => {

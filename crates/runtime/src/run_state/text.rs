@@ -44,6 +44,9 @@ struct Members<'a, E> {
     max_turns: Option<u32>,
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     guardrails: Cow<'a, [GuardrailResult]>,
+    /// How many calls the session had when another process took the same state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    taken: Option<u32>,
     entries: E,
     /// How many of them are in the store that the state was taken from, if not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,6 +82,10 @@ impl<'a> Input<'a> {
 
 impl RunState {
     /// The state as text. Arguments keep every digit.
+    ///
+    /// A text is a copy: without [`RunConfig::store`](crate::runner::config::RunConfig::store) only the process that resumes
+    /// it knows what has run, and another one that resumes the same text runs its approved calls again. In a file
+    /// ([`RunState::write`], [`RunState::take`]) a state is taken once.
     #[must_use]
     pub fn to_json(&self) -> String {
         let written = Members {
@@ -91,6 +98,7 @@ impl RunState {
             inputs: self.inputs.iter().map(Input::of).collect(),
             max_turns: self.max_turns,
             guardrails: Cow::Borrowed(&self.guardrails),
+            taken: self.taken,
             entries: Compact(&self.entries),
             stored: Some(self.stored).filter(|stored| *stored != self.entries.len()),
             count: self.entries.len(),
@@ -164,6 +172,7 @@ impl RunState {
             stamp: body.stamp.map(Cow::into_owned),
             max_turns: body.max_turns,
             guardrails: body.guardrails.into_owned(),
+            taken: body.taken,
             ..state
         })
     }

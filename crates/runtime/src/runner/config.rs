@@ -101,7 +101,9 @@ impl RunConfig {
     }
 
     /// The application's own data, for tools, instructions and rules. It is kept in the run's state as it is: put no
-    /// secrets into it. A resumed run has the data of its state: see [`crate::run_state::RunState::with_context`].
+    /// secrets into it. A session keeps the data that it began with, whoever runs it: a later input, or a resumed run, with
+    /// other data is refused ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)). A state can get other data:
+    /// see [`RunState::with_context`](crate::run_state::RunState::with_context).
     ///
     /// # Errors
     /// It cannot be written as JSON.

@@ -60,8 +60,9 @@ pub enum RunErrorKind {
     Claimed,
     /// A setting of the run is invalid. Nothing has run.
     Settings,
-    /// Another run of this process is driving the session, in the same store, and will store its outcomes.
-    /// Nothing has run here; wait for that run's result, and get the state then ([`RunState::save`]).
+    /// Another run is driving the session, in the same store, and will store its outcomes: one of this process, or one
+    /// of another process that has stored nothing for a minute. Nothing has run here; wait for that run's result, and
+    /// get the state then ([`RunState::save`]).
     AtWork,
     /// The state could not be read or restored: [why](RunError::state_error).
     State,
@@ -109,6 +110,8 @@ pub(super) enum Cause {
     Settings(String),
     #[error("session {0:?} is already running in this process; wait for its result")]
     AtWork(String),
+    #[error("session {session:?}: {why}")]
+    Elsewhere { session: String, why: String },
     #[error("{0}")]
     State(RunStateError),
     #[error("{0}")]
@@ -185,7 +188,7 @@ impl RunError {
             Cause::NoPrice { .. } => RunErrorKind::NoPrice,
             Cause::Claimed(_) => RunErrorKind::Claimed,
             Cause::Settings(_) => RunErrorKind::Settings,
-            Cause::AtWork(_) => RunErrorKind::AtWork,
+            Cause::AtWork(_) | Cause::Elsewhere { .. } => RunErrorKind::AtWork,
             Cause::State(_) => RunErrorKind::State,
             Cause::Agent(_) => RunErrorKind::Agent,
             Cause::Refused(_) => RunErrorKind::Refused,

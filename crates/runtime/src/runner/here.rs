@@ -152,8 +152,11 @@ impl<S: GraphState> Graph<S> {
             // Nothing has run.
             Err(stopped) => return Err(stopped.with(state)),
         };
-        Box::pin(runtime.run_until_idle(&id)).await;
-        result(&runtime, &**store, &id, runs.outcome(by, &id).await).await
+        let outcome = match Box::pin(runtime.run_until_idle(&id)).await {
+            Ok(()) => runs.outcome(by, &id).await,
+            Err(busy) => Err(busy),
+        };
+        result(&runtime, &**store, &id, outcome).await
     }
 }
 
@@ -226,10 +229,10 @@ impl StoredSession {
     }
 
     fn takes_a_graph(&self) -> Result<(), RunError> {
-        match self.says {
-            None => Ok(()),
-            Some(_) => Err(RunError::new(Cause::Settings("a graph takes answers, not messages".to_owned()), None)),
+        if self.says.is_empty() {
+            return Ok(());
         }
+        Err(RunError::new(Cause::Settings("a graph takes answers, not messages".to_owned()), None))
     }
 }
 

@@ -78,7 +78,10 @@ impl From<&RunState> for RunInput {
 /// (see [`RunState::approve`]), and no model call with an answer is repeated. `agent` is the one that the run began
 /// with.
 ///
-/// Dropping the future stops the run where it is.
+/// Dropping the future stops the run where it is, as a crash would.
+///
+/// Without [`RunConfig::store`] what has run is in this process's memory only: if it ends in the middle, resuming the same
+/// state again runs its approved calls again. With a store they are known, and a call that was under way is asked about.
 ///
 /// # Errors
 /// [`RunError`]

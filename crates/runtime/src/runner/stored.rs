@@ -66,7 +66,7 @@ pub struct StoredSession {
     pub(super) id: String,
     pub(super) config: RunConfig,
     pub(super) decides: Vec<Decide>,
-    pub(super) says: Option<Content>,
+    pub(super) says: Vec<Content>,
 }
 
 impl fmt::Debug for StoredSession {
@@ -77,7 +77,7 @@ impl fmt::Debug for StoredSession {
 
 impl StoredSession {
     fn new(store: Arc<dyn Store>, id: String) -> StoredSession {
-        StoredSession { store, id, config: RunConfig::new(), decides: Vec::new(), says: None }
+        StoredSession { store, id, config: RunConfig::new(), decides: Vec::new(), says: Vec::new() }
     }
 
     /// The settings of its run; the store and the session are fixed.
@@ -94,9 +94,10 @@ impl StoredSession {
         RunState::save(&*self.store, &self.id).await
     }
 
-    /// Adds an input: see [`RunState::add_input`].
+    /// Adds an input, after those that were added before: see [`RunState::add_input`]. Those with which a session begins
+    /// are one message of several parts.
     pub fn say(mut self, content: impl Into<Content>) -> StoredSession {
-        self.says = Some(content.into());
+        self.says.push(content.into());
         self
     }
 
@@ -172,15 +173,18 @@ impl StoredSession {
         let runner = Runner::new(config.store(store).session(id));
         let over =
             |state: &RunState| matches!(state.state().status, Status::Idle | Status::Completed | Status::Cancelled);
-        let state = match (state, says) {
-            (Err(RunStateError::NoSession(_)), Some(text)) if decides.is_empty() => return Ok((runner, text.into())),
-            (Ok(state), Some(text)) if decides.is_empty() && over(&state) => return Ok((runner, text.into())),
-            (state, says) => {
-                let mut state = state?;
-                says.into_iter().for_each(|content| state.add_input(content));
-                state
-            }
+        let begins = match &state {
+            Err(RunStateError::NoSession(_)) => true,
+            // One input begins the next turn of the session as it is when that is stored.
+            Ok(state) => says.len() == 1 && over(state),
+            Err(_) => false,
         };
+        if begins && decides.is_empty() && !says.is_empty() {
+            let parts = says.iter().flat_map(Content::parts).cloned();
+            return Ok((runner, parts.fold(Content::default(), Content::with).into()));
+        }
+        let mut state = state?;
+        says.into_iter().for_each(|content| state.add_input(content));
         Ok((runner, decided(state, decides)?.into()))
     }
 }

@@ -8,6 +8,7 @@ use std::{collections::VecDeque, sync::Arc};
 use countersign_core::{
     call::gate::Target,
     journal::{record::CallStatus, state::Status},
+    refusal::Refusal,
 };
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
     start::{self, Session},
 };
 use crate::run::{
-    hold::{Ending, Hold},
+    hold::Ending,
     subscription::{Frame, Told},
 };
 
@@ -67,8 +68,28 @@ impl std::fmt::Debug for RunStream {
 /// The driver of the run; it stops when the stream is dropped.
 #[derive(Default)]
 struct Driver {
-    task: Option<tokio::task::JoinHandle<()>>,
+    task: Option<tokio::task::JoinHandle<Result<(), Refusal>>>,
+    /// Why it has stopped while the run goes on: another process has it.
+    busy: Option<Refusal>,
     ending: Option<Ending>,
+}
+
+impl Driver {
+    /// Waits until it has stopped while the run goes on.
+    async fn is_busy(&mut self) -> Refusal {
+        if self.busy.is_none()
+            && let Some(task) = &mut self.task
+        {
+            let driven = task.await;
+            self.task = None;
+            // If it panicked, the result shows that.
+            self.busy = driven.ok().and_then(Result::err);
+        }
+        match &self.busy {
+            Some(refusal) => refusal.clone(),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Drop for Driver {
@@ -88,15 +109,11 @@ impl RunStream {
         let start::Told { from, until, runs } = session.told;
         let (seq, moves) = (from, session.moves);
         let ended = !moves || !runs && until <= from;
-        let (runtime, id) = (session.runtime.clone(), session.session_id.clone());
         let mut driver = Driver::default();
         if moves {
-            let hold = session.hold.take();
-            driver.ending = hold.as_ref().map(Hold::ending);
-            driver.task = Some(tokio::spawn(async move {
-                runtime.run_until_idle(&id).await;
-                drop(hold);
-            }));
+            let going = session.going();
+            driver.ending = going.ending();
+            driver.task = Some(tokio::spawn(going.drive()));
         }
         let agent = session.agent.clone();
         let (reader, then) = Default::default();
@@ -165,24 +182,13 @@ impl RunStream {
     }
 
     async fn next_told(&mut self) -> Result<Option<Told>, RunError> {
-        let session = &mut self.session;
-        let cancel = session.cancel_handle();
-        let Some(follow) = &mut session.follow else { return Ok(None) };
-        let told = match cancel {
-            None => follow.next_told().await?,
-            Some(cancel) => tokio::select! {
-                biased;
-                told = follow.next_told() => told?,
-                () = cancel.cancelled() => {
-                    session.cancelled().await;
-                    match &mut session.follow {
-                        Some(follow) => follow.next_told().await?,
-                        None => return Ok(None),
-                    }
-                }
-            },
+        let Some(follow) = &mut self.session.follow else { return Ok(None) };
+        let busy = tokio::select! {
+            biased;
+            told = follow.next_told() => return Ok(Some(told?)),
+            busy = self.driver.is_busy() => busy,
         };
-        Ok(Some(told))
+        Err(self.session.busy(&busy).await)
     }
 
     /// Updates the current agent, if that tool is a handoff.

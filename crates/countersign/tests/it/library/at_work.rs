@@ -18,10 +18,10 @@ use crate::support::stores;
 
 /// A tool that signals when it has begun, and ends when the test says so.
 #[derive(Clone, Default)]
-struct Slow {
-    runs: Arc<AtomicUsize>,
-    begun: Arc<Notify>,
-    end: Arc<Notify>,
+pub(crate) struct Slow {
+    pub(crate) runs: Arc<AtomicUsize>,
+    pub(crate) begun: Arc<Notify>,
+    pub(crate) end: Arc<Notify>,
 }
 
 impl Slow {
@@ -39,7 +39,7 @@ impl Slow {
         tool.needs_approval(Approval::always().timeout(0))
     }
 
-    fn agent(&self) -> Agent {
+    pub(crate) fn agent(&self) -> Agent {
         let says = r#"{"text":"{{ last_tool_result }}"}"#.to_owned();
         Agent::new("Clerk", script(&[calls(&[("pay", "c1", "{}")]), says])).tool(self.tool())
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use countersign::{
-    Agent, RunConfig, RunErrorKind, RunState, RunStateError, Runner, run,
+    Agent, Kind, RunConfig, RunErrorKind, RunState, RunStateError, Runner, run,
     run::Code,
     store::{Store, memory::MemoryStore},
 };
@@ -90,6 +90,53 @@ async fn s17_a_state_is_written_whole_and_taken_once() {
     let names: Vec<_> =
         std::fs::read_dir(&folder).expect("folder").map(|entry| entry.expect("entry").file_name()).collect();
     assert_eq!(names, ["result.json.claimed"]);
+}
+
+/// A process takes the state and dies, having run an approved call or not; another one renames the file back.
+#[tokio::test]
+async fn r4_what_may_have_run_where_a_state_was_taken_before_is_asked_about() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("result.json");
+    let answer = calls(&[("a", "c1", "{}"), ("b", "c2", "{}"), ("c", "c3", "{}")]);
+    let done = Ran::default();
+    let mut same = gated("b", &done);
+    same.idempotent = true;
+    let agent = || {
+        Agent::new("Helper", script(std::slice::from_ref(&answer)))
+            .tool(gated("a", &done))
+            .tool(same.clone())
+            .tool(gated("c", &done))
+    };
+    let approved = |mut state: RunState, ids: &[&str]| {
+        for id in ids {
+            state.approve(&state.interruption(id).expect("it waits")).expect("approved");
+        }
+        state
+    };
+    run(&agent(), "go").await.expect("paused").state.write(&file).expect("written");
+    let first = RunState::take(&file).expect("taken");
+    run(&agent(), approved(first, &["c1", "c2"])).await.expect("paused");
+    assert_eq!(ran(&done), ["a {}", "b {}"]);
+
+    std::fs::rename(folder.path().join("result.json.claimed"), &file).expect("renamed back");
+    let again = RunState::take(&file).expect("taken");
+    let again = RunState::from_json(&again.to_json()).expect("read");
+    let doubt = run(&agent(), approved(again, &["c1", "c2"])).await.expect("paused");
+    let kinds = |result: &countersign::RunResult| {
+        let kinds = result.interruptions.iter().map(|item| (item.call_id.to_string(), item.kind));
+        kinds.collect::<Vec<_>>()
+    };
+    let (c1, c3) = ("c1".to_owned(), "c3".to_owned());
+    assert_eq!(kinds(&doubt), [(c1, Kind::InDoubt), (c3.clone(), Kind::Approval)]);
+    assert_eq!(ran(&done), ["a {}", "b {}", "b {}"], "only what is idempotent");
+
+    // The other process may have been asked to run the third one, too.
+    let mut state = RunState::from_json(&doubt.state.to_json()).expect("read");
+    state.respond(&state.interruption("c1").expect("it waits"), "a {}").expect("reported");
+    let doubt = run(&agent(), approved(state, &["c3"])).await.expect("paused");
+    assert_eq!(kinds(&doubt), [(c3, Kind::InDoubt)]);
+    let over = run(&agent(), approved(doubt.state, &["c3"])).await.expect("over");
+    assert_eq!((&*over.final_output, ran(&done).last().map(String::as_str)), ("done", Some("c {}")));
 }
 
 #[cfg(unix)]

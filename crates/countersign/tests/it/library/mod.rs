@@ -1,12 +1,15 @@
 //! The library: what the OpenAI Agents SDKs do with approvals, by the numbers of `docs/openai-agents.md`,
 //! and spec S. A test's name begins with the group and the number.
 
-mod at_work;
+pub(crate) mod at_work;
 mod basics;
 mod builders;
 mod claimed;
 mod claims;
+mod contexts;
 mod deadlines;
+#[cfg(feature = "postgres")]
+mod dropped;
 mod failed;
 mod failed_work;
 mod guardrails;

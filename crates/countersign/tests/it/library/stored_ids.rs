@@ -124,3 +124,23 @@ async fn r11_a_call_that_is_in_doubt_by_now_is_decided_by_no_id() {
     let over = runner.run(&agent, state).await.expect("over");
     assert_eq!((over.final_output.as_str(), count.load(Ordering::SeqCst)), ("done", 1));
 }
+
+#[tokio::test]
+async fn s16_every_input_of_a_stored_session_reaches_the_model() {
+    let agent = || Agent::new("Helper", script(&[]));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let session = || store.session("s");
+    let said = |result: &RunResult| {
+        let users = result.history().into_iter().filter_map(|message| match message {
+            countersign::Message::User(content) => Some(content.text()),
+            _ => None,
+        });
+        users.collect::<Vec<_>>().join("|")
+    };
+    let first = session().say("one").say("two").run(&agent()).await.expect("over");
+    let begun = said(&first);
+    assert!(begun.contains("one") && begun.contains("two"), "{begun}");
+    let second = session().say("three").say("four").run(&agent()).await.expect("over");
+    let all = said(&second);
+    assert_eq!(all, format!("{begun}|three|four"));
+}

@@ -1,13 +1,14 @@
 //! K and L: a store as memory, and streams.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign::{
-    Agent, CallStatus, Resolution, RunConfig, RunEvent, RunStream, Runner, Status, run, run_streamed,
+    Agent, CallStatus, CancelHandle, Resolution, RunConfig, RunErrorKind, RunEvent, RunState, RunStream, Runner,
+    Status, run, run_streamed,
     store::{Store, memory::MemoryStore},
 };
 
-use super::{Ran, calls, gated, ids, model, ran, script, told};
+use super::{Ran, at_work::Slow, calls, gated, ids, model, ran, script, told};
 
 fn agent(done: &Ran) -> Agent {
     Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", done))
@@ -204,4 +205,24 @@ async fn k137_input_that_is_added_when_it_is_over_begins_the_next_turn() {
     over.state.add_input("goodbye");
     let over = run(&agent, over.state).await.expect("over");
     assert_eq!((&*over.final_output, told(&over).len()), ("bye", 4));
+}
+
+#[tokio::test]
+async fn s15_a_streamed_run_is_cancelled_though_nobody_reads_it() {
+    let slow = Slow::default();
+    let (agent, store) = (slow.agent(), Arc::new(MemoryStore::new()));
+    let cancel = CancelHandle::new();
+    let runner = Runner::new(RunConfig::new().store(store.clone()).session("s").cancel(&cancel));
+    let mut paused = runner.run(&agent, "Pay.").await.expect("paused");
+    paused.state.approve(&paused.interruptions[0]).expect("approved");
+    let stream = runner.run_streamed(&agent, paused.state).await.expect("streamed");
+    slow.begun.notified().await;
+    cancel.cancel();
+    let cancelled = async {
+        while RunState::save(&*store, "s").await.expect("saved").state().status != Status::Cancelled {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), cancelled).await.expect("it stops");
+    assert_eq!(stream.finish().await.expect_err("cancelled").kind(), RunErrorKind::Cancelled);
 }

@@ -3,14 +3,21 @@
 use std::sync::Arc;
 
 use countersign_core::{
+    approval::principal::Principal,
     journal::{failure, record::Entry, state::Status},
+    refusal::Refusal,
     session,
 };
 
 use super::Session;
 use crate::{
     interruption::Interruption,
-    run::stops::Why,
+    run::{
+        LiveRef, Runtime,
+        claim::Kept,
+        hold::{Ending, Hold},
+        stops::Why,
+    },
     run_state::{RunState, RunStateError, Staged, journal},
     runner::{
         config::CancelHandle,
@@ -19,36 +26,83 @@ use crate::{
     },
 };
 
-impl Session {
-    /// Drives it until no more effects follow.
-    pub(in crate::runner) async fn drive(mut self) -> Result<RunResult, RunError> {
-        if self.moves {
-            let mut going = std::pin::pin!(self.runtime.run_until_idle(&self.session_id));
+/// What drives a run.
+pub(in crate::runner) struct Going {
+    runtime: Runtime,
+    live: LiveRef,
+    principal: Principal,
+    cancel: Option<CancelHandle>,
+    kept: Option<Kept>,
+}
+
+impl Going {
+    /// Drives it until no more effects follow. It can be cancelled meanwhile, whether anybody reads its events or not.
+    ///
+    /// # Errors
+    /// `session_busy`
+    pub(in crate::runner) async fn drive(mut self) -> Result<(), Refusal> {
+        let driven = {
+            let mut going = std::pin::pin!(self.runtime.run_until_idle(&self.live.session_id));
             tokio::select! {
                 biased;
-                () = self.until_cancelled() => {
+                () = until(self.cancel.as_ref()) => {
                     // Concurrently: the driver may hold the session while it stores.
-                    tokio::join!(self.cancelled(), going);
+                    tokio::join!(self.cancelled(), going).1
                 }
-                () = &mut going => {}
+                driven = &mut going => driven,
             }
-        }
-        self.hold = None;
-        self.finish().await
+        };
+        self.kept.take().into_iter().for_each(Kept::ends);
+        driven
     }
 
-    pub(super) async fn until_cancelled(&self) {
-        match &self.cancel {
-            Some(cancel) => cancel.cancelled().await,
-            None => std::future::pending().await,
-        }
+    /// The signal that it is about to end.
+    pub(in crate::runner) fn ending(&self) -> Option<Ending> {
+        self.kept.as_ref().and_then(Kept::hold).map(Hold::ending)
     }
 
     /// Stops the turn. One that has ended is not changed.
-    pub(in crate::runner) async fn cancelled(&self) {
+    async fn cancelled(&self) {
         if let Err(refusal) = self.runtime.cancel_in(&self.live, &self.principal, None).await {
-            tracing::debug!(session = &*self.session_id, %refusal, "nothing was left to cancel");
+            tracing::debug!(session = &*self.live.session_id, %refusal, "nothing was left to cancel");
         }
+    }
+}
+
+/// Waits until the handle is used.
+async fn until(cancel: Option<&CancelHandle>) {
+    match cancel {
+        Some(cancel) => cancel.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Session {
+    /// Drives it until no more effects follow.
+    pub(in crate::runner) async fn drive(mut self) -> Result<RunResult, RunError> {
+        let driven = if self.moves { self.going().drive().await } else { Ok(()) };
+        match driven {
+            Ok(()) => self.finish().await,
+            Err(refusal) => Err(self.busy(&refusal).await),
+        }
+    }
+
+    pub(in crate::runner) fn going(&mut self) -> Going {
+        let kept = self.hold.take();
+        let Session { runtime, live, principal, cancel, .. } = self;
+        let (runtime, live, principal, cancel) = (runtime.clone(), live.clone(), principal.clone(), cancel.clone());
+        Going { runtime, live, principal, cancel, kept }
+    }
+
+    pub(super) async fn until_cancelled(&self) {
+        until(self.cancel.as_ref()).await;
+    }
+
+    /// Another process has the session, with the session's current state.
+    pub(in crate::runner) async fn busy(&self, refusal: &Refusal) -> RunError {
+        let cause = Cause::Elsewhere { session: self.session_id.to_string(), why: refusal.message.clone() };
+        let state = RunState::save(&*self.store, &self.session_id).await.ok();
+        RunError::new(cause, state.map(|state| self.saved(state)).or_else(|| self.before.clone()))
     }
 
     /// The pending interruptions with a key.
@@ -66,10 +120,6 @@ impl Session {
 
     pub(in crate::runner) fn given(&mut self) -> Option<RunState> {
         self.before.take()
-    }
-
-    pub(in crate::runner) fn cancel_handle(&self) -> Option<CancelHandle> {
-        self.cancel.clone()
     }
 
     pub(super) async fn entries(&self) -> Result<Vec<Arc<Entry>>, RunError> {
