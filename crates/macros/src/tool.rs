@@ -275,7 +275,7 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
     let outcome = quote! {
         use #here::{KindOfResult as _, KindOfValue as _};
         let __returned = #name(#context #(#names),*).await;
-        (&__returned).kind().outcome(__returned)
+        (&__returned).__countersign_kind().outcome(__returned)
     };
     let approval = approval(options, &args, &here);
     let idempotent = options.idempotent.then(|| quote!(.idempotent(true)));

@@ -5,7 +5,7 @@
 //! {"schema": "countersign.run_state", "version": 1, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "stored": …, "count": …, "end": […]}
 //! ```
-//! `stored` says how many of the entries are in the store that the state was taken from; absent if all are. `taken` is the
+//! `stored` says how many of the entries are in the store that the state was taken from; absent if all are. `calls_when_taken` is the
 //! number of its calls when another process took it, if one has.
 //!
 //! Everything about the session is a fold of its entries. Whatever follows from earlier entries is left out
@@ -120,7 +120,7 @@ pub struct RunState {
     pub(crate) guardrails: Vec<GuardrailResult>,
     /// How many calls the session had when another process took the same state: what that one has begun of them is not
     /// known.
-    taken: Option<u32>,
+    calls_when_taken: Option<u32>,
 }
 
 impl fmt::Debug for RunState {
@@ -327,12 +327,22 @@ impl RunState {
         Interruption::all(&self.session, None)
     }
 
-    /// The pending interruption with a call's id, if that is unambiguous: models reuse ids, and a caller that has only
-    /// the id has not seen that the call's outcome is unknown.
+    /// The pending interruption with a call's id, if that is unambiguous: models reuse ids, a node or a call can ask
+    /// under one name more than once, and a caller that has only the id has not seen that the call's outcome is unknown.
     pub(crate) fn named_alone(&self, call_id: &str) -> Result<Interruption, DecisionError> {
         let item = self.interruption(call_id)?;
-        let done = |record: &Record| matches!(record, Record::CallFinished(done) if &*done.id == call_id);
-        if item.kind == Kind::InDoubt || records(&self.entries).any(done) {
+        let asks = |kind: Kind| matches!(kind, Kind::Interrupt | Kind::Input);
+        let n = parse_approval_key(&item.approval_key).map(|(_, n)| n);
+        let used_before = |record: &Record| match record {
+            Record::CallFinished(done) => &*done.id == call_id,
+            Record::Interrupted(asked) => {
+                let named = asked.actions.iter().any(|action| &*action.tool_use_id == call_id)
+                    || asked.at.as_ref().is_some_and(|at| at.name() == call_id);
+                named && asks(item.kind) && asks(asked.kind) && Some(asked.n) != n
+            }
+            _ => false,
+        };
+        if item.kind == Kind::InDoubt || records(&self.entries).any(used_before) {
             return Err(DecisionError::Stale { call_id: call_id.to_owned(), digest: item.digest.to_string() });
         }
         Ok(item)
@@ -346,7 +356,7 @@ impl RunState {
     /// under that id.
     pub fn interruption(&self, call_id: &str) -> Result<Interruption, DecisionError> {
         let mut found = self.interruptions().into_iter().filter(|item| {
-            let named = |at: &At| format!("{}/{}", at.node, at.question) == call_id;
+            let named = |at: &At| at.name() == call_id;
             &*item.call_id == call_id || self.at(item).is_some_and(named)
         });
         match (found.next(), found.next()) {
@@ -395,15 +405,16 @@ impl RunState {
             stamp: None,
             max_turns: None,
             guardrails: Vec::new(),
-            taken: None,
+            calls_when_taken: None,
         }
     }
 
     /// The same run, with its data beyond the journal.
     pub(crate) fn like(self, before: Option<&RunState>) -> RunState {
         let Some(before) = before else { return self };
-        let RunState { stamp, max_turns, taken, .. } = before;
-        let mut state = RunState { stamp: stamp.clone(), max_turns: *max_turns, taken: *taken, ..self };
+        let RunState { stamp, max_turns, calls_when_taken, .. } = before;
+        let mut state =
+            RunState { stamp: stamp.clone(), max_turns: *max_turns, calls_when_taken: *calls_when_taken, ..self };
         let context = before.context();
         if context != state.context() {
             context.to_raw().into_iter().for_each(|json| state.set_context(json));

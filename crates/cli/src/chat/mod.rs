@@ -74,6 +74,8 @@ struct Talk {
     /// The subject and roles of this connection, as the server says.
     subject: Option<String>,
     roles: Vec<String>,
+    /// The id of the server's event history, which all that was seen is of.
+    history_id: Option<String>,
     session: String,
     /// The last event that was seen.
     seq: u64,
@@ -132,6 +134,7 @@ impl Chat {
             asks: !json && is_interactive(),
             subject: hello["subject"].as_str().map(str::to_owned),
             roles: roles(&hello),
+            history_id: history_id(&hello),
             session: String::new(),
             seq: 0,
             status: String::new(),
@@ -405,7 +408,14 @@ impl Talk {
         for wait in AGAIN {
             tokio::time::sleep(Duration::from_secs(wait)).await;
             match Link::open(&self.server, self.json).await {
-                Ok((link, _)) => {
+                Ok((link, hello)) => {
+                    if history_id(&hello) != self.history_id {
+                        let text = format!(
+                            "the server has another history now, since its store was restored or replaced; {}",
+                            self.server.resuming(&self.session)
+                        );
+                        return Err(Failure::new(Exit::Error, visible(&text)));
+                    }
                     self.link = link;
                     self.subscribe().await;
                     if let Some(frame) = &self.unacknowledged {
@@ -520,6 +530,10 @@ fn check_after(after: Option<u64>, there: u64) -> Outcome {
         }
         _ => Ok(()),
     }
+}
+
+fn history_id(hello: &Value) -> Option<String> {
+    hello["history_id"].as_str().map(str::to_owned)
 }
 
 /// The roles that the server says the connection has.

@@ -238,6 +238,14 @@ pub struct At {
     pub default: Option<Raw>,
 }
 
+impl At {
+    /// What its program calls it: `research/plan/which?`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.node, self.question)
+    }
+}
+
 /// A person answered a graph's question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {

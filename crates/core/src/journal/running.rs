@@ -306,12 +306,14 @@ impl State {
             });
         }
         self.task(at.task, |task| {
-            (task.phase, task.asks_again) = (TaskPhase::Waiting, false);
+            task.phase = TaskPhase::Waiting;
             if asked.kind == Kind::InDoubt {
                 task.steps.insert(at.question.clone(), Step::Lost);
-            } else {
-                task.questions.insert(at.question.clone(), Question { n: asked.n, digest, answer: None });
+                return;
             }
+            let before = task.questions.insert(at.question.clone(), Question { n: asked.n, digest, answer: None });
+            // This was the answer that could not be read.
+            task.asks_again &= before.is_none_or(|before| before.answer.is_none());
         });
     }
 }

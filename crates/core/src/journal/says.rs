@@ -47,7 +47,11 @@ impl Draft {
         let waits = !self.state.open.is_empty();
         let has_calls = self.state.calls.iter().any(|call| call.phase != Phase::Finished);
         match (self.state.status.is_active() || self.state.is_stopped_short(), on_pending) {
-            (false, _) => self.push(Record::UserMessage(message)),
+            (false, _) => {
+                // A deletion that was not completed leaves queued messages behind: they came first.
+                self.queue_reaches_the_model();
+                self.push(Record::UserMessage(message));
+            }
             // No effect is under way: the model reads it next.
             (true, _) if self.state.held && !waits && (!has_calls || self.has_room_for(&message).is_ok()) => {
                 if has_calls {

@@ -291,7 +291,7 @@ async fn w7_an_answer_to_a_graph_that_comes_too_late_is_told_so_and_the_run_goes
         let error = graph.run_in(store.clone(), answered(&paused, 1)).await.expect_err("too late");
         assert_eq!(error.kind(), RunErrorKind::TooLate, "{error}");
         let expired_at = paused.interruptions[0].expires_at.as_deref().expect("a deadline");
-        assert_eq!(error.to_string(), format!("the deadline for call \"t1\" passed at {expired_at}"));
+        assert_eq!(error.to_string(), format!("the deadline for call \"ask/n?\" passed at {expired_at}"));
         let state = error.into_state().expect("its state");
         let done = graph.run_in(store, state).await.expect("resumed").outcome.done().expect("done");
         assert_eq!((done.sum, sent.get()), (7, before));

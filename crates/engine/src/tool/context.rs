@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use countersign_core::call::json::same_json;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -14,9 +15,13 @@ tokio::task_local! {
 #[derive(Clone, Debug, Default)]
 pub struct AppContext(Option<Arc<RawValue>>);
 
+/// Equal in value, in whatever layout.
 impl PartialEq for AppContext {
     fn eq(&self, other: &AppContext) -> bool {
-        self.json() == other.json()
+        match (self.json(), other.json()) {
+            (Some(one), Some(other)) => same_json(one, other),
+            (one, other) => one == other,
+        }
     }
 }
 

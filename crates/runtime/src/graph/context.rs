@@ -7,7 +7,7 @@
 //! been mended, and asks again otherwise.
 
 use std::{
-    future::{Future, IntoFuture, poll_fn},
+    future::{Future, IntoFuture},
     marker::PhantomData,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
@@ -93,8 +93,12 @@ impl<S> Context<S> {
     /// question, in a `join!` or a `select!`, belongs in a step.
     ///
     /// `name` identifies the question: its answer is never given to another. Using the name again in the same node
-    /// asks another question (`name#2`), under the rule of [`step`](Context::step). A question whose payload differs from the one that was answered is refused
-    /// (`question_changed`): a payload that may vary belongs in a step too.
+    /// asks another question (`name#2`), under the rule of [`step`](Context::step). A question whose payload differs
+    /// from the one that was answered is refused (`question_changed`): a payload that may vary belongs in a step too.
+    ///
+    /// An answer on record is ready when it is polled a second time, as a step's result is: in a `select!` with
+    /// something that is ready at once it loses, so a time limit belongs inside a step's work, or is
+    /// [`timeout`](Interrupt::timeout).
     pub fn interrupt(&self, name: &str, payload: impl Serialize) -> Interrupt<Value> {
         let payload = Raw::of(&payload).map_err(|error| format!("its payload cannot be serialised as JSON: {error}"));
         let ask = Ask { timeout: Timeout::Never, allowed: vec![DecisionType::Respond], ..Ask::default() };
@@ -215,7 +219,7 @@ impl<T: DeserializeOwned> IntoFuture for Interrupt<T> {
             }
         };
         let wait = Wait { memory, waits: false };
-        Answer { asked, name, wait, under_way: None, looks: None, answer: PhantomData }
+        Answer { asked, name, wait, under_way: None, answer: PhantomData }
     }
 }
 
@@ -253,8 +257,6 @@ pub struct Answer<T> {
     name: Arc<str>,
     wait: Wait,
     under_way: Option<UnderWay>,
-    /// While the others get their turn: see [`turn_of_others`].
-    looks: Option<AtWork>,
     answer: PhantomData<fn() -> T>,
 }
 
@@ -271,7 +273,6 @@ impl<T: DeserializeOwned> Future for Answer<T> {
             }
             this.under_way = Some(UnderWay::begin(&this.wait.memory));
         }
-        this.looks = None;
         let mut inside = this.wait.memory.inside();
         let Some(answer) = inside.questions.get(&this.name).and_then(|question| question.answer.clone()) else {
             inside.wake_later(cx.waker());
@@ -281,7 +282,8 @@ impl<T: DeserializeOwned> Future for Answer<T> {
         };
         drop(inside);
         if first.is_some() {
-            this.looks = Some(AtWork::begin(&this.wait.memory));
+            // As in `turn_of_others`; but whoever keeps this answer may never poll it again.
+            this.wait.memory.turn_is_due();
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -412,15 +414,7 @@ impl Drop for AtWork {
 async fn turn_of_others(memory: &Arc<Memory>) {
     // The node does not stand still meanwhile.
     let _at_work = AtWork::begin(memory);
-    let mut had = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut had, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+    tokio::task::yield_now().await;
 }
 
 async fn run_step<T: Serialize + DeserializeOwned>(

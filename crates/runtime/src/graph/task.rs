@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
     time::Duration,
@@ -87,6 +87,8 @@ pub(crate) struct Memory {
     pub(crate) at_work: AtomicUsize,
     /// Pending questions and steps with unknown outcome.
     pub(crate) waiting: AtomicUsize,
+    /// Something in the node has its next turn when the node is polled again.
+    turn_due: AtomicBool,
     /// Wakes the node itself, since a pending future may be polled by another task.
     pub(crate) node_waker: AtomicWaker,
 }
@@ -200,6 +202,7 @@ impl Memory {
             inside: Mutex::new(inside),
             under_way: AtomicUsize::new(0),
             at_work: AtomicUsize::new(0),
+            turn_due: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             node_waker: AtomicWaker::new(),
         }
@@ -315,8 +318,13 @@ impl Memory {
         inside.questions.values_mut().for_each(|question| question.seen = false);
     }
 
+    pub(crate) fn turn_is_due(&self) {
+        self.turn_due.store(true, Ordering::SeqCst);
+    }
+
     fn stands_still(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0 && self.at_work.load(Ordering::SeqCst) == 0
+        let goes_on = self.at_work.load(Ordering::SeqCst) > 0 || self.turn_due.load(Ordering::SeqCst);
+        self.waiting.load(Ordering::SeqCst) > 0 && !goes_on
     }
 
     /// An answered question that the node did not reach again, though it should have.
@@ -398,6 +406,7 @@ async fn stretch(body: &mut NodeFuture, memory: &Memory) -> Option<Result<Given,
     let mut was_still = false;
     std::future::poll_fn(move |cx| {
         memory.node_waker.register(cx.waker());
+        memory.turn_due.store(false, Ordering::SeqCst);
         let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Pin::new(&mut **body).poll(cx)));
         let polled =
             polled.unwrap_or_else(|_| Poll::Ready(Err(NodeError::new(format!("the node {:?} panicked", memory.node)))));

@@ -36,7 +36,10 @@ impl Claim {
     pub(super) fn abandon(&mut self, mut running: Running) {
         let inner = self.live.runtime();
         let is_unattended = inner.store.nodes().is_some() && !inner.attends.load(Ordering::SeqCst);
-        let (true, true, Ok(threads)) = (self.held, is_unattended, Handle::try_current()) else { return };
+        if !self.held || !is_unattended {
+            return;
+        }
+        let Ok(threads) = Handle::try_current() else { return };
         self.held = false;
         let mut claim = Claim::of(&self.live, self.hold.take());
         if let Some(hold) = &claim.hold {
@@ -58,14 +61,14 @@ impl Drop for Claim {
 }
 
 /// A session that a run of the library holds, from before its input is stored, which may bring the lease, to its end.
-pub(crate) struct Kept {
+pub(crate) struct HeldSession {
     live: LiveRef,
     hold: Option<Hold>,
 }
 
-impl Kept {
-    pub(crate) fn new(live: &LiveRef, hold: Hold) -> Kept {
-        Kept { live: live.clone(), hold: Some(hold) }
+impl HeldSession {
+    pub(crate) fn new(live: &LiveRef, hold: Hold) -> HeldSession {
+        HeldSession { live: live.clone(), hold: Some(hold) }
     }
 
     pub(crate) fn hold(&self) -> Option<&Hold> {
@@ -78,7 +81,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for HeldSession {
     fn drop(&mut self) {
         // Where a driver was dropped, that has abandoned the session already.
         if self.hold.is_some() && self.live.claim_driver() {

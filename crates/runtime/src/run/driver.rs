@@ -113,9 +113,9 @@ impl Inner {
                 elsewhere = Elsewhere::default();
             }
             // The previous driver may have been dropped half way, or another node may be driving the session.
-            let Some(pos) = self.is_left(live).await else { return Ok(()) };
+            let Some(pos) = self.left_at(live).await else { return Ok(()) };
             if self.store.nodes().is_some() {
-                elsewhere.is_at(pos)?;
+                elsewhere.seen_at(pos)?;
                 tokio::time::sleep(ELSEWHERE).await;
             }
         }
@@ -124,14 +124,14 @@ impl Inner {
     /// Waits until the session has no driver, here or on another node.
     pub(super) async fn rests(&self, live: &LiveRef) {
         live.idle().await;
-        while self.store.nodes().is_some() && self.is_left(live).await.is_some() {
+        while self.store.nodes().is_some() && self.left_at(live).await.is_some() {
             tokio::time::sleep(ELSEWHERE).await;
         }
     }
 
     /// The position of the session, if it still runs, here or on another node, and this one is not shutting down; 0
     /// while the store cannot answer.
-    async fn is_left(&self, live: &LiveRef) -> Option<u64> {
+    async fn left_at(&self, live: &LiveRef) -> Option<u64> {
         let mut guard = live.lock().await;
         let left = match self.load(live, &mut guard).await {
             Ok(session) => Some(session.pos).filter(|_| !session.rests()),

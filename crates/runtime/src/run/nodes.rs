@@ -42,7 +42,7 @@ impl Elsewhere {
     ///
     /// # Errors
     /// `session_busy`: it has been there for too long.
-    pub(super) fn is_at(&mut self, pos: u64) -> Result<(), Refusal> {
+    pub(super) fn seen_at(&mut self, pos: u64) -> Result<(), Refusal> {
         match self.0 {
             Some((at, since)) if at == pos && pos > 0 => {
                 if since.elapsed() < SILENT {

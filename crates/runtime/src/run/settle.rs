@@ -54,18 +54,18 @@ pub(crate) struct Origin {
     pub(crate) unstored: Vec<Arc<Entry>>,
     pub(crate) at: Millis,
     /// How many calls the session had when another process took the same state.
-    pub(crate) taken: Option<u32>,
+    pub(crate) calls_when_taken: Option<u32>,
 }
 
 impl Runtime {
     /// Times out overdue interruptions, accepts all replies to pending interruptions, then the user's next input: in
-    /// one transition, on the session's current state, whose position then is returned. Nothing runs yet. It is abandoned when `cancelled` ends, which
-    /// is checked only while waiting for something that may never come.
+    /// one transition, on the session's current state. Returns the position after it. Nothing runs yet. Abandoned when
+    /// `cancelled` ends, which is checked only while waiting for something that may never come.
     pub(crate) async fn settle(
         &self,
         by: &Principal,
         session_id: &Arc<str>,
-        Origin { pos, unstored, at, taken }: Origin,
+        Origin { pos, unstored, at, calls_when_taken }: Origin,
         replies: Vec<(InterruptionNo, Reply)>,
         messages: Vec<Content>,
         cancelled: impl Future<Output = ()>,
@@ -109,7 +109,7 @@ impl Runtime {
             };
             made.add(judged.decide(&self.inner, made.state(), at)?);
         }
-        if let Some(count) = taken {
+        if let Some(count) = calls_when_taken {
             for transition in begun_elsewhere(made.state(), at, count, agents) {
                 made.add(transition);
             }

@@ -1,6 +1,6 @@
 //! Reading: sessions, their state, agents.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 pub use countersign_core::journal::restart::Held;
 use countersign_core::{
@@ -36,6 +36,9 @@ use crate::{
 
 /// The role that may read the audit log.
 pub const AUDITOR: &str = "auditor";
+
+/// Longest wait for the id of the store's history: a greeting does not wait for a database that is away.
+const HISTORY_ID_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many entries are read from the store at once.
 pub(crate) const READ_PAGE: usize = 512;
 /// And how many bytes of them, beyond the first.
@@ -240,13 +243,14 @@ impl Runtime {
     }
 
     /// The id of the history that the store has ([`Store::history_id`](crate::store::Store::history_id)); `None` as long as
-    /// it cannot be read.
+    /// it cannot be read within a second.
     pub async fn history_id(&self) -> Option<Arc<str>> {
         let read = async || {
             let id = self.inner.store.history_id().await?;
             Ok::<_, StoreError>(id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string().into()))
         };
-        self.inner.history.get_or_try_init(read).await.ok().cloned()
+        let known = tokio::time::timeout(HISTORY_ID_TIMEOUT, self.inner.history.get_or_try_init(read)).await;
+        known.ok()?.ok().cloned()
     }
 
     /// Whether the store is open: not closed after a disk error. Nothing is read or written to check.

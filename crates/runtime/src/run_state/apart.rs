@@ -23,7 +23,7 @@ impl RunState {
     /// Where it resumes at this time.
     pub(crate) fn origin(&self, at: Millis) -> Origin {
         let pos = self.last_of(self.stored).map_or(0, |entry| entry.pos);
-        Origin { pos, unstored: self.unstored().to_vec(), at, taken: self.taken }
+        Origin { pos, unstored: self.unstored().to_vec(), at, calls_when_taken: self.calls_when_taken }
     }
 
     /// The last of the first `count` entries.

@@ -62,7 +62,7 @@ impl RunState {
         let read = fs::read_to_string(&own).map_err(|error| failed(path, &error));
         let taken = read.and_then(|text| RunState::from_json(&text)).and_then(|state| {
             // Durable before anything of it can begin here.
-            let known = RunState { taken: Some(state.state().call_count), ..state.clone() };
+            let known = RunState { calls_when_taken: Some(state.state().call_count), ..state.clone() };
             known.put(&claimed).map_err(|error| failed(path, &error)).map(|()| state)
         });
         match taken {

@@ -46,7 +46,7 @@ struct Members<'a, E> {
     guardrails: Cow<'a, [GuardrailResult]>,
     /// How many calls the session had when another process took the same state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    taken: Option<u32>,
+    calls_when_taken: Option<u32>,
     entries: E,
     /// How many of them are in the store that the state was taken from, if not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ impl RunState {
             inputs: self.inputs.iter().map(Input::of).collect(),
             max_turns: self.max_turns,
             guardrails: Cow::Borrowed(&self.guardrails),
-            taken: self.taken,
+            calls_when_taken: self.calls_when_taken,
             entries: Compact(&self.entries),
             stored: Some(self.stored).filter(|stored| *stored != self.entries.len()),
             count: self.entries.len(),
@@ -172,7 +172,7 @@ impl RunState {
             stamp: body.stamp.map(Cow::into_owned),
             max_turns: body.max_turns,
             guardrails: body.guardrails.into_owned(),
-            taken: body.taken,
+            calls_when_taken: body.calls_when_taken,
             ..state
         })
     }

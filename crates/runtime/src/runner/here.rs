@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
-use countersign_core::{approval::principal::Principal, journal::record::Kind, refusal::Refusal};
+use countersign_core::{
+    approval::principal::Principal,
+    journal::record::Kind,
+    refusal::{Code, Refusal},
+};
 
 use super::{
-    RunError, StoredSession,
+    RunError,
     error::Cause,
-    said::{answers, too_late},
+    said::{answers, in_time},
     start::{Stopped, is_stored, put},
-    stored::decided,
 };
 use crate::{
     graph::{Graph, GraphState, Outcome},
     interruption::Interruption,
-    run::{Runs, Runtime, guard::Settings, settle::overdue},
-    run_state::{RunState, RunStateError},
+    run::{Runs, Runtime, guard::Settings},
+    run_state::RunState,
     store::{Store, memory::MemoryStore},
 };
 
@@ -63,9 +66,9 @@ impl<S> GraphResult<S> {
 
 impl<S: GraphState> Graph<S> {
     /// Runs the graph here until it ends or pauses. A paused run resumes from its state, here or in another
-    /// process. Run by the same graph, a state that is still in memory continues its nodes where they stopped, once; a
-    /// state that was read from a text or a store, or is resumed again, starts the nodes that asked over, without
-    /// repeating their steps.
+    /// process. The state of a paused result continues its nodes where they stopped: once, with the same `Graph`, in the
+    /// same Tokio runtime. Otherwise, as from a text or a store, the nodes that asked start over, without repeating
+    /// their steps.
     ///
     /// ```
     /// # use countersign::graph::{Context, Graph, GraphState, Node, NodeError, StateGraph};
@@ -106,11 +109,12 @@ impl<S: GraphState> Graph<S> {
         self.run_in(Arc::new(MemoryStore::new()), input).await
     }
 
-    /// The same with a store, which records the run as it proceeds, in a session with a new id. By an id of its own a
-    /// program finds the run again after a crash: see [`StoredSession::run_graph`].
+    /// The same with a store, which records the run as it proceeds, in a session with a new id. To find the
+    /// run again after a crash, give it an id of your own: [`StoredSession::run_graph`](super::StoredSession::run_graph).
     ///
     /// # Errors
-    /// As [`Graph::run`]; [`RunErrorKind::Claimed`](super::RunErrorKind::Claimed) if the run has advanced in the store since.
+    /// As [`Graph::run`]; [`RunErrorKind::Claimed`](super::RunErrorKind::Claimed) if the run has advanced in the store
+    /// since, [`RunErrorKind::AtWork`](super::RunErrorKind::AtWork) if another process has it and stores nothing.
     pub async fn run_in(
         &self,
         store: Arc<dyn Store>,
@@ -127,14 +131,14 @@ impl<S: GraphState> Graph<S> {
         }
     }
 
-    fn runs_in(&self, store: &Arc<dyn Store>) -> Result<(Runtime, Runs<S>), RunError> {
+    pub(super) fn runs_in(&self, store: &Arc<dyn Store>) -> Result<(Runtime, Runs<S>), RunError> {
         let settings = Settings { patient: true, ..Settings::default() };
         let runtime = Runtime::builder(store.clone()).graph(self).settings(settings).build()?;
         let runs = runtime.runs(self)?;
         Ok((runtime, runs))
     }
 
-    async fn resume_in(
+    pub(super) async fn resume_in(
         &self,
         by: &Principal,
         store: &Arc<dyn Store>,
@@ -142,10 +146,10 @@ impl<S: GraphState> Graph<S> {
     ) -> Result<GraphResult<S>, RunError> {
         let id = state.state().session_id.clone();
         let begun = async {
-            let runs = self.runs_in(store)?;
-            runs.1.of_this_graph(state.state())?;
-            Box::pin(prepare_to_resume(&runs.0, by, &**store, &mut state)).await?;
-            Ok::<_, Stopped>(runs)
+            let (runtime, runs) = self.runs_in(store)?;
+            runs.of_this_graph(state.state())?;
+            Box::pin(prepare_to_resume(&runtime, by, &**store, &mut state)).await?;
+            Ok::<_, Stopped>((runtime, runs))
         };
         let (runtime, runs) = match begun.await {
             Ok(begun) => begun,
@@ -160,85 +164,9 @@ impl<S: GraphState> Graph<S> {
     }
 }
 
-impl StoredSession {
-    /// Runs a graph in this session until it ends or pauses: from `state` if the session does not exist yet.
-    /// Otherwise it is [resumed](StoredSession::resume_graph), so that a program that was killed in the middle of a run
-    /// continues it by running the same line again.
-    ///
-    /// A session that is run like this has one run; the next one needs its own session. Of the
-    /// [configuration](StoredSession::config) only the principal counts.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use countersign::{Sessions, store::memory::MemoryStore};
-    /// # use countersign::graph::{Context, Node, NodeError, StateGraph, GraphState};
-    /// # #[derive(Clone, Default, serde::Serialize, serde::Deserialize, GraphState)]
-    /// # struct Invoice {
-    /// #     paid: bool,
-    /// # }
-    /// # async fn review(ctx: Context<Invoice>) -> Result<InvoiceUpdate, NodeError> {
-    /// #     Ok(InvoiceUpdate::new().paid(ctx.interrupt("pay?", ()).typed::<bool>().await))
-    /// # }
-    /// # let mut graph = StateGraph::new("invoice");
-    /// # let node = graph.node("review", review);
-    /// # graph.start(node);
-    /// # graph.edge(node, Node::END);
-    /// # let graph = graph.compile()?;
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// let store = Arc::new(MemoryStore::new());
-    /// let paused = store.session("invoice-17").run_graph(&graph, Invoice::default()).await?;
-    /// assert!(paused.is_paused());
-    ///
-    /// // Later, perhaps in another process:
-    /// let over = store.session("invoice-17").answer("review/pay?", true).resume_graph(&graph).await?;
-    /// assert!(over.outcome.done().is_some_and(|invoice| invoice.paid));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`StoredSession::resume_graph`].
-    pub async fn run_graph<S: GraphState>(self, graph: &Graph<S>, state: S) -> Result<GraphResult<S>, RunError> {
-        let known = self.store.head(&self.id).await.map_err(RunStateError::from)?;
-        if known.is_some() || !self.decides.is_empty() {
-            return self.resume_graph(graph).await;
-        }
-        self.takes_a_graph()?;
-        let by = self.config.principal.unwrap_or_else(Principal::trusted);
-        let (runtime, runs) = graph.runs_in(&self.store)?;
-        // Another process may begin it at the same time.
-        let outcome = Box::pin(runs.run_once(&by, &self.id, &state)).await;
-        result(&runtime, &*self.store, &self.id, outcome).await
-    }
-
-    /// Continues the session's run of this graph, with the answers given, until it ends or pauses. A run that was
-    /// killed continues where its journal ends, failed tasks are tried again, and of a run that has ended this is the
-    /// outcome.
-    ///
-    /// # Errors
-    /// As [`Graph::run_in`]; if an answer is refused, nothing has run.
-    /// [`RunErrorKind::State`](super::RunErrorKind::State) if there is no such session,
-    /// [`RunErrorKind::Refused`](super::RunErrorKind::Refused) if it is not of this graph,
-    /// [`RunErrorKind::Settings`](super::RunErrorKind::Settings) for a message, which no graph takes.
-    pub async fn resume_graph<S: GraphState>(self, graph: &Graph<S>) -> Result<GraphResult<S>, RunError> {
-        self.takes_a_graph()?;
-        let state = self.state().await?;
-        let by = self.config.principal.unwrap_or_else(Principal::trusted);
-        graph.resume_in(&by, &self.store, decided(state, self.decides)?).await
-    }
-
-    fn takes_a_graph(&self) -> Result<(), RunError> {
-        if self.says.is_empty() {
-            return Ok(());
-        }
-        Err(RunError::new(Cause::Settings("a graph takes answers, not messages".to_owned()), None))
-    }
-}
-
 /// The result of a run, or its error: both with the run's current state. From an earlier state, effects since would be
 /// repeated.
-async fn result<S>(
+pub(super) async fn result<S>(
     runtime: &Runtime,
     store: &dyn Store,
     id: &str,
@@ -250,6 +178,10 @@ async fn result<S>(
             let mut state = state?;
             state.suspended = runtime.inner.suspended(state.state());
             Ok(GraphResult { outcome, interruptions: state.interruptions(), state })
+        }
+        Err(busy) if busy.code == Code::SessionBusy => {
+            let cause = Cause::Elsewhere { session: id.to_owned(), why: busy.message };
+            Err(RunError::new(cause, state.ok()))
         }
         Err(refusal) => Err(RunError::from(refusal).with(state.ok())),
     }
@@ -263,12 +195,8 @@ async fn prepare_to_resume(
     state: &mut RunState,
 ) -> Result<(), Stopped> {
     let is_stored = is_stored(state, store).await?;
-    // Nothing watched the deadlines while the state was kept.
     let at = runtime.inner.now();
-    let late = overdue(state.state(), at);
-    if let Some((call_id, expired_at)) = too_late(state, &late) {
-        return Err(Stopped::TooLate { call_id, expired_at, late });
-    }
+    in_time(state, at)?;
     if !is_stored {
         put(state, store).await?;
     }

@@ -2,21 +2,36 @@
 
 use countersign_core::{
     approval::key::parse_approval_key,
-    journal::record::Kind,
+    journal::record::{Kind, Millis},
     number::{CallNo, InterruptionNo},
     time::rfc3339,
 };
 
-use crate::{run::Reply, run_state::RunState};
+use super::start::Stopped;
+use crate::{
+    run::{Reply, settle::overdue},
+    run_state::RunState,
+};
 
-/// A call that was decided or answered after its deadline, and that deadline.
-pub(super) fn too_late(state: &RunState, late: &[InterruptionNo]) -> Option<(String, String)> {
+/// The overdue interruptions, if nothing was decided or answered on one of them: nothing watched the deadlines while the
+/// state was kept.
+pub(super) fn in_time(state: &RunState, at: Millis) -> Result<Vec<InterruptionNo>, Stopped> {
+    let late = overdue(state.state(), at);
+    match too_late(state, &late) {
+        Some((call_id, expired_at)) => Err(Stopped::TooLate { call_id, expired_at, late }),
+        None => Ok(late),
+    }
+}
+
+/// A call or question that was decided or answered after its deadline, and that deadline.
+fn too_late(state: &RunState, late: &[InterruptionNo]) -> Option<(String, String)> {
     state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
         let said = |call: CallNo| state.staged.iter().any(|staged| staged.call == call);
         let answered = state.answers.iter().any(|staged| staged.n == open.asked.n);
         let decides = !matches!(open.asked.kind, Kind::Interrupt | Kind::Input);
         let action = open.asked.actions.iter().find(|action| answered || decides && said(action.call))?;
-        Some((action.tool_use_id.to_string(), open.asked.expires_at.map(rfc3339).unwrap_or_default()))
+        let name = open.asked.at.as_ref().map_or_else(|| action.tool_use_id.to_string(), |at| at.name());
+        Some((name, open.asked.expires_at.map(rfc3339).unwrap_or_default()))
     })
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::principal::Principal,
-    call::json::same_json,
     content::Content,
     journal::state::State,
     refusal::{Code, Refusal},
@@ -25,7 +24,7 @@ use crate::{
     agent::Agent,
     run::{
         LiveRef, NewMessage, NewSession, Runtime,
-        claim::Kept,
+        claim::HeldSession,
         guard::{Settings, Watch, context_of},
         hold::Hold,
         subscription::Subscription,
@@ -62,7 +61,7 @@ pub(super) struct Session {
     /// The runs of nested agents, if so.
     pub(super) nested: Option<Nested>,
     /// No other run of this process continues the session until its driver has ended.
-    pub(super) hold: Option<Kept>,
+    pub(super) hold: Option<HeldSession>,
     /// Whether it has anything to run.
     pub(super) moves: bool,
     /// The events that exist already when it starts to run.
@@ -95,7 +94,7 @@ impl Session {
             return Err(RunError::new(Cause::Settings(what), before));
         }
         if let Some(state) = &before
-            && let Some(wrong) = other_data(config.context.as_ref(), &state.context(), &state.state().session_id)
+            && let Err(wrong) = check_data(config.context.as_ref(), &state.context(), &state.state().session_id)
         {
             return Err(wrong.with(before));
         }
@@ -161,7 +160,7 @@ impl Session {
         self.moves |= self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
         match &self.hold {
             Some(kept) if self.moves => kept.hold().into_iter().for_each(Hold::works),
-            _ => self.hold.take().into_iter().for_each(Kept::ends),
+            _ => self.hold.take().into_iter().for_each(HeldSession::ends),
         }
     }
 
@@ -189,7 +188,7 @@ impl Session {
         }
         if self.hold.is_none() {
             tokio::select! { biased;
-                hold = Hold::wait(&self.runtime.inner, &self.session_id) => self.hold = Some(Kept::new(&self.live, hold)),
+                hold = Hold::wait(&self.runtime.inner, &self.session_id) => self.hold = Some(HeldSession::new(&self.live, hold)),
                 () = self.until_cancelled() => {}
             }
         }
@@ -198,10 +197,10 @@ impl Session {
 
     /// Makes this the only run of this process that continues the session; `None` if another run works on it, or this
     /// one is cancelled before that is known.
-    async fn take_hold(&self) -> Option<Kept> {
+    async fn take_hold(&self) -> Option<HeldSession> {
         loop {
             match Hold::take(&self.runtime.inner, &self.session_id) {
-                Ok(hold) => return Some(Kept::new(&self.live, hold)),
+                Ok(hold) => return Some(HeldSession::new(&self.live, hold)),
                 Err(busy) if busy.works() => return None,
                 Err(mut busy) => tokio::select! { biased;
                     () = busy.changed() => {}
@@ -240,7 +239,7 @@ impl Session {
             self.runtime.create_session(&self.principal, new).await?;
         }
         if durable && context.is_some() {
-            self.has_data(context).await?;
+            self.check_data_of_session(context).await?;
         }
         let session_id = Some(self.session_id.to_string());
         let message = NewMessage { session_id, content: content.clone(), ..NewMessage::default() };
@@ -252,12 +251,9 @@ impl Session {
     }
 
     /// Later inputs have the data of the session: calls are judged and run with the same.
-    async fn has_data(&self, context: Option<&AppContext>) -> Result<(), RunError> {
+    async fn check_data_of_session(&self, context: Option<&AppContext>) -> Result<(), RunError> {
         let first = self.store.read(&self.session_id, 0, 1).await.map_err(RunStateError::from)?;
-        match other_data(context, &context_of(&first), &self.session_id) {
-            Some(wrong) => Err(wrong),
-            None => Ok(()),
-        }
+        check_data(context, &context_of(&first), &self.session_id)
     }
 
     async fn follow_nested(&mut self) -> Result<(), RunError> {
@@ -281,19 +277,20 @@ impl Session {
     }
 }
 
-/// The error where a run is configured with other application data than its session has: what judges a call must be what
-/// it runs with, whoever runs it.
-fn other_data(given: Option<&AppContext>, own: &AppContext, session_id: &str) -> Option<RunError> {
-    let same = match (given?.json(), own.json()) {
-        (Some(given), Some(own)) => same_json(given, own),
-        (given, own) => given == own,
-    };
+/// What judges a call must be what it runs with, whoever runs it.
+///
+/// # Errors
+/// The run is configured with other application data than its session has.
+fn check_data(given: Option<&AppContext>, own: &AppContext, session_id: &str) -> Result<(), RunError> {
+    if given.is_none_or(|given| given == own) {
+        return Ok(());
+    }
     let what = format!(
         "session {session_id:?} has other application data than RunConfig::context: a session keeps the data that it began \
          with; leave that setting out, begin another session, or resume a state that has other data by \
          RunState::with_context"
     );
-    (!same).then(|| RunError::new(Cause::Settings(what), None))
+    Err(RunError::new(Cause::Settings(what), None))
 }
 
 /// The part of the configuration that settles how a run is carried out.

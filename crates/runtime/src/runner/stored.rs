@@ -2,18 +2,19 @@
 
 use std::{fmt, sync::Arc};
 
-use countersign_core::{content::Content, journal::state::Status};
+use countersign_core::{approval::principal::Principal, content::Content, journal::state::Status};
 use serde::Serialize;
 
-use super::{RunError, RunInput, RunResult, RunStream, Runner, config::RunConfig};
+use super::{GraphResult, RunError, RunInput, RunResult, RunStream, Runner, config::RunConfig, error::Cause, here};
 use crate::{
     agent::Agent,
+    graph::{Graph, GraphState},
     interruption::Interruption,
     run_state::{DecisionError, RunState, RunStateError},
     store::Store,
 };
 
-pub(super) type Decide = Box<dyn FnOnce(&mut RunState) -> Result<(), DecisionError> + Send>;
+type Decide = Box<dyn FnOnce(&mut RunState) -> Result<(), DecisionError> + Send>;
 
 /// Stores, with the sessions in them.
 pub trait Sessions {
@@ -62,11 +63,11 @@ impl Sessions for Arc<dyn Store> {
 /// ```
 #[must_use = "nothing is done before it is run"]
 pub struct StoredSession {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) id: String,
-    pub(super) config: RunConfig,
-    pub(super) decides: Vec<Decide>,
-    pub(super) says: Vec<Content>,
+    store: Arc<dyn Store>,
+    id: String,
+    config: RunConfig,
+    decides: Vec<Decide>,
+    says: Vec<Content>,
 }
 
 impl fmt::Debug for StoredSession {
@@ -167,6 +168,80 @@ impl StoredSession {
         runner.run_streamed(agent, input).await
     }
 
+    /// Runs a graph in this session until it ends or pauses: from `state` if the session does not exist yet.
+    /// Otherwise it is [resumed](StoredSession::resume_graph), so that a program that was killed in the middle of a run
+    /// continues it by running the same line again.
+    ///
+    /// A session that is run like this has one run; the next one needs its own session. Of the
+    /// [configuration](StoredSession::config) only the principal counts.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use countersign::{Sessions, store::memory::MemoryStore};
+    /// # use countersign::graph::{Context, Node, NodeError, StateGraph, GraphState};
+    /// # #[derive(Clone, Default, serde::Serialize, serde::Deserialize, GraphState)]
+    /// # struct Invoice {
+    /// #     paid: bool,
+    /// # }
+    /// # async fn review(ctx: Context<Invoice>) -> Result<InvoiceUpdate, NodeError> {
+    /// #     Ok(InvoiceUpdate::new().paid(ctx.interrupt("pay?", ()).typed::<bool>().await))
+    /// # }
+    /// # let mut graph = StateGraph::new("invoice");
+    /// # let node = graph.node("review", review);
+    /// # graph.start(node);
+    /// # graph.edge(node, Node::END);
+    /// # let graph = graph.compile()?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let store = Arc::new(MemoryStore::new());
+    /// let paused = store.session("invoice-17").run_graph(&graph, Invoice::default()).await?;
+    /// assert!(paused.is_paused());
+    ///
+    /// // Later, perhaps in another process:
+    /// let over = store.session("invoice-17").answer("review/pay?", true).resume_graph(&graph).await?;
+    /// assert!(over.outcome.done().is_some_and(|invoice| invoice.paid));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`StoredSession::resume_graph`].
+    pub async fn run_graph<S: GraphState>(self, graph: &Graph<S>, state: S) -> Result<GraphResult<S>, RunError> {
+        let known = self.store.head(&self.id).await.map_err(RunStateError::from)?;
+        if known.is_some() || !self.decides.is_empty() {
+            return self.resume_graph(graph).await;
+        }
+        self.takes_a_graph()?;
+        let by = self.config.principal.unwrap_or_else(Principal::trusted);
+        let (runtime, runs) = graph.runs_in(&self.store)?;
+        // Another process may begin it at the same time.
+        let outcome = Box::pin(runs.run_once(&by, &self.id, &state)).await;
+        here::result(&runtime, &*self.store, &self.id, outcome).await
+    }
+
+    /// Continues the session's run of this graph, with the answers given, until it ends or pauses. A run that was
+    /// killed continues where its journal ends, failed tasks are tried again, and of a run that has ended this is the
+    /// outcome.
+    ///
+    /// # Errors
+    /// As [`Graph::run_in`]; if an answer is refused, nothing has run.
+    /// [`RunErrorKind::State`](super::RunErrorKind::State) if there is no such session,
+    /// [`RunErrorKind::Refused`](super::RunErrorKind::Refused) if it is not of this graph,
+    /// [`RunErrorKind::Settings`](super::RunErrorKind::Settings) for a message, which no graph takes.
+    pub async fn resume_graph<S: GraphState>(self, graph: &Graph<S>) -> Result<GraphResult<S>, RunError> {
+        self.takes_a_graph()?;
+        let state = self.state().await?;
+        let by = self.config.principal.unwrap_or_else(Principal::trusted);
+        graph.resume_in(&by, &self.store, decided(state, self.decides)?).await
+    }
+
+    fn takes_a_graph(&self) -> Result<(), RunError> {
+        if self.says.is_empty() {
+            return Ok(());
+        }
+        Err(RunError::new(Cause::Settings("a graph takes answers, not messages".to_owned()), None))
+    }
+
     async fn begins(self) -> Result<(Runner, RunInput), RunError> {
         let state = self.state().await;
         let StoredSession { store, id, config, decides, says } = self;
@@ -190,7 +265,7 @@ impl StoredSession {
 }
 
 /// The state with these decisions; if one is refused, the error has the state.
-pub(super) fn decided(mut state: RunState, decides: Vec<Decide>) -> Result<RunState, RunError> {
+fn decided(mut state: RunState, decides: Vec<Decide>) -> Result<RunState, RunError> {
     for decide in decides {
         if let Err(error) = decide(&mut state) {
             return Err(RunError::from(error).with(Some(state)));

@@ -76,7 +76,7 @@ struct Driver {
 
 impl Driver {
     /// Waits until it has stopped while the run goes on.
-    async fn is_busy(&mut self) -> Refusal {
+    async fn busy(&mut self) -> Refusal {
         if self.busy.is_none()
             && let Some(task) = &mut self.task
         {
@@ -186,7 +186,7 @@ impl RunStream {
         let busy = tokio::select! {
             biased;
             told = follow.next_told() => return Ok(Some(told?)),
-            busy = self.driver.is_busy() => busy,
+            busy = self.driver.busy() => busy,
         };
         Err(self.session.busy(&busy).await)
     }

@@ -31,7 +31,7 @@ where
 /// type; and before [`KindOfValue`], which needs one more reference.
 pub trait KindOfResult {
     /// Its kind.
-    fn kind(&self) -> Fallible {
+    fn __countersign_kind(&self) -> Fallible {
         Fallible
     }
 }
@@ -41,7 +41,7 @@ impl<R, E> KindOfResult for Result<R, E> {}
 /// `(&returned).kind()` for anything else.
 pub trait KindOfValue {
     /// Its kind.
-    fn kind(&self) -> Infallible {
+    fn __countersign_kind(&self) -> Infallible {
         Infallible
     }
 }

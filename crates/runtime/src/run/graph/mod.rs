@@ -20,7 +20,8 @@ use countersign_core::{
         failure::Turn,
         graph as loops,
         run::{
-            DoneTask, FrameState, GraphRun, NewTask, Raw, Round, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
+            DoneTask, FrameState, GraphRun, NewTask, Question, Raw, Round, Step, Task, TaskFailed, TaskPhase,
+            TasksDone, Then,
         },
         running::NewQuestion,
         state::{Call, Phase, State},
@@ -201,8 +202,9 @@ impl Op {
             Op::Failed(failed) => has_ended(failed.task),
             // Its answers may have arrived since, and the task may have ended.
             Op::Asks(task, asked, lost, _) => run.tasks.get(task).is_none_or(|found| {
-                // One that asks again does so once, and has the old question on record before.
-                !found.asks_again && asked.iter().any(|question| found.questions.contains_key(&question.name))
+                // One that asks again has its old question on record, with the answer that it cannot read.
+                let is_asked = |known: &Question| !found.asks_again || known.answer.is_none();
+                asked.iter().any(|question| found.questions.get(&question.name).is_some_and(is_asked))
                     || lost.iter().any(|step| found.steps.get(step) != Some(&Step::Started))
             }),
             Op::States(_) => false,

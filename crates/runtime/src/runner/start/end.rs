@@ -14,7 +14,7 @@ use crate::{
     interruption::Interruption,
     run::{
         LiveRef, Runtime,
-        claim::Kept,
+        claim::HeldSession,
         hold::{Ending, Hold},
         stops::Why,
     },
@@ -27,15 +27,15 @@ use crate::{
 };
 
 /// What drives a run.
-pub(in crate::runner) struct Going {
+pub(in crate::runner) struct Drive {
     runtime: Runtime,
     live: LiveRef,
     principal: Principal,
     cancel: Option<CancelHandle>,
-    kept: Option<Kept>,
+    kept: Option<HeldSession>,
 }
 
-impl Going {
+impl Drive {
     /// Drives it until no more effects follow. It can be cancelled meanwhile, whether anybody reads its events or not.
     ///
     /// # Errors
@@ -52,13 +52,13 @@ impl Going {
                 driven = &mut going => driven,
             }
         };
-        self.kept.take().into_iter().for_each(Kept::ends);
+        self.kept.take().into_iter().for_each(HeldSession::ends);
         driven
     }
 
     /// The signal that it is about to end.
     pub(in crate::runner) fn ending(&self) -> Option<Ending> {
-        self.kept.as_ref().and_then(Kept::hold).map(Hold::ending)
+        self.kept.as_ref().and_then(HeldSession::hold).map(Hold::ending)
     }
 
     /// Stops the turn. One that has ended is not changed.
@@ -87,11 +87,11 @@ impl Session {
         }
     }
 
-    pub(in crate::runner) fn going(&mut self) -> Going {
+    pub(in crate::runner) fn going(&mut self) -> Drive {
         let kept = self.hold.take();
         let Session { runtime, live, principal, cancel, .. } = self;
         let (runtime, live, principal, cancel) = (runtime.clone(), live.clone(), principal.clone(), cancel.clone());
-        Going { runtime, live, principal, cancel, kept }
+        Drive { runtime, live, principal, cancel, kept }
     }
 
     pub(super) async fn until_cancelled(&self) {

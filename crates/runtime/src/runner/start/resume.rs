@@ -22,14 +22,11 @@ use countersign_core::{
 use super::{Session, Told};
 use crate::{
     interruption::Interruption,
-    run::{
-        Reply,
-        settle::{Unsettled, overdue},
-    },
+    run::{Reply, settle::Unsettled},
     run_state::{DecisionError, RunState, RunStateError, Staged},
     runner::{
         error::{Cause, RunError},
-        said::{answers, retract_late, too_late},
+        said::{answers, in_time, retract_late},
     },
     store::Store,
 };
@@ -162,12 +159,7 @@ impl Session {
         {
             return Err(Stopped::MaxTurns(agents.max_turns(&state.state().agent)));
         }
-        // Nothing watched the deadlines while the state was kept.
-        let late = overdue(state.state(), at);
-        if let Some((call_id, expired_at)) = too_late(state, &late) {
-            return Err(Stopped::TooLate { call_id, expired_at, late });
-        }
-        Ok(late)
+        in_time(state, at)
     }
 
     /// Decisions are checked against the current tools.
