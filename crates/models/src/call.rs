@@ -29,8 +29,8 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout};
 
 use super::{
+    deadline::{self, AnswerDeadline},
     http::{self, Endpoint, ErrorObject},
-    patience::{self, Patience},
     sse::{SseDecoder, SseEvent},
 };
 use countersign_engine::{
@@ -254,7 +254,7 @@ struct Open<R> {
     answer: R,
     /// Since when the answer is complete.
     finished: Option<Instant>,
-    patience: Patience,
+    deadline: AnswerDeadline,
 }
 
 impl<P: Protocol> Call<P> {
@@ -309,8 +309,8 @@ impl<P: Protocol> Call<P> {
             ))),
             _ => {
                 let decoder = SseDecoder::new(limits::RESPONSE_BYTES);
-                let (events, patience) = (Vec::new(), Patience::new(shared.idle_timeout));
-                Ok(State::Open(Box::new(Open { response, decoder, events, answer, finished: None, patience })))
+                let (events, deadline) = (Vec::new(), AnswerDeadline::new(shared.idle_timeout));
+                Ok(State::Open(Box::new(Open { response, decoder, events, answer, finished: None, deadline })))
             }
         }
     }
@@ -346,7 +346,7 @@ impl<P: Protocol> Shared<P> {
     }
 
     fn silent(&self) -> ModelError {
-        self.late(&patience::silent(self.idle_timeout))
+        self.late(&deadline::silent(self.idle_timeout))
     }
 
     /// The server is not waited for any longer.
@@ -377,9 +377,10 @@ impl<R: Reader> Open<R> {
             if left.is_zero() {
                 return finish(&mut self.answer, ready).map(|()| false);
             }
+            // Never shown: an answer that is finished just ends.
             timeout(left, self.response.chunk()).await.map_err(|_| String::new())
         } else {
-            self.patience.wait(self.response.chunk()).await
+            self.deadline.wait(self.response.chunk()).await
         };
         let part = match part {
             Ok(Ok(Some(part))) => part,
@@ -407,7 +408,7 @@ impl<R: Reader> Open<R> {
     ) -> Result<bool, ModelError> {
         self.decoder.feed(bytes, &mut self.events).map_err(|e| ModelError::permanent(e.to_string()))?;
         if self.events.iter().any(|event| !event.data.trim().is_empty()) {
-            self.patience.heard();
+            self.deadline.heard();
         }
         for event in self.events.drain(..) {
             // A server that omits the empty line before its end mark has put both into one event.

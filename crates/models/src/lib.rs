@@ -10,6 +10,7 @@ pub mod anthropic;
 mod blocks;
 #[cfg(feature = "http")]
 mod call;
+mod deadline;
 #[cfg(all(feature = "fuzzing", feature = "http"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -22,7 +23,6 @@ pub mod openai;
 #[cfg(feature = "http")]
 pub mod openai_chat;
 #[cfg(feature = "http")]
-mod patience;
 pub mod scripted;
 #[cfg(feature = "http")]
 mod sent;

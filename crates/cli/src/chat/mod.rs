@@ -409,7 +409,8 @@ impl Talk {
             tokio::time::sleep(Duration::from_secs(wait)).await;
             match Link::open(&self.server, self.json).await {
                 Ok((link, hello)) => {
-                    if history_id(&hello) != self.history_id {
+                    let known = self.history_id.as_ref().zip(history_id(&hello));
+                    if known.is_some_and(|(before, now)| *before != now) {
                         let text = format!(
                             "the server has another history now, since its store was restored or replaced; {}",
                             self.server.resuming(&self.session)

@@ -34,9 +34,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     call::{self, BLOCK_BYTES, Ending, Size},
+    deadline::AnswerDeadline,
     default_images,
     http::{self, Endpoint},
-    patience::Patience,
 };
 use countersign_engine::{
     key::ApiKey,
@@ -54,8 +54,8 @@ pub struct GenaiConfig {
     pub base_url: String,
     /// Gemini's key; for Ollama it is sent as `Authorization: Bearer`.
     pub api_key: Option<ApiKey>,
-    /// The longest time without an event of the answer, before its first or after any. Comments are no events; what a
-    /// provider sends as an event to say that it still works, such as `ping`, is one.
+    /// The longest wait for the next part of the answer, also for its first. What only keeps the connection alive, as
+    /// comments do, is waited for eight times as long. A whole answer may take six hours.
     pub idle_timeout: Duration,
     /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,
@@ -155,10 +155,7 @@ impl Genai {
         let client = Client::builder().with_reqwest(endpoint.client()?).build();
         let client = client.map_err(|error| ModelConfigError(error.to_string()))?;
         let key = api_key.as_ref().map(ApiKey::expose).unwrap_or_default().to_owned();
-        let mut options = ChatOptions::default()
-            .with_capture_usage(true)
-            .with_stream_header_timeout(idle_timeout)
-            .with_stream_read_timeout(idle_timeout);
+        let mut options = ChatOptions::default().with_capture_usage(true).with_stream_header_timeout(idle_timeout);
         if kind == AdapterKind::Ollama && !key.is_empty() {
             options = options.with_extra_headers(("Authorization", format!("Bearer {key}")));
         }
@@ -217,7 +214,7 @@ struct Call {
 
 enum State {
     New(Box<ModelRequest>),
-    Open(Box<ChatStream>, Reader, Patience),
+    Open(Box<ChatStream>, Reader, AnswerDeadline),
     Done,
 }
 
@@ -237,17 +234,17 @@ impl Call {
                     drop(messages);
                     let answer = shared.client.exec_chat_stream(shared.target.clone(), asked, Some(&options)).await;
                     let answer = answer.map_err(|error| shared.error(&error))?;
-                    let patience = Patience::new(shared.idle_timeout);
-                    self.state = State::Open(Box::new(answer.stream), Reader::new(shared.opaque()), patience);
+                    let deadline = AnswerDeadline::new(shared.idle_timeout);
+                    self.state = State::Open(Box::new(answer.stream), Reader::new(shared.opaque()), deadline);
                 }
-                State::Open(mut stream, mut reader, mut patience) => match patience.wait(stream.next()).await {
+                State::Open(mut stream, mut reader, mut deadline) => match deadline.wait(stream.next()).await {
                     Ok(Some(Ok(ChatStreamEvent::End(end)))) => {
                         reader.finish(self.shared.kind, &end, &mut self.ready)?
                     }
                     Ok(Some(Ok(event))) => {
                         reader.take(event, &mut self.ready)?;
-                        patience.heard();
-                        self.state = State::Open(stream, reader, patience);
+                        deadline.heard();
+                        self.state = State::Open(stream, reader, deadline);
                     }
                     Ok(Some(Err(error))) => return Err(self.shared.error(&error)),
                     Ok(None) => return Err(incomplete()),

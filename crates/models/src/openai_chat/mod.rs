@@ -45,8 +45,8 @@ pub struct OpenAiChatConfig {
     pub base_url: String,
     /// Sent as `Authorization: Bearer`; local servers need none.
     pub api_key: Option<ApiKey>,
-    /// The longest time without an event of the answer, before its first or after any. Comments are no events; what a
-    /// provider sends as an event to say that it still works, such as `ping`, is one.
+    /// The longest wait for the next part of the answer, also for its first. What only keeps the connection alive, as
+    /// comments do, is waited for eight times as long. A whole answer may take six hours.
     pub idle_timeout: Duration,
     /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,
