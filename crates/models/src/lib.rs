@@ -10,6 +10,7 @@ pub mod anthropic;
 mod blocks;
 #[cfg(feature = "http")]
 mod call;
+#[cfg(feature = "http")]
 mod deadline;
 #[cfg(all(feature = "fuzzing", feature = "http"))]
 #[doc(hidden)]
@@ -22,7 +23,6 @@ mod http;
 pub mod openai;
 #[cfg(feature = "http")]
 pub mod openai_chat;
-#[cfg(feature = "http")]
 pub mod scripted;
 #[cfg(feature = "http")]
 mod sent;
