@@ -177,7 +177,7 @@ async fn u4_x_nothing_is_mailed_without_tls_or_by_a_server_that_nobody_trusts() 
 #[tokio::test]
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
 async fn u4_x_an_answer_from_before_tls_makes_no_mail_delivered() {
-    let mail = MailServer::run("behind.py", &[]).await;
+    let mail = MailServer::run("starttls_injection.py", &[]).await;
     let why = not_delivered(mail.notifying("smtp", LOGIN), &mail).await;
     assert!(why.contains("corrupt message"), "{why}");
 }

@@ -204,11 +204,11 @@ impl Sender {
         Ok(connection)
     }
 
-    /// Why it failed, on one line: a mail server's answer is a text of others, which may repeat what signed in.
+    /// Why it failed, on one line: a mail server's answer is a text of others, which may repeat the credentials.
     fn told(&self, error: &lettre::transport::smtp::Error) -> String {
         let text = self.mail.login.iter().fold(error.to_string(), |text, (user, password)| {
             let password = password.expose();
-            // As the mechanisms send them (RFC 4616, and LOGIN). The padding says nothing.
+            // As the mechanisms send them (RFC 4616, and LOGIN). The padding is left out, so that both forms match.
             let sent = [format!("\0{user}\0{password}"), password.to_owned()].map(|sent| STANDARD_NO_PAD.encode(sent));
             sent.iter().map(String::as_str).chain([password]).fold(text, redacted)
         });

@@ -1,6 +1,9 @@
 //! The connection to a mail server. Whatever is on the way may answer in its place until TLS begins.
 
-#![expect(deprecated, reason = "connects like lettre itself, which bounds a line only once it has ended")]
+#![expect(
+    deprecated,
+    reason = "lettre deprecates its stream types as public by mistake; wrapping one is the only way to bound what is read"
+)]
 
 use std::{
     collections::VecDeque,
@@ -25,7 +28,7 @@ const MOST_BYTES: usize = 512 * 1024;
 const PIECE: usize = 4 * 1024;
 
 /// A connection that ends with an error once too much was sent, and that is read a line at a time: what follows a line
-/// stays here. So what somebody puts behind the answer to STARTTLS is not kept for later as an answer that came over
+/// stays here. So what somebody sends after the answer to STARTTLS is not kept for later as an answer that came over
 /// TLS; it is read as TLS, which fails.
 #[derive(Debug)]
 pub(super) struct Bounded {

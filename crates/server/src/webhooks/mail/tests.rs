@@ -59,7 +59,7 @@ async fn r9_u4_a_line_of_a_mail_server_that_never_ends_costs_an_attempt_and_no_m
 
 /// Somebody on the way knows in advance what is asked over TLS.
 #[tokio::test]
-async fn u4_x_what_is_said_behind_the_answer_to_starttls_is_no_answer_over_tls() {
+async fn u4_x_what_is_sent_after_the_answer_to_starttls_is_no_answer_over_tls() {
     let injected =
         "220 go\r\n250-x\r\n250 AUTH PLAIN\r\n235 ok\r\n250 ok\r\n250 ok\r\n354 go\r\n250 queued\r\n221 bye\r\n";
     let why = why(true, async |stream| said(stream, &["220 hi\r\n", "250-hi\r\n250 STARTTLS\r\n", injected]).await);

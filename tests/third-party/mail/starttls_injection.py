@@ -1,7 +1,7 @@
-"""A mail server with somebody on the way to it, who knows what it will be asked over TLS, and puts the answers behind the
-one to STARTTLS. The server itself says nothing over TLS.
+"""A mail server with an attacker on the way (STARTTLS response injection): the answers to what follows over TLS come in
+plain text, right after the one to STARTTLS. The server itself says nothing over TLS.
 
-usage: behind.py FOLDER
+usage: starttls_injection.py FOLDER
 
 FOLDER gets `ca.pem`, the certificate to trust, and `port`.
 """
@@ -19,14 +19,14 @@ authority.cert_pem.write_to_path(os.path.join(folder, "ca.pem"))
 context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
 authority.issue_cert("localhost").configure_cert(context)
 
-BEHIND = b"250-x\r\n250 AUTH PLAIN\r\n235 ok\r\n250 ok\r\n250 ok\r\n250 ok\r\n354 go on\r\n250 queued\r\n221 bye\r\n"
+INJECTED = b"250-x\r\n250 AUTH PLAIN\r\n235 ok\r\n250 ok\r\n250 ok\r\n250 ok\r\n354 go on\r\n250 queued\r\n221 bye\r\n"
 
 
 def serve(connection):
     for said in [b"220 hello\r\n", b"250-hello\r\n250 STARTTLS\r\n"]:
         connection.sendall(said)
         connection.recv(4096)
-    connection.sendall(b"220 go on\r\n" + BEHIND)
+    connection.sendall(b"220 go on\r\n" + INJECTED)
     with context.wrap_socket(connection, server_side=True) as over_tls:
         while over_tls.recv(4096):
             pass
