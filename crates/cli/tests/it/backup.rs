@@ -77,10 +77,10 @@ fn anchor(server: &Server) -> String {
     anchor.to_owned()
 }
 
-/// The id of the history that the server says it has.
+/// The id of the server's event history.
 async fn history(server: &Server) -> Value {
     let (mut ws, _) = upgrade(server.address, &[("sec-websocket-protocol", "countersign.v1")]).await.unwrap();
-    ws.next().await["history"].take()
+    ws.next().await["history_id"].take()
 }
 
 async fn says(server: &Server, session: &str, what: &str) {

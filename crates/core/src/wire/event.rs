@@ -197,10 +197,10 @@ pub enum ConnectionEvent {
         server: String,
         /// How often the server pings an idle connection, in seconds.
         heartbeat_seconds: u32,
-        /// The id of the history that the server has. Another one than on an earlier connection: its store was restored
-        /// from a backup or replaced, and a `seq` that was seen may name another event. Begin every session anew then.
+        /// The id of the server's event history. If it differs from that of an earlier connection, the store was
+        /// restored from a backup or replaced, and a `seq` may name another event: begin every session anew.
         #[serde(skip_serializing_if = "Option::is_none")]
-        history: Option<Arc<str>>,
+        history_id: Option<Arc<str>>,
         /// The subject of the connection; absent where the server does not authenticate.
         #[serde(skip_serializing_if = "Option::is_none")]
         subject: Option<Arc<str>>,

@@ -131,13 +131,13 @@ impl Connection {
 
     /// Says who the connection is of.
     async fn hello(&mut self) -> Result<(), Over> {
-        let history = self.app.runtime.history_id().await;
+        let history_id = self.app.runtime.history_id().await;
         let by = self.pass.by();
         let hello = ConnectionEvent::Hello {
             protocol: PROTOCOL.to_owned(),
             server: concat!("countersign/", env!("CARGO_PKG_VERSION")).to_owned(),
             heartbeat_seconds: self.app.options.heartbeat_seconds.max(1),
-            history,
+            history_id,
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             roles: by.roles.clone(),

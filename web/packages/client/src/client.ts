@@ -155,8 +155,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #helloTimer: ReturnType<typeof setTimeout> | undefined;
   #beatTimer: ReturnType<typeof setInterval> | undefined;
   #heardSincePing = true;
-  /** The server's history, of which everything that was seen is. */
-  #history: string | undefined;
+  /** The id of the history that all seen events are from. */
+  #historyId: string | undefined;
   readonly #followed = new Map<string, Followed>();
   readonly #outbox = new Map<string, Pending>();
   readonly #cancels = new Map<string, PendingCancel>();
@@ -391,7 +391,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#beat(hello.heartbeat_seconds);
     const socket = this.#socket;
     try {
-      this.#compareHistory(hello.history);
+      this.#compareHistory(hello.history_id);
       // The token may be another person's than before: a listener can close the connection before anything is sent.
       this.#setState("open");
       this.emit("hello", hello);
@@ -401,10 +401,10 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   /** In another history the same `seq` is another event, also where both have as many. */
-  #compareHistory(history: string | undefined): void {
-    const before = this.#history;
-    this.#history = history ?? before;
-    if (before === undefined || history === undefined || before === history) return;
+  #compareHistory(id: string | undefined): void {
+    const before = this.#historyId;
+    this.#historyId = id ?? before;
+    if (before === undefined || id === undefined || before === id) return;
     for (const [sessionId, followed] of [...this.#followed]) {
       if (followed.lastSeq > 0) this.#beginAnew(sessionId, followed);
     }

@@ -630,10 +630,10 @@ export interface HelloEvent {
    */
   heartbeat_seconds: number;
   /**
-   * The id of the history that the server has. Another one than on an earlier connection: its store was restored
-   * from a backup or replaced, and a `seq` that was seen may name another event. Begin every session anew then.
+   * The id of the server's event history. If it differs from that of an earlier connection, the store was
+   * restored from a backup or replaced, and a `seq` may name another event: begin every session anew.
    */
-  history?: string;
+  history_id?: string;
   /**
    * `countersign.v1`.
    */
