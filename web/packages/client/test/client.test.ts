@@ -1,49 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { CountersignClient, CountersignError, type ConnectionState } from "../src/index.js";
+import { CountersignError, type ConnectionState } from "../src/index.js";
 import { backoffMs } from "../src/backoff.js";
 import { approvalFromBlock } from "../src/fold.js";
-
-/** A WebSocket under the test's control. */
-class FakeSocket {
-  static all: FakeSocket[] = [];
-  onopen: (() => void) | null = null;
-  onmessage: ((m: { data: string }) => void) | null = null;
-  onclose: ((event?: { code: number; reason: string }) => void) | null = null;
-  sent: Record<string, unknown>[] = [];
-  closed = false;
-  constructor(
-    readonly url: string,
-    readonly protocols: string[],
-  ) {
-    FakeSocket.all.push(this);
-  }
-  send(text: string) {
-    this.sent.push(JSON.parse(text));
-  }
-  close() {
-    this.closed = true;
-  }
-  receive(frame: object) {
-    this.onmessage?.({ data: JSON.stringify(frame) });
-  }
-  hello(history?: string) {
-    this.onopen?.();
-    this.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 10, history });
-  }
-  die() {
-    this.onclose?.();
-  }
-}
-
-const last = () => FakeSocket.all.at(-1)!;
-const make = (extra = {}) =>
-  new CountersignClient({
-    url: "ws://test/v1/ws",
-    webSocket: FakeSocket as never,
-    backoff: { firstMs: 100, random: () => 1 },
-    isUnauthorized: async () => false,
-    ...extra,
-  });
+import { FakeSocket, event, last, make, seen } from "./support/socket.js";
 
 beforeEach(() => {
   FakeSocket.all = [];
@@ -101,13 +60,6 @@ describe("u2: CountersignClient", () => {
     expect(last().sent.map(({ type }) => type)).toEqual(["subscribe", "message"]);
   });
 
-  const event = (seq: number, session_id = "s") => ({ type: "run_status", session_id, seq, status: "running", pending: [] });
-  const seen = (client: CountersignClient) => {
-    const seqs: number[] = [];
-    client.on("event", (one) => void ("seq" in one && seqs.push(one.seq!)));
-    return seqs;
-  };
-
   it("never passes over events: where some are missing, it follows again from the last one before", () => {
     const client = make();
     const seqs = seen(client);
@@ -141,103 +93,6 @@ describe("u2: CountersignClient", () => {
     // A block that goes on starts once more after a reconnect.
     last().receive(event(90));
     expect(seqs).toHaveLength(6);
-  });
-
-  describe("after the server has lost what was seen of a session", () => {
-    const told = (client: CountersignClient) => {
-      const all: string[] = [];
-      client.on("event", (one) => void all.push("seq" in one ? `event ${one.seq}` : "delta"));
-      client.on("restarted", (id) => void all.push(`restarted ${id}`));
-      client.on("error", ({ code }) => void all.push(code));
-      return all;
-    };
-    const refuse = (code: string) => last().receive({ type: "error", code, message: "", session_id: "s" });
-    /** Of a session that has two events, after a restart of the server. */
-    const restarted = (from: Parameters<CountersignClient["subscribe"]>[1]) => {
-      const client = make();
-      const all = told(client);
-      client.subscribe("s", from);
-      client.connect();
-      last().hello();
-      for (const seq of [41, 42]) last().receive(event(seq));
-      last().die();
-      vi.advanceTimersByTime(200);
-      last().hello();
-      expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", after: 42 }]);
-      return all.splice(0) && all;
-    };
-
-    it("follows it from its beginning, once, and tells that nothing of before holds", () => {
-      for (const [from, anew] of [[40, { after: 0 }], [{ last: 80 }, { last: 80 }], [{ last: 80, after: 40 }, { last: 80 }]] as const) {
-        for (const code of ["invalid_message", "session_not_found"]) {
-          const all = restarted(from);
-          refuse(code);
-          expect(last().sent.slice(1)).toEqual([{ type: "subscribe", session_id: "s", ...anew }]);
-          for (const seq of [1, 2]) last().receive(event(seq));
-          expect(all).toEqual(["restarted s", "event 1", "event 2"]);
-        }
-      }
-    });
-
-    it("follows all from their beginning where the server has another history, and none where it has the same", () => {
-      for (const [before, now, anew] of [["a", "b", true], ["a", "a", false], ["a", undefined, false], [undefined, "b", false]] as const) {
-        const client = make();
-        const all = told(client);
-        client.subscribe("s", 40);
-        client.subscribe("end", { last: 80 });
-        client.connect();
-        last().hello(before);
-        last().receive(event(41));
-        last().die();
-        vi.advanceTimersByTime(200);
-        last().hello(now);
-        // Of `end` nothing was seen that could be wrong.
-        const subscribed = [{ type: "subscribe", session_id: "s", after: anew ? 0 : 41 }, { type: "subscribe", session_id: "end", last: 80 }];
-        expect(last().sent).toEqual(expect.arrayContaining(subscribed));
-        expect(last().sent).toHaveLength(2);
-        expect(all).toEqual(anew ? ["event 41", "restarted s"] : ["event 41"]);
-      }
-      // Also if it could not be told in between.
-      const client = make();
-      const all = told(client);
-      client.subscribe("s", 40);
-      client.connect();
-      for (const history of ["a", undefined, "b"]) {
-        last().hello(history);
-        last().die();
-        vi.advanceTimersByTime(200);
-      }
-      expect(all).toEqual(["restarted s"]);
-    });
-
-    it("tells that it is gone, and asks no more", () => {
-      const all = restarted({ last: 80 });
-      refuse("session_not_found");
-      refuse("session_not_found");
-      vi.advanceTimersByTime(5_000);
-      expect(all).toEqual(["restarted s", "session_not_found"]);
-      expect(last().sent.filter(({ type }) => type === "subscribe")).toHaveLength(2);
-    });
-
-    it("follows the one that a message has made under its id", () => {
-      const all = restarted({ last: 80 });
-      refuse("session_not_found");
-      refuse("session_not_found");
-      for (const seq of [1, 2]) last().receive(event(seq));
-      last().die();
-      vi.advanceTimersByTime(200);
-      last().hello();
-      expect(all.slice(2)).toEqual(["event 1", "event 2"]);
-      expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", after: 2 }]);
-    });
-
-    it("keeps what it has of one where something else was refused", () => {
-      const all = restarted({ last: 80 });
-      refuse("queue_full");
-      last().receive({ type: "error", code: "invalid_message", message: "", session_id: "s", request_id: "other" });
-      expect(all).toEqual(["queue_full", "invalid_message"]);
-      expect(last().sent).toHaveLength(1);
-    });
   });
 
   it("goes on at a seq that is known, and at a block that starts once more", () => {
