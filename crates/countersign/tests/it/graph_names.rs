@@ -110,7 +110,7 @@ async fn g3_a_name_that_is_used_twice_at_once_fails_its_node() {
     assert_eq!(paid(&ledger), ["b"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn g3_after_a_crash_a_name_that_was_used_at_once_fails_its_node() {
     let (ledger, shut) = (Paid::default(), Arc::new(Semaphore::new(0)));
     let tries = Count::default();
@@ -130,7 +130,7 @@ async fn g3_after_a_crash_a_name_that_was_used_at_once_fails_its_node() {
     assert_eq!(paid(&ledger), ["b"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn g3_when_a_node_is_tried_again_a_name_that_was_used_at_once_fails_it() {
     let (ledger, shut) = (Paid::default(), Arc::new(Semaphore::new(0)));
     let retry = NodeOptions::new().retry(Retry::attempts(3).first(Duration::from_millis(1)));

@@ -110,14 +110,14 @@ async fn s23_pings_are_waited_for_longer_than_silence() {
     let (pings, rest) = (typed(&[start(), json!({"type": "ping"})]), typed(&everything()[2..]));
     let parts = move || {
         let begun = stream::iter([pings.clone().into_bytes()]);
-        let again = stream::iter(0..15).then(|_| async {
+        let again = stream::iter(0..40).then(|_| async {
             tokio::time::sleep(Duration::from_millis(100)).await;
             typed(&[json!({"type": "ping"})]).into_bytes()
         });
         begun.chain(again).chain(stream::iter([rest.clone().into_bytes()]))
     };
     let fake = Fake::start(move || sse(parts(), None)).await;
-    let model = AnthropicConfig { idle_timeout: Duration::from_secs(1), ..config(&fake) };
+    let model = AnthropicConfig { idle_timeout: Duration::from_secs(3), ..config(&fake) };
     let told = told(&Anthropic::new(model).unwrap()).await;
     assert_eq!(told.last().map(String::as_str), Some("stop"), "{told:?}");
 }
