@@ -99,9 +99,7 @@ pub trait Store: Send + Sync {
         Box::pin(async { Ok(None) })
     }
     /// Gives it a new one: it was restored from a backup, and what follows is not what followed then.
-    fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { Ok(()) })
-    }
+    fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>>;
     /// Waits until everything appended before survives power loss. Call it before releasing anything that depends on an
     /// append (an answer, an event with a `seq`, a saved state).
     ///

@@ -193,6 +193,9 @@ impl Store for Failing {
     fn deliveries(&self) -> &dyn Deliveries {
         self.inner.deliveries()
     }
+    fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.renew_history_id()
+    }
 
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         match self.check(&self.appends) {
