@@ -81,8 +81,8 @@ pub fn route(input: TokenStream) -> TokenStream {
 ///   struct `GetWeatherArgs`. An `Option` may be omitted. Doc comments on them, and their serde and schemars
 ///   attributes, are moved to the fields of the struct. The function's doc comment is the tool's description.
 /// - It may take a `ToolContext` first: its call, and the application's own data.
-/// - It returns anything serializable: a text unchanged, anything else as JSON. The text of a `Result`'s error is an
-///   error for the model, also under the name of an alias.
+/// - It returns anything serializable: a text unchanged, anything else as JSON. If it returns a `Result`, also
+///   through an alias, the error's text is an error for the model.
 ///
 /// | option | meaning |
 /// |---|---|

@@ -271,7 +271,7 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
         }
     }
     let context = context.then(|| quote!(__context,));
-    // The type decides whether it can fail: here its name is known, which may be an alias.
+    // Autoref specialisation: only the compiler knows whether the type, perhaps an alias, is a `Result`.
     let outcome = quote! {
         use #here::{KindOfResult as _, KindOfValue as _};
         let __returned = #name(#context #(#names),*).await;

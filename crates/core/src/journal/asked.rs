@@ -205,8 +205,8 @@ impl Action {
     pub fn quorum(&self) -> u32 {
         if self.reviewer().is_owner() { 1 } else { self.ask.quorum.max(1) }
     }
-    /// Whether an edit of it approves the edited call at the first level too, if people are to be asked about that like
-    /// this.
+    /// Whether editing this action also approves the edited call at its first level, where `ask` says who must approve
+    /// that call.
     #[must_use]
     pub fn edit_approves(&self, ask: &Ask) -> bool {
         let same_reviewer = ask.reviewer(0) == self.ask.reviewer(0);

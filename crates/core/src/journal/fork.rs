@@ -279,7 +279,7 @@ impl State {
         if forked.active {
             self.status = Status::Running;
         }
-        // One that goes on knows what it does itself.
+        // What an active fork does itself is on record; only a held or failed one may repeat what its original did.
         self.restored = forked.restored && (self.held || self.status == Status::Failed);
         self.roles.clone_from(&forked.roles);
         // Nobody has been asked in this session yet, and no rule made in it.

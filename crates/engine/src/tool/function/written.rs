@@ -27,8 +27,8 @@ where
     FunctionTool::with_context(name, description, function).entry()
 }
 
-/// `(&returned).kind()` for a `Result`. The compiler finds it by the type, so that an error is one under any name of that
-/// type; and before [`KindOfValue`], which needs one more reference.
+/// Autoref specialisation: `(&returned).kind()` is this one for a `Result` under any name, and [`KindOfValue`]'s, which
+/// needs one more reference, otherwise.
 pub trait KindOfResult {
     /// Its kind.
     fn __countersign_kind(&self) -> Fallible {
