@@ -38,8 +38,9 @@ impl RunState {
     /// Takes the state out of a file: of any number of processes that try, one gets it, and the others get an error.
     /// The file is then named `PATH.claimed`: if its process dies, nothing is lost, and renaming it back makes it
     /// available again. What that process had begun is not known then: each call of the state that would begin, unless it
-    /// is idempotent, is asked about as one whose outcome is unknown ([`Kind::InDoubt`], spec R4). With
-    /// [`RunConfig::store`](crate::runner::config::RunConfig::store) it is known: continue from the store instead
+    /// is idempotent, is asked about as one whose outcome is unknown ([`Kind::InDoubt`], spec R4). Calls that an agent
+    /// made later, and steps of graphs, are not known and run again. With
+    /// [`RunConfig::store`](crate::runner::config::RunConfig::store) all of it is known: continue from the store instead
     /// ([`RunState::save`]).
     ///
     /// [`Kind::InDoubt`]: countersign_core::journal::record::Kind::InDoubt
