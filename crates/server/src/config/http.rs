@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::{
     error::nearest,
-    literal::{is_secret, variable_value},
+    literal::{always, is_secret, variable_value, warn_of_plain},
     reader::{Entry, Section},
     table::{any, members, one_of, text},
 };
@@ -47,6 +47,11 @@ pub(super) fn read(section: &Section<'_>, parameters: &Value) -> Option<HttpRequ
     let doc = "The body as a text, `text/plain` unless a `Content-Type` header says otherwise.";
     if let Some(body) = section.field("body", doc, text().optional("see below"))? {
         request = request.body(body);
+    }
+    let mut with_secrets: Vec<&str> = request.variables().into_iter().map(|(key, _)| key).collect();
+    with_secrets.dedup();
+    for key in with_secrets {
+        warn_of_plain(section, url.as_deref().unwrap_or_default(), &[(key, always)]);
     }
     let query: Vec<Member> = query.into_iter().map(|(member, _)| member).collect();
     check(section, &Places { query, headers }, request, parameters).filter(|_| method.is_some() && url.is_some())

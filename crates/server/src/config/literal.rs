@@ -1,8 +1,9 @@
-//! Secrets written into the file itself, and those taken from the environment.
+//! Secrets written into the file itself, those taken from the environment, and where they are sent.
 
+use countersign_engine::outgoing::is_loopback;
 use reqwest::Url;
 
-use super::reader::Entry;
+use super::reader::{Entry, Section};
 
 /// Parts of the names of headers, variables and parameters that hold secrets.
 const SECRET: [&str; 9] =
@@ -43,6 +44,34 @@ pub(super) fn warn_of_value(entry: &Entry<'_>, name: &str) {
             "has the value of {name:?} in this file, and it looks like a secret; write {{ env = \"VARIABLE\" }} in its place"
         ));
     }
+}
+
+/// A key of what is sent, and whether it has a secret where it is there.
+pub(super) type Sent<'k> = (&'k str, fn(&Entry<'_>) -> bool);
+
+/// Warns of keys whose secrets are sent to an address without TLS, unless it is on this machine. Of the address only the
+/// host is repeated.
+pub(super) fn warn_of_plain(section: &Section<'_>, url: &str, keys: &[Sent<'_>]) {
+    let Ok(url) = Url::parse(url.trim()) else { return };
+    if url.scheme() != "http" || is_loopback(&url) {
+        return;
+    }
+    for (key, is_secret) in keys {
+        if let Some(entry) = section.entry(key, None).filter(|entry| is_secret(entry)) {
+            let host = url.host_str().unwrap_or_default();
+            entry.warn(format!("is sent to {host} without TLS, and whoever is on the way can read it; use https"));
+        }
+    }
+}
+
+/// Any: the key itself names a secret.
+pub(super) fn always(_: &Entry<'_>) -> bool {
+    true
+}
+
+/// Whether a table of texts has a secret: a variable's value, or one whose name suggests it.
+pub(super) fn has_secrets(entry: &Entry<'_>) -> bool {
+    entry.members().iter().any(|(name, member)| is_secret(name) || member.value.get_ref().is_table())
 }
 
 /// Warns of an address that contains a key. The address itself is not repeated.

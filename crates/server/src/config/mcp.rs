@@ -11,7 +11,7 @@ use super::{
     agents::ConfigAgent,
     command::{command, cwd, env, is_header, texts},
     describe::Part,
-    literal::{is_variable, warn_of_address},
+    literal::{always, has_secrets, is_variable, warn_of_address, warn_of_plain},
     reader::Section,
     table::{Kind, any, flat, list, one_of, own_name, text, variable, whole},
     tools::{ConfigRuns, ConfigTool},
@@ -168,7 +168,10 @@ fn reach(section: &Section<'_>) -> Option<ConfigReach> {
     let headers = section.field("headers", "Headers of each request.", headers)?;
     match (command, url) {
         (Some(command), _) => Some(ConfigReach::Command { command, cwd, pass_env, env }),
-        (None, Some(url)) => Some(ConfigReach::Url { url, bearer, headers }),
+        (None, Some(url)) => {
+            warn_of_plain(section, &url, &[("url_env", always), ("bearer_env", always), ("headers", has_secrets)]);
+            Some(ConfigReach::Url { url, bearer, headers })
+        }
         (None, None) => None,
     }
 }

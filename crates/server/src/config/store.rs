@@ -78,6 +78,8 @@ pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>
     let direct = text().schema(json!({ "pattern": "^postgres(ql)?://." })).optional("all goes through the pooler");
     let direct = section.field("direct_url", doc, direct)?;
     let url = if pooled || direct.is_some() { through_pooler(section, url, pooled, direct)? } else { url };
+    #[cfg(feature = "postgres")]
+    warn_of_plain_password(section, &url);
     let known = RefCell::default();
     let doc = "The store is encrypted with the first of [these keys](#encryption-at-rest), and read with all.";
     let keys = section.field("keys", doc, tables(|section| key(section, &known)).or_as("not encrypted", Vec::new))?;
@@ -110,6 +112,20 @@ fn with_password(section: &Section<'_>, store: ConfigStore, variable: Option<Str
         _ => section.bad("password_env", "is for a PostgreSQL database, and \"url\" names none"),
     }
     None
+}
+
+/// Warns of a password that may be sent to another machine without TLS.
+#[cfg(feature = "postgres")]
+fn warn_of_plain_password(section: &Section<'_>, store: &ConfigStore) {
+    let ConfigStore::Postgres { url, password_env, .. } = store else { return };
+    for (key, url) in [("url", Some(url)), ("direct_url", url.past_pooler())] {
+        let host = url.and_then(|url| url.plain_host(password_env.is_some()));
+        if let (Some(host), Some(entry)) = (host, section.entry(key, None)) {
+            entry.warn(format!(
+                "lets the password be sent to {host} without TLS, and whoever is on the way can read it; add sslmode=require"
+            ));
+        }
+    }
 }
 
 /// The store with the lease of its nodes.

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     describe::Part,
-    literal::warn_of_address,
+    literal::{always, warn_of_address, warn_of_plain},
     mcp::host,
     reader::Section,
     table::{boolean, choice, list, own_name, set, short, text, variable, whole},
@@ -128,6 +128,9 @@ fn url(section: &Section<'_>, format: Format, private: bool) -> Option<ApiKey> {
         }
     });
     let in_variable = section.field("url_env", doc, in_variable.optional("one of the two"))?;
+    if let Some(url) = &in_variable {
+        warn_of_plain(section, url.expose(), &[("url_env", always)]);
+    }
     url.or(in_variable)
 }
 

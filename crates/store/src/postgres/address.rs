@@ -1,6 +1,6 @@
 //! Where a database is, without ever showing its password.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 
 use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 
@@ -121,7 +121,8 @@ impl PostgresUrl {
     }
 
     /// The database past the pooler.
-    pub(super) fn past_pooler(&self) -> Option<&PostgresUrl> {
+    #[must_use]
+    pub fn past_pooler(&self) -> Option<&PostgresUrl> {
         match &self.way {
             Way::Pooled(direct) => direct.as_deref(),
             Way::Direct => None,
@@ -134,6 +135,22 @@ impl PostgresUrl {
         self.config.get_password().is_some()
     }
 
+    /// The first host on another machine that may be given a password without TLS: that of the URL, or another one
+    /// (`has_password`).
+    #[must_use]
+    pub fn plain_host(&self, has_password: bool) -> Option<&str> {
+        if self.config.get_ssl_mode() == SslMode::Require || !(has_password || self.has_password()) {
+            return None;
+        }
+        let addresses = self.config.get_hostaddrs().iter().map(Some).chain(std::iter::repeat(None));
+        self.config.get_hosts().iter().zip(addresses).find_map(|(host, address)| match (host, address) {
+            (Host::Tcp(name), Some(address)) => Some(&**name).filter(|_| !address.is_loopback()),
+            (Host::Tcp(name), None) => Some(&**name).filter(|name| !is_this_machine(name)),
+            #[cfg(unix)]
+            (Host::Unix(_), _) => None,
+        })
+    }
+
     /// Whether a connection may leave the machine, and is not configured to be plain.
     pub(super) fn wants_tls(&self) -> bool {
         let local = |host: &Host| !matches!(host, Host::Tcp(_));
@@ -143,6 +160,10 @@ impl PostgresUrl {
     pub(super) fn config(&self) -> &Config {
         &self.config
     }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 impl fmt::Display for PostgresUrl {

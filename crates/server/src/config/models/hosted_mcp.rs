@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{
     super::{
         approval::{ConfigApproval, ConfigRequire, approval},
+        literal::{always, warn_of_plain},
         reader::{Entry, Section},
         table::{Kind, choice_or, flat, names, table, text, variable},
     },
@@ -35,11 +36,15 @@ table! {
         /// How those requests are decided, as in [`[tools.NAME]`](#approval).
         approval: ConfigApproval = approval().or_as("`true`", || ConfigApproval::of(ConfigRequire::Always));
     }
-    then |section: &Section<'_>, server: ConfigHostedMcp| match HostedMcp::new(&server.label, "http://localhost") {
-        Ok(_) => Some(server),
-        Err(error) => {
-            section.document.error(section.at, error.to_string());
-            None
+    then |section: &Section<'_>, server: ConfigHostedMcp| {
+        // The provider sends it there.
+        warn_of_plain(section, &server.server_url, &[("authorization_env", always)]);
+        match HostedMcp::new(&server.label, "http://localhost") {
+            Ok(_) => Some(server),
+            Err(error) => {
+                section.document.error(section.at, error.to_string());
+                None
+            }
         }
     };
 }
