@@ -5,6 +5,7 @@
 
 mod image;
 mod pixels;
+pub mod screen;
 
 use std::{fmt, sync::Arc};
 

@@ -6,7 +6,7 @@
 //! letters have marks, comes to about two and a half letters a token. Real tokenizers differ by a third either way, so
 //! a provider's own count is used where there is one; the estimate is for the messages after it.
 
-use crate::content::{Content, Part};
+use crate::content::{Content, Part, screen::Pictured};
 
 /// The cost of a message besides its text.
 pub const MESSAGE: u64 = 4;
@@ -50,6 +50,12 @@ pub fn of_content(content: &Content) -> u64 {
         Part::Image(_) => IMAGE,
     };
     content.parts().iter().map(of_part).sum()
+}
+
+/// The tokens of the result of a tool.
+#[must_use]
+pub fn of_result(tool: &str, text: &str) -> u64 {
+    Pictured::of(tool, text).map_or_else(|| of(text), |pictured| IMAGE + of(&pictured.noted("")))
 }
 
 #[cfg(test)]

@@ -129,7 +129,10 @@ fn written(message: &Message, locale: Locale) -> String {
             };
             answer.blocks.iter().map(block).collect()
         }
-        Message::ToolResult(result) => tagged("result", &result.name, &result.text),
+        Message::ToolResult(result) => {
+            let noted = result.noted(locale.text(Text::ImageLeftOut));
+            tagged("result", &result.name, noted.as_ref().map_or(&result.text, |noted| &noted.text))
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 };
 
 pub mod compression;
+mod pictures;
 
 use serde_json::value::RawValue;
 
@@ -117,6 +118,8 @@ pub struct Conversation {
     bytes: usize,
     /// Whether there are images in users' messages.
     has_images: bool,
+    /// Whether there are pictures among the results.
+    has_pictures: bool,
     shown: Vec<Block>,
     /// The open calls of the latest answer, in the model's order.
     open: Vec<Open>,
@@ -201,6 +204,7 @@ impl Conversation {
     fn push(&mut self, message: Message) {
         self.bytes += message.bytes();
         self.has_images |= matches!(&message, Message::User(content) if content.has_images());
+        self.has_pictures |= message.is_pictured();
         Arc::make_mut(&mut self.messages).push(message);
     }
 
@@ -271,7 +275,7 @@ impl Conversation {
     /// long conversation does not hold them all at once.
     pub fn forget_old_images(&mut self) {
         let (note, mut images, mut bytes) = (self.locale.text(Text::ImageLeftOut), 0, 0);
-        let mut forgotten = false;
+        let mut forgotten = self.forget_old_pictures();
         for content in self.with_images() {
             // Every model that takes images takes these.
             let inline = || content.images().filter(|image| TakesImages::Inline.takes(image));
@@ -322,7 +326,8 @@ impl Conversation {
         self.succeeded().filter(is_new).map(|(_, call, _)| call).collect()
     }
 
-    /// The messages for a model that takes these images ([`Conversation::keep_images_for`]), and whose provider
+    /// The messages for a model that takes these images ([`Conversation::keep_images_for`]; the newest
+    /// [`limits::SHOWN_PICTURES`] of those that tools returned are among them, behind the results), and whose provider
     /// executes the calls that it reads as approved. Only these calls read as approved, and only until their approval
     /// was sent: whether the provider has executed others is unknown.
     ///
@@ -334,8 +339,11 @@ impl Conversation {
             settled.settle();
             return settled.read(takes, calls, is_hosted);
         }
-        if self.has_images {
+        if self.has_images || self.has_pictures {
             let mut shown = self.clone();
+            if self.has_pictures {
+                shown.show_pictures(takes);
+            }
             shown.keep_images_for(takes);
             // The remaining images suit this model.
             shown.has_images = false;
@@ -563,7 +571,7 @@ pub fn tokens_of(messages: &[Message]) -> u64 {
     let of_message = |message: &Message| match message {
         Message::User(content) => tokens::of_content(content),
         Message::Assistant(answer) => answer.blocks.iter().map(of_block).sum(),
-        Message::ToolResult(result) => tokens::of(&result.text),
+        Message::ToolResult(result) => tokens::of_result(&result.name, &result.text),
     };
     messages.iter().map(|message| of_message(message) + tokens::MESSAGE).sum()
 }

@@ -110,7 +110,9 @@ impl Window {
                 let blocks = shown.iter().skip(kept).chain(&answer.blocks);
                 self.count(tokens::MESSAGE + blocks.map(of_block).sum::<u64>());
             }
-            Record::CallFinished(finished) => self.count(tokens::MESSAGE + tokens::of(&finished.output)),
+            Record::CallFinished(finished) => {
+                self.count(tokens::MESSAGE + tokens::of_result(&finished.name, &finished.output))
+            }
             Record::TurnEnded(ended) => {
                 self.count(ended.partial.as_ref().map_or(0, of_block));
                 self.due = None;

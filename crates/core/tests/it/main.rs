@@ -21,6 +21,7 @@ mod laws;
 mod legal;
 mod nested;
 mod people;
+mod pictures;
 mod restored;
 mod schema;
 mod speakers;

@@ -1,6 +1,6 @@
 //! The names of the built-in tools. Any other tool with one of them would be mistaken for it.
 
-use countersign_core::{approval::question, todo};
+use countersign_core::{approval::question, content::screen, todo};
 
 /// Shows a thought.
 pub const SHARE_THOUGHT: &str = "share_thought";
@@ -17,9 +17,9 @@ pub const APPLY_PATCH: &str = "apply_patch";
 /// Runs command lines.
 pub const SHELL: &str = "shell";
 /// Controls a computer.
-pub const COMPUTER: &str = "computer";
+pub const COMPUTER: &str = screen::TOOL;
 /// The older name of [`COMPUTER`]. Calls, decisions and standing rules are found under both.
-pub const COMPUTER_USE_PREVIEW: &str = "computer_use_preview";
+pub const COMPUTER_USE_PREVIEW: &str = screen::OLDER_TOOL;
 
 /// The built-in tools that need nothing but the session.
 pub const NAMES: [&str; 3] = [question::TOOL, todo::TOOL, SHARE_THOUGHT];

@@ -23,6 +23,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use countersign_core::{
     call::{args::Args, preview::Preview, schema::schema_of},
+    content::screen::DATA_URL,
     journal::permit::Permit,
     limits, plain,
 };
@@ -47,8 +48,6 @@ use countersign_engine::tool::{
 const ACTIONS: usize = 100;
 /// Room for notes after a picture.
 const NOTES: usize = 3000;
-/// The prefix of a picture in a result.
-const DATA_URL: &str = "data:image/png;base64,";
 
 /// A computer with a screen, a pointer and a keyboard.
 ///
