@@ -1,7 +1,11 @@
 //! Spec S14: a real headless Chromium, on a page that is served from loopback. `cargo xtask test` runs these with the
 //! browser it has found, in `CHROMIUM`; where that is not set they fail.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -11,11 +15,14 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use countersign::{
-    Agent, Decision, Status,
-    model::scripted::Scripted,
+    Agent, Decision, Message, Status,
+    model::{Answer, scripted::Scripted},
     run::Runtime,
     store::{Store, memory::MemoryStore},
-    tool::builtin::{self, Button, Chromium, Computer as _, Hosts, Point},
+    tool::{
+        Approval,
+        builtin::{self, Button, Chromium, Computer as _, Hosts, Point},
+    },
 };
 use countersign_tools::builtin::ChromiumComputer;
 use serde_json::json;
@@ -178,6 +185,30 @@ async fn s14_an_agent_uses_a_chromium_once_a_person_has_approved() {
 }
 
 #[tokio::test]
+async fn s14_a_model_sees_what_is_on_the_screen_as_an_image() {
+    let (address, _said) = page().await;
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (hears, computer) = (heard.clone(), Arc::new(browser(address).await));
+    let model = move |messages: Vec<Message>| {
+        let looks = !messages.iter().any(|message| matches!(message, Message::ToolResult(_)));
+        *hears.lock().expect("heard") = messages;
+        let look = json!({ "action": { "type": "screenshot" } });
+        async move { if looks { Answer::default().call("computer", &look) } else { Answer::text("I see.") } }
+    };
+    let agent = Agent::new("user", model).tool(builtin::computer(computer).needs_approval(Approval::never()));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+    let outcome = send(&Stored { runtime, store }, "s1", "look").await.expect("run");
+    assert_eq!(outcome.status, Status::Completed);
+    let heard = heard.lock().expect("heard");
+    let [.., Message::ToolResult(result), Message::User(shown)] = &heard[..] else { panic!("{heard:?}") };
+    assert_eq!(result.text, "[A picture: it follows the results]");
+    let picture = shown.images().next().expect("an image").as_url().into_owned();
+    let png = STANDARD.decode(picture.strip_prefix("data:image/png;base64,").expect("a PNG")).expect("base64");
+    assert_eq!(size_of(&png), (640, 480));
+}
+
+#[tokio::test]
 async fn s14_a_chromium_that_does_not_start_says_why() {
     let error = Chromium::new("/no/such/chromium").start().await.err().expect("error").message;
     assert!(error.starts_with("/no/such/chromium: "), "{error}");
@@ -234,6 +265,48 @@ async fn s14_a_start_page_that_may_not_be_reached_is_told_with_the_hosts_that_ma
     let error = chromium().start_page(&begin).hosts(only).start().await.err().expect("refused").message;
     let reaches = "; the browser may reach only these hosts: localhost, also by redirects";
     assert!(error.starts_with(&begin) && error.ends_with(reaches), "{error}");
+}
+
+/// Says on its way out whether all of a file was taken.
+struct Taken(usize, mpsc::UnboundedSender<&'static str>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let _ = self.1.send(if self.0 == 0 { "all of it" } else { "not all of it" });
+    }
+}
+
+/// Nobody is asked about a download, and it would be on the disk of the server (spec R9).
+#[tokio::test]
+async fn r9_s14_a_page_downloads_nothing() {
+    let (told, mut taken) = mpsc::unbounded_channel();
+    // Far more than a browser reads ahead.
+    let file = move || async move {
+        let pieces = futures::stream::unfold(Taken(1024, told), |mut taken| async move {
+            taken.0 = taken.0.checked_sub(1)?;
+            Some((Ok::<_, std::io::Error>(vec![0_u8; 64 * 1024]), taken))
+        });
+        let kind =
+            [("content-type", "application/octet-stream"), ("content-disposition", "attachment; filename=x.bin")];
+        (kind, axum::body::Body::from_stream(pieces))
+    };
+    let page = r#"<!doctype html><body><script>
+addEventListener('load', () => {
+  const link = document.body.appendChild(document.createElement('a'));
+  link.href = '/file'; link.download = 'x'; link.click();
+  setTimeout(() => { location = '/file'; }, 1000);
+});
+</script>"#;
+    let app = Router::new().route("/", get(move || async move { Html(page) })).route("/file", get(file));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let address = listener.local_addr().expect("address");
+    tokio::spawn(async move { axum::serve(listener, app).await.expect("serve") });
+    let computer = browser(address).await;
+    for _ in ["by a link", "by the page's address"] {
+        let told = tokio::time::timeout(Duration::from_secs(60), taken.recv()).await.expect("in time");
+        assert_eq!(told, Some("not all of it"));
+    }
+    computer.screenshot(1 << 20).await.expect("the page is still there");
 }
 
 /// Otherwise any program on this machine could control it (spec X).

@@ -166,6 +166,8 @@ impl Chromium {
 /// Opens a page of this size and attaches to it.
 async fn opened(tools: &mut DevTools, (width, height): (u32, u32)) -> Result<(), String> {
     let target = tools.ask_within(START, "Target.createTarget", json!({ "url": BLANK })).await?;
+    // Of all its pages, also those that a page opens: a download would fill the disk, and nobody could do anything with it.
+    tools.ask("Browser.setDownloadBehavior", json!({ "behavior": "deny" })).await?;
     let attach = json!({ "targetId": target["targetId"], "flatten": true });
     let attached = tools.ask("Target.attachToTarget", attach).await?;
     tools.attached(attached["sessionId"].as_str().ok_or("no page")?.to_owned());
