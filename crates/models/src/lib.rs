@@ -21,6 +21,8 @@ mod http;
 pub mod openai;
 #[cfg(feature = "http")]
 pub mod openai_chat;
+#[cfg(feature = "http")]
+mod scan;
 pub mod scripted;
 #[cfg(feature = "http")]
 mod sent;

@@ -283,6 +283,7 @@ impl Reader for Assembler {
         let reason = self.stop_reason.take().unwrap_or_default();
         match call::ending(&reason) {
             Ending::Whole => {}
+            Ending::Unknown => ready.extend(call::cut_in(false, self.blocks.last_call()).map(ModelEvent::Cut)),
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(call::failed_in_the_middle(&reason)),
         }

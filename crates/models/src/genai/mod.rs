@@ -374,7 +374,8 @@ impl Reader {
         }
         let stopped = reason.map_or("", |reason| reason.raw());
         match call::ending(stopped) {
-            Ending::Whole => {}
+            // Calls come in one piece.
+            Ending::Whole | Ending::Unknown => {}
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(call::failed_in_the_middle(stopped)),
         }

@@ -124,6 +124,8 @@ enum Place {
         server_label: String,
         name: String,
     },
+    /// A request that was made before, and counts once.
+    Repeated,
     Other(Option<Box<RawValue>>),
 }
 
@@ -302,7 +304,8 @@ impl Assembler {
         let asked = Asked { server_label: server_label.clone(), name: name.clone(), arguments };
         match self.asked.get(&id) {
             Some(before) if *before == asked => {
-                self.items.remove(&at);
+                // Its place stays taken: the whole response brings it again.
+                self.items.insert(at, Place::Repeated);
                 return Ok(());
             }
             Some(_) => {
@@ -380,6 +383,7 @@ impl Assembler {
             Place::Reasoning { raw, .. } | Place::Other(raw) => raw.map(Item::Raw),
             Place::Call { id, .. } => Some(Item::Call { id }),
             Place::Approval { id, server_label, name } => Some(Item::Approval { id, server_label, name }),
+            Place::Repeated => None,
         });
         let items: Vec<Item> = items.collect();
         (!items.is_empty()).then(|| Opaque { by: BY.to_owned(), model: self.model.clone(), items })
@@ -430,7 +434,7 @@ impl Reader for Assembler {
         self.blocks.give_out(ready);
         let cut = match self.incomplete.as_deref().map(call::ending) {
             Some(Ending::Cut(cut)) => Some(cut),
-            Some(Ending::Whole | Ending::Failed) => Some(Cut::Incomplete),
+            Some(Ending::Whole | Ending::Unknown | Ending::Failed) => Some(Cut::Incomplete),
             None => self.refused.then_some(Cut::Refusal),
         };
         ready.extend(cut.map(ModelEvent::Cut));

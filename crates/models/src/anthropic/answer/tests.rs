@@ -1,3 +1,4 @@
+use countersign_core::journal::record::Cut;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -69,5 +70,42 @@ proptest! {
         let _ = Assembler::new("m").take_whole(&data, &mut ready);
         let event = SseEvent { event: "error".into(), data };
         let _ = Assembler::new("m").take(&event, &mut ready);
+    }
+}
+
+/// How an answer ends that stops in or after a call, for this reason.
+fn ending(partial: &str, stopped: bool, reason: &str) -> Result<Option<Cut>, ModelError> {
+    let mut answer = Assembler::new("m");
+    let mut ready = VecDeque::new();
+    let call = json!({"type": "tool_use", "id": "t", "name": "wipe", "input": {}});
+    let mut events = vec![
+        json!({"type": "content_block_start", "index": 0, "content_block": call}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"partial_json": partial}}),
+    ];
+    events.extend(stopped.then(|| json!({"type": "content_block_stop", "index": 0})));
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": reason}}));
+    for event in events {
+        let event = SseEvent { event: String::new(), data: event.to_string() };
+        assert!(matches!(answer.take(&event, &mut ready), Ok(false)), "{event:?}");
+    }
+    answer.finish(&mut ready)?;
+    Ok(ready.into_iter().find_map(|event| match event {
+        ModelEvent::Cut(cut) => Some(cut),
+        _ => None,
+    }))
+}
+
+#[test]
+fn m3_anthropic_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
+    assert!(ending("", false, "abort").unwrap_err().transient);
+    for (partial, stopped, reason, cut) in [
+        ("", false, "something new", Some(Cut::Incomplete)),
+        ("{\"all\": ", true, "something new", Some(Cut::Incomplete)),
+        ("", true, "something new", None),
+        ("{\"all\": true}", false, "something new", None),
+        ("", false, "tool_use", None),
+        ("{}", true, "guardrail_intervened", Some(Cut::ContentFilter)),
+    ] {
+        assert_eq!(ending(partial, stopped, reason).unwrap(), cut, "{partial:?} {stopped} {reason}");
     }
 }
