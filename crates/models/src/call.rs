@@ -198,19 +198,19 @@ impl<P: Protocol> Http<P> {
     }
 }
 
-/// Makes a model of a struct with an `http` whose protocol has the `model` and the `images`.
+/// Makes a model of a struct with an `http` whose protocol has the `origin` and the `images`.
 macro_rules! model {
     ($model:ident, $provider:literal) => {
         impl std::fmt::Debug for $model {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let (model, url) = (&self.http.protocol().model, self.http.shown());
+                let (model, url) = (&self.http.protocol().origin.model, self.http.shown());
                 f.debug_struct(stringify!($model)).field("model", model).field("url", &url).finish_non_exhaustive()
             }
         }
 
         impl countersign_engine::model::Model for $model {
             fn name(&self) -> &str {
-                &self.http.protocol().model
+                &self.http.protocol().origin.model
             }
 
             fn provider(&self) -> &str {

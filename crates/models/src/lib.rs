@@ -22,6 +22,8 @@ pub mod openai;
 #[cfg(feature = "http")]
 pub mod openai_chat;
 #[cfg(feature = "http")]
+mod origin;
+#[cfg(feature = "http")]
 mod scan;
 pub mod scripted;
 #[cfg(feature = "http")]

@@ -36,6 +36,7 @@ use super::{
     call::{self, BLOCK_BYTES, Ending, Size},
     default_images,
     http::{self, Endpoint},
+    origin::Origin,
 };
 use countersign_engine::{
     key::ApiKey,
@@ -92,7 +93,7 @@ struct Shared {
     client: Client,
     kind: AdapterKind,
     target: ServiceTarget,
-    model: Arc<str>,
+    origin: Origin,
     provider: String,
     shown: String,
     key: Option<ApiKey>,
@@ -104,10 +105,10 @@ struct Shared {
 
 impl fmt::Debug for Genai {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { provider, model, shown, .. } = &*self.shared;
+        let Shared { provider, origin, shown, .. } = &*self.shared;
         f.debug_struct("Genai")
             .field("provider", provider)
-            .field("model", model)
+            .field("model", &origin.model)
             .field("url", shown)
             .finish_non_exhaustive()
     }
@@ -177,7 +178,7 @@ impl Genai {
             client,
             kind,
             target,
-            model: model.into(),
+            origin: Origin::new(&model, &base_url)?,
             provider,
             shown: endpoint.shown,
             key: api_key,
@@ -256,7 +257,8 @@ fn incomplete() -> ModelError {
 
 impl Shared {
     fn opaque(&self) -> Opaque {
-        Opaque { by: format!("genai-{}", self.provider), model: self.model.to_string(), parts: Vec::new() }
+        let by = format!("genai-{}", self.provider);
+        Opaque { by, model: self.origin.model.to_string(), at: Some(self.origin.at.to_string()), parts: Vec::new() }
     }
 
     /// An error worded like those of the other providers. genai's own texts repeat the request.
@@ -299,6 +301,9 @@ struct Opaque {
     by: String,
     /// Which model it is for.
     model: String,
+    /// At which address it is, as a short digest; earlier versions did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
     /// The parts of the answer, in order.
     parts: Vec<Part>,
 }

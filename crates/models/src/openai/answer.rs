@@ -11,6 +11,7 @@ use crate::{
     blocks::{Blocks, Kind},
     call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, usage},
     http::ErrorObject,
+    origin::Origin,
     sse::SseEvent,
     text::Piece,
 };
@@ -85,7 +86,7 @@ struct ContentPart {
 
 /// Assembles an answer.
 pub(super) struct Assembler {
-    model: String,
+    origin: Origin,
     blocks: Blocks,
     /// By index in the output.
     items: BTreeMap<u64, Place>,
@@ -130,9 +131,9 @@ enum Place {
 }
 
 impl Assembler {
-    pub(super) fn new(model: &str, asked: HashMap<String, Asked>) -> Assembler {
+    pub(super) fn new(origin: &Origin, asked: HashMap<String, Asked>) -> Assembler {
         Assembler {
-            model: model.to_owned(),
+            origin: origin.clone(),
             blocks: Blocks::default(),
             items: BTreeMap::new(),
             asked,
@@ -386,7 +387,9 @@ impl Assembler {
             Place::Repeated => None,
         });
         let items: Vec<Item> = items.collect();
-        (!items.is_empty()).then(|| Opaque { by: BY.to_owned(), model: self.model.clone(), items })
+        let Origin { model, at } = &self.origin;
+        let (model, at) = (model.to_string(), Some(at.to_string()));
+        (!items.is_empty()).then(|| Opaque { by: BY.to_owned(), model, at, items })
     }
 }
 

@@ -13,11 +13,12 @@ use super::{
     super::{
         call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, Size, usage},
         http::ErrorObject,
+        origin::Origin,
         scan::Scan,
         sse::SseEvent,
         text::{Piece, Pieces},
     },
-    kept::{BY, Opaque, Whole},
+    kept::{Opaque, Whole},
 };
 use countersign_engine::model::{ModelError, ModelEvent};
 
@@ -115,7 +116,7 @@ struct Call {
 }
 
 impl Assembler {
-    pub(super) fn new(model: &str) -> Assembler {
+    pub(super) fn new(origin: &Origin) -> Assembler {
         Assembler {
             blocks: VecDeque::new(),
             calls: Vec::new(),
@@ -126,7 +127,7 @@ impl Assembler {
             usage: None,
             reasoning_details: Whole::default(),
             thinking_blocks: Whole::default(),
-            opaque: Opaque { by: BY.to_owned(), model: model.to_owned(), ..Opaque::default() },
+            opaque: Opaque::new(origin),
             any: false,
             cut: None,
             whole: false,
@@ -365,7 +366,9 @@ impl Reader for Assembler {
         }
         opaque.reasoning_details = mem::take(&mut self.reasoning_details).finish();
         opaque.thinking_blocks = mem::take(&mut self.thinking_blocks).finish();
-        call::end(ready, self.usage, Some(&*opaque).filter(|opaque| !opaque.is_empty()))
+        // Calls go back with their own ids only where it is known that they came from there.
+        let keep = !opaque.is_empty() || !self.calls.is_empty();
+        call::end(ready, self.usage, keep.then_some(&*opaque))
     }
 }
 

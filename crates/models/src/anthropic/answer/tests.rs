@@ -27,7 +27,7 @@ proptest! {
     /// Whatever the events are: nothing panics, one block is open at a time, and what is kept matches the blocks.
     #[test]
     fn m1_any_events_give_blocks_that_match_what_is_kept(events in prop::collection::vec(event(), 0..16)) {
-        let mut answer = Assembler::new("m");
+        let mut answer = Assembler::new(&Origin::default());
         let mut ready = VecDeque::new();
         for event in events {
             let event = SseEvent { event: String::new(), data: event.to_string() };
@@ -67,15 +67,15 @@ proptest! {
     #[test]
     fn m1_any_bytes_are_at_worst_an_error(data in "\\PC{0,60}") {
         let mut ready = VecDeque::new();
-        let _ = Assembler::new("m").take_whole(&data, &mut ready);
+        let _ = Assembler::new(&Origin::default()).take_whole(&data, &mut ready);
         let event = SseEvent { event: "error".into(), data };
-        let _ = Assembler::new("m").take(&event, &mut ready);
+        let _ = Assembler::new(&Origin::default()).take(&event, &mut ready);
     }
 }
 
 /// How an answer ends that stops in or after a call, for this reason.
 fn ending(partial: &str, stopped: bool, reason: &str) -> Result<Option<Cut>, ModelError> {
-    let mut answer = Assembler::new("m");
+    let mut answer = Assembler::new(&Origin::default());
     let mut ready = VecDeque::new();
     let call = json!({"type": "tool_use", "id": "t", "name": "wipe", "input": {}});
     let mut events = vec![

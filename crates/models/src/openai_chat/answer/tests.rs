@@ -33,7 +33,7 @@ fn told(error: ReadError) -> ModelError {
 
 /// Takes chunks and returns the calls that come out, checking that one block is open at a time.
 fn calls(chunks: &[String]) -> Vec<(String, String, String)> {
-    let mut answer = Assembler::new("m");
+    let mut answer = Assembler::new(&Origin::default());
     let mut ready = VecDeque::new();
     for chunk in chunks {
         answer.take_chunk(chunk, &mut ready).unwrap_or_else(|e| panic!("{}", told(e)));
@@ -113,7 +113,7 @@ proptest! {
             "[a-z]{0,3}".prop_map(|text| json!({"choices": [{"delta": {"content": text}}]}).to_string()),
         ], 0..30),
     ) {
-        let mut answer = Assembler::new("m");
+        let mut answer = Assembler::new(&Origin::default());
         let mut ready = VecDeque::new();
         for chunk in chunks {
             let _ = answer.take_chunk(&chunk, &mut ready);
@@ -133,7 +133,7 @@ proptest! {
 
 /// How an answer ends whose calls have these arguments.
 fn ending(arguments: &[&str], reason: Option<&str>) -> Result<Option<Cut>, ModelError> {
-    let mut answer = Assembler::new("m");
+    let mut answer = Assembler::new(&Origin::default());
     let mut ready = VecDeque::new();
     for (i, arguments) in arguments.iter().enumerate() {
         let call = json!({"index": i, "id": i.to_string(), "function": {"name": "wipe", "arguments": arguments}});
@@ -178,7 +178,7 @@ fn m3_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
 
 #[test]
 fn m1_arguments_continued_after_their_end_are_refused_and_not_lost() {
-    let mut answer = Assembler::new("m");
+    let mut answer = Assembler::new(&Origin::default());
     let mut ready = VecDeque::new();
     for call in [
         json!({"index": 0, "id": "a", "function": {"name": "t", "arguments": "{}"}}),
@@ -193,7 +193,7 @@ fn m1_arguments_continued_after_their_end_are_refused_and_not_lost() {
 
 #[test]
 fn x_text_in_the_wrong_place_is_not_repeated() {
-    let mut answer = Assembler::new("m");
+    let mut answer = Assembler::new(&Origin::default());
     for (chunk, kind) in [
         (r#"{"choices":"a \"secret\", expected nowhere"}"#, "invalid type: string, expected a sequence"),
         (r#"{"choices":[{"delta":"a secret"}]}"#, "invalid type: string, expected struct Delta"),
