@@ -10,7 +10,9 @@
 //!
 //! Decisions where servers differ:
 //! - An answer ends at `[DONE]`, or when `finish_reason` was sent, whatever the reason; an answer that
-//!   ends before either, or with `error`, is a transient error.
+//!   ends before either, or with `error` or `abort`, is a transient error. Without a reason that is known here it is
+//!   incomplete if the arguments of its last call are.
+//! - Ids of calls go back to the model that made them; other models get short ones that every server accepts.
 //! - A fragment belongs to the call with its `index`; without one, to the call with its `id`, else to the
 //!   newest call. A repeated index with another id and name begins a new call, since some servers send 0 always.
 //! - Reasoning is read from `reasoning_content`, else `reasoning`; a refusal is text.
