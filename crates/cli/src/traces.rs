@@ -14,6 +14,10 @@ use tracing_subscriber::{
 
 use crate::terminal::visible;
 
+/// The default filter of a server. The MCP client prints all that a server says of itself at `info`, which may be
+/// megabytes.
+const INFO: &str = "info,rmcp=warn";
+
 /// Where the log goes.
 type Log = Box<dyn Layer<Registry> + Send + Sync>;
 
@@ -32,7 +36,7 @@ pub(crate) fn log(config: &Config) -> Result<Traces, String> {
         // The fields of spans are for collectors.
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),
     };
-    begin(config, log.with_filter(filter("info")).boxed())
+    begin(config, log.with_filter(filter(INFO)).boxed())
 }
 
 /// Prints warnings, and starts the export of spans if configured: for a server in a terminal that people type in.
@@ -128,6 +132,22 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn x_the_log_of_a_server_has_nothing_that_mcp_servers_say_of_themselves() {
+        let written = Written::default();
+        let to = written.clone();
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || to.clone());
+        let subscriber = tracing_subscriber::registry().with(lines.with_filter(EnvFilter::new(INFO)));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(target: "rmcp::service", peer_info = "instructions", "Service initialized as client");
+            tracing::warn!(target: "rmcp::service", "a warning of it");
+            tracing::info!("what the server itself says");
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert!(!text.contains("instructions"), "{text}");
+        assert!(text.contains("a warning of it") && text.contains("what the server itself says"), "{text}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{
     call::{BLOCK_BYTES, Size},
+    scan::Scan,
     text::{Piece, Pieces},
 };
 use countersign_engine::model::{ModelError, ModelEvent};
@@ -24,6 +25,8 @@ pub(super) struct Blocks {
     gone: usize,
     /// The bytes of those, by their number.
     given: HashMap<usize, usize>,
+    /// The newest call's number and arguments.
+    last_call: Option<(usize, Scan)>,
     pub(super) size: Size,
 }
 
@@ -47,8 +50,12 @@ impl Blocks {
         };
         self.size.grow(BLOCK_BYTES + named)?;
         let pending = Pieces::default();
+        let number = self.gone + self.queue.len();
+        if matches!(kind, Kind::Call { .. }) {
+            self.last_call = Some((number, Scan::default()));
+        }
         self.queue.push_back(Block { kind, begun: false, over: false, written: false, given: 0, pending });
-        Ok(self.gone + self.queue.len() - 1)
+        Ok(number)
     }
 
     /// Writes to a block. Text after its end is ignored.
@@ -57,8 +64,16 @@ impl Blocks {
         if let Some(block) = self.get(number).filter(|block| !block.over) {
             block.written |= !text.bytes().is_empty();
             block.pending.push(text);
+            if let Some((_, arguments)) = self.last_call.as_mut().filter(|(last, _)| *last == number) {
+                arguments.feed(text.bytes());
+            }
         }
         Ok(())
+    }
+
+    /// The arguments of the newest call so far.
+    pub(super) fn last_call(&self) -> Option<&Scan> {
+        self.last_call.as_ref().map(|(_, arguments)| arguments)
     }
 
     /// Whether nothing was written to a block yet.

@@ -31,6 +31,7 @@ use tokio::time::{Instant, timeout};
 use super::{
     deadline::{self, AnswerDeadline},
     http::{self, Endpoint, ErrorObject},
+    scan::Scan,
     sse::{SseDecoder, SseEvent},
 };
 use countersign_engine::{
@@ -198,19 +199,19 @@ impl<P: Protocol> Http<P> {
     }
 }
 
-/// Makes a model of a struct with an `http` whose protocol has the `model` and the `images`.
+/// Makes a model of a struct with an `http` whose protocol has the `origin` and the `images`.
 macro_rules! model {
     ($model:ident, $provider:literal) => {
         impl std::fmt::Debug for $model {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let (model, url) = (&self.http.protocol().model, self.http.shown());
+                let (model, url) = (&self.http.protocol().origin.model, self.http.shown());
                 f.debug_struct(stringify!($model)).field("model", model).field("url", &url).finish_non_exhaustive()
             }
         }
 
         impl countersign_engine::model::Model for $model {
             fn name(&self) -> &str {
-                &self.http.protocol().model
+                &self.http.protocol().origin.model
             }
 
             fn provider(&self) -> &str {
@@ -430,26 +431,49 @@ impl<R: Reader> Open<R> {
 pub(super) enum Ending {
     /// Completely.
     Whole,
+    /// For a reason that is not known here: whether it is whole must be seen from it ([`cut_in`]).
+    Unknown,
     /// Cut off.
     Cut(Cut),
     /// The provider failed in the middle of it: a retry may help.
     Failed,
 }
 
-/// Reads a stop reason. An unknown one counts as the end of a complete answer, since servers have their own names
-/// for that.
+/// Reads a stop reason.
 pub(super) fn ending(reason: &str) -> Ending {
     Ending::Cut(match &*reason.to_ascii_lowercase() {
         "length" | "max_tokens" | "max_output_tokens" | "model_length" | "model_context_window_exceeded" => {
             Cut::MaxTokens
         }
         "refusal" => Cut::Refusal,
-        "content_filter" | "content-filter" | "safety" | "recitation" | "blocklist" | "prohibited_content" | "spii"
-        | "image_safety" | "language" | "sensitive" | "error_toxic" => Cut::ContentFilter,
+        "content_filter"
+        | "content-filter"
+        | "safety"
+        | "recitation"
+        | "blocklist"
+        | "prohibited_content"
+        | "spii"
+        | "image_safety"
+        | "language"
+        | "sensitive"
+        | "error_toxic"
+        | "guardrail_intervened" => Cut::ContentFilter,
         "incomplete" | "pause_turn" | "malformed_function_call" | "unexpected_tool_call" | "other" => Cut::Incomplete,
-        "error" | "network_error" | "insufficient_system_resource" | "aborted" => return Ending::Failed,
-        _ => return Ending::Whole,
+        // vLLM and SGLang give a request up with `abort`.
+        "error" | "network_error" | "insufficient_system_resource" | "abort" | "aborted" | "cancelled" | "canceled" => {
+            return Ending::Failed;
+        }
+        "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "complete" | "completed" | "tool_use"
+        | "tool_call" | "tool_calls" | "function_call" => return Ending::Whole,
+        _ => return Ending::Unknown,
     })
+}
+
+/// Why an answer is not whole whose provider did not say how it ended, given the arguments of its last call. Servers
+/// have their own names for a proper end, and some send none, so an answer counts as whole unless it visibly stops in
+/// a call: arguments that were never begun would otherwise run as `{}`.
+pub(super) fn cut_in(is_whole: bool, last_call: Option<&Scan>) -> Option<Cut> {
+    last_call.filter(|arguments| !is_whole && !arguments.is_whole()).map(|_| Cut::Incomplete)
 }
 
 /// An answer in the middle of which its provider failed.

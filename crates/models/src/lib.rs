@@ -23,6 +23,10 @@ mod http;
 pub mod openai;
 #[cfg(feature = "http")]
 pub mod openai_chat;
+#[cfg(feature = "http")]
+mod origin;
+#[cfg(feature = "http")]
+mod scan;
 pub mod scripted;
 #[cfg(feature = "http")]
 mod sent;

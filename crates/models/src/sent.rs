@@ -1,18 +1,21 @@
 //! Shared by the requests of all providers.
 //!
-//! - Argument text goes back byte for byte if it is a JSON object, else as `{}`: servers parse it, and one
+//! - Argument text goes back byte for byte if a call could run with it, else as `{}`: servers parse it, and one
 //!   broken call would make every later request of the session fail. The call's result, which stays, tells
 //!   the model what was wrong with it.
-//! - The name of an unknown tool goes back with the characters the APIs allow, for the same reason.
+//! - The name of an unknown tool goes back with the characters the APIs allow, for the same reason, and so does the
+//!   id of a call that another model made.
 
-use std::{borrow::Cow, collections::VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet, VecDeque},
+};
 
 use countersign_core::{
+    call::args::Digest,
     conversation::Answer,
     journal::record::{Block, ToolUse},
 };
-use serde::de::IgnoredAny;
-
 use countersign_engine::tool::ToolSpec;
 
 /// The longest tool name the APIs accept.
@@ -26,10 +29,62 @@ pub(super) fn join(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// The arguments of a call as they are sent back.
+/// The arguments of a call as they are sent back. What was refused here is refused by servers too, which are no less
+/// strict: deep nesting, half of a character, numbers beyond any float.
 pub(super) fn arguments(call: &ToolUse) -> &str {
-    let is_object = call.input.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(&call.input).is_ok();
-    if is_object { &call.input } else { "{}" }
+    if !call.input.trim().is_empty() && call.args().is_ok() { &call.input } else { "{}" }
+}
+
+/// The length of ids that are made here: what Mistral takes, which is the strictest.
+const ID_CHARS: usize = 9;
+
+/// The ids of calls as they are sent. Two answers of different models may have the same.
+#[derive(Default)]
+pub(super) struct Ids {
+    used: HashSet<String>,
+    /// How often each id of the journal was written in a form of its own.
+    written: HashMap<String, u32>,
+    /// Those of the newest answer, by the ids in the journal.
+    newest: HashMap<String, String>,
+}
+
+impl Ids {
+    /// An answer begins, or begins again.
+    pub(super) fn begin(&mut self) {
+        self.newest.clear();
+    }
+
+    /// The id of a call of the newest answer, which may be this very model's own. That is known to be accepted, unless
+    /// it is longer than the API allows; any other becomes letters and digits that every server accepts.
+    pub(super) fn of(&mut self, id: &str, is_own: bool, longest: usize) -> String {
+        if is_own && !id.is_empty() && id.chars().count() <= longest {
+            self.used.insert(id.to_owned());
+            self.newest.insert(id.to_owned(), id.to_owned());
+            return id.to_owned();
+        }
+        self.written(id, |n| {
+            let digest = Digest::of(format!("{n} {id}").as_bytes()).to_string();
+            digest.get(..ID_CHARS).unwrap_or_default().to_owned()
+        })
+    }
+
+    /// The id of a call of the newest answer as `nth` writes it, which may be asked again for an unused one.
+    pub(super) fn written(&mut self, id: &str, nth: impl Fn(u32) -> String) -> String {
+        if let Some(known) = self.newest.get(id) {
+            return known.clone();
+        }
+        let n = self.written.entry(id.to_owned()).or_insert(0);
+        let unique = loop {
+            *n += 1;
+            let unique = nth(*n);
+            if !unique.is_empty() && !self.used.contains(&unique) {
+                break unique;
+            }
+        };
+        self.used.insert(unique.clone());
+        self.newest.insert(id.to_owned(), unique.clone());
+        unique
+    }
 }
 
 /// The name of a call as it is sent back.
@@ -121,8 +176,34 @@ mod tests {
         {
             assert_eq!(arguments(&call("t", input)), sent);
         }
+        // What was refused here, since no server can read it.
+        let deep = format!(r#"{{"note": {}{}}}"#, "[".repeat(3000), "]".repeat(3000));
+        for refused in [r#"{"note":"\ud83d"}"#, &*deep, r#"{"n":1e400}"#, r#"{"a":1,"a":2}"#] {
+            let call = call("t", refused);
+            assert!(call.args().is_err(), "{refused:.40}");
+            assert_eq!(arguments(&call), "{}", "{refused:.40}");
+        }
         assert_eq!(name(&call("mcp.x y", "{}"), &[]), "mcp_x_y");
         assert_eq!(name(&call("", "{}"), &[]), "_");
         assert_eq!(name(&call(&"n".repeat(90), "{}"), &[]).len(), NAME_CHARS);
+    }
+
+    #[test]
+    fn m1_ids_are_the_models_own_or_ones_that_every_server_accepts() {
+        let mut ids = Ids::default();
+        let long = format!("chatcmpl-tool-{}", "0123456789abcdef".repeat(2));
+        assert_eq!(ids.of("call_1", true, 40), "call_1");
+        assert_eq!(ids.of("call_1", false, 40), "call_1", "its result follows");
+        let mut seen = HashSet::from(["call_1".to_owned()]);
+        // The same id of ten answers of other models, and one that is too long.
+        for id in [vec!["call_1"; 10], vec!["", "?", &*long]].concat() {
+            ids.begin();
+            let sent = ids.of(id, id == long, 40);
+            assert!(sent.len() == 9 && sent.bytes().all(|c| c.is_ascii_alphanumeric()), "{sent}");
+            assert_eq!(ids.of(id, false, 40), sent, "its result has the same");
+            assert!(seen.insert(sent), "{id:?}");
+        }
+        let once = |id: &str| Ids::default().of(id, false, 40);
+        assert_eq!(once("call_1"), once("call_1"), "the same in every request");
     }
 }

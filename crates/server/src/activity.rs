@@ -91,6 +91,14 @@ impl Collector for Watched {
         }
         let help = "Calls and steps whose outcome a person was asked about";
         counter(&mut encoder, "calls_in_doubt", help, activity.in_doubt())?;
+        let help = "Turns that failed, by the code of their error";
+        let mut failed = encoder.encode_descriptor("turns_failed", help, None, MetricType::Counter)?;
+        let mut counts = activity.failed();
+        // Served before the first of them, so that an alarm finds it.
+        counts.entry("model_error".to_owned()).or_default();
+        for (code, count) in counts {
+            ConstCounter::new(count).encode(failed.encode_family(&[("code", &*code)])?)?;
+        }
         let help = "Sessions of nodes that had left or died which this one took over";
         counter(&mut encoder, "sessions_taken_over", help, activity.taken_over())?;
         let help = "How long requests had been pending when they were decided";

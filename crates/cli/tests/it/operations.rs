@@ -76,6 +76,7 @@ async fn c_the_metrics_that_are_served_are_those_that_are_documented() {
         ("countersign_deadline_lateness_seconds_bucket{le=\"60.0\"}", 1.0),
         ("countersign_calls_in_doubt_total", 0.0),
         ("countersign_sessions_taken_over_total", 0.0),
+        ("countersign_turns_failed_total{code=\"model_error\"}", 0.0),
         ("countersign_webhook_attempts_total{outcome=\"sent\"}", 0.0),
         ("countersign_webhook_attempts_total{outcome=\"failed\"}", 0.0),
         ("countersign_webhook_attempts_total{outcome=\"dead\"}", 0.0),

@@ -84,6 +84,14 @@ impl Decision {
         }
         self
     }
+    /// The same decision; a blank message counts as none, since it would tell the model nothing.
+    #[must_use]
+    pub fn without_blank_message(mut self) -> Decision {
+        if let Choice::Reject { message, .. } = &mut self.choice {
+            message.take_if(|text| text.trim().is_empty());
+        }
+        self
+    }
     /// The same decision, refused unless the pending arguments have this digest.
     #[must_use]
     pub fn for_digest(mut self, digest: Digest) -> Decision {

@@ -499,6 +499,16 @@ impl Conversation {
         self.broken_off = partial.and_then(said).or_else(|| self.broken_off.take());
     }
 
+    /// The text of a result. A call that failed or was refused without a word is told as such: providers refuse an
+    /// error that says nothing, in every request from then on.
+    fn told<'a>(&self, finished: &'a CallFinished) -> &'a str {
+        match finished.status {
+            CallStatus::Error if finished.output.trim().is_empty() => self.locale.text(Text::ToolBroke),
+            CallStatus::Rejected if finished.output.trim().is_empty() => self.locale.text(Text::Rejected),
+            _ => &finished.output,
+        }
+    }
+
     fn finish(&mut self, finished: &CallFinished) {
         let started = self.started.contains(&finished.call);
         let text = match self.changed.get(&finished.call) {
@@ -510,7 +520,7 @@ impl Conversation {
             Some(Change::Responded) if finished.status == CallStatus::Success => {
                 format!("[{}]\n{}", self.locale.text(Text::Responded), finished.output)
             }
-            _ => finished.output.clone(),
+            _ => self.told(finished).to_owned(),
         };
         let result = ToolResult { id: finished.id.clone(), name: finished.name.clone(), text, status: finished.status };
         if let Some(open) = self.open.iter_mut().find(|open| open.call == finished.call) {

@@ -37,7 +37,10 @@ impl Reply {
     ) -> Result<Reply, Refusal> {
         let invalid = |message: &str| Err(Refusal::new(Code::InvalidMessage, message));
         match (decisions, answers, resume) {
-            (Some(decisions), None, None) => Ok(Reply::Decisions(decisions)),
+            (Some(decisions), None, None) => {
+                let decisions = decisions.into_iter().map(Decision::without_blank_message);
+                Ok(Reply::Decisions(decisions.collect()))
+            }
             (None, Some(answers), None) => match serde_json::from_str(answers.get()) {
                 Ok(answers) => Ok(Reply::Answers(answers)),
                 Err(error) => invalid(&format!("answers: {error}")),
@@ -67,5 +70,25 @@ impl Reply {
             Reply::Answers(_) => vec!["answer"],
             Reply::Resume(_) => vec!["resume"],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::approval::rule::Always;
+
+    #[test]
+    fn w6_a_blank_message_of_a_rejection_is_none() {
+        let read = |message: &str| {
+            let text = serde_json::json!({ "type": "reject", "message": message, "always": true }).to_string();
+            let decision: Decision = serde_json::from_str(&text).expect("a decision");
+            Reply::of(Some(vec![decision]), None, None).expect("a reply").decisions().to_vec()
+        };
+        for blank in ["", " ", "\n\t "] {
+            assert_eq!(read(blank), [Decision::reject(None).always(Always::Session)], "{blank:?}");
+        }
+        assert_eq!(read(" no ")[0].message(), Some(" no "));
+        assert_eq!(Decision::approve().without_blank_message(), Decision::approve());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::{
-        decision::{Decision, EditedAction},
+        decision::{Choice, Decision, EditedAction},
         principal::Principal,
         rule::Always,
     },
@@ -459,6 +459,25 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     let transition = stopped.draft().cancel(None, None, None, &Tools::FIRST).expect("cancelled");
     stopped.commit(transition);
     assert_eq!(told(&stopped), "Cancelled before it ran");
+}
+
+/// Providers refuse an error without a text, so one that is stored would end every later turn of its session.
+#[test]
+fn w6_a_call_that_was_refused_or_failed_without_a_word_is_told_as_such() {
+    let mut world = waiting(&[("pay", plain()), ("wire", plain())]);
+    let without_a_word = Decision::from(Choice::Reject { message: Some(" ".to_owned()), always: Always::No });
+    decide(&mut world, 1, vec![without_a_word, Decision::approve()], Principal::trusted()).expect("decided");
+    let second = CallNo::new(2);
+    world.commit(world.draft().start(&[second]));
+    world.commit(world.draft().call_finished(second, 1, Err("\n".to_owned()), &Tools::FIRST).expect("running"));
+    let mut conversation = Conversation::new();
+    world.journal.iter().for_each(|entry| conversation.apply(entry));
+    let told = conversation.into_messages().into_iter().filter_map(|message| match message {
+        Message::ToolResult(result) => Some(result.text.clone()),
+        _ => None,
+    });
+    let want = ["The user rejected this action", "the tool failed unexpectedly; it may have done a part of its work"];
+    assert_eq!(told.collect::<Vec<_>>(), want);
 }
 
 /// Spec H5, Q6: an edit can introduce neither the reserved argument nor a call that asks the user.

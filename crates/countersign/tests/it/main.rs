@@ -62,6 +62,7 @@ mod models_responses;
 mod paced;
 mod policy;
 mod power;
+mod refused;
 mod restored;
 mod run_state;
 mod run_state_people;

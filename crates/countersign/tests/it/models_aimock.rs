@@ -143,8 +143,9 @@ async fn m1_aimock_accepts_our_conversation_with_calls_and_results() {
     };
     let blocks = vec![call("c1", r#"{"p":1.10}"#), call("c2", "{broken")];
     let mut conversation = user("pay twice");
+    let own = serde_json::value::RawValue::from_string(r#"{"by":"openai-chat","model":"gpt-4o"}"#.to_owned()).unwrap();
     conversation.extend([
-        Message::from(Answer { model: "m".into(), blocks, opaque: None }),
+        Message::from(Answer { model: "m".into(), blocks, opaque: Some(own) }),
         result("c1", "paid"),
         result("c2", "denied by a person"),
     ]);

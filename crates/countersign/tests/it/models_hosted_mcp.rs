@@ -96,7 +96,9 @@ async fn s13_what_the_provider_called_is_kept_and_sent_back() {
 #[tokio::test]
 async fn m146_the_same_request_is_asked_about_once_and_another_call_under_its_id_is_refused() {
     let twice = [done(0, asked("mcpr_1", "send", ARGS)), done(1, asked("mcpr_1", "send", ARGS)), completed()];
-    let fake = Fake::streaming(typed(&twice)).await;
+    let says = Arc::new(Mutex::new(typed(&twice)));
+    let said = says.clone();
+    let fake = Fake::start(move || sse(stream::iter([said.lock().unwrap().clone().into_bytes()]), None)).await;
     let model = model(&fake);
     assert_eq!(told(&model).await.iter().filter(|part| part.starts_with("call ")).count(), 1);
     let opaque = kept(&model).await;
@@ -107,9 +109,7 @@ async fn m146_the_same_request_is_asked_about_once_and_another_call_under_its_id
 
     let other = r#"{"amount": 1000000}"#;
     let wrong = ["permanent the provider asked to approve two different calls under one id, \"mcpr_1\""];
-    let changed = [done(0, asked("mcpr_1", "send", other)), completed()];
-    let fake = Fake::streaming(typed(&changed)).await;
-    let model = crate::models_responses::model(&fake);
+    *says.lock().unwrap() = typed(&[done(0, asked("mcpr_1", "send", other)), completed()]);
     let later: Vec<_> = model.call(request(before(), "", Vec::new())).collect().await;
     assert_eq!(tell(later), wrong);
     let both = [done(0, asked("mcpr_1", "send", ARGS)), done(1, asked("mcpr_1", "send", other)), completed()];

@@ -302,7 +302,7 @@ async fn m1_the_whole_conversation_is_sent_in_the_apis_shape() {
                 use_tool("c3", "no such tool!", ""),
                 use_tool("c4", "weather", "[1]"),
             ],
-            None,
+            Some(r#"{"by":"openai-chat","model":"test-model"}"#),
         ),
         result("c1", "sunny"),
         result("c2", "the arguments are not valid JSON"),

@@ -235,7 +235,7 @@ async fn s23_a_stream_that_hangs_is_given_up_after_the_idle_timeout() {
 
 /// A gateway may send comments for as long as what is behind it hangs.
 #[tokio::test]
-async fn s23_a_stream_of_comments_and_empty_lines_is_given_up_after_the_idle_timeout() {
+async fn s23_a_stream_of_comments_and_empty_lines_is_given_up_in_time() {
     for (before, alive) in [("", ": keep-alive\n\n"), ("", "\n"), ("", "data:\n\n"), (r#"{"content":"half"}"#, ":\n\n")]
     {
         let begun = if before.is_empty() { String::new() } else { deltas(&[before]) };

@@ -15,7 +15,7 @@ use countersign_engine::model::OutputSchema;
 use futures::StreamExt as _;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::models_fake::{Fake, KEY, kept, plain, request, tell, told, tool, typed, user};
+use crate::models_fake::{Fake, KEY, foreign, kept, plain, request, tell, told, tool, typed, user};
 
 pub(crate) fn config(fake: &Fake) -> OpenAiConfig {
     OpenAiConfig { base_url: fake.base_url.clone(), api_key: Some(ApiKey::new(KEY)), ..OpenAiConfig::new("gpt-test") }
@@ -195,12 +195,13 @@ async fn m1_responses_another_model_gets_the_conversation_without_what_is_not_it
         let opaque = RawValue::from_string(opaque.to_owned()).unwrap();
         vec![Message::User("pay".into()), answered(blocks, Some(opaque)), result("call_1", "paid", false)]
     };
+    let (one, two) = (foreign("call_1"), foreign("call_2"));
     let want = [
         json!({"role": "user", "content": "pay"}),
         json!({"role": "assistant", "content": "I pay now. đ"}),
-        json!({"type": "function_call", "call_id": "call_1", "name": "pay", "arguments": r#"{"n": 9007199254740993, "p":1.10}"#}),
-        json!({"type": "function_call", "call_id": "call_2", "name": "look", "arguments": "{}"}),
-        json!({"type": "function_call_output", "call_id": "call_1", "output": "paid"}),
+        json!({"type": "function_call", "call_id": one, "name": "pay", "arguments": r#"{"n": 9007199254740993, "p":1.10}"#}),
+        json!({"type": "function_call", "call_id": two, "name": "look", "arguments": "{}"}),
+        json!({"type": "function_call_output", "call_id": one, "output": "paid"}),
     ];
     assert_eq!(sent(&fake, &other, conversation(interleaved_blocks(), opaque.get())).await, want);
     let this = model(&fake);

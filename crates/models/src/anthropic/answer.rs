@@ -11,6 +11,7 @@ use crate::{
     blocks::{Blocks, Kind},
     call::{self, BLOCK_BYTES, Count, Ending, ReadError, Reader},
     http::ErrorObject,
+    origin::Origin,
     sse::SseEvent,
     text::Piece,
 };
@@ -67,7 +68,7 @@ struct Begun {
 
 /// Assembles an answer.
 pub(super) struct Assembler {
-    model: String,
+    origin: Origin,
     blocks: Blocks,
     /// By index in the content.
     content: BTreeMap<u64, Place>,
@@ -87,9 +88,9 @@ enum Place {
 }
 
 impl Assembler {
-    pub(super) fn new(model: &str) -> Assembler {
+    pub(super) fn new(origin: &Origin) -> Assembler {
         Assembler {
-            model: model.to_owned(),
+            origin: origin.clone(),
             blocks: Blocks::default(),
             content: BTreeMap::new(),
             tokens: [None; 4],
@@ -238,7 +239,9 @@ impl Assembler {
         });
         let content: Vec<Content> = content.collect();
         let more = content.iter().any(|content| matches!(content, Content::Thinking(..) | Content::Raw(_)));
-        more.then(|| Opaque { by: BY.to_owned(), model: self.model.clone(), content })
+        let Origin { model, at } = &self.origin;
+        let (model, at) = (model.to_string(), Some(at.to_string()));
+        more.then(|| Opaque { by: BY.to_owned(), model, at, content })
     }
 }
 
@@ -283,6 +286,7 @@ impl Reader for Assembler {
         let reason = self.stop_reason.take().unwrap_or_default();
         match call::ending(&reason) {
             Ending::Whole => {}
+            Ending::Unknown => ready.extend(call::cut_in(false, self.blocks.last_call()).map(ModelEvent::Cut)),
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(call::failed_in_the_middle(&reason)),
         }

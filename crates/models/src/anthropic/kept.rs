@@ -4,6 +4,8 @@ use countersign_core::conversation::Answer;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::origin::Origin;
+
 /// The value of [`Opaque::by`].
 pub(super) const BY: &str = "anthropic";
 
@@ -14,15 +16,18 @@ pub(super) struct Opaque {
     pub(super) by: String,
     /// Which model it is for.
     pub(super) model: String,
+    /// At which address it is, as a short digest; earlier versions did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) at: Option<String>,
     /// The blocks of the answer's content, in order.
     pub(super) content: Vec<Content>,
 }
 
 impl Opaque {
     /// The data kept with an answer, if this model gave it.
-    pub(super) fn of(answer: &Answer, model: &str) -> Option<Opaque> {
+    pub(super) fn of(answer: &Answer, origin: &Origin) -> Option<Opaque> {
         let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
-        (opaque.by == BY && opaque.model == model).then_some(opaque)
+        (opaque.by == BY && origin.gave(&opaque.model, opaque.at.as_deref())).then_some(opaque)
     }
 }
 

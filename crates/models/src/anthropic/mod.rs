@@ -2,7 +2,7 @@
 //!
 //! Decisions:
 //! - An answer ends when `message_delta` has a reason to stop, whatever it is, and at `message_stop`.
-//! - Thinking goes back unchanged, with its signature, to the same model only. An answer that calls tools and has no
+//! - Thinking goes back unchanged, with its signature, to the same model at the same address only. An answer that calls tools and has no
 //!   thinking of this model before its calls cannot be followed by thinking: such a request disables it.
 //! - Tokens read from and written to the provider's cache count as input.
 //! - An output schema is enforced by the provider if it is strict; otherwise the model is told it in its instructions.
@@ -11,7 +11,7 @@ mod answer;
 mod kept;
 mod request;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use countersign_core::conversation::Message;
 
@@ -19,6 +19,7 @@ use self::answer::Assembler;
 use super::{
     call::{self, Http, Protocol, Reach},
     default_images,
+    origin::Origin,
 };
 use countersign_engine::{
     key::ApiKey,
@@ -88,7 +89,7 @@ pub struct Anthropic {
 }
 
 struct Messages {
-    model: Arc<str>,
+    origin: Origin,
     max_tokens: u32,
     thinking: Option<Thinking>,
     images: TakesImages,
@@ -118,7 +119,7 @@ impl Anthropic {
             )));
         }
         let protocol = Messages {
-            model: model.as_str().into(),
+            origin: Origin::new(&model, &base_url)?,
             max_tokens,
             thinking,
             images: images.unwrap_or_else(|| default_images("anthropic", &base_url)),
@@ -139,12 +140,12 @@ impl Protocol for Messages {
     }
 
     fn reader(&self, _: &[Message]) -> Assembler {
-        Assembler::new(&self.model)
+        Assembler::new(&self.origin)
     }
 }
 
 /// The reader of its answers.
 #[cfg(feature = "fuzzing")]
 pub(super) fn reader() -> impl super::call::Reader {
-    Assembler::new("m")
+    Assembler::new(&Origin::default())
 }

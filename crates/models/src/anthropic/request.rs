@@ -4,11 +4,7 @@
 //! - Text of only white space is left out, since the API refuses it.
 //! - Ids of calls have the characters the API allows and are not used twice, even where another model made them.
 
-use std::{
-    borrow::Cow,
-    collections::{HashMap, HashSet},
-    fmt::Write as _,
-};
+use std::{borrow::Cow, fmt::Write as _};
 
 use countersign_core::{
     content as said,
@@ -27,7 +23,8 @@ use super::{
 };
 use crate::{
     call,
-    sent::{self, Cutter, join},
+    origin::Origin,
+    sent::{self, Cutter, Ids, join},
 };
 use countersign_engine::{
     model::{ModelError, ModelRequest, OutputSchema},
@@ -113,7 +110,7 @@ pub(super) fn body(api: &Messages, request: &ModelRequest, conversation: &[Messa
         description: &tool.description,
         input_schema: &tool.parameters,
     });
-    let messages = messages(&api.model, &request.tools, conversation);
+    let messages = messages(&api.origin, &request.tools, conversation);
     let thinking = match api.thinking {
         Some(Thinking::Budget(tokens)) if may_think(&messages) => {
             Some(json!({"type": "enabled", "budget_tokens": tokens}))
@@ -133,7 +130,7 @@ pub(super) fn body(api: &Messages, request: &ModelRequest, conversation: &[Messa
         }
     }
     let body = Body {
-        model: &api.model,
+        model: &api.origin.model,
         max_tokens: api.max_tokens,
         system: &system,
         messages,
@@ -160,7 +157,7 @@ fn may_think(messages: &[Wire<'_>]) -> bool {
     }
 }
 
-fn messages<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) -> Vec<Wire<'a>> {
+fn messages<'a>(origin: &Origin, tools: &[ToolSpec], conversation: &'a [Message]) -> Vec<Wire<'a>> {
     let mut wire: Vec<Wire<'a>> = Vec::new();
     let mut ids = Ids::default();
     for message in conversation {
@@ -175,14 +172,14 @@ fn messages<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) ->
             }
             Message::Assistant(answer) => {
                 ids.begin();
-                let content = as_it_came(answer, model, tools, &mut ids).unwrap_or_else(|| {
+                let content = as_it_came(answer, origin, tools, &mut ids).unwrap_or_else(|| {
                     ids.begin();
                     in_plain_words(answer, tools, &mut ids)
                 });
                 push(&mut wire, Role::Assistant, content);
             }
             Message::ToolResult(result) => {
-                let tool_use_id = ids.of(&result.id);
+                let tool_use_id = ids.written(&result.id, |n| allowed_id(&result.id, n));
                 let known = Known::ToolResult { tool_use_id, content: &result.text, is_error: result.is_error() };
                 push(&mut wire, Role::User, Some(Content::Known(known)));
             }
@@ -200,47 +197,24 @@ fn push<'a>(wire: &mut Vec<Wire<'a>>, role: Role, content: impl IntoIterator<Ite
     }
 }
 
-/// The ids of calls as they are sent.
-#[derive(Default)]
-struct Ids {
-    used: HashSet<String>,
-    /// Those of the newest answer, by the ids in the journal.
-    newest: HashMap<String, String>,
-}
-
-impl Ids {
-    /// An answer begins, or begins again.
-    fn begin(&mut self) {
-        self.newest.clear();
+/// The id of a call as the API allows it, the `n`th time that it is used.
+fn allowed_id(id: &str, n: u32) -> String {
+    let mut allowed = String::with_capacity(id.len());
+    for c in id.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') => allowed.push(c),
+            c => drop(write!(allowed, "_{:x}", u32::from(c))),
+        }
     }
-
-    /// The id of a call of the newest answer.
-    fn of(&mut self, id: &str) -> String {
-        if let Some(known) = self.newest.get(id) {
-            return known.clone();
-        }
-        let mut allowed = String::with_capacity(id.len());
-        for c in id.chars() {
-            match c {
-                c if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') => allowed.push(c),
-                c => drop(write!(allowed, "_{:x}", u32::from(c))),
-            }
-        }
-        let mut unique = allowed.clone();
-        let mut n = 2;
-        while unique.is_empty() || self.used.contains(&unique) {
-            unique = format!("{allowed}_{n}");
-            n += 1;
-        }
-        self.used.insert(unique.clone());
-        self.newest.insert(id.to_owned(), unique.clone());
-        unique
+    if n > 1 {
+        let _ = write!(allowed, "_{n}");
     }
+    allowed
 }
 
 /// The content of an answer of this model, unchanged; `None` if it is another model's or no longer matches.
-fn as_it_came<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], ids: &mut Ids) -> Option<Vec<Content<'a>>> {
-    let opaque = Opaque::of(answer, model)?;
+fn as_it_came<'a>(answer: &'a Answer, origin: &Origin, tools: &[ToolSpec], ids: &mut Ids) -> Option<Vec<Content<'a>>> {
+    let opaque = Opaque::of(answer, origin)?;
     let mut cutter = Cutter::new(answer);
     let mut parts = Vec::with_capacity(opaque.content.len());
     // Truncated thinking has no signature, and the API refuses thinking that nothing follows.
@@ -285,7 +259,8 @@ fn call_of<'a>(call: &'a ToolUse, tools: &[ToolSpec], ids: &mut Ids) -> Content<
     // The arguments are the text of a JSON object, so it is a valid raw value.
     let input = RawValue::from_string(sent::arguments(call).trim().to_owned());
     let input = input.or_else(|_| to_raw_value(&json!({}))).unwrap_or_default();
-    Content::Known(Known::ToolUse { id: ids.of(&call.id), name: sent::name(call, tools), input })
+    let id = ids.written(&call.id, |n| allowed_id(&call.id, n));
+    Content::Known(Known::ToolUse { id, name: sent::name(call, tools), input })
 }
 
 /// An answer as plain text and calls, without the provider's own data.
@@ -301,3 +276,6 @@ fn in_plain_words<'a>(answer: &'a Answer, tools: &[ToolSpec], ids: &mut Ids) -> 
     }
     content
 }
+
+#[cfg(test)]
+mod tests;

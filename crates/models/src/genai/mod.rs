@@ -37,6 +37,7 @@ use super::{
     deadline::AnswerDeadline,
     default_images,
     http::{self, Endpoint},
+    origin::Origin,
 };
 use countersign_engine::{
     key::ApiKey,
@@ -94,7 +95,7 @@ struct Shared {
     client: Client,
     kind: AdapterKind,
     target: ServiceTarget,
-    model: Arc<str>,
+    origin: Origin,
     provider: String,
     shown: String,
     key: Option<ApiKey>,
@@ -107,10 +108,10 @@ struct Shared {
 
 impl fmt::Debug for Genai {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { provider, model, shown, .. } = &*self.shared;
+        let Shared { provider, origin, shown, .. } = &*self.shared;
         f.debug_struct("Genai")
             .field("provider", provider)
-            .field("model", model)
+            .field("model", &origin.model)
             .field("url", shown)
             .finish_non_exhaustive()
     }
@@ -177,7 +178,7 @@ impl Genai {
             client,
             kind,
             target,
-            model: model.into(),
+            origin: Origin::new(&model, &base_url)?,
             provider,
             shown: endpoint.shown,
             key: api_key,
@@ -262,7 +263,8 @@ fn incomplete() -> ModelError {
 
 impl Shared {
     fn opaque(&self) -> Opaque {
-        Opaque { by: format!("genai-{}", self.provider), model: self.model.to_string(), parts: Vec::new() }
+        let by = format!("genai-{}", self.provider);
+        Opaque { by, model: self.origin.model.to_string(), at: Some(self.origin.at.to_string()), parts: Vec::new() }
     }
 
     /// An error worded like those of the other providers. genai's own texts repeat the request.
@@ -305,6 +307,9 @@ struct Opaque {
     by: String,
     /// Which model it is for.
     model: String,
+    /// At which address it is, as a short digest; earlier versions did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
     /// The parts of the answer, in order.
     parts: Vec<Part>,
 }
@@ -380,7 +385,8 @@ impl Reader {
         }
         let stopped = reason.map_or("", |reason| reason.raw());
         match call::ending(stopped) {
-            Ending::Whole => {}
+            // Calls come in one piece.
+            Ending::Whole | Ending::Unknown => {}
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(call::failed_in_the_middle(stopped)),
         }

@@ -106,7 +106,8 @@ fn settle(messages: &mut Vec<ChatMessage>, results: &mut Vec<ToolResponse>) {
 /// The parts of an answer of this model, unchanged; `None` if it is another model's or no longer matches.
 fn as_it_came(answer: &Answer, own: &Opaque, tools: &[ToolSpec]) -> Option<Vec<ContentPart>> {
     let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
-    if opaque.by != own.by || opaque.model != own.model {
+    let elsewhere = opaque.at.is_some() && opaque.at != own.at;
+    if opaque.by != own.by || opaque.model != own.model || elsewhere {
         return None;
     }
     let mut cutter = Cutter::new(answer);

@@ -11,6 +11,7 @@ use crate::{
     blocks::{Blocks, Kind},
     call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, usage},
     http::ErrorObject,
+    origin::Origin,
     sse::SseEvent,
     text::Piece,
 };
@@ -85,7 +86,7 @@ struct ContentPart {
 
 /// Assembles an answer.
 pub(super) struct Assembler {
-    model: String,
+    origin: Origin,
     blocks: Blocks,
     /// By index in the output.
     items: BTreeMap<u64, Place>,
@@ -124,13 +125,15 @@ enum Place {
         server_label: String,
         name: String,
     },
+    /// A request that was made before, and counts once.
+    Repeated,
     Other(Option<Box<RawValue>>),
 }
 
 impl Assembler {
-    pub(super) fn new(model: &str, asked: HashMap<String, Asked>) -> Assembler {
+    pub(super) fn new(origin: &Origin, asked: HashMap<String, Asked>) -> Assembler {
         Assembler {
-            model: model.to_owned(),
+            origin: origin.clone(),
             blocks: Blocks::default(),
             items: BTreeMap::new(),
             asked,
@@ -302,7 +305,8 @@ impl Assembler {
         let asked = Asked { server_label: server_label.clone(), name: name.clone(), arguments };
         match self.asked.get(&id) {
             Some(before) if *before == asked => {
-                self.items.remove(&at);
+                // Its place stays taken: the whole response brings it again.
+                self.items.insert(at, Place::Repeated);
                 return Ok(());
             }
             Some(_) => {
@@ -380,9 +384,12 @@ impl Assembler {
             Place::Reasoning { raw, .. } | Place::Other(raw) => raw.map(Item::Raw),
             Place::Call { id, .. } => Some(Item::Call { id }),
             Place::Approval { id, server_label, name } => Some(Item::Approval { id, server_label, name }),
+            Place::Repeated => None,
         });
         let items: Vec<Item> = items.collect();
-        (!items.is_empty()).then(|| Opaque { by: BY.to_owned(), model: self.model.clone(), items })
+        let Origin { model, at } = &self.origin;
+        let (model, at) = (model.to_string(), Some(at.to_string()));
+        (!items.is_empty()).then(|| Opaque { by: BY.to_owned(), model, at, items })
     }
 }
 
@@ -430,7 +437,7 @@ impl Reader for Assembler {
         self.blocks.give_out(ready);
         let cut = match self.incomplete.as_deref().map(call::ending) {
             Some(Ending::Cut(cut)) => Some(cut),
-            Some(Ending::Whole | Ending::Failed) => Some(Cut::Incomplete),
+            Some(Ending::Whole | Ending::Unknown | Ending::Failed) => Some(Cut::Incomplete),
             None => self.refused.then_some(Cut::Refusal),
         };
         ready.extend(cut.map(ModelEvent::Cut));

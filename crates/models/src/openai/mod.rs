@@ -2,7 +2,7 @@
 //!
 //! Nothing is stored at the provider (`store: false`): each request carries the conversation. The data that the
 //! provider needs back with it (reasoning with its encrypted content, the items of MCP servers that it called, ids) is
-//! kept with the answer and goes back unchanged, in its order, to the same model only.
+//! kept with the answer and goes back unchanged, in its order, to the same model at the same address only.
 //!
 //! Decisions:
 //! - An answer ends at `response.completed` or `response.incomplete`.
@@ -14,7 +14,7 @@ mod answer;
 mod items;
 mod request;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use countersign_core::conversation::Message;
 
@@ -22,6 +22,7 @@ use self::answer::Assembler;
 use super::{
     call::{self, Http, Protocol, Reach},
     default_images,
+    origin::Origin,
 };
 use countersign_engine::{
     key::ApiKey,
@@ -85,7 +86,7 @@ pub struct OpenAi {
 }
 
 struct Responses {
-    model: Arc<str>,
+    origin: Origin,
     effort: Option<String>,
     summary: bool,
     encrypted: bool,
@@ -107,7 +108,7 @@ impl OpenAi {
         }
         let by_name = || !WITHOUT_REASONING.iter().any(|name| model.starts_with(name));
         let protocol = Responses {
-            model: model.as_str().into(),
+            origin: Origin::new(&model, &base_url)?,
             effort: config.reasoning_effort,
             summary: config.reasoning_summary,
             encrypted: config.encrypted_reasoning.unwrap_or_else(by_name),
@@ -127,12 +128,12 @@ impl Protocol for Responses {
     }
 
     fn reader(&self, messages: &[Message]) -> Assembler {
-        Assembler::new(&self.model, request::asked_before(&self.model, messages))
+        Assembler::new(&self.origin, request::asked_before(&self.origin, messages))
     }
 }
 
 /// The reader of its answers.
 #[cfg(feature = "fuzzing")]
 pub(super) fn reader() -> impl super::call::Reader {
-    Assembler::new("m", std::collections::HashMap::new())
+    Assembler::new(&Origin::default(), std::collections::HashMap::new())
 }

@@ -20,7 +20,8 @@ use super::{
 };
 use crate::{
     call,
-    sent::{self, Cutter, join},
+    origin::Origin,
+    sent::{self, Cutter, Ids, join},
 };
 use countersign_engine::{
     model::{
@@ -29,6 +30,9 @@ use countersign_engine::{
     },
     tool::ToolSpec,
 };
+
+/// The longest id of a call that the API accepts.
+const ID_CHARS: usize = 64;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -81,12 +85,12 @@ enum Tagged<'a> {
     FunctionCall {
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        call_id: &'a str,
+        call_id: String,
         name: Cow<'a, str>,
         arguments: &'a str,
     },
     FunctionCallOutput {
-        call_id: &'a str,
+        call_id: String,
         output: &'a str,
     },
     McpApprovalRequest {
@@ -126,9 +130,9 @@ pub(super) fn body(api: &Responses, request: &ModelRequest, conversation: &[Mess
         json!({"format": {"type": "json_schema", "name": name, "schema": schema, "strict": output.strict}})
     });
     let body = Body {
-        model: &api.model,
+        model: &api.origin.model,
         instructions: &request.instructions,
-        input: input(&api.model, &request.tools, &request.hosted, conversation),
+        input: input(&api.origin, &request.tools, &request.hosted, conversation),
         tools,
         text: format,
         reasoning: (!reasoning.is_empty()).then(|| reasoning.into()),
@@ -149,29 +153,32 @@ fn function(tool: &ToolSpec) -> Value {
     wire
 }
 
-fn input<'a>(model: &str, tools: &[ToolSpec], hosted: &[HostedMcp], conversation: &'a [Message]) -> Vec<Input<'a>> {
+fn input<'a>(origin: &Origin, tools: &[ToolSpec], hosted: &[HostedMcp], conversation: &'a [Message]) -> Vec<Input<'a>> {
     let is_hosted = |tool: &str| hosted.iter().any(|server| server.has(tool));
     let mut input = Vec::with_capacity(conversation.len());
     // Calls of the newest answer that represent requests of the provider, with the requests' ids.
     let mut asked: Vec<(&str, String)> = Vec::new();
     let newest = conversation.iter().rposition(|message| matches!(message, Message::Assistant(_)));
-    let made = made(model, conversation);
+    let made = made(origin, conversation);
+    let mut ids = Ids::default();
     for (at, message) in conversation.iter().enumerate() {
         match message {
             Message::User(said) => input.push(user(said)),
             Message::Assistant(answer) => {
                 asked.clear();
-                match as_it_came(answer, model, tools, &mut asked) {
+                ids.begin();
+                match as_it_came(answer, origin, tools, &mut asked, &mut ids) {
                     Some(items) => input.extend(items),
                     None => {
                         asked.clear();
-                        input.extend(in_plain_words(answer, tools));
+                        ids.begin();
+                        input.extend(in_plain_words(answer, tools, &mut ids));
                     }
                 }
             }
             Message::ToolResult(result) => {
                 let is_open = |request: &str| newest.is_some_and(|newest| at > newest) || made.contains(request);
-                input.push(Input::Item(result_of(result, &asked, is_open, is_hosted)));
+                input.push(Input::Item(result_of(result, &asked, is_open, is_hosted, &mut ids)));
             }
         }
     }
@@ -197,6 +204,7 @@ fn result_of<'a>(
     asked: &[(&str, String)],
     may: impl Fn(&str) -> bool,
     is_hosted: impl Fn(&str) -> bool,
+    ids: &mut Ids,
 ) -> Tagged<'a> {
     match asked.iter().find(|(call, _)| *call == &*result.id) {
         Some((_, request)) => {
@@ -208,20 +216,22 @@ fn result_of<'a>(
         }
         // The provider no longer knows the request, so nothing is sent for it.
         None if is_hosted(&result.name) && hosted_mcp::answer(&result.text, result.is_error()).0 => {
-            Tagged::FunctionCallOutput { call_id: &result.id, output: Locale::En.text(Text::OutcomeUnknown) }
+            let call_id = ids.of(&result.id, false, ID_CHARS);
+            Tagged::FunctionCallOutput { call_id, output: Locale::En.text(Text::OutcomeUnknown) }
         }
-        None => Tagged::FunctionCallOutput { call_id: &result.id, output: &result.text },
+        None => Tagged::FunctionCallOutput { call_id: ids.of(&result.id, false, ID_CHARS), output: &result.text },
     }
 }
 
 /// The items of an answer of this model, unchanged; `None` if it is another model's or no longer matches.
 fn as_it_came<'a>(
     answer: &'a Answer,
-    model: &str,
+    origin: &Origin,
     tools: &[ToolSpec],
     asked: &mut Vec<(&'a str, String)>,
+    ids: &mut Ids,
 ) -> Option<Vec<Input<'a>>> {
-    let opaque = Opaque::of(answer, model)?;
+    let opaque = Opaque::of(answer, origin)?;
     let mut cutter = Cutter::new(answer);
     let mut items = Vec::with_capacity(opaque.items.len());
     let mut kept = opaque.items;
@@ -246,7 +256,10 @@ fn as_it_came<'a>(
                 let content = content.collect::<Option<Vec<_>>>()?;
                 Input::Item(Tagged::Message { id, role: "assistant", status: "completed", phase, content })
             }
-            Item::Call { id } => Input::Item(call_of(cutter.call()?, id, tools)),
+            Item::Call { id } => {
+                let call = cutter.call()?;
+                Input::Item(call_of(call, id, ids.of(&call.id, true, ID_CHARS), tools))
+            }
             Item::Approval { id, server_label, name } => {
                 let call = cutter.call()?;
                 asked.push((&call.id, id.clone()));
@@ -258,11 +271,11 @@ fn as_it_came<'a>(
 }
 
 /// The calls that the provider requested so far, by the id of its request.
-pub(super) fn asked_before(model: &str, conversation: &[Message]) -> HashMap<String, Asked> {
+pub(super) fn asked_before(origin: &Origin, conversation: &[Message]) -> HashMap<String, Asked> {
     let mut asked = HashMap::new();
     for message in conversation {
         let Message::Assistant(answer) = message else { continue };
-        let Some(opaque) = Opaque::of(answer, model) else { continue };
+        let Some(opaque) = Opaque::of(answer, origin) else { continue };
         let mut cutter = Cutter::new(answer);
         for item in opaque.items {
             match item {
@@ -279,9 +292,9 @@ pub(super) fn asked_before(model: &str, conversation: &[Message]) -> HashMap<Str
 }
 
 /// The provider's requests whose calls are in the conversation.
-fn made(model: &str, conversation: &[Message]) -> HashSet<String> {
+fn made(origin: &Origin, conversation: &[Message]) -> HashSet<String> {
     let of = |message: &Message| match message {
-        Message::Assistant(answer) => Opaque::of(answer, model).map(|opaque| opaque.items),
+        Message::Assistant(answer) => Opaque::of(answer, origin).map(|opaque| opaque.items),
         Message::User(_) | Message::ToolResult(_) => None,
     };
     let request = |item: Item| {
@@ -328,12 +341,12 @@ fn forget_id(item: &mut Item) {
     }
 }
 
-fn call_of<'a>(call: &'a ToolUse, id: Option<String>, tools: &[ToolSpec]) -> Tagged<'a> {
-    Tagged::FunctionCall { id, call_id: &call.id, name: sent::name(call, tools), arguments: sent::arguments(call) }
+fn call_of<'a>(call: &'a ToolUse, id: Option<String>, call_id: String, tools: &[ToolSpec]) -> Tagged<'a> {
+    Tagged::FunctionCall { id, call_id, name: sent::name(call, tools), arguments: sent::arguments(call) }
 }
 
 /// An answer as plain text and calls, without the provider's own data.
-fn in_plain_words<'a>(answer: &'a Answer, tools: &[ToolSpec]) -> Vec<Input<'a>> {
+fn in_plain_words<'a>(answer: &'a Answer, tools: &[ToolSpec], ids: &mut Ids) -> Vec<Input<'a>> {
     let mut items: Vec<Input<'a>> = Vec::new();
     for block in &answer.blocks {
         match block {
@@ -343,8 +356,14 @@ fn in_plain_words<'a>(answer: &'a Answer, tools: &[ToolSpec]) -> Vec<Input<'a>> 
                 _ => items.push(Input::Easy { role: "assistant", content: text.into() }),
             },
             Block::Thinking(_) => {}
-            Block::ToolUse(call) => items.push(Input::Item(call_of(call, None, tools))),
+            Block::ToolUse(call) => {
+                let call_id = ids.of(&call.id, false, ID_CHARS);
+                items.push(Input::Item(call_of(call, None, call_id, tools)));
+            }
         }
     }
     items
 }
+
+#[cfg(test)]
+mod tests;

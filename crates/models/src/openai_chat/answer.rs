@@ -13,10 +13,12 @@ use super::{
     super::{
         call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, Size, usage},
         http::ErrorObject,
+        origin::Origin,
+        scan::Scan,
         sse::SseEvent,
         text::{Piece, Pieces},
     },
-    kept::{BY, Opaque, Whole},
+    kept::{Opaque, Whole},
 };
 use countersign_engine::model::{ModelError, ModelEvent};
 
@@ -81,6 +83,8 @@ pub(super) struct Assembler {
     any: bool,
     /// Why the answer is incomplete, if the provider said so.
     cut: Option<Cut>,
+    /// Whether the provider said that the answer is whole.
+    whole: bool,
     /// Whether the model refused.
     refused: bool,
     finished: bool,
@@ -112,7 +116,7 @@ struct Call {
 }
 
 impl Assembler {
-    pub(super) fn new(model: &str) -> Assembler {
+    pub(super) fn new(origin: &Origin) -> Assembler {
         Assembler {
             blocks: VecDeque::new(),
             calls: Vec::new(),
@@ -123,9 +127,10 @@ impl Assembler {
             usage: None,
             reasoning_details: Whole::default(),
             thinking_blocks: Whole::default(),
-            opaque: Opaque { by: BY.to_owned(), model: model.to_owned(), ..Opaque::default() },
+            opaque: Opaque::new(origin),
             any: false,
             cut: None,
+            whole: false,
             refused: false,
             finished: false,
         }
@@ -153,7 +158,8 @@ impl Assembler {
                 None | Some(("", _)) => continue,
                 Some((reason, Ending::Failed)) => return Err(call::failed_in_the_middle(reason).into()),
                 Some((_, Ending::Cut(cut))) => self.cut = Some(cut),
-                Some((_, Ending::Whole)) => {}
+                Some((_, Ending::Whole)) => self.whole = true,
+                Some((_, Ending::Unknown)) => {}
             }
             self.finished = true;
         }
@@ -352,68 +358,17 @@ impl Reader for Assembler {
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         self.give_out(true, ready);
         let refused = self.refused.then_some(Cut::Refusal);
-        ready.extend(self.cut.or(refused).map(ModelEvent::Cut));
+        let cut = self.cut.or(refused).or_else(|| call::cut_in(self.whole, self.calls.last().map(|call| &call.args)));
+        ready.extend(cut.map(ModelEvent::Cut));
         let opaque = &mut self.opaque;
         if self.calls.is_empty() {
             opaque.reasoning_field = None;
         }
         opaque.reasoning_details = mem::take(&mut self.reasoning_details).finish();
         opaque.thinking_blocks = mem::take(&mut self.thinking_blocks).finish();
-        call::end(ready, self.usage, Some(&*opaque).filter(|opaque| !opaque.is_empty()))
-    }
-}
-
-/// Follows the brackets of an argument text, to know when it is a complete JSON value.
-#[derive(Default)]
-struct Scan {
-    state: ScanState,
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum ScanState {
-    #[default]
-    Empty,
-    Open,
-    Whole,
-    /// Not an object or array, or more than one value: its end cannot be known.
-    Unknown,
-}
-
-impl Scan {
-    fn is_whole(&self) -> bool {
-        self.state == ScanState::Whole
-    }
-
-    fn is_empty(&self) -> bool {
-        self.state == ScanState::Empty
-    }
-
-    fn feed(&mut self, text: &[u8]) {
-        for byte in text {
-            match (self.state, *byte) {
-                (ScanState::Unknown, _) => return,
-                (ScanState::Open, _) if self.escaped => self.escaped = false,
-                (ScanState::Open, b'\\') if self.in_string => self.escaped = true,
-                (ScanState::Open, b'"') => self.in_string = !self.in_string,
-                (ScanState::Open, _) if self.in_string => {}
-                (_, b' ' | b'\t' | b'\r' | b'\n') => {}
-                (ScanState::Empty | ScanState::Open, b'{' | b'[') => {
-                    self.state = ScanState::Open;
-                    self.depth += 1;
-                }
-                (ScanState::Open, b'}' | b']') => {
-                    self.depth -= 1;
-                    if self.depth == 0 {
-                        self.state = ScanState::Whole;
-                    }
-                }
-                (ScanState::Open, _) => {}
-                (ScanState::Empty | ScanState::Whole, _) => self.state = ScanState::Unknown,
-            }
-        }
+        // Calls go back with their own ids only where it is known that they came from there.
+        let keep = !opaque.is_empty() || !self.calls.is_empty();
+        call::end(ready, self.usage, keep.then_some(&*opaque))
     }
 }
 

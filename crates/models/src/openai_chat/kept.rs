@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use countersign_core::conversation::Answer;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::super::{
     call,
+    origin::Origin,
     text::{Piece, Pieces},
 };
 use countersign_engine::model::ModelError;
@@ -21,6 +23,9 @@ pub(super) struct Opaque {
     pub(super) by: String,
     /// Which model it is for.
     pub(super) model: String,
+    /// At which address it is, as a short digest; earlier versions did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) at: Option<String>,
     /// The name under which reasoning text came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_field: Option<String>,
@@ -39,6 +44,18 @@ pub(super) struct Opaque {
 }
 
 impl Opaque {
+    /// Of an answer of this model, with nothing else kept.
+    pub(super) fn new(origin: &Origin) -> Opaque {
+        let at = Some(origin.at.to_string());
+        Opaque { by: BY.to_owned(), model: origin.model.to_string(), at, ..Opaque::default() }
+    }
+
+    /// The data kept with an answer, if this model gave it.
+    pub(super) fn of(answer: &Answer, origin: &Origin) -> Option<Opaque> {
+        let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
+        (opaque.by == BY && origin.gave(&opaque.model, opaque.at.as_deref())).then_some(opaque)
+    }
+
     /// Whether there is nothing to send back.
     pub(super) fn is_empty(&self) -> bool {
         self.reasoning_field.is_none()

@@ -10,19 +10,22 @@
 //!
 //! Decisions where servers differ:
 //! - An answer ends at `[DONE]`, or when `finish_reason` was sent, whatever the reason; an answer that
-//!   ends before either, or with `error`, is a transient error.
+//!   ends before either, or with `error` or `abort`, is a transient error. Without a reason that is known here it is
+//!   incomplete if the arguments of its last call are.
+//! - Ids of calls go back to the model that made them; other models get short ones that every server accepts.
 //! - A fragment belongs to the call with its `index`; without one, to the call with its `id`, else to the
 //!   newest call. A repeated index with another id and name begins a new call, since some servers send 0 always.
 //! - Reasoning is read from `reasoning_content`, else `reasoning`; a refusal is text.
 //! - `reasoning_details` (OpenRouter), `thinking_blocks` (LiteLLM) and `extra_content` (Gemini) of the answer and of
-//!   its calls, which contain signatures, go back unchanged, reassembled from their pieces, to the same model only.
+//!   its calls, which contain signatures, go back unchanged, reassembled from their pieces, to the same model at the
+//!   same address only.
 //!   Reasoning text goes back under the name it came by, with calls of the current turn.
 
 mod answer;
 mod kept;
 mod request;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use countersign_core::conversation::Message;
 
@@ -30,6 +33,7 @@ use self::answer::Assembler;
 use super::{
     call::{self, Http, Protocol, Reach},
     default_images,
+    origin::Origin,
 };
 use countersign_engine::{
     key::ApiKey,
@@ -81,7 +85,7 @@ pub struct OpenAiChat {
 }
 
 struct Chat {
-    model: Arc<str>,
+    origin: Origin,
     /// The limit of an answer, and the name under which it is sent.
     max_tokens: Option<(&'static str, u32)>,
     images: TakesImages,
@@ -108,7 +112,7 @@ impl OpenAiChat {
             return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
         }
         let protocol = Chat {
-            model: model.as_str().into(),
+            origin: Origin::new(&model, &base_url)?,
             max_tokens: max_tokens.map(|most| (max_tokens_name(&base_url), most)),
             images: images.unwrap_or_else(|| default_images("openai-chat", &base_url)),
         };
@@ -126,12 +130,12 @@ impl Protocol for Chat {
     }
 
     fn reader(&self, _: &[Message]) -> Assembler {
-        Assembler::new(&self.model)
+        Assembler::new(&self.origin)
     }
 }
 
 /// The reader of its answers.
 #[cfg(feature = "fuzzing")]
 pub(super) fn reader() -> impl super::call::Reader {
-    Assembler::new("m")
+    Assembler::new(&Origin::default())
 }

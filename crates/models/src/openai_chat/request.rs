@@ -14,14 +14,20 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::sent::{self, join},
+    super::{
+        origin::Origin,
+        sent::{self, Ids, join},
+    },
     Chat,
-    kept::{BY, Opaque},
+    kept::Opaque,
 };
 use countersign_engine::{
     model::{ModelRequest, OutputSchema},
     tool::ToolSpec,
 };
+
+/// The longest id of a call that OpenAI accepts.
+const ID_CHARS: usize = 40;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -64,7 +70,7 @@ enum Wire<'a> {
     System { content: &'a str },
     User { content: Said<'a> },
     Assistant(AnswerWire<'a>),
-    Tool { tool_call_id: &'a str, content: &'a str },
+    Tool { tool_call_id: String, content: &'a str },
 }
 
 /// A user's text: one string unless it has images, since not every server accepts parts.
@@ -141,7 +147,7 @@ struct AnswerWire<'a> {
 
 #[derive(Serialize)]
 struct CallWire<'a> {
-    id: &'a str,
+    id: String,
     #[serde(rename = "type")]
     kind: &'static str,
     function: FunctionWire<'a>,
@@ -172,10 +178,10 @@ struct SpecWire<'a> {
 
 /// The JSON body of a request.
 pub(super) fn body(api: &Chat, request: &ModelRequest, conversation: &[Message]) -> serde_json::Result<Vec<u8>> {
-    let model = &*api.model;
+    let model = &*api.origin.model;
     let most = |named: &str| api.max_tokens.and_then(|(name, most)| (name == named).then_some(most));
     let ModelRequest { instructions, tools, output, .. } = request;
-    let messages = messages(model, instructions, tools, conversation);
+    let messages = messages(&api.origin, instructions, tools, conversation);
     let tools = tools.iter().map(|tool| ToolWire {
         kind: "function",
         function: SpecWire { name: &tool.name, description: &tool.description, parameters: &tool.parameters },
@@ -199,11 +205,17 @@ fn format_of(output: &OutputSchema) -> Format<'_> {
     }
 }
 
-fn messages<'a>(model: &str, instructions: &'a str, tools: &[ToolSpec], conversation: &'a [Message]) -> Vec<Wire<'a>> {
+fn messages<'a>(
+    origin: &Origin,
+    instructions: &'a str,
+    tools: &[ToolSpec],
+    conversation: &'a [Message],
+) -> Vec<Wire<'a>> {
     let mut wire = Vec::with_capacity(conversation.len() + 1);
     if !instructions.is_empty() {
         wire.push(Wire::System { content: instructions });
     }
+    let mut ids = Ids::default();
     let last_user = conversation.iter().rposition(|message| matches!(message, Message::User(_))).unwrap_or(0);
     for (at, message) in conversation.iter().enumerate() {
         match message {
@@ -212,7 +224,8 @@ fn messages<'a>(model: &str, instructions: &'a str, tools: &[ToolSpec], conversa
                 _ => wire.push(Wire::User { content: Said::of(said) }),
             },
             Message::Assistant(answer) => {
-                let answer = answer_wire(answer, model, tools, at > last_user);
+                ids.begin();
+                let answer = answer_wire(answer, origin, tools, &mut ids, at > last_user);
                 match (wire.last_mut(), answer) {
                     (_, AnswerWire { content: None, tool_calls, .. }) if tool_calls.is_empty() => {}
                     (Some(Wire::Assistant(before)), answer) if before.tool_calls.is_empty() => {
@@ -223,15 +236,25 @@ fn messages<'a>(model: &str, instructions: &'a str, tools: &[ToolSpec], conversa
                     (_, answer) => wire.push(Wire::Assistant(answer)),
                 }
             }
-            Message::ToolResult(result) => wire.push(Wire::Tool { tool_call_id: &result.id, content: &result.text }),
+            Message::ToolResult(result) => {
+                let tool_call_id = ids.of(&result.id, false, ID_CHARS);
+                wire.push(Wire::Tool { tool_call_id, content: &result.text });
+            }
         }
     }
     wire
 }
 
-fn answer_wire<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], current_turn: bool) -> AnswerWire<'a> {
-    let opaque = answer.opaque.as_deref().and_then(|raw| serde_json::from_str::<Opaque>(raw.get()).ok());
-    let mut opaque = opaque.filter(|opaque| opaque.by == BY && opaque.model == model).unwrap_or_default();
+fn answer_wire<'a>(
+    answer: &'a Answer,
+    origin: &Origin,
+    tools: &[ToolSpec],
+    ids: &mut Ids,
+    current_turn: bool,
+) -> AnswerWire<'a> {
+    let opaque = Opaque::of(answer, origin);
+    let is_own = opaque.is_some();
+    let mut opaque = opaque.unwrap_or_default();
     let (mut text, mut thinking) = (String::new(), String::new());
     let mut tool_calls = Vec::new();
     for block in &answer.blocks {
@@ -241,7 +264,7 @@ fn answer_wire<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], current_
             Block::ToolUse(call) => {
                 let extra_content = opaque.extra_content.remove(&tool_calls.len());
                 tool_calls.push(CallWire {
-                    id: &call.id,
+                    id: ids.of(&call.id, is_own, ID_CHARS),
                     kind: "function",
                     function: FunctionWire { name: sent::name(call, tools), arguments: sent::arguments(call) },
                     extra_content,
@@ -261,3 +284,6 @@ fn answer_wire<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], current_
         tool_calls,
     }
 }
+
+#[cfg(test)]
+mod tests;

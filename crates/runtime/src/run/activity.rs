@@ -2,8 +2,9 @@
 //! only, since the runtime was built.
 
 use std::{
+    collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -74,6 +75,8 @@ pub struct Activity {
     resolved: [AtomicU64; 3],
     in_doubt: AtomicU64,
     taken_over: AtomicU64,
+    /// By code: all are this program's own, so there are few.
+    failed: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Default for Activity {
@@ -85,6 +88,7 @@ impl Default for Activity {
             resolved: Default::default(),
             in_doubt: AtomicU64::new(0),
             taken_over: AtomicU64::new(0),
+            failed: Mutex::default(),
         }
     }
 }
@@ -116,6 +120,12 @@ impl Activity {
         self.taken_over.load(Ordering::Relaxed)
     }
 
+    /// How many turns have failed here, by the code of their failure.
+    #[must_use]
+    pub fn failed(&self) -> BTreeMap<String, u64> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(super) fn took_over(&self, sessions: usize) {
         self.taken_over.fetch_add(sessions as u64, Ordering::Relaxed);
     }
@@ -139,6 +149,10 @@ impl Activity {
                     Record::Resumed(resumed) => self.ended(before, resumed.n, Resolution::Decided, entry.at),
                     Record::TimedOut { n, .. } => self.ended(before, *n, Resolution::Timeout, entry.at),
                     Record::Withdrawn { n, .. } => self.ended(before, *n, Resolution::Cancelled, entry.at),
+                    Record::TurnFailed(failed) => {
+                        let mut counts = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                        *counts.entry(failed.failure.code().to_owned()).or_insert(0) += 1;
+                    }
                     _ => {}
                 }
             }

@@ -76,9 +76,9 @@ pub(super) struct LiveState {
     pub(super) part: Weak<tracing::Span>,
     /// Deleted: for those who still hold this.
     gone: bool,
-    /// Which images a model is shown in the turn of this number, if not all. A later turn tries all again: a provider's
+    /// What a model is shown in the turn of this number, if not all. A later turn tries all again: a provider's
     /// refusal may have had another reason. So does the same turn after a pause in which the session left memory.
-    images: Option<(u32, Arc<str>, Shown)>,
+    shown: Option<(u32, Arc<str>, Shown)>,
 }
 
 /// A use of a live session. Dropping the last one lets the session leave memory.
@@ -146,7 +146,7 @@ impl Inner {
 
     /// For crash tests: drops everything of a session from memory but its followers.
     pub(super) fn evict(&self, live: &Live, guard: &mut LiveState) {
-        (guard.session, guard.answer, guard.images) = (None, None, None);
+        (guard.session, guard.answer, guard.shown) = (None, None, None);
         self.warm.forget(Some(&live.session_id));
         self.conversations.forget(Some(&live.session_id));
         tracing::warn!(session = &*live.session_id, "{}", failpoint::EVICTED);
@@ -354,14 +354,14 @@ impl LiveState {
         self.open.unwrite();
     }
 
-    /// Which images a model is shown in this turn.
-    pub(super) fn shown_images(&self, turn: u32, model: &str) -> Shown {
-        let known = self.images.as_ref().filter(|(of, name, _)| *of == turn && **name == *model);
-        known.map_or(Shown::All, |(.., shown)| *shown)
+    /// What a model is shown in this turn.
+    pub(super) fn shown_in(&self, turn: u32, model: &str) -> Shown {
+        let known = self.shown.as_ref().filter(|(of, name, _)| *of == turn && **name == *model);
+        known.map_or_else(Shown::default, |(.., shown)| *shown)
     }
 
-    pub(super) fn show_images(&mut self, turn: u32, model: &Arc<str>, shown: Shown) {
-        self.images = Some((turn, model.clone(), shown));
+    pub(super) fn show_from_now(&mut self, turn: u32, model: &Arc<str>, shown: Shown) {
+        self.shown = Some((turn, model.clone(), shown));
     }
 
     /// The entry at `pos`, if it is the latest answer and still in memory.

@@ -68,8 +68,8 @@ impl Inner {
             Ok(approved) if approved.is_empty() || self.lasts(term) => approved,
             Ok(_) | Err(Stale) => return Asked::Stale,
         };
-        let images = live.lock().await.shown_images(state.turns, &ready.agent.model_name);
-        let mut reads = Reads { images, released: approved };
+        let shown = live.lock().await.shown_in(state.turns, &ready.agent.model_name);
+        let mut reads = Reads { shown, released: approved };
         loop {
             let answer = self.whole_answer(&live, &state, run, ready, &instructions, &reads);
             let error = match answer.await {
@@ -92,11 +92,14 @@ impl Inner {
                 tokio::time::sleep(delay).await;
                 continue;
             }
-            let fewer = self.fewer_images(ready, &state, run, &reads, &error).await;
-            let Some(fewer) = fewer else { return Asked::Failed(error) };
-            tracing::warn!(session, attempt, %error, "the model call was refused; trying again with fewer images");
-            reads.images = fewer;
-            live.lock().await.show_images(state.turns, &ready.agent.model_name, fewer);
+            let less = self.shown_less(ready, &state, run, &reads, &error).await;
+            let Some(less) = less else {
+                tracing::warn!(session, attempt, %error, "the model call failed");
+                return Asked::Failed(error);
+            };
+            tracing::warn!(session, attempt, %error, ?less, "the model call was refused; trying again with less");
+            reads.shown = less;
+            live.lock().await.show_from_now(state.turns, &ready.agent.model_name, less);
         }
     }
 
@@ -145,8 +148,8 @@ impl Inner {
         state.calls.iter().filter(is_hosted).map(|call| call.call).collect()
     }
 
-    /// Which images to show a model whose provider has refused these, if they may have been the reason.
-    async fn fewer_images(
+    /// What to show a model whose provider has refused what it was shown, if that may have been the reason.
+    async fn shown_less(
         self: &Arc<Self>,
         ready: &Ready,
         state: &State,
@@ -157,13 +160,15 @@ impl Inner {
         if !error.refused || error.transient {
             return None;
         }
-        Shown::fewer(&self.read_by(ready, state, run, reads).messages().await.ok()?)
+        // Approvals of a provider's own calls are in what only it understands.
+        let may_be_bare = ready.kits.hosted().is_empty();
+        reads.shown.less(&self.read_by(ready, state, run, reads).messages().await.ok()?, may_be_bare)
     }
 
     /// The conversation of a run, as the model of its agent can read it.
     fn read_by(self: &Arc<Self>, ready: &Ready, state: &State, run: RunNo, reads: &Reads) -> ReadBy {
         let conversation = JournalTranscript::of(self, state, run).releasing(reads.released.clone());
-        ReadBy { takes: ready.agent.model.images(), shown: reads.images, conversation }
+        ReadBy { takes: ready.agent.model.images(), shown: reads.shown, conversation }
     }
 
     /// Asks for one answer, and for the rest of a cut one if the agent is configured so.
@@ -236,7 +241,7 @@ impl Inner {
 
 /// The conversation as a model reads it in one attempt.
 struct Reads {
-    images: Shown,
+    shown: Shown,
     /// The calls whose approval is sent to its provider.
     released: Vec<CallNo>,
 }

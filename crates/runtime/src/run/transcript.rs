@@ -2,9 +2,10 @@
 //! journal has since.
 //!
 //! Whether a provider accepts an image is known only when it refuses it ([`Shown`]), and its error does not say
-//! reliably which image it was, or that it was one. So every permanent refusal is retried with fewer images, without
-//! relying on any provider's error text. That costs two requests that are refused at once, once in a turn. An outage is
-//! no reason to leave images out: an answer must not seem based on images that the model has not seen.
+//! reliably which image it was, or that it was one. The same holds for what it wants back of earlier answers, such as
+//! reasoning that it encrypted under a key that it no longer has. So every permanent refusal is retried with less,
+//! without relying on any provider's error text. That costs a few requests that are refused at once, once in a turn. An
+//! outage is no reason to leave images out: an answer must not seem based on images that the model has not seen.
 
 use std::sync::Arc;
 
@@ -195,13 +196,21 @@ impl JournalTranscript {
     }
 }
 
+/// What a model is shown of a conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) images: Images,
+    /// Whether answers come without what only their provider understands.
+    pub(super) bare: bool,
+}
+
 /// How many images of a conversation a model is shown, of those that it takes.
 ///
 /// A provider refuses a request because of an image: its address has expired, its bytes are broken after a valid
 /// beginning, it has too many pixels for this model. That cannot be known in advance, and every later request has the
 /// image too. So a permanently refused request is sent again with fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum Images {
     /// All.
     #[default]
     All,
@@ -212,18 +221,37 @@ pub(super) enum Shown {
 }
 
 impl Shown {
-    /// What to show after this conversation was refused; `None` if there is nothing to leave out.
-    pub(super) fn fewer(messages: &[Message]) -> Option<Shown> {
+    /// What to show after this conversation was refused; `None` if there is nothing to leave out. What answers have for
+    /// their provider is left out first, since that changes least, then images, and in the end both.
+    pub(super) fn less(self, messages: &[Message], may_be_bare: bool) -> Option<Shown> {
+        let has_opaque = |message: &Message| matches!(message, Message::Assistant(answer) if answer.opaque.is_some());
+        let fewer = Images::fewer(messages);
+        let bare_now = may_be_bare && !self.bare && (self.images == Images::All || fewer.is_none());
+        if bare_now && messages.iter().any(has_opaque) {
+            return Some(Shown { bare: true, ..self });
+        }
+        fewer.map(|images| Shown { images, bare: false })
+    }
+}
+
+impl Images {
+    fn fewer(messages: &[Message]) -> Option<Images> {
         let mut said = messages.iter().rev().filter_map(|message| match message {
             Message::User(content) => Some(content),
             Message::Assistant(_) | Message::ToolResult(_) => None,
         });
         let newest = said.next().is_some_and(Content::has_images);
         match (newest, said.any(Content::has_images)) {
-            (true, true) => Some(Shown::Newest),
+            (true, true) => Some(Images::Newest),
             (false, false) => None,
-            _ => Some(Shown::None),
+            _ => Some(Images::None),
         }
+    }
+}
+
+fn make_bare(message: &mut Message) {
+    if let Message::Assistant(answer) = message {
+        Arc::make_mut(answer).opaque = None;
     }
 }
 
@@ -241,10 +269,13 @@ impl Transcript for ReadBy {
     fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
         async {
             let mut messages = self.conversation.messages(self.takes).await?;
-            let left_out = match self.shown {
-                Shown::All => return Ok(messages),
-                Shown::Newest => 1,
-                Shown::None => 0,
+            if self.shown.bare {
+                Arc::make_mut(&mut messages).iter_mut().for_each(make_bare);
+            }
+            let left_out = match self.shown.images {
+                Images::All => return Ok(messages),
+                Images::Newest => 1,
+                Images::None => 0,
             };
             let note = self.conversation.locale.text(Text::ImageLeftOut);
             let said = Arc::make_mut(&mut messages).iter_mut().rev().filter_map(|message| match message {

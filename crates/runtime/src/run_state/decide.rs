@@ -196,7 +196,8 @@ impl RunState {
         self.decide(item, Decision::reject(None))
     }
 
-    /// Rejects the call; the model gets this message, even if it is empty.
+    /// Rejects the call; the model gets this message. A blank one replaces the run's message too, and the model is told
+    /// only that the call was rejected.
     ///
     /// # Errors
     /// [`DecisionError`]

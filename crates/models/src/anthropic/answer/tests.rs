@@ -1,3 +1,4 @@
+use countersign_core::journal::record::Cut;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ proptest! {
     /// Whatever the events are: nothing panics, one block is open at a time, and what is kept matches the blocks.
     #[test]
     fn m1_any_events_give_blocks_that_match_what_is_kept(events in prop::collection::vec(event(), 0..16)) {
-        let mut answer = Assembler::new("m");
+        let mut answer = Assembler::new(&Origin::default());
         let mut ready = VecDeque::new();
         for event in events {
             let event = SseEvent { event: String::new(), data: event.to_string() };
@@ -66,8 +67,45 @@ proptest! {
     #[test]
     fn m1_any_bytes_are_at_worst_an_error(data in "\\PC{0,60}") {
         let mut ready = VecDeque::new();
-        let _ = Assembler::new("m").take_whole(&data, &mut ready);
+        let _ = Assembler::new(&Origin::default()).take_whole(&data, &mut ready);
         let event = SseEvent { event: "error".into(), data };
-        let _ = Assembler::new("m").take(&event, &mut ready);
+        let _ = Assembler::new(&Origin::default()).take(&event, &mut ready);
+    }
+}
+
+/// How an answer ends that stops in or after a call, for this reason.
+fn ending(partial: &str, stopped: bool, reason: &str) -> Result<Option<Cut>, ModelError> {
+    let mut answer = Assembler::new(&Origin::default());
+    let mut ready = VecDeque::new();
+    let call = json!({"type": "tool_use", "id": "t", "name": "wipe", "input": {}});
+    let mut events = vec![
+        json!({"type": "content_block_start", "index": 0, "content_block": call}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"partial_json": partial}}),
+    ];
+    events.extend(stopped.then(|| json!({"type": "content_block_stop", "index": 0})));
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": reason}}));
+    for event in events {
+        let event = SseEvent { event: String::new(), data: event.to_string() };
+        assert!(matches!(answer.take(&event, &mut ready), Ok(false)), "{event:?}");
+    }
+    answer.finish(&mut ready)?;
+    Ok(ready.into_iter().find_map(|event| match event {
+        ModelEvent::Cut(cut) => Some(cut),
+        _ => None,
+    }))
+}
+
+#[test]
+fn m3_anthropic_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
+    assert!(ending("", false, "abort").unwrap_err().transient);
+    for (partial, stopped, reason, cut) in [
+        ("", false, "something new", Some(Cut::Incomplete)),
+        ("{\"all\": ", true, "something new", Some(Cut::Incomplete)),
+        ("", true, "something new", None),
+        ("{\"all\": true}", false, "something new", None),
+        ("", false, "tool_use", None),
+        ("{}", true, "guardrail_intervened", Some(Cut::ContentFilter)),
+    ] {
+        assert_eq!(ending(partial, stopped, reason).unwrap(), cut, "{partial:?} {stopped} {reason}");
     }
 }

@@ -59,7 +59,7 @@ proptest! {
     /// Whatever the events are: nothing panics, one block is open at a time, and what is kept matches the blocks.
     #[test]
     fn m1_any_events_give_blocks_that_match_what_is_kept(events in prop::collection::vec(event(), 0..14)) {
-        let mut answer = Assembler::new("m", HashMap::new());
+        let mut answer = Assembler::new(&Origin::default(), HashMap::new());
         let mut ready = VecDeque::new();
         for event in events {
             let event = SseEvent { event: String::new(), data: event.to_string() };
@@ -89,8 +89,34 @@ proptest! {
     #[test]
     fn m1_any_bytes_are_at_worst_an_error(data in "\\PC{0,60}") {
         let mut ready = VecDeque::new();
-        let _ = Assembler::new("m", HashMap::new()).take_whole(&data, &mut ready);
+        let _ = Assembler::new(&Origin::default(), HashMap::new()).take_whole(&data, &mut ready);
         let event = SseEvent { event: "error".into(), data };
-        let _ = Assembler::new("m", HashMap::new()).take(&event, &mut ready);
+        let _ = Assembler::new(&Origin::default(), HashMap::new()).take(&event, &mut ready);
     }
+}
+
+#[test]
+fn m146_a_repeated_request_before_another_item_does_not_fail_the_turn() {
+    let asked = json!({"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "bank", "name": "pay", "arguments": "{}"});
+    let said = json!({"type": "message", "id": "m1", "content": [{"type": "output_text", "text": "I asked before"}]});
+    let before = Asked { server_label: "bank".to_owned(), name: "pay".to_owned(), arguments: "{}".to_owned() };
+    let mut answer = Assembler::new(&Origin::default(), HashMap::from([("mcpr_1".to_owned(), before)]));
+    let mut ready = VecDeque::new();
+    let done = |at: u64, item: &Value| json!({"type": "response.output_item.done", "output_index": at, "item": item});
+    let output = json!([asked, said]);
+    let completed = json!({"type": "response.completed", "response": {"status": "completed", "output": output}});
+    for (event, is_last) in [(done(0, &asked), false), (done(1, &said), false), (completed, true)] {
+        let event = SseEvent { event: String::new(), data: event.to_string() };
+        match answer.take(&event, &mut ready) {
+            Ok(over) => assert_eq!(over, is_last),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    answer.finish(&mut ready).unwrap();
+    assert_eq!(blocks(&ready), ("I asked before".to_owned(), 0));
+    let kept = ready.iter().find_map(|event| match event {
+        ModelEvent::Opaque(raw) => Some(raw.get().to_owned()),
+        _ => None,
+    });
+    assert!(kept.is_some_and(|kept| !kept.contains("mcpr_1")), "the request goes back where it was made");
 }

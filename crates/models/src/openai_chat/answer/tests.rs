@@ -33,7 +33,7 @@ fn told(error: ReadError) -> ModelError {
 
 /// Takes chunks and returns the calls that come out, checking that one block is open at a time.
 fn calls(chunks: &[String]) -> Vec<(String, String, String)> {
-    let mut answer = Assembler::new("m");
+    let mut answer = Assembler::new(&Origin::default());
     let mut ready = VecDeque::new();
     for chunk in chunks {
         answer.take_chunk(chunk, &mut ready).unwrap_or_else(|e| panic!("{}", told(e)));
@@ -46,6 +46,7 @@ fn calls(chunks: &[String]) -> Vec<(String, String, String)> {
         match event {
             ModelEvent::ToolUse { id, name } => calls.push((id, name, String::new())),
             ModelEvent::Input(text) => calls.last_mut().unwrap().2.push_str(&text),
+            ModelEvent::Cut(Cut::Incomplete) | ModelEvent::Opaque(_) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -112,7 +113,7 @@ proptest! {
             "[a-z]{0,3}".prop_map(|text| json!({"choices": [{"delta": {"content": text}}]}).to_string()),
         ], 0..30),
     ) {
-        let mut answer = Assembler::new("m");
+        let mut answer = Assembler::new(&Origin::default());
         let mut ready = VecDeque::new();
         for chunk in chunks {
             let _ = answer.take_chunk(&chunk, &mut ready);
@@ -130,9 +131,54 @@ proptest! {
     }
 }
 
+/// How an answer ends whose calls have these arguments.
+fn ending(arguments: &[&str], reason: Option<&str>) -> Result<Option<Cut>, ModelError> {
+    let mut answer = Assembler::new(&Origin::default());
+    let mut ready = VecDeque::new();
+    for (i, arguments) in arguments.iter().enumerate() {
+        let call = json!({"index": i, "id": i.to_string(), "function": {"name": "wipe", "arguments": arguments}});
+        answer.take_chunk(&chunk(&call), &mut ready).map_err(told)?;
+    }
+    if let Some(reason) = reason {
+        let last = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
+        answer.take_chunk(&last.to_string(), &mut ready).map_err(told)?;
+    }
+    let done = SseEvent { event: String::new(), data: "[DONE]".to_owned() };
+    assert!(answer.take(&done, &mut ready).map_err(told)?);
+    answer.finish(&mut ready)?;
+    Ok(ready.into_iter().find_map(|event| match event {
+        ModelEvent::Cut(cut) => Some(cut),
+        _ => None,
+    }))
+}
+
+#[test]
+fn m3_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
+    for given_up in ["abort", "aborted", "error", "cancelled"] {
+        let error = ending(&[""], Some(given_up)).unwrap_err();
+        assert!(error.transient && error.message.ends_with(given_up), "{error}");
+    }
+    for unsaid in [None, Some(""), Some("something new")] {
+        for broken in [&[""][..], &[" \n"], &["{\"all\": "], &["{}", ""], &["{}", "{\"a\": [1"]] {
+            assert_eq!(ending(broken, unsaid).unwrap(), Some(Cut::Incomplete), "{broken:?} {unsaid:?}");
+        }
+        // Some servers say nothing of a proper end.
+        for whole in [&[][..], &["{}"], &["{\"all\": true} "], &["", "{}"]] {
+            if !whole.is_empty() || unsaid == Some("something new") {
+                assert_eq!(ending(whole, unsaid).unwrap(), None, "{whole:?} {unsaid:?}");
+            }
+        }
+    }
+    // What says that the answer is whole is believed: some models send nothing for no arguments.
+    for whole in ["stop", "tool_calls", "function_call"] {
+        assert_eq!(ending(&[""], Some(whole)).unwrap(), None, "{whole}");
+    }
+    assert_eq!(ending(&["{}"], Some("guardrail_intervened")).unwrap(), Some(Cut::ContentFilter));
+}
+
 #[test]
 fn m1_arguments_continued_after_their_end_are_refused_and_not_lost() {
-    let mut answer = Assembler::new("m");
+    let mut answer = Assembler::new(&Origin::default());
     let mut ready = VecDeque::new();
     for call in [
         json!({"index": 0, "id": "a", "function": {"name": "t", "arguments": "{}"}}),
@@ -147,7 +193,7 @@ fn m1_arguments_continued_after_their_end_are_refused_and_not_lost() {
 
 #[test]
 fn x_text_in_the_wrong_place_is_not_repeated() {
-    let mut answer = Assembler::new("m");
+    let mut answer = Assembler::new(&Origin::default());
     for (chunk, kind) in [
         (r#"{"choices":"a \"secret\", expected nowhere"}"#, "invalid type: string, expected a sequence"),
         (r#"{"choices":[{"delta":"a secret"}]}"#, "invalid type: string, expected struct Delta"),
