@@ -33,6 +33,7 @@ const MOST = 500;
 const others = new Store<ReadonlyMap<string, SessionSummary>>(new Map());
 
 // Under the same id there may be somebody else's now.
+client.on("historyChanged", () => others.set(new Map()));
 client.on("restarted", (id) => others.set((all) => new Map([...all].filter(([other]) => other !== id))));
 
 /** Whose session it is. */

@@ -78,6 +78,8 @@ export type ClientEvents = {
    * events that were seen, or has another history; then `error` tells if it has lost the whole session.
    */
   restarted: string;
+  /** The server has another history, of this id: nothing that was seen of any session holds. Those followed are `restarted` next. */
+  historyChanged: string;
   /** An error that answers no request of ours, for example of a subscription. */
   error: ErrorEvent;
   /** The token this connection was opened with is valid no longer; the server's reason. The state is `unauthorized`. */
@@ -405,6 +407,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const before = this.#historyId;
     this.#historyId = id ?? before;
     if (before === undefined || id === undefined || before === id) return;
+    this.emit("historyChanged", id);
     for (const [sessionId, followed] of [...this.#followed]) {
       if (followed.lastSeq > 0) this.#beginAnew(sessionId, followed);
     }

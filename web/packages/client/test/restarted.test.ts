@@ -13,6 +13,7 @@ describe("u2: CountersignClient, after the server has lost what was seen of a se
     const all: string[] = [];
     client.on("event", (one) => void all.push("seq" in one ? `event ${one.seq}` : "delta"));
     client.on("restarted", (id) => void all.push(`restarted ${id}`));
+    client.on("historyChanged", (id) => void all.push(`another history ${id}`));
     client.on("error", ({ code }) => void all.push(code));
     return all;
   };
@@ -60,7 +61,7 @@ describe("u2: CountersignClient, after the server has lost what was seen of a se
       const subscribed = [{ type: "subscribe", session_id: "s", after: anew ? 0 : 41 }, { type: "subscribe", session_id: "end", last: 80 }];
       expect(last().sent).toEqual(expect.arrayContaining(subscribed));
       expect(last().sent).toHaveLength(2);
-      expect(all).toEqual(anew ? ["event 41", "restarted s"] : ["event 41"]);
+      expect(all).toEqual(anew ? ["event 41", "another history b", "restarted s"] : ["event 41"]);
     }
     // Also if it could not be told in between.
     const client = make();
@@ -72,7 +73,7 @@ describe("u2: CountersignClient, after the server has lost what was seen of a se
       last().die();
       vi.advanceTimersByTime(200);
     }
-    expect(all).toEqual(["restarted s"]);
+    expect(all).toEqual(["another history b", "restarted s"]);
   });
 
   it("tells that it is gone, and asks no more", () => {

@@ -54,6 +54,9 @@ export class Sessions {
   constructor(client: CountersignClient) {
     this.#client = client;
     client.on("event", (event) => this.#queued(event));
+    client.on("historyChanged", () => {
+      for (const [id, { followed }] of this.#opened) if (!followed) this.#set(id, { view: emptySession(id), missing: false });
+    });
     client.on("restarted", (id) => {
       this.#queue = this.#queue.filter((event) => event.session_id !== id);
       this.#set(id, { view: emptySession(id), missing: false });
@@ -125,7 +128,8 @@ export class Sessions {
     if (before === undefined) return;
     const events: SessionEvent[] = [];
     for await (const event of http.events(id, { last: MESSAGES, before })) events.push(event);
-    if (this.get(id).deleted) return;
+    // Its view may have begun anew meanwhile.
+    if (this.get(id).deleted || this.get(id).view.firstSeq !== before) return;
     this.#set(id, { view: withEarlier(this.get(id).view, foldAll(emptySession(id), events)) });
   }
 

@@ -2,7 +2,7 @@
 import { act, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { CountersignHttp, type SessionEvent } from "@countersign/client";
+import { CountersignClient, CountersignHttp, type SessionEvent } from "@countersign/client";
 import { CountersignProvider, forgetPerson, sessionsOf, useConnection, useArgumentEdit, useDraft, useSession, type ArgumentEdit, type Session } from "../src/index.js";
 import { connected, request, show, Socket } from "./page.js";
 
@@ -129,6 +129,24 @@ describe("useSession", () => {
     Socket.last.receive(status(1, "running"));
     await wait(20);
     expect([page.textContent, session.view.lastSeq]).toEqual(["running false open", 1]);
+  });
+
+  it("shows nothing of a session that it has left, once the server has another history", async () => {
+    const client = new CountersignClient({ url: "ws://server", webSocket: Socket, isUnauthorized: async () => false });
+    const hello = (history_id: string) =>
+      act(async () => Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0, history_id }));
+    client.connect();
+    await hello("a");
+    const { page, draw } = await show(<Chat />, { client });
+    Socket.last.receive(status(3, "running"));
+    await wait(20);
+    await draw(<p />);
+    await act(async () => Socket.last.onclose?.());
+    await wait(60_000);
+    await hello("b");
+    await draw(<Chat />);
+    expect(page.textContent).toBe("none false open");
+    expect(Socket.last.sent.at(-1)).toEqual({ type: "subscribe", session_id: "s", last: 80 });
   });
 
   it("follows one again that was lost meanwhile from near its end", async () => {
