@@ -46,9 +46,12 @@ pub(super) fn warn_of_value(entry: &Entry<'_>, name: &str) {
     }
 }
 
-/// Warns of keys whose secrets are sent to an address without TLS, unless it is on this machine. `is_secret` says
-/// whether a key that is there has one. Of the address only the host is repeated.
-pub(super) fn warn_of_plain(section: &Section<'_>, url: &str, keys: &[(&str, fn(&Entry<'_>) -> bool)]) {
+/// A key of what is sent, and whether it has a secret where it is there.
+pub(super) type Sent<'k> = (&'k str, fn(&Entry<'_>) -> bool);
+
+/// Warns of keys whose secrets are sent to an address without TLS, unless it is on this machine. Of the address only the
+/// host is repeated.
+pub(super) fn warn_of_plain(section: &Section<'_>, url: &str, keys: &[Sent<'_>]) {
     let Ok(url) = Url::parse(url.trim()) else { return };
     if url.scheme() != "http" || is_loopback(&url) {
         return;

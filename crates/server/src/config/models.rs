@@ -18,7 +18,7 @@ pub use self::hosted_mcp::ConfigHostedMcp;
 use super::{
     command::{is_header, texts},
     describe::Part,
-    literal::{always, has_secrets, warn_of_plain},
+    literal::{Sent, always, has_secrets, warn_of_plain},
     reader::{Entry, Section},
     table::{Kind, boolean, choice, choice_or, flat, named, one_of, text, variable, whole},
 };
@@ -194,8 +194,7 @@ fn read_provider(section: &Section<'_>) -> Option<ConfigProvider> {
             let servers = entry.members().into_iter().filter_map(|(name, member)| member.section(name));
             servers.into_iter().any(|server| server.has("authorization_env").is_some())
         };
-        let secrets: [(&str, fn(&Entry<'_>) -> bool); 3] =
-            [("api_key_env", always), ("headers", has_secrets), ("hosted_mcp", hosted)];
+        let secrets: [Sent<'_>; 3] = [("api_key_env", always), ("headers", has_secrets), ("hosted_mcp", hosted)];
         warn_of_plain(section, &at.base_url, &secrets);
     }
     let of = |providers| only(section, providers);
