@@ -29,9 +29,9 @@ pub const IMAGE_SIDE: usize = 8_000;
 pub const IMAGE_PIXELS: usize = 40_000_000;
 /// Most images of a conversation that a model sees; the newest. With more, Anthropic takes only small ones.
 pub const SHOWN_IMAGES: usize = IMAGES;
-/// Most pictures of screens among the results of calls that a model sees; the newest. What was on the screen before says
+/// Most screenshots among the results of calls that a model sees; the newest. What was on the screen before says
 /// little about what is.
-pub const SHOWN_PICTURES: usize = 3;
+pub const SHOWN_SCREENSHOTS: usize = 3;
 /// Most bytes, as sent, of the images that a model sees. Anthropic accepts requests of 32 MB.
 pub const SHOWN_IMAGES_BYTES: usize = 20 * 1024 * 1024;
 /// Total text of the largest user message.

@@ -221,10 +221,10 @@ texts! {
     Summarise = "summarise",
     /// In place of an image, for a model that takes none, and in texts to summarize.
     ImageLeftOut = "image_left_out",
-    /// In place of a picture in the result of a call, which the model gets as an image.
-    PictureFollows = "picture_follows",
+    /// In place of a screenshot in the result of a call, which the model gets as an image.
+    ScreenshotFollows = "screenshot_follows",
     /// Before that image: `tool`.
-    PictureOf = "picture_of",
+    ScreenshotOf = "screenshot_of",
     /// Before the summary, which replaces that beginning.
     SummaryNote = "summary_note",
     /// The message to a person whose approval calls need (spec G3).

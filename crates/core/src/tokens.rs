@@ -6,7 +6,7 @@
 //! letters have marks, comes to about two and a half letters a token. Real tokenizers differ by a third either way, so
 //! a provider's own count is used where there is one; the estimate is for the messages after it.
 
-use crate::content::{Content, Part, screen::Pictured};
+use crate::content::{Content, Part, screen::WithScreenshot};
 
 /// The cost of a message besides its text.
 pub const MESSAGE: u64 = 4;
@@ -55,7 +55,7 @@ pub fn of_content(content: &Content) -> u64 {
 /// The tokens of the result of a tool.
 #[must_use]
 pub fn of_result(tool: &str, text: &str) -> u64 {
-    Pictured::of(tool, text).map_or_else(|| of(text), |pictured| IMAGE + of(&pictured.noted("")))
+    WithScreenshot::of(tool, text).map_or_else(|| of(text), |screenshot| IMAGE + of(&screenshot.noted("")))
 }
 
 #[cfg(test)]

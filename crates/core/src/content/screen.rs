@@ -1,4 +1,4 @@
-//! The picture of a screen in the result of a call: the tool for a computer returns it as a `data:` address.
+//! The screenshot in the result of a call: the tool for a computer returns it as a `data:` address.
 
 use super::{Image, MediaType};
 
@@ -6,21 +6,21 @@ use super::{Image, MediaType};
 pub const TOOL: &str = "computer";
 /// Its older name.
 pub const OLDER_TOOL: &str = "computer_use_preview";
-/// What a picture begins with; it fills a line.
+/// What a screenshot begins with; it fills a line.
 pub const DATA_URL: &str = "data:image/png;base64,";
 
-/// A result that has a picture.
+/// A result that has a screenshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pictured<'a> {
+pub struct WithScreenshot<'a> {
     before: &'a str,
     data: &'a str,
     after: &'a str,
 }
 
-impl<'a> Pictured<'a> {
-    /// The parts of the result of a tool; `None` if it has no picture.
+impl<'a> WithScreenshot<'a> {
+    /// The parts of the result of a tool; `None` if it has no screenshot.
     #[must_use]
-    pub fn of(tool: &str, text: &'a str) -> Option<Pictured<'a>> {
+    pub fn of(tool: &str, text: &'a str) -> Option<WithScreenshot<'a>> {
         if ![TOOL, OLDER_TOOL].contains(&tool) {
             return None;
         }
@@ -29,16 +29,16 @@ impl<'a> Pictured<'a> {
         let (at, _) = text.match_indices(DATA_URL).find(begins)?;
         let data = &text[at + DATA_URL.len()..];
         let (data, after) = data.split_at(data.find('\n').unwrap_or(data.len()));
-        Some(Pictured { before: &text[..at], data, after })
+        Some(WithScreenshot { before: &text[..at], data, after })
     }
 
-    /// The picture; `None` if it cannot be read.
+    /// The screenshot; `None` if it cannot be read.
     #[must_use]
     pub fn image(&self) -> Option<Image> {
         Image::base64(MediaType::Png, self.data).ok()
     }
 
-    /// The result with a note in place of the picture.
+    /// The result with a note in place of the screenshot.
     #[must_use]
     pub fn noted(&self, note: &str) -> String {
         format!("{}{note}{}", self.before, self.after)

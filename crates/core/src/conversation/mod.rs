@@ -12,7 +12,7 @@ use std::{
 };
 
 pub mod compression;
-mod pictures;
+mod screenshots;
 
 use serde_json::value::RawValue;
 
@@ -118,8 +118,8 @@ pub struct Conversation {
     bytes: usize,
     /// Whether there are images in users' messages.
     has_images: bool,
-    /// Whether there are pictures among the results.
-    has_pictures: bool,
+    /// Whether there are screenshots among the results.
+    has_screenshots: bool,
     shown: Vec<Block>,
     /// The open calls of the latest answer, in the model's order.
     open: Vec<Open>,
@@ -204,7 +204,7 @@ impl Conversation {
     fn push(&mut self, message: Message) {
         self.bytes += message.bytes();
         self.has_images |= matches!(&message, Message::User(content) if content.has_images());
-        self.has_pictures |= message.is_pictured();
+        self.has_screenshots |= message.has_screenshot();
         Arc::make_mut(&mut self.messages).push(message);
     }
 
@@ -275,7 +275,7 @@ impl Conversation {
     /// long conversation does not hold them all at once.
     pub fn forget_old_images(&mut self) {
         let (note, mut images, mut bytes) = (self.locale.text(Text::ImageLeftOut), 0, 0);
-        let mut forgotten = self.forget_old_pictures();
+        let mut forgotten = self.forget_old_screenshots();
         for content in self.with_images() {
             // Every model that takes images takes these.
             let inline = || content.images().filter(|image| TakesImages::Inline.takes(image));
@@ -298,8 +298,8 @@ impl Conversation {
 
     /// Messages with images, the newest first.
     fn with_images(&mut self) -> impl Iterator<Item = &mut Content> {
-        let pictured = self.has_images.then(|| Arc::make_mut(&mut self.messages)).into_iter().flatten();
-        let said = pictured.filter_map(|message| match message {
+        let screenshot = self.has_images.then(|| Arc::make_mut(&mut self.messages)).into_iter().flatten();
+        let said = screenshot.filter_map(|message| match message {
             Message::User(content) => Some(content),
             Message::Assistant(_) | Message::ToolResult(_) => None,
         });
@@ -327,7 +327,7 @@ impl Conversation {
     }
 
     /// The messages for a model that takes these images ([`Conversation::keep_images_for`]; the newest
-    /// [`limits::SHOWN_PICTURES`] of those that tools returned are among them, behind the results), and whose provider
+    /// [`limits::SHOWN_SCREENSHOTS`] of those that tools returned are among them, behind the results), and whose provider
     /// executes the calls that it reads as approved. Only these calls read as approved, and only until their approval
     /// was sent: whether the provider has executed others is unknown.
     ///
@@ -339,10 +339,10 @@ impl Conversation {
             settled.settle();
             return settled.read(takes, calls, is_hosted);
         }
-        if self.has_images || self.has_pictures {
+        if self.has_images || self.has_screenshots {
             let mut shown = self.clone();
-            if self.has_pictures {
-                shown.show_pictures(takes);
+            if self.has_screenshots {
+                shown.show_screenshots(takes);
             }
             shown.keep_images_for(takes);
             // The remaining images suit this model.

@@ -88,7 +88,7 @@ proptest! {
     ) {
         let (mut kept, mut all) = (Conversation::new(), Conversation::new());
         for parts in &said {
-            let record = Record::UserMessage(pictured(parts));
+            let record = Record::UserMessage(screenshot(parts));
             all.take(&record, 1);
             kept.take(&record, 1);
             kept.forget_old_images();
@@ -114,7 +114,7 @@ static SMALL: LazyLock<Image> = LazyLock::new(|| image(20));
 static LARGE: LazyLock<Image> = LazyLock::new(|| image(limits::SHOWN_IMAGES_BYTES / 10));
 
 /// A message of texts, small images, large ones, and addresses of images.
-fn pictured(parts: &[u8]) -> UserMessage {
+fn screenshot(parts: &[u8]) -> UserMessage {
     let part = |part: &u8| -> Part {
         match part {
             0 => "words".into(),

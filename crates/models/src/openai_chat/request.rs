@@ -216,7 +216,13 @@ fn messages<'a>(
         wire.push(Wire::System { content: instructions });
     }
     let mut ids = Ids::default();
-    let last_user = conversation.iter().rposition(|message| matches!(message, Message::User(_))).unwrap_or(0);
+    // Images right after results are screenshots: they belong to the turn of their calls.
+    let begins_turn = |at: usize| {
+        let Some(Message::User(said)) = conversation.get(at) else { return false };
+        let after_results = at > 0 && matches!(conversation[at - 1], Message::ToolResult(_));
+        !(after_results && said.has_images())
+    };
+    let last_user = (0..conversation.len()).rev().find(|at| begins_turn(*at)).unwrap_or(0);
     for (at, message) in conversation.iter().enumerate() {
         match message {
             Message::User(said) => match wire.last_mut() {

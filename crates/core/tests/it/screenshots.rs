@@ -31,8 +31,8 @@ fn looked(answers: u32) -> Conversation {
     let mut conversation = Conversation::new();
     take(&mut conversation, json!({ "user_message": { "text": ["look"] } }));
     for n in 0..answers {
-        let picture = format!("{DATA_URL}{DOT}\n(picture {n})");
-        answer(&mut conversation, 2 * n + 1, &[("computer", &picture), ("other", "done")]);
+        let screenshot = format!("{DATA_URL}{DOT}\n(screenshot {n})");
+        answer(&mut conversation, 2 * n + 1, &[("computer", &screenshot), ("other", "done")]);
     }
     conversation
 }
@@ -54,15 +54,15 @@ fn words(conversation: &Conversation, takes: TakesImages) -> Vec<String> {
 }
 
 #[test]
-fn s14_a_model_sees_the_newest_pictures_of_a_screen_as_images_behind_the_results() {
+fn s14_a_model_sees_the_newest_screenshots_as_images_after_the_results() {
     let mut expected = vec!["user look".to_owned()];
     for n in 0..5 {
-        let note = if n < 2 { "[An image was left out here]" } else { "[A picture: it follows the results]" };
+        let note = if n < 2 { "[An image was left out here]" } else { "[A screenshot: it comes after the results]" };
         // The provider makes the calls of `other`, and what came of the latest is not told here.
         let other = if n == 4 { Locale::En.text(Text::OutcomeUnknown) } else { "done" };
-        expected.extend(["answer".to_owned(), format!("computer {note}\n(picture {n})"), format!("other {other}")]);
+        expected.extend(["answer".to_owned(), format!("computer {note}\n(screenshot {n})"), format!("other {other}")]);
         if n >= 2 {
-            expected.push("user [The picture in the result of computer. No person wrote it.]".to_owned());
+            expected.push("user [The screenshot from computer. No person wrote it.]".to_owned());
             expected.push(format!("user {DATA_URL}{DOT}"));
         }
     }
@@ -78,18 +78,18 @@ fn s14_a_model_sees_the_newest_pictures_of_a_screen_as_images_behind_the_results
 #[test]
 fn s14_a_model_without_images_reads_a_note_and_no_base64() {
     let read = words(&looked(2), TakesImages::None);
-    let note = "computer [An image was left out here]\n(picture 1)";
+    let note = "computer [An image was left out here]\n(screenshot 1)";
     assert!(read.iter().any(|word| word == note) && !read.iter().any(|word| word.contains("iVBOR")), "{read:?}");
     // Nor does the one that summarises.
     let mut conversation = looked(2);
     take(&mut conversation, json!({ "turn_ended": { "reason": "end_turn" } }));
     take(&mut conversation, json!({ "user_message": { "text": ["and now?"] } }));
     let text = conversation.cut(1).text(100_000);
-    assert!(text.contains("(picture 1)") && !text.contains("iVBOR"), "{text}");
+    assert!(text.contains("(screenshot 1)") && !text.contains("iVBOR"), "{text}");
 }
 
 #[test]
-fn s14_only_what_is_a_picture_of_the_computer_is_shown_as_one() {
+fn s14_only_what_is_a_screenshot_of_the_computer_is_shown_as_one() {
     let whole = format!("{DATA_URL}{DOT}");
     let (within, broken) = (format!("see {whole}"), format!("{DATA_URL}AAAA"));
     for (result, is_shown) in [
@@ -110,7 +110,7 @@ fn s14_only_what_is_a_picture_of_the_computer_is_shown_as_one() {
 }
 
 #[test]
-fn g5_r9_old_pictures_are_forgotten_and_each_counts_as_an_image() {
+fn g5_r9_old_screenshots_are_forgotten_and_each_counts_as_an_image() {
     let (mut kept, all) = (looked(20), looked(20));
     kept.forget_old_images();
     for takes in [TakesImages::None, TakesImages::Inline, TakesImages::All] {

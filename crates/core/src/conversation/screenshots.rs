@@ -1,49 +1,49 @@
-//! Pictures of screens among the results of calls. As a text, one would be a hundred thousand letters of Base64 that say
+//! Screenshots among the results of calls. As a text, one would be a hundred thousand letters of Base64 that say
 //! nothing to a model.
 
 use std::sync::Arc;
 
 use super::{Conversation, Message, ToolResult};
 use crate::{
-    content::{Content, Image, TakesImages, screen::Pictured},
+    content::{Content, Image, TakesImages, screen::WithScreenshot},
     limits,
     locale::Text,
 };
 
 impl ToolResult {
-    fn pictured(&self) -> Option<Pictured<'_>> {
-        Pictured::of(&self.name, &self.text)
+    fn screenshot(&self) -> Option<WithScreenshot<'_>> {
+        WithScreenshot::of(&self.name, &self.text)
     }
 
-    /// It with a note in place of its picture, if it has one.
+    /// It with a note in place of its screenshot, if it has one.
     pub(super) fn noted(&self, note: &str) -> Option<ToolResult> {
-        let text = self.pictured()?.noted(note);
+        let text = self.screenshot()?.noted(note);
         Some(ToolResult { text, ..self.clone() })
     }
 }
 
 impl Message {
-    /// Whether it is a result with a picture.
-    pub(super) fn is_pictured(&self) -> bool {
-        matches!(self, Message::ToolResult(result) if result.pictured().is_some())
+    /// Whether it is a result with a screenshot.
+    pub(super) fn has_screenshot(&self) -> bool {
+        matches!(self, Message::ToolResult(result) if result.screenshot().is_some())
     }
 }
 
 impl Conversation {
-    /// Puts the newest pictures behind the results of their answer, as images, for a model that takes images. No API
+    /// Puts the newest screenshots after the results of their answer, as images, for a model that takes images. No API
     /// takes images in results everywhere, and all take them in a user's message. A note replaces each among the
     /// results.
-    pub(super) fn show_pictures(&mut self, takes: TakesImages) {
-        let (left_out, follows) = (self.locale.text(Text::ImageLeftOut), self.locale.text(Text::PictureFollows));
-        let mut left = if takes == TakesImages::None { 0 } else { limits::SHOWN_PICTURES };
+    pub(super) fn show_screenshots(&mut self, takes: TakesImages) {
+        let (left_out, follows) = (self.locale.text(Text::ImageLeftOut), self.locale.text(Text::ScreenshotFollows));
+        let mut left = if takes == TakesImages::None { 0 } else { limits::SHOWN_SCREENSHOTS };
         let messages = Arc::make_mut(&mut self.messages);
         // Those that are shown, the newest first.
         let mut shown: Vec<(usize, Image)> = Vec::new();
         for (at, message) in messages.iter_mut().enumerate().rev() {
             let Message::ToolResult(result) = message else { continue };
-            let Some(pictured) = result.pictured() else { continue };
-            let image = (left > 0).then(|| pictured.image()).flatten();
-            let text = pictured.noted(if image.is_some() { follows } else { left_out });
+            let Some(screenshot) = result.screenshot() else { continue };
+            let image = (left > 0).then(|| screenshot.image()).flatten();
+            let text = screenshot.noted(if image.is_some() { follows } else { left_out });
             *message = ToolResult { text, ..(**result).clone() }.into();
             shown.extend(image.map(|image| (at, image)));
             left = left.saturating_sub(1);
@@ -60,7 +60,7 @@ impl Conversation {
             }
             if let (Message::ToolResult(result), Some((_, image))) = (&message, shown.pop_if(|(shown, _)| *shown == at))
             {
-                let label = self.locale.fill(Text::PictureOf, &[("tool", &result.name)]);
+                let label = self.locale.fill(Text::ScreenshotOf, &[("tool", &result.name)]);
                 behind = behind.with(label).with(image);
             }
             placed.push(message);
@@ -71,17 +71,17 @@ impl Conversation {
         self.latest.0 = latest.unwrap_or(placed.len());
         *messages = placed;
         self.has_images = true;
-        self.has_pictures = false;
+        self.has_screenshots = false;
     }
 
-    /// Drops the pictures that no model will see again, since there are newer ones.
-    pub(super) fn forget_old_pictures(&mut self) -> bool {
-        if !self.has_pictures {
+    /// Drops the screenshots that no model will see again, since there are newer ones.
+    pub(super) fn forget_old_screenshots(&mut self) -> bool {
+        if !self.has_screenshots {
             return false;
         }
         let note = self.locale.text(Text::ImageLeftOut);
-        let pictured = |message: &&mut Message| message.is_pictured();
-        let old = Arc::make_mut(&mut self.messages).iter_mut().rev().filter(pictured).skip(limits::SHOWN_PICTURES);
+        let screenshot = |message: &&mut Message| message.has_screenshot();
+        let old = Arc::make_mut(&mut self.messages).iter_mut().rev().filter(screenshot).skip(limits::SHOWN_SCREENSHOTS);
         let mut forgotten = false;
         for message in old {
             if let Message::ToolResult(result) = message
