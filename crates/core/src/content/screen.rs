@@ -11,7 +11,7 @@ pub const DATA_URL: &str = "data:image/png;base64,";
 
 /// A result that has a screenshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WithScreenshot<'a> {
+pub(crate) struct WithScreenshot<'a> {
     before: &'a str,
     data: &'a str,
     after: &'a str,
@@ -20,7 +20,7 @@ pub struct WithScreenshot<'a> {
 impl<'a> WithScreenshot<'a> {
     /// The parts of the result of a tool; `None` if it has no screenshot.
     #[must_use]
-    pub fn of(tool: &str, text: &'a str) -> Option<WithScreenshot<'a>> {
+    pub(crate) fn of(tool: &str, text: &'a str) -> Option<WithScreenshot<'a>> {
         if ![TOOL, OLDER_TOOL].contains(&tool) {
             return None;
         }
@@ -34,13 +34,13 @@ impl<'a> WithScreenshot<'a> {
 
     /// The screenshot; `None` if it cannot be read.
     #[must_use]
-    pub fn image(&self) -> Option<Image> {
+    pub(crate) fn image(&self) -> Option<Image> {
         Image::base64(MediaType::Png, self.data).ok()
     }
 
     /// The result with a note in place of the screenshot.
     #[must_use]
-    pub fn noted(&self, note: &str) -> String {
+    pub(crate) fn noted(&self, note: &str) -> String {
         format!("{}{note}{}", self.before, self.after)
     }
 }

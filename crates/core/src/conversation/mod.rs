@@ -327,7 +327,7 @@ impl Conversation {
     }
 
     /// The messages for a model that takes these images ([`Conversation::keep_images_for`]; the newest
-    /// [`limits::SHOWN_SCREENSHOTS`] of those that tools returned are among them, behind the results), and whose provider
+    /// [`limits::SHOWN_SCREENSHOTS`] of those that tools returned are among them, after the results), and whose provider
     /// executes the calls that it reads as approved. Only these calls read as approved, and only until their approval
     /// was sent: whether the provider has executed others is unknown.
     ///

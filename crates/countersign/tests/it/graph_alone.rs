@@ -24,7 +24,7 @@ use countersign::{
 use crate::{
     failing::Failing,
     graph_edges::in_line,
-    graphs::{Count, Work, WorkUpdate, said},
+    graphs::{Again, Count, Work, WorkUpdate, said},
     support::{Ledger, entry},
 };
 
@@ -337,6 +337,36 @@ async fn s16_a_graph_runs_in_the_session_that_the_program_names() {
     let error = store.session("chat").run_graph(&graph, Work::default()).await.expect_err("an agent's");
     assert_eq!(error.kind(), RunErrorKind::Refused);
     assert_eq!(at().await, before);
+}
+
+/// Whoever runs the same line again has not seen what is asked in the next round.
+#[tokio::test]
+async fn s16_an_answer_by_name_is_for_what_was_asked_under_it_first() {
+    let graph = in_line("rounds", |graph| {
+        let ask = graph.node("ask", |ctx: Context<Work>| async move {
+            let amount: i64 = ctx.interrupt("pay?", ctx.state().sum).typed().await;
+            Ok(WorkUpdate::new().sum(amount))
+        });
+        graph.start(ask);
+        graph.route(
+            ask,
+            |work| if work.sum < 10 { Again::Again } else { Again::Enough },
+            |way| match way {
+                Again::Again => ask,
+                Again::Enough => Node::END,
+            },
+        );
+    });
+    let store = Arc::new(MemoryStore::new());
+    store.session("s").run_graph(&graph, Work::default()).await.expect("run");
+    let paused = store.session("s").answer("ask/pay?", 5).resume_graph(&graph).await.expect("resumed");
+    assert_eq!(paused.interruptions.len(), 1);
+    let error = store.session("s").answer("ask/pay?", 5).resume_graph(&graph).await.expect_err("another amount");
+    assert_eq!(error.kind(), RunErrorKind::Decision);
+    let mut state = paused.state;
+    state.answer(&paused.interruptions[0], &5).expect("as it is shown now");
+    let done = graph.run_in(store, state).await.expect("resumed");
+    assert_eq!(done.outcome.done().expect("done").sum, 10);
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ pub fn me() -> Principal {
 }
 
 #[derive(Clone, Copy, Route)]
-enum Again {
+pub enum Again {
     Again,
     Enough,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use countersign::{
     Message,
     model::{
-        ApiKey, Model as _,
+        ApiKey, Model as _, ModelEvent,
         genai::{Genai, GenaiConfig},
     },
 };
@@ -15,10 +15,10 @@ use countersign_core::{
 };
 use countersign_engine::model::OutputSchema;
 use countersign_models::GENAI_PROVIDERS;
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json, value::RawValue};
 
-use crate::models_fake::{Fake, KEY, kept, plain, request, tell, told, tool, user};
+use crate::models_fake::{Fake, KEY, Then, kept, plain, request, sse, tell, told, tool, user};
 
 fn model(fake: &Fake, provider: &str) -> Genai {
     let mut config = GenaiConfig::new(provider, format!("{provider}-test"), fake.base_url.as_str());
@@ -182,6 +182,18 @@ async fn s23_genai_errors_are_told_apart_in_our_words() {
         let told = tell(Genai::new(config).unwrap().call(request(user("hi"), "", Vec::new())).collect().await);
         assert!(told[0].starts_with("transient ") && told.len() == 1, "{told:?}");
     }
+}
+
+#[tokio::test]
+async fn s23_genai_a_stream_that_hangs_is_given_up_after_the_idle_timeout() {
+    let begun = gemini_events(&[gemini(&[json!({"text": "half"})], None)]).into_bytes();
+    let fake = Fake::start(move || sse(stream::iter([begun.clone()]), Some(Then::Hang))).await;
+    let mut config = GenaiConfig::new("gemini", "gemini-test", fake.base_url.as_str());
+    config.idle_timeout = Duration::from_secs(1);
+    let mut answer = Genai::new(config).unwrap().call(request(user("hi"), "", Vec::new()));
+    assert!(matches!(answer.next().await, Some(Ok(ModelEvent::Text(_)))));
+    let error = answer.next().await.unwrap().unwrap_err();
+    assert!(error.transient && error.message.contains("sent nothing of an answer for 1s"), "{error}");
 }
 
 #[test]

@@ -87,6 +87,13 @@ mod other {
     pub struct Result {
         pub ok: bool,
     }
+
+    impl Result {
+        /// A method such as any type may have.
+        pub fn kind(&self) -> &'static str {
+            if self.ok { "good" } else { "bad" }
+        }
+    }
 }
 
 #[tool]
@@ -96,7 +103,9 @@ async fn pay(amount: u32) -> Receipt<u32> {
 
 #[tool]
 async fn judge(ok: bool) -> other::Result {
-    other::Result { ok }
+    let judged = other::Result { ok };
+    assert!(!judged.kind().is_empty());
+    judged
 }
 
 #[tool]
