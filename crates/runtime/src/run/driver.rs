@@ -19,7 +19,7 @@ use countersign_core::{
         state::{State, Status},
     },
     number::{CallNo, RunNo},
-    refusal::{Code, Refusal},
+    refusal::Refusal,
 };
 use futures::FutureExt as _;
 use tokio::{runtime::Handle, sync::watch, task::JoinError};
@@ -30,7 +30,7 @@ use super::{
     graph::{AtWork, Hot},
     hold::Hold,
     live::{Live, LiveRef, LiveState},
-    nodes::ELSEWHERE,
+    nodes::{ELSEWHERE, term_ended},
     outcomes::Done,
     patience::until_stored,
     sources::{Held, outdated_of},
@@ -314,7 +314,7 @@ impl<'a> Driver<'a> {
         }
         if self.inner.term().is_none() && self.running.is_empty() {
             // Work started now would not run.
-            return Err(Refusal::new(Code::StoreUnavailable, "this node's leases have ended until it can renew them"));
+            return Err(term_ended());
         }
         self.only_of(&state).await;
         guard.part = self.part.at(&state);

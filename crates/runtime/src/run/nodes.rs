@@ -86,6 +86,11 @@ macro_rules! contested {
 }
 pub(super) use contested;
 
+/// Nothing begins here for now.
+pub(super) fn term_ended() -> Refusal {
+    Refusal::new(Code::StoreUnavailable, "this node's leases have ended until it can renew them")
+}
+
 impl Inner {
     /// Whether this node may carry out the session's effects; it takes the lease if effects are due and no other node
     /// has it.

@@ -32,7 +32,7 @@ use tokio::sync::MutexGuard;
 use super::{
     Activity, Inner, Outcome, Runtime,
     live::{LiveRef, LiveState},
-    nodes::contested,
+    nodes::{contested, term_ended},
     owned, store_refusal, visible,
 };
 use crate::{
@@ -318,13 +318,15 @@ impl Runtime {
         self.inner.store.pending().await.map_err(|error| self.inner.refused(error))
     }
 
-    /// Whether the store can be written to.
+    /// Whether the store can be written to, and effects can begin here.
     ///
     /// # Errors
     /// `store_unavailable`, `store_closed`.
     pub async fn ready(&self) -> Result<(), Refusal> {
         self.inner.check_open()?;
-        self.inner.store.check().await.map_err(|error| self.inner.refused(error))
+        self.inner.store.check().await.map_err(|error| self.inner.refused(error))?;
+        // It would take inputs, and carry out nothing.
+        self.inner.term().map(drop).ok_or_else(term_ended)
     }
 
     pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Session, Refusal> {

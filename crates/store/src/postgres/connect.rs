@@ -208,10 +208,8 @@ const SAY_SO: &str = "set `pooled = true` in [store] (PostgresUrl::through_poole
 
 /// A separate connection.
 pub(super) async fn connect(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
-    match url.past_pooler() {
-        Some(direct) => made(direct, false).await,
-        None => made(url, url.is_pooled()).await,
-    }
+    let own = url.of_own();
+    made(own, own.is_pooled()).await
 }
 
 async fn made(url: &PostgresUrl, pooled: bool) -> Result<(Own, Heard), StoreError> {

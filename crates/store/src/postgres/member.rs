@@ -268,7 +268,8 @@ impl Shared {
                 Err(e) => e.to_string(),
             };
             if !std::mem::replace(&mut was_told, true) {
-                tracing::warn!("the node's own connection to {url} ended; it connects again: {ended}");
+                let own = url.of_own();
+                tracing::warn!("the node's own connection to {own} ended; it connects again: {ended}");
             }
             let _ = timeout(AGAIN, left(&mut leaving)).await;
         }
