@@ -97,7 +97,10 @@ impl Inner {
             self.driver_began();
             let inner = self.clone();
             let threads = self.threads.clone().unwrap_or_else(Handle::current);
-            threads.spawn(async move { inner.drive(&live).await });
+            threads.spawn(async move {
+                inner.clone().drive(&live).await;
+                inner.lives_on(&live).await;
+            });
         } else {
             live.wake();
         }
@@ -122,6 +125,7 @@ impl Inner {
             if live.claim_driver() {
                 self.driver_began();
                 self.clone().drive(live).await;
+                self.lives_on(live).await;
                 if self.store.nodes().is_none() || live.lock().await.rests() {
                     return;
                 }
