@@ -229,7 +229,7 @@ impl Inner {
         // A draining node takes over nothing, but still follows changes.
         if !self.draining.load(Ordering::SeqCst) {
             loop {
-                let taken = nodes.take_over(AT_ONCE).await.map_err(store_refusal)?;
+                let taken = nodes.take_over(AT_ONCE, Vec::new()).await.map_err(store_refusal)?;
                 let count = taken.len();
                 if count > 0 {
                     self.activity.took_over(count);
