@@ -39,6 +39,10 @@ use super::{
 };
 use crate::store::nodes::Epoch;
 
+/// Why a session is left to other nodes.
+const NO_AGENT: &str = "its agent is not in this node's configuration";
+const NO_SOURCE: &str = "the source of its tools does not answer this node";
+
 /// A task has ended without reporting. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
     // A task whose result is no longer needed was aborted on purpose.
@@ -325,6 +329,11 @@ impl<'a> Driver<'a> {
         if !state.status.is_active() {
             return Ok(Begun::default());
         }
+        let inner = self.inner;
+        let is_stuck = self.running.is_empty() && !state.held && inner.lacks_agent(&state);
+        if is_stuck && inner.pass_on(self.live, guard, NO_AGENT).await {
+            return Ok(Begun::default());
+        }
         // A held session's effects began before the hold, and are not started again.
         if !self.recovered && !state.held {
             self.recover(&state, guard, begun).await?;
@@ -341,6 +350,12 @@ impl<'a> Driver<'a> {
             effects.ask.clear();
         }
         self.inner.hold_back(self.live, &state, &mut effects.start, &mut self.held, &mut self.running.others);
+        let is_none = effects.start.is_empty() && effects.ask.is_empty() && !effects.compress;
+        let is_stuck = is_none && self.held.is_long() && self.running.len() == self.held.reaching();
+        if is_stuck && inner.pass_on(self.live, guard, NO_SOURCE).await {
+            self.running.stop().await;
+            return Ok(Begun::default());
+        }
         self.start(&state, guard, &effects.start, begun).await?;
         self.ask_models(&state, &effects, begun);
         if draining || full.is_some() {

@@ -38,6 +38,7 @@ mod note;
 mod open_text;
 mod outcomes;
 mod overdue;
+mod pass_on;
 mod past;
 mod patience;
 mod policy;
@@ -154,6 +155,8 @@ pub(crate) struct Inner {
     activity: activity::Activity,
     /// This node's progress through its own sessions.
     own_after: Mutex<nodes::Looked>,
+    /// Sessions that are left to other nodes.
+    passed_on: pass_on::PassedOn,
     /// Broken sessions whose absence from lists was logged.
     told_broken: Mutex<HashSet<Arc<str>>>,
     /// The conversations that models have read last.

@@ -100,6 +100,8 @@ impl Inner {
                 None => Some(Epoch::SOLE),
                 // A draining node starts no effects.
                 Some(_) if self.draining.load(Ordering::SeqCst) => None,
+                // Another node may know more.
+                Some(nodes) if self.passed_on.has(&live.session_id, nodes) => None,
                 Some(nodes) if self.load(live, guard).await?.is_at_work() => {
                     let claimed = nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?;
                     // The previous holder may have stored more, and released the lease, since the session was read.
@@ -229,7 +231,7 @@ impl Inner {
         // A draining node takes over nothing, but still follows changes.
         if !self.draining.load(Ordering::SeqCst) {
             loop {
-                let taken = nodes.take_over(AT_ONCE, Vec::new()).await.map_err(store_refusal)?;
+                let taken = nodes.take_over(AT_ONCE, self.passed_on.sessions(nodes)).await.map_err(store_refusal)?;
                 let count = taken.len();
                 if count > 0 {
                     self.activity.took_over(count);
