@@ -192,12 +192,13 @@ impl Inner {
     pub(super) async fn attend_nodes(self: Arc<Self>) {
         let Some(nodes) = self.store.nodes() else { return };
         let (mut hints, mut closing) = (nodes.hints(), self.closing.subscribe());
+        let mut was_told = false;
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !*closing.borrow() {
             tokio::select! { biased;
                 _ = closing.changed() => {}
-                _ = look.tick() => self.look(nodes).await,
+                _ = look.tick() => self.look(nodes, &mut was_told).await,
                 hint = hints.recv() => match hint {
                     Ok(Hint::Changed(first)) => {
                         let mut changed = HashSet::from([first]);
@@ -210,19 +211,24 @@ impl Inner {
                         }
                         self.hear_all(changed);
                         if all {
-                            self.look(nodes).await;
+                            self.look(nodes, &mut was_told).await;
                         }
                     }
-                    Ok(Hint::Left) | Err(RecvError::Lagged(_)) => self.look(nodes).await,
+                    Ok(Hint::Left) | Err(RecvError::Lagged(_)) => self.look(nodes, &mut was_told).await,
                     Err(RecvError::Closed) => return,
                 },
             }
         }
     }
 
-    async fn look(self: &Arc<Self>, nodes: &dyn Nodes) {
-        if let Err(error) = self.try_look(nodes).await {
-            tracing::warn!(%error, "sessions of other nodes could not be looked for");
+    /// An outage is logged once.
+    async fn look(self: &Arc<Self>, nodes: &dyn Nodes, was_told: &mut bool) {
+        match self.try_look(nodes).await {
+            Ok(()) => *was_told = false,
+            Err(error) if !std::mem::replace(was_told, true) => {
+                tracing::warn!(%error, "sessions of other nodes could not be looked for; it is tried again");
+            }
+            Err(_) => {}
         }
     }
 
