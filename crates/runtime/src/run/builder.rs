@@ -202,6 +202,7 @@ impl RuntimeBuilder {
             probation: Mutex::default(),
             one_by_one: tokio::sync::Mutex::default(),
             own_after: Mutex::default(),
+            kept_after: Mutex::default(),
             passed_on: super::pass_on::PassedOn::default(),
             told_broken: Mutex::default(),
             conversations: Conversations::new(self.conversation_bytes),

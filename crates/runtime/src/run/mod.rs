@@ -155,6 +155,8 @@ pub(crate) struct Inner {
     activity: activity::Activity,
     /// This node's progress through its own sessions.
     own_after: Mutex<nodes::Looked>,
+    /// How far it has looked for deleted sessions among those of which it keeps conversations.
+    kept_after: Mutex<Arc<str>>,
     /// Sessions that are left to other nodes.
     passed_on: pass_on::PassedOn,
     /// Broken sessions whose absence from lists was logged.

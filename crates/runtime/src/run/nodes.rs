@@ -266,6 +266,26 @@ impl Inner {
             let changed = some.iter().filter(|(id, pos)| *pos > 0 && !stored.contains(&(id.clone(), *pos)));
             self.hear_all(changed.map(|(id, _)| id.clone()).collect());
         }
+        self.forget_deleted(nodes).await
+    }
+
+    /// Forgets what is kept here of sessions that other nodes have deleted: conversations that models have read, and
+    /// what tools keep for them. A session in memory is read again anyway.
+    async fn forget_deleted(self: &Arc<Self>, nodes: &dyn Nodes) -> Result<(), Refusal> {
+        let after = std::mem::take(&mut *self.kept_after.lock().unwrap_or_else(PoisonError::into_inner));
+        let kept = self.conversations.sessions(&after, AT_ONCE);
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let stored = nodes.positions(kept.clone()).await.map_err(store_refusal)?;
+        let stored: HashSet<Arc<str>> = stored.into_iter().map(|(id, _)| id).collect();
+        for gone in kept.iter().filter(|id| !stored.contains(*id)) {
+            let (inner, live) = (self.clone(), self.live(gone));
+            tokio::spawn(async move { inner.hear(live).await });
+        }
+        if let Some(last) = kept.last().filter(|_| kept.len() == AT_ONCE) {
+            *self.kept_after.lock().unwrap_or_else(PoisonError::into_inner) = last.clone();
+        }
         Ok(())
     }
 
