@@ -218,7 +218,7 @@ pub struct Stored {
 pub struct Outcome {
     /// The session.
     pub session_id: Arc<str>,
-    /// Its status.
+    /// Its status. `running` if the node was told to stop while this was waited for: another one goes on, so ask again.
     pub status: countersign_core::journal::state::Status,
     /// Why the turn has ended, if it has: an incomplete answer says so here.
     #[serde(skip_serializing_if = "Option::is_none")]
