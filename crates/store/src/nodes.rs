@@ -100,8 +100,8 @@ pub trait Nodes: Send + Sync {
     fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Hands the lease of a running session to the first other node that takes it over. `false`: it is no longer held.
     fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>>;
-    /// Takes the leases of at most `limit` sessions whose nodes are no longer alive.
-    fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>>;
+    /// Takes the leases of at most `limit` sessions whose nodes are no longer alive, but not of these.
+    fn take_over(&self, limit: usize, but: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>>;
     /// At most `limit` sessions whose leases this node has, with ids after `after`, in their order: those that run, or `all`.
     fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     /// Like [`super::Store::due`], but what one node gets, no other gets for a second, so that they share the work.
@@ -114,6 +114,8 @@ pub trait Nodes: Send + Sync {
     /// The time by the store's clock, in Unix milliseconds: the same for all nodes, independent of their machines'
     /// clocks. It is accurate to half a round trip.
     fn now(&self) -> Millis;
+    /// Whether there was no other node a moment ago.
+    fn is_alone(&self) -> bool;
     /// Hints of other nodes from now on. They can be lost, so their users also poll from time to time.
     fn hints(&self) -> broadcast::Receiver<Hint>;
     /// Sends a message to the other nodes, soon. `false`: it is dropped, since there are none, or too many are queued.

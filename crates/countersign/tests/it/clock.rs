@@ -182,6 +182,20 @@ async fn r11_retention_goes_past_sessions_that_cannot_be_deleted() {
     tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it is deleted");
 }
 
+/// A clock that is wrong for a moment is enough to delete everything.
+#[tokio::test]
+async fn r11_retention_deletes_nothing_by_a_clock_that_the_machines_own_contradicts() {
+    let (_, sqlite, _dir) = stores().swap_remove(1);
+    let store = then_broken(sqlite, false, std::iter::once("s".to_owned())).await;
+    store.ahead.store(40 * DAY, Ordering::SeqCst);
+    let agent = Agent::new("trader", ("demo", Arc::new(Scripted::from_json(SCRIPT).expect("script"))));
+    let keep = Duration::from_secs(30 * 24 * 3600);
+    let second = Runtime::builder(store.clone()).agent(agent).keep(keep).build().expect("runtime");
+    second.start().await.expect("started");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(store.head("s").await.expect("head").is_some());
+}
+
 /// A tool that sets the clock of its store to a time that no journal may have.
 struct SetsTheClock(Arc<Failing>);
 

@@ -239,7 +239,16 @@ impl Store for Failing {
     }
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         match self.check(&self.appends) {
-            Ok(()) => self.inner.fork(from, append),
+            Ok(()) => {
+                let (happens, from) = (self.happens_before(&append), from.to_owned());
+                async move {
+                    if let Some(happens) = happens {
+                        happens.await;
+                    }
+                    self.inner.fork(&from, append).await
+                }
+                .boxed()
+            }
             Err(error) => async { Err(error) }.boxed(),
         }
     }

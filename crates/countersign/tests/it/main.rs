@@ -67,6 +67,8 @@ mod restored;
 mod run_state;
 mod run_state_people;
 mod runs;
+#[cfg(feature = "postgres")]
+mod several;
 mod shell;
 #[cfg(feature = "otlp")]
 mod spans;

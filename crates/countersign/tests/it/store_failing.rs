@@ -136,14 +136,14 @@ async fn s12_an_edited_call_whose_context_cannot_be_read_has_no_preview_and_says
 }
 
 /// A source of one idempotent tool; it is reached when it is prepared often enough.
-struct Source {
+pub(crate) struct Source {
     prepared: AtomicU64,
     reached_after: u64,
     tool: ToolEntry,
 }
 
 impl Source {
-    fn of(tool: ToolEntry, reached_after: u64) -> Arc<Source> {
+    pub(crate) fn of(tool: ToolEntry, reached_after: u64) -> Arc<Source> {
         Arc::new(Source { prepared: AtomicU64::new(0), reached_after, tool: ToolEntry { idempotent: true, ..tool } })
     }
 }

@@ -49,7 +49,7 @@ impl Nodes for Terms {
     fn hand_over(&self, _: &str, _: Epoch) -> BoxFuture<'_, Result<bool, StoreError>> {
         async { Ok(true) }.boxed()
     }
-    fn take_over(&self, _: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
+    fn take_over(&self, _: usize, _: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
         async { Ok(Vec::new()) }.boxed()
     }
     fn own(&self, _: &str, _: bool, _: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -70,6 +70,9 @@ impl Nodes for Terms {
     }
     fn term(&self) -> Option<u64> {
         Some(self.term.load(Ordering::SeqCst))
+    }
+    fn is_alone(&self) -> bool {
+        true
     }
     fn now(&self) -> Millis {
         0
@@ -243,8 +246,8 @@ mod late {
         fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>> {
             self.nodes().hand_over(session_id, epoch)
         }
-        fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
-            self.nodes().take_over(limit)
+        fn take_over(&self, limit: usize, but: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
+            self.nodes().take_over(limit, but)
         }
         fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
             self.nodes().own(after, all, limit)
@@ -257,6 +260,9 @@ mod late {
         }
         fn term(&self) -> Option<u64> {
             self.nodes().term()
+        }
+        fn is_alone(&self) -> bool {
+            self.nodes().is_alone()
         }
         fn now(&self) -> Millis {
             self.nodes().now()

@@ -204,6 +204,8 @@ impl RuntimeBuilder {
             one_by_one: tokio::sync::Mutex::default(),
             attends: AtomicBool::new(false),
             own_after: Mutex::default(),
+            kept_after: Mutex::default(),
+            passed_on: super::pass_on::PassedOn::default(),
             told_broken: Mutex::default(),
             conversations: Conversations::new(self.conversation_bytes),
             effects: self.effects,

@@ -7,6 +7,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Bound,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -88,6 +89,22 @@ impl Conversations {
         kept.order.insert(used, key.clone());
         kept.by_key.insert(key, One { folded, bytes, used });
         drop(kept);
+    }
+
+    /// At most `limit` sessions of which there are conversations, after this one.
+    pub(super) fn sessions(&self, after: &Arc<str>, limit: usize) -> Vec<Arc<str>> {
+        let kept = self.kept();
+        let after = (Bound::Excluded((after.clone(), RunNo::new(u32::MAX))), Bound::Unbounded);
+        let mut found: Vec<Arc<str>> = Vec::new();
+        for (session_id, _) in kept.by_key.range(after).map(|(key, _)| key) {
+            if found.last().is_none_or(|last| last != session_id) {
+                if found.len() == limit {
+                    break;
+                }
+                found.push(session_id.clone());
+            }
+        }
+        found
     }
 
     /// Drops a session's conversations, or all.

@@ -19,7 +19,7 @@ use countersign_core::{
         state::{State, Status},
     },
     number::{CallNo, RunNo},
-    refusal::{Code, Refusal},
+    refusal::Refusal,
 };
 use futures::FutureExt as _;
 use tokio::{runtime::Handle, sync::watch, task::JoinError};
@@ -32,7 +32,7 @@ use super::{
     graph::{AtWork, Hot},
     hold::Hold,
     live::{LiveRef, LiveState},
-    nodes::{ELSEWHERE, Elsewhere},
+    nodes::{ELSEWHERE, Elsewhere, term_ended},
     outcomes::Done,
     patience::until_stored,
     sources::{Held, outdated_of},
@@ -40,6 +40,10 @@ use super::{
     work::{Running, Work},
 };
 use crate::store::nodes::Epoch;
+
+/// Why a session is left to other nodes.
+const NO_AGENT: &str = "its agent is not in this node's configuration";
+const NO_SOURCE: &str = "the source of its tools does not answer this node";
 
 /// A task has ended without reporting. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
@@ -75,7 +79,10 @@ impl Inner {
             self.driver_began();
             let inner = self.clone();
             let threads = self.threads.clone().unwrap_or_else(Handle::current);
-            threads.spawn(async move { inner.drive(&live).await });
+            threads.spawn(async move {
+                inner.clone().drive(&live).await;
+                inner.lives_on(&live).await;
+            });
         } else {
             live.wake();
         }
@@ -104,6 +111,7 @@ impl Inner {
             if live.claim_driver() {
                 self.driver_began();
                 self.clone().drive(live).await;
+                self.lives_on(live).await;
                 if self.store.nodes().is_none() || live.lock().await.rests() {
                     return Ok(());
                 }
@@ -303,11 +311,16 @@ impl<'a> Driver<'a> {
         }
         if self.inner.term().is_none() && self.running.is_empty() {
             // Work started now would not run.
-            return Err(Refusal::new(Code::StoreUnavailable, "this node's leases have ended until it can renew them"));
+            return Err(term_ended());
         }
         self.only_of(&state).await;
         guard.part = self.part.at(&state);
         if !state.status.is_active() {
+            return Ok(Begun::default());
+        }
+        let inner = self.inner;
+        let is_stuck = self.running.is_empty() && !state.held && inner.lacks_agent(&state);
+        if is_stuck && inner.pass_on(self.live, guard, NO_AGENT).await {
             return Ok(Begun::default());
         }
         // A held session's effects began before the hold, and are not started again.
@@ -326,6 +339,12 @@ impl<'a> Driver<'a> {
             effects.ask.clear();
         }
         self.inner.hold_back(self.live, &state, &mut effects.start, &mut self.held, &mut self.running.others);
+        let is_none = effects.start.is_empty() && effects.ask.is_empty() && !effects.compress;
+        let is_stuck = is_none && self.held.is_long() && self.running.len() == self.held.reaching();
+        if is_stuck && inner.pass_on(self.live, guard, NO_SOURCE).await {
+            self.running.stop().await;
+            return Ok(Begun::default());
+        }
         self.start(&state, guard, &effects.start, begun).await?;
         self.ask_models(&state, &effects, begun);
         if draining || full.is_some() {

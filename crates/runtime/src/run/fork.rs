@@ -19,13 +19,13 @@ use countersign_core::{
 use tokio::time::timeout;
 
 use super::{
-    Runtime, live::LiveRef, may_continue, owned, past::Then, session_id as session_id_of, unique, view::SessionView,
-    visible,
+    Runtime, live::LiveRef, may_continue, nodes::contested, owned, past::Then, session_id as session_id_of, unique,
+    view::SessionView, visible,
 };
 use crate::store::{Durability, index::Purpose};
 
 /// A fork to make.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NewFork {
     /// The checkpoint it forks from; the newest if absent.
     pub checkpoint: Option<u64>,
@@ -41,7 +41,7 @@ pub struct NewFork {
 }
 
 /// What a fork edits. At most one of the two.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ForkEdit {
     /// The user's message instead of the last one, or the next.
     pub message: Option<Content>,
@@ -95,8 +95,9 @@ impl Runtime {
         }
         let id = session_id_of(new.session_id.as_deref())?;
         let live = self.inner.live(&id);
-        let (run, made) = (new.run, self.fork_in(&live, by, &original, new).await?);
-        if run {
+        // Another node may be making the same fork: then it is found on the next try.
+        let made = contested!(self.fork_in(&live, by, &original, new.clone()).await)?;
+        if new.run {
             self.inner.spawn_driver(live);
         }
         Ok(made)

@@ -64,6 +64,8 @@ pub(super) struct LiveState {
     pub(super) lease: Option<Epoch>,
     /// The lease under which its driver works.
     pub(super) working: Option<Epoch>,
+    /// Whether another node has taken the lease from this one, which is alive.
+    pub(super) outlived: bool,
     /// Alive while a follower requests entries too, and those of nested runs.
     entries_wanted: Weak<()>,
     /// The text so far of the block that the model has begun ([`State::begun`]).

@@ -40,6 +40,7 @@ mod note;
 mod open_text;
 mod outcomes;
 mod overdue;
+mod pass_on;
 mod past;
 mod patience;
 mod policy;
@@ -161,6 +162,10 @@ pub(crate) struct Inner {
     attends: AtomicBool,
     /// This node's progress through its own sessions.
     own_after: Mutex<nodes::Looked>,
+    /// How far it has looked for deleted sessions among those of which it keeps conversations.
+    kept_after: Mutex<Arc<str>>,
+    /// Sessions that are left to other nodes.
+    passed_on: pass_on::PassedOn,
     /// Broken sessions whose absence from lists was logged.
     told_broken: Mutex<HashSet<Arc<str>>>,
     /// The conversations that models have read last.
@@ -220,7 +225,7 @@ pub struct Stored {
 pub struct Outcome {
     /// The session.
     pub session_id: Arc<str>,
-    /// Its status.
+    /// Its status. `running` if the node was told to stop while this was waited for: another one goes on, so ask again.
     pub status: countersign_core::journal::state::Status,
     /// Why the turn has ended, if it has: an incomplete answer says so here.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -119,6 +119,11 @@ macro_rules! contested {
 }
 pub(super) use contested;
 
+/// Nothing begins here for now.
+pub(super) fn term_ended() -> Refusal {
+    Refusal::new(Code::StoreUnavailable, "this node's leases have ended until it can renew them")
+}
+
 impl Inner {
     /// Whether this node may carry out the session's effects; it takes the lease if effects are due and no other node
     /// has it.
@@ -128,6 +133,8 @@ impl Inner {
                 None => Some(Epoch::SOLE),
                 // A draining node starts no effects.
                 Some(_) if self.draining.load(Ordering::SeqCst) => None,
+                // Another node may know more.
+                Some(nodes) if self.passed_on.has(&live.session_id, nodes) => None,
                 Some(nodes) if self.load(live, guard).await?.is_at_work() => {
                     let claimed = nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?;
                     // The previous holder may have stored more, and released the lease, since the session was read.
@@ -239,12 +246,13 @@ impl Inner {
     pub(super) async fn attend_nodes(self: Arc<Self>) {
         let Some(nodes) = self.store.nodes() else { return };
         let (mut hints, mut closing) = (nodes.hints(), self.closing.subscribe());
+        let mut was_told = false;
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !*closing.borrow() {
             tokio::select! { biased;
                 _ = closing.changed() => {}
-                _ = look.tick() => self.look(nodes).await,
+                _ = look.tick() => self.look(nodes, &mut was_told).await,
                 hint = hints.recv() => match hint {
                     Ok(Hint::Changed(first)) => {
                         let mut changed = HashSet::from([first]);
@@ -257,19 +265,24 @@ impl Inner {
                         }
                         self.hear_all(changed);
                         if all {
-                            self.look(nodes).await;
+                            self.look(nodes, &mut was_told).await;
                         }
                     }
-                    Ok(Hint::Left) | Err(RecvError::Lagged(_)) => self.look(nodes).await,
+                    Ok(Hint::Left) | Err(RecvError::Lagged(_)) => self.look(nodes, &mut was_told).await,
                     Err(RecvError::Closed) => return,
                 },
             }
         }
     }
 
-    async fn look(self: &Arc<Self>, nodes: &dyn Nodes) {
-        if let Err(error) = self.try_look(nodes).await {
-            tracing::warn!(%error, "sessions of other nodes could not be looked for");
+    /// An outage is logged once.
+    async fn look(self: &Arc<Self>, nodes: &dyn Nodes, was_told: &mut bool) {
+        match self.try_look(nodes).await {
+            Ok(()) => *was_told = false,
+            Err(error) if !std::mem::replace(was_told, true) => {
+                tracing::warn!(%error, "sessions of other nodes could not be looked for; it is tried again");
+            }
+            Err(_) => {}
         }
     }
 
@@ -278,7 +291,7 @@ impl Inner {
         // A draining node takes over nothing, but still follows changes.
         if !self.draining.load(Ordering::SeqCst) {
             loop {
-                let taken = nodes.take_over(AT_ONCE).await.map_err(store_refusal)?;
+                let taken = nodes.take_over(AT_ONCE, self.passed_on.sessions(nodes)).await.map_err(store_refusal)?;
                 let count = taken.len();
                 if count > 0 {
                     self.activity.took_over(count);
@@ -306,6 +319,26 @@ impl Inner {
             let stored: HashSet<(Arc<str>, u64)> = stored.into_iter().collect();
             let changed = some.iter().filter(|(id, pos)| *pos > 0 && !stored.contains(&(id.clone(), *pos)));
             self.hear_all(changed.map(|(id, _)| id.clone()).collect());
+        }
+        self.forget_deleted(nodes).await
+    }
+
+    /// Forgets what is kept here of sessions that other nodes have deleted: conversations that models have read, and
+    /// what tools keep for them. A session in memory is read again anyway.
+    async fn forget_deleted(self: &Arc<Self>, nodes: &dyn Nodes) -> Result<(), Refusal> {
+        let after = std::mem::take(&mut *self.kept_after.lock().unwrap_or_else(PoisonError::into_inner));
+        let kept = self.conversations.sessions(&after, AT_ONCE);
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let stored = nodes.positions(kept.clone()).await.map_err(store_refusal)?;
+        let stored: HashSet<Arc<str>> = stored.into_iter().map(|(id, _)| id).collect();
+        for gone in kept.iter().filter(|id| !stored.contains(*id)) {
+            let (inner, live) = (self.clone(), self.live(gone));
+            tokio::spawn(async move { inner.hear(live).await });
+        }
+        if let Some(last) = kept.last().filter(|_| kept.len() == AT_ONCE) {
+            *self.kept_after.lock().unwrap_or_else(PoisonError::into_inner) = last.clone();
         }
         Ok(())
     }

@@ -169,6 +169,23 @@ impl Inner {
         }
     }
 
+    /// The lease of a session has ended and this process has not, so another one that took the session over blames it
+    /// for nothing.
+    pub(super) async fn lives_on(&self, live: &LiveRef) {
+        let mut guard = live.lock().await;
+        if !std::mem::take(&mut guard.outlived) {
+            return;
+        }
+        let make = |state: &State| {
+            let draft = Draft::new(state, self.now());
+            let is_blamed = state.restarts > 0 && !state.held && state.status == Status::Running;
+            Ok(if is_blamed { draft.restarted(state.restarts - 1, false, None) } else { draft.finish() })
+        };
+        if let Err(error) = contested!(self.transact(live, &mut guard, Durability::Buffered, make).await) {
+            not_recorded(&live.session_id, &error);
+        }
+    }
+
     /// The process shuts down in order, so this session has not ended it.
     pub(super) async fn ends_in_order(&self, live: &LiveRef, guard: &mut LiveState) {
         if guard.state().is_ok_and(|state| state.restarts > 0 && !state.held && state.status.is_active())

@@ -6,6 +6,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use countersign_core::{journal::record::Millis, refusal::Refusal};
 
 use super::Inner;
+use crate::store::machine_time;
 
 /// How often such sessions are searched for.
 const LOOK: Duration = Duration::from_secs(3600);
@@ -13,6 +14,8 @@ const LOOK: Duration = Duration::from_secs(3600);
 const AT_ONCE: usize = 100;
 /// The number of undeletable sessions at which the search stops.
 const STAY: usize = 10_000;
+/// How far the store's clock and the machine's may differ where sessions are deleted by it.
+const CLOCKS: Millis = 3_600_000;
 /// A pause between two of them, so that others can write.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -22,7 +25,7 @@ impl Inner {
         let mut closing = self.closing.subscribe();
         while !*closing.borrow() {
             let keep = Millis::try_from(keep.as_millis()).unwrap_or(Millis::MAX);
-            match self.delete_rested(self.now().saturating_sub(keep)).await {
+            match self.delete_past(keep).await {
                 Ok(0) => {}
                 Ok(sessions) => tracing::info!(sessions, "sessions past their retention were deleted"),
                 Err(error) => tracing::warn!(%error, "sessions past their retention could not be deleted"),
@@ -32,6 +35,21 @@ impl Inner {
                 _ = closing.changed() => {}
             }
         }
+    }
+
+    /// Deletes nothing while one clock says something else than the other: either may be set wrong, even for a moment,
+    /// and what it deletes is gone.
+    async fn delete_past(self: &Arc<Self>, keep: Millis) -> Result<u64, Refusal> {
+        let now = self.now();
+        let ahead = now.saturating_sub(machine_time());
+        if ahead.saturating_abs() > CLOCKS {
+            tracing::error!(
+                seconds = ahead / 1000,
+                "the store's clock is ahead of this machine's by so much: no session is deleted by it; set the wrong one"
+            );
+            return Ok(0);
+        }
+        self.delete_rested(now.saturating_sub(keep)).await
     }
 
     async fn delete_rested(self: &Arc<Self>, before: Millis) -> Result<u64, Refusal> {

@@ -18,11 +18,13 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Inner, live::LiveRef, outcomes::Done};
+use super::{Inner, live::LiveRef, outcomes::Done, pass_on::LEFT_TO_OTHERS};
 use crate::tool::Asks;
 
-/// How long calls wait for their tools' source, if it was never reached in this process.
-const HELD_BACK: Duration = Duration::from_secs(30);
+/// How long calls wait for their tools' source, if it was never reached in this process; and after which time they are
+/// left to other nodes, which may reach it.
+const HELD_BACK: Duration = LEFT_TO_OTHERS;
+const HELD_HERE: Duration = Duration::from_secs(3);
 /// The pause before the next try.
 const REACH_AGAIN: Duration = Duration::from_millis(250);
 
@@ -116,15 +118,19 @@ impl Inner {
     ) {
         let unreached = self.unreached(state, start);
         if unreached.is_empty() {
-            held.since = None;
+            (held.since, held.was_told) = (None, false);
             return;
         }
-        if held.since.get_or_insert_with(Instant::now).elapsed() >= HELD_BACK {
+        // Those that other nodes have not begun either have waited long enough.
+        let since = || self.passed_on.since(&live.session_id).unwrap_or_else(Instant::now);
+        if held.since.get_or_insert_with(since).elapsed() >= HELD_BACK {
             return;
         }
         start.retain(|call| !unreached.contains(call));
         if held.reaching.as_ref().is_none_or(AbortHandle::is_finished) {
-            tracing::warn!(session = &*live.session_id, "calls wait: the source of their tools does not answer");
+            if !std::mem::replace(&mut held.was_told, true) {
+                tracing::warn!(session = &*live.session_id, "calls wait: the source of their tools does not answer");
+            }
             let (inner, live) = (self.clone(), live.clone());
             held.reaching = Some(running.spawn(async move {
                 sleep(REACH_AGAIN).await;
@@ -142,4 +148,17 @@ pub(super) struct Held {
     since: Option<Instant>,
     /// The task that retries.
     reaching: Option<AbortHandle>,
+    was_told: bool,
+}
+
+impl Held {
+    /// Whether calls have waited here for so long that another node may do better.
+    pub(super) fn is_long(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= HELD_HERE)
+    }
+
+    /// How many tasks retry.
+    pub(super) fn reaching(&self) -> usize {
+        usize::from(self.reaching.as_ref().is_some_and(|task| !task.is_finished()))
+    }
 }

@@ -28,7 +28,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::MutexGuard;
 
-use super::{Activity, Inner, Outcome, Runtime, live::LiveState, store_refusal, visible};
+use super::{Activity, Inner, Outcome, Runtime, live::LiveState, nodes::term_ended, store_refusal, visible};
 use crate::{
     agent::output::Output,
     store::{Page, PendingCount, SessionFilter, StoreError, Summary, Visible},
@@ -276,13 +276,15 @@ impl Runtime {
         self.inner.store.pending().await.map_err(|error| self.inner.refused(error))
     }
 
-    /// Whether the store can be written to.
+    /// Whether the store can be written to, and effects can begin here.
     ///
     /// # Errors
     /// `store_unavailable`, `store_closed`.
     pub async fn ready(&self) -> Result<(), Refusal> {
         self.inner.check_open()?;
-        self.inner.store.check().await.map_err(|error| self.inner.refused(error))
+        self.inner.store.check().await.map_err(|error| self.inner.refused(error))?;
+        // It would take inputs, and carry out nothing.
+        self.inner.term().map(drop).ok_or_else(term_ended)
     }
 
     pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Session, Refusal> {

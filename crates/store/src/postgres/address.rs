@@ -129,6 +129,11 @@ impl PostgresUrl {
         }
     }
 
+    /// Where the own connection of a node leads: past the pooler, if there is such a way.
+    pub(super) fn of_own(&self) -> &PostgresUrl {
+        self.past_pooler().unwrap_or(self)
+    }
+
     /// Whether it has a password.
     #[must_use]
     pub fn has_password(&self) -> bool {

@@ -27,6 +27,7 @@ use super::{
     super::StoreError,
     PostgresUrl,
     flight::{Value, alone, typed},
+    member::boot_time,
     tls::Tls,
 };
 
@@ -208,10 +209,8 @@ const SAY_SO: &str = "set `pooled = true` in [store] (PostgresUrl::through_poole
 
 /// A separate connection.
 pub(super) async fn connect(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
-    match url.past_pooler() {
-        Some(direct) => made(direct, false).await,
-        None => made(url, url.is_pooled()).await,
-    }
+    let own = url.of_own();
+    made(own, own.is_pooled()).await
 }
 
 async fn made(url: &PostgresUrl, pooled: bool) -> Result<(Own, Heard), StoreError> {
@@ -261,6 +260,8 @@ pub(super) struct Pool {
     connections: deadpool_postgres::Pool,
     pub(super) pooled: bool,
     plans: Arc<Plans>,
+    /// When a connection of it last answered, by [`boot_time`]. The chaining of the log asks each second.
+    answered: Arc<AtomicU64>,
 }
 
 /// When the prepared statements were last planned.
@@ -270,6 +271,11 @@ struct Plans {
 }
 
 impl Pool {
+    /// For how long none of its connections has answered.
+    pub(super) fn silent_for(&self) -> Duration {
+        Duration::from_millis(boot_time().saturating_sub(self.answered.load(Ordering::Relaxed)))
+    }
+
     /// Has statements planned again now and then: a plan is one for the tables as they were then, and while they grow fast the
     /// database itself notices late that they have.
     fn renew_plans(&self) {
@@ -305,13 +311,14 @@ pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreE
     }
     let connections = pool.build().map_err(|e| StoreError::Failed(e.to_string()))?;
     let plans = Arc::new(Plans { since: Instant::now(), seconds: AtomicU64::new(0) });
-    Ok(Pool { connections, pooled: url.is_pooled(), plans })
+    Ok(Pool { connections, pooled: url.is_pooled(), plans, answered: Arc::new(AtomicU64::new(boot_time())) })
 }
 
 /// A connection, and whether it is one to a pooler.
 pub(super) struct Link {
     object: Object,
     pub(super) pooled: bool,
+    answered: Arc<AtomicU64>,
 }
 
 impl Deref for Link {
@@ -340,7 +347,7 @@ impl Held {
         };
         pool.renew_plans();
         let object = pool.connections.get().await.map_err(failed)?;
-        Ok(Held(Some(Link { object, pooled: pool.pooled })))
+        Ok(Held(Some(Link { object, pooled: pool.pooled, answered: pool.answered.clone() })))
     }
 
     /// Whether the connection has ended, after a failure on it. It ends shortly after the database announces that.
@@ -353,7 +360,11 @@ impl Held {
 
     /// Returns it to the pool, outside of any transaction and with nothing under way.
     pub(super) fn give_back(mut self) {
-        drop(self.0.take());
+        if let Some(link) = self.0.take()
+            && !link.is_closed()
+        {
+            link.answered.store(boot_time(), Ordering::Relaxed);
+        }
     }
 }
 

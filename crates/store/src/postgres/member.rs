@@ -29,7 +29,8 @@ use super::{
         nodes::{Hint, Said},
     },
     PostgresUrl,
-    connect::{Heard, Link, Own, connect, error, told},
+    alive::Others,
+    connect::{Heard, Link, Own, Pool, connect, error, told},
     flight::{Value, ask},
     nodes::clock,
     rows::get,
@@ -60,7 +61,7 @@ const RENEW: &str = concat!(
     "INSERT INTO nodes (id, until) OVERRIDING SYSTEM VALUE
  VALUES ($1, clock_timestamp() + $2::bigint * interval '1 millisecond')
  ON CONFLICT (id) DO UPDATE SET until = excluded.until
- RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()), ",
+ RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > '-infinity'), ",
     clock!()
 );
 /// The key that seals texts.
@@ -81,6 +82,8 @@ const NOTIFY: &str = "SELECT pg_notify($1, $2) WHERE pg_notification_queue_usage
 pub(super) struct Member {
     /// Its number, which no other ever has.
     pub(super) id: i64,
+    /// The others.
+    pub(super) others: Others,
     shared: Arc<Shared>,
     leaving: watch::Sender<bool>,
 }
@@ -99,6 +102,10 @@ struct Shared {
     others: AtomicBool,
     /// Whether notifications are sent and received: not through a pooler.
     hears: bool,
+    /// Where the own connection leads past the pooler: those that lead through it, by which everything is stored.
+    other_way: Option<Pool>,
+    /// Whether the term is not renewed, since nothing is answered there.
+    is_mute: AtomicBool,
     changed: Mutex<BTreeSet<Arc<str>>>,
     /// Whether there are sessions to take over of which the others were not notified yet.
     given: AtomicBool,
@@ -110,7 +117,7 @@ struct Shared {
 }
 
 /// Milliseconds since the machine started, with those in which it was suspended.
-fn boot_time() -> u64 {
+pub(super) fn boot_time() -> u64 {
     #[cfg(target_os = "linux")]
     let clock = ClockId::Boottime;
     #[cfg(not(target_os = "linux"))]
@@ -128,6 +135,7 @@ impl Member {
     pub(super) async fn join(
         url: &PostgresUrl,
         (own, heard): (Own, Heard),
+        pool: &Pool,
         lease: Duration,
     ) -> Result<Member, StoreError> {
         let asked = async |sql, values: &[Value]| own.ask(sql, values).await.map_err(|e| error(&e));
@@ -150,6 +158,8 @@ impl Member {
             ahead: AtomicI64::new(now - (began.midpoint(boot_time())).cast_signed()),
             others: AtomicBool::new(true),
             hears: own.has_session(),
+            other_way: url.past_pooler().map(|_| pool.clone()),
+            is_mute: AtomicBool::new(false),
             changed: Mutex::default(),
             given: AtomicBool::new(false),
             more: Notify::new(),
@@ -159,7 +169,7 @@ impl Member {
         });
         let (leaving, left) = watch::channel(false);
         tokio::spawn(shared.clone().keep(url.clone(), (own, heard), left));
-        Ok(Member { id, shared, leaving })
+        Ok(Member { id, others: Others::new(id, lease), shared, leaving })
     }
 
     pub(super) fn term(&self) -> Option<u64> {
@@ -268,7 +278,8 @@ impl Shared {
                 Err(e) => e.to_string(),
             };
             if !std::mem::replace(&mut was_told, true) {
-                tracing::warn!("the node's own connection to {url} ended; it connects again: {ended}");
+                let own = url.of_own();
+                tracing::warn!("the node's own connection to {own} ended; it connects again: {ended}");
             }
             let _ = timeout(AGAIN, left(&mut leaving)).await;
         }
@@ -321,7 +332,26 @@ impl Shared {
         }
     }
 
+    /// Whether this node can store anything: if not, others had better do its work.
+    fn can_store(&self) -> bool {
+        let silent = self.other_way.as_ref().map_or(Duration::ZERO, Pool::silent_for);
+        let can = silent < self.lease;
+        if self.is_mute.swap(!can, Ordering::Relaxed) == can {
+            if can {
+                tracing::info!("the pooler answers again: this node's term is renewed");
+            } else {
+                tracing::warn!(
+                    "the pooler answers nothing, so this node's term is not renewed, and others take its sessions over"
+                );
+            }
+        }
+        can
+    }
+
     async fn renew(&self, own: &Own) -> Result<(), String> {
+        if !self.can_store() {
+            return Ok(());
+        }
         // From before it was asked: the database counts from later on.
         let began = boot_time();
         let values = [self.id.into(), int(self.lease.as_millis()).into()];

@@ -7,6 +7,7 @@
 //! of a session says which of them carries out its effects ([`nodes`]).
 
 mod address;
+mod alive;
 mod append;
 mod chain;
 mod connect;
@@ -154,11 +155,12 @@ impl PostgresStore {
         options: &PostgresOptions,
     ) -> Result<PostgresStore, StoreError> {
         let pool = pool(url, options.connections)?;
+        let member = Member::join(url, connected, &pool, options.lease).await?;
         Ok(PostgresStore {
             url: url.clone(),
             lists: Semaphore::new((options.connections / 2).max(1)),
             knows: options.knows,
-            member: Member::join(url, connected, options.lease).await?,
+            member,
             chainer: Chainer::start(pool.clone()),
             group: Group::new(pool.clone()),
             pool,
@@ -404,8 +406,14 @@ impl Nodes for PostgresStore {
         .boxed()
     }
 
-    fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
-        async move { on!(&self.pool, |on| nodes::take_over(on, self.node(), limit)) }.boxed()
+    fn take_over(&self, limit: usize, but: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
+        async move {
+            on!(&self.pool, |on| async {
+                self.member.others.look(on).await?;
+                nodes::take_over(on, self.node(), limit, &but).await
+            })
+        }
+        .boxed()
     }
 
     fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -430,6 +438,10 @@ impl Nodes for PostgresStore {
 
     fn term(&self) -> Option<u64> {
         self.member.term()
+    }
+
+    fn is_alone(&self) -> bool {
+        self.member.is_alone()
     }
 
     fn hints(&self) -> broadcast::Receiver<Hint> {

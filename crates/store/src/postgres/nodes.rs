@@ -19,10 +19,11 @@ macro_rules! clock {
 }
 pub(super) use clock;
 
-/// Whether the node in this column, which has the lease of a session or sends to an endpoint, is no longer alive.
+/// Whether the node in this column, which has the lease of a session or sends to an endpoint, is marked as dead, or has
+/// left: see [`super::alive`].
 macro_rules! is_dead {
     ($node:literal) => {
-        concat!("NOT EXISTS (SELECT FROM nodes n WHERE n.id = ", $node, " AND n.until > clock_timestamp())")
+        concat!("NOT EXISTS (SELECT FROM nodes n WHERE n.id = ", $node, " AND n.until > '-infinity')")
     };
 }
 pub(super) use is_dead;
@@ -49,7 +50,8 @@ const HAND_OVER: &str = "UPDATE sessions SET node = $4 WHERE id = $1 AND node = 
 /// Skips locked rows, whose sessions are being appended to or taken over at this moment.
 pub(super) const TAKE_OVER: &str = concat!(
     "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
-       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND s.needs <= $3 AND ",
+       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND s.needs <= $3
+       AND NOT s.id = ANY($4) AND ",
     is_dead!("s.node"),
     " LIMIT $2 FOR UPDATE SKIP LOCKED
      ) RETURNING id, epoch"
@@ -65,6 +67,10 @@ const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timesta
 /// Whether another node is alive.
 pub(super) async fn others(on: &Link, node: i64) -> Result<bool, StoreError> {
     all(on, OTHERS, vec![node.into()]).await.map(|others| !others.is_empty())
+}
+
+fn many(ids: &[Arc<str>]) -> Value {
+    Value::Many(ids.iter().map(|id| id.as_bytes().to_vec()).collect())
 }
 
 pub(super) fn epoch_of(epoch: Epoch) -> i64 {
@@ -99,8 +105,9 @@ pub(super) async fn take_over(
     on: &Link,
     (node, knows): (i64, u32),
     limit: usize,
+    but: &[Arc<str>],
 ) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
-    let taken = list(on, TAKE_OVER, vec![node.into(), int(limit).into(), knows.into()]).await?;
+    let taken = list(on, TAKE_OVER, vec![node.into(), int(limit).into(), knows.into(), many(but)]).await?;
     taken.iter().map(|row| Ok((get_text(row, 0)?, Epoch(count(get(row, 1)?)?)))).collect()
 }
 
@@ -120,10 +127,7 @@ pub(super) async fn own(
 pub(super) async fn positions(on: &Link, ids: &[Arc<str>]) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
     let rows = match ids {
         [id] => all(on, POSITION, vec![(&**id).into()]).await?,
-        ids => {
-            let ids = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
-            list(on, POSITIONS, vec![Value::Many(ids)]).await?
-        }
+        ids => list(on, POSITIONS, vec![many(ids)]).await?,
     };
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()
 }

@@ -198,11 +198,11 @@ impl Told {
             if taken.len() >= 2 {
                 break;
             }
-            taken.extend(done!(self, nodes(two).take_over(9)).into_iter().map(|(id, _)| id));
+            taken.extend(done!(self, nodes(two).take_over(9, Vec::new())).into_iter().map(|(id, _)| id));
         }
         taken.sort();
         assert_eq!(taken, [Arc::from("given"), Arc::from("lost")], "each once");
-        assert_eq!(done!(self, nodes(two).take_over(9)), []);
+        assert_eq!(done!(self, nodes(two).take_over(9, Vec::new())), []);
         let due = self.waiting(one, "due").await;
         assert_eq!(done!(self, nodes(two).take_due(i64::MAX, 9)), [(Arc::from("due"), InterruptionNo::FIRST)]);
         vec![lost, given, rests, due]

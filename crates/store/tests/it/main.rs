@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "a test binary's modules share freely")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
+mod alive;
 mod conformance;
 mod cut;
 mod deliveries;

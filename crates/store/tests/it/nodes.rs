@@ -138,15 +138,15 @@ async fn r5_the_sessions_of_a_dead_node_are_taken_over_once_and_what_it_did_is_n
     let lease = nodes(&gone).claim("rests").await.expect("claim").expect("its own");
     assert!(nodes(&gone).release("rests", lease, rests.state.pos).await.expect("released"));
     dies(&database);
-    let (mine, yours) = tokio::join!(nodes(&one).take_over(30), nodes(&two).take_over(30));
+    let (mine, yours) = tokio::join!(nodes(&one).take_over(30, Vec::new()), nodes(&two).take_over(30, Vec::new()));
     let (mine, yours) = (mine.expect("taken"), yours.expect("taken"));
     let mut taken: Vec<_> = mine.iter().chain(&yours).cloned().collect();
-    taken.extend(nodes(&one).take_over(99).await.expect("the rest"));
+    taken.extend(nodes(&one).take_over(99, Vec::new()).await.expect("the rest"));
     assert_eq!(taken.len(), 40, "what is at rest belongs to nobody");
     taken.sort();
     taken.dedup_by(|a, b| a.0 == b.0);
     assert_eq!(taken.len(), 40, "each once");
-    assert_eq!(nodes(&two).take_over(99).await.expect("none"), []);
+    assert_eq!(nodes(&two).take_over(99, Vec::new()).await.expect("none"), []);
     for (driven, lease) in &leases {
         let late = gone.append(answered(driven, Some(*lease))).await;
         assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
@@ -230,7 +230,7 @@ async fn r5_a_node_that_leaves_is_taken_over_at_once_and_the_others_hear_it() {
     assert_eq!(nodes(&one).term(), None);
     let left = async { while hints.recv().await.expect("hints") != Hint::Left {} };
     tokio::time::timeout(Duration::from_secs(30), left).await.expect("it is heard");
-    assert_eq!(nodes(&two).take_over(9).await.expect("taken").len(), 1);
+    assert_eq!(nodes(&two).take_over(9, Vec::new()).await.expect("taken").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -242,13 +242,13 @@ async fn r5_a_session_that_is_handed_over_is_taken_over_while_its_node_is_alive_
     let old = nodes(&one).claim("s").await.expect("claim").expect("its own");
     let lease = nodes(&one).claim("s").await.expect("claim").expect("its own");
     assert!(!nodes(&one).hand_over("s", old).await.expect("an old lease"));
-    assert!(nodes(&two).take_over(9).await.expect("none").is_empty());
+    assert!(nodes(&two).take_over(9, Vec::new()).await.expect("none").is_empty());
     let mut hints = nodes(&two).hints();
     assert!(nodes(&one).hand_over("s", lease).await.expect("handed over"));
     assert!(!nodes(&one).hand_over("s", lease).await.expect("once"));
     let heard = async { while hints.recv().await.expect("hints") != Hint::Left {} };
     tokio::time::timeout(Duration::from_secs(30), heard).await.expect("it is heard");
-    assert_eq!(nodes(&two).take_over(9).await.expect("taken"), [(Arc::from("s"), Epoch(lease.0 + 1))]);
+    assert_eq!(nodes(&two).take_over(9, Vec::new()).await.expect("taken"), [(Arc::from("s"), Epoch(lease.0 + 1))]);
     assert!(matches!(one.append(answered(&driven, Some(lease))).await, Err(StoreError::Fenced)));
     assert_eq!(nodes(&one).own("", true, 9).await.expect("own"), [Arc::from("kept")]);
 }
@@ -293,8 +293,8 @@ async fn r9_sessions_with_records_that_an_older_build_does_not_know_are_refused_
     assert_eq!(nodes(&newer).take_due(i64::MAX, 9).await.expect("due"), [(Arc::from("due"), InterruptionNo::FIRST)]);
     dies(&database);
     assert_eq!(nodes(&older).claim("new").await.expect("claim"), None);
-    assert_eq!(nodes(&older).take_over(9).await.expect("none"), []);
-    assert_eq!(nodes(&newer).take_over(9).await.expect("taken").len(), 2);
+    assert_eq!(nodes(&older).take_over(9, Vec::new()).await.expect("none"), []);
+    assert_eq!(nodes(&newer).take_over(9, Vec::new()).await.expect("taken").len(), 2);
     let said = shared.says(2, "more", None, Some(OnPending::Queue)).expect("queue");
     shared.store(&newer, said).await.expect("stored");
     refused("old").await;

@@ -189,7 +189,7 @@ async fn r7_nodes_behind_a_pooler_hear_each_other_past_it_and_not_without() {
     one.nodes().expect("nodes").say(wanted());
     begun(&one, "t", 1, None).await;
     one.nodes().expect("nodes").leave().await;
-    let taken = alone.take_over(9999).await.expect("taken");
+    let taken = alone.take_over(9999, Vec::new()).await.expect("taken");
     assert!(taken.iter().any(|(id, _)| &**id == "t"), "{taken:?}");
     assert!(hints.try_recv().is_err() && texts.try_recv().is_err());
 }

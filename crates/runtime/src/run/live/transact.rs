@@ -121,7 +121,7 @@ impl Inner {
             }
             Err(error) => {
                 match error {
-                    StoreError::Fenced => guard.lease = None,
+                    StoreError::Fenced => (guard.lease, guard.outlived) = (None, true),
                     StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_) | StoreError::Closed(_) => {}
                     _ => guard.session = Some(session),
                 }

@@ -1188,7 +1188,7 @@ export interface Outcome {
    */
   session_id: string;
   /**
-   * Its status.
+   * Its status. `running` if the node was told to stop while this was waited for: another one goes on, so ask again.
    */
   status: Status;
   /**

@@ -1,0 +1,223 @@
+//! Several nodes of one database whose inputs meet, whose configurations differ, and which are cut off (spec R5).
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use countersign::{
+    Agent, Decision, Permit, Principal, Status,
+    model::{Model, ModelError, ModelEvent, ModelRequest, scripted::Scripted},
+    run::{NewDecision, NewMessage, Runtime},
+    tool::{Approval, Tool, ToolEntry, ToolError, ToolSpec},
+};
+use countersign_core::{journal::record::Record, refusal::Code};
+use countersign_runtime::run::NewFork;
+use countersign_store::{
+    Store,
+    postgres::{PostgresOptions, PostgresStore},
+};
+use countersign_test_postgres::Database;
+use futures::{StreamExt as _, future::BoxFuture, stream::BoxStream};
+
+use crate::{
+    failing::Failing,
+    paced::{self, Paced, stop, text},
+    store_failing::Source,
+    store_support::url_of,
+    support::{Ledger, entry, runtime},
+};
+
+const HELLO: &str = r#"{"turns":[{"text":"You said {{ last_user }}."}],"at_end":"repeat"}"#;
+const TRADE: &str = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"done"}]}"#;
+
+async fn open(database: &Database) -> Arc<dyn Store> {
+    open_for(database, PostgresOptions::default().lease).await
+}
+
+async fn open_for(database: &Database, lease: Duration) -> Arc<dyn Store> {
+    let mut options = PostgresOptions::default();
+    options.lease = lease;
+    Arc::new(PostgresStore::open(&url_of(database), &options).await.expect("open"))
+}
+
+fn me() -> Principal {
+    Principal::trusted()
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waited = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(25), waited).await.unwrap_or_else(|_| panic!("not yet: {what}"));
+}
+
+fn agent(name: &str, script: &str) -> Agent {
+    Agent::new(name, ("demo", Arc::new(Scripted::from_json(script).expect("script"))))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_the_same_fork_asked_of_two_nodes_at_once_is_made_once_and_both_are_told() {
+    let database = Database::new();
+    let ledger = Ledger::default();
+    let failing = Failing::over(open(&database).await);
+    let (first, second) = (runtime(open(&database).await, HELLO, &ledger), runtime(failing.clone(), HELLO, &ledger));
+    first.run(&me(), NewMessage::text("s", "hello")).await.expect("said");
+    let new = NewFork { session_id: Some("f".into()), request_id: Some("r".into()), ..NewFork::default() };
+    let (other, same) = (first.clone(), new.clone());
+    failing.meanwhile(|record| matches!(record, Record::Forked(_)), async move {
+        assert!(other.fork(&me(), "s", same).await.expect("the first").made)
+    });
+    let made = second.fork(&me(), "s", new).await.expect("the same");
+    assert!(!made.made, "it is the other's");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_node_whose_leases_have_ended_is_not_ready_until_it_has_renewed_them() {
+    let database = Arc::new(Database::new());
+    let runtime = runtime(open_for(&database, Duration::from_millis(400)).await, HELLO, &Ledger::default());
+    runtime.ready().await.expect("ready");
+    // Renewals wait for it, and everything else does not.
+    let same = database.clone();
+    let held = std::thread::spawn(move || {
+        same.run("BEGIN; LOCK nodes IN EXCLUSIVE MODE; SELECT pg_sleep(3); COMMIT");
+    });
+    eventually("it is not ready", async || {
+        runtime.ready().await.is_err_and(|refused| {
+            assert!(refused.message.contains("leases have ended"), "{refused}");
+            refused.code == Code::StoreUnavailable
+        })
+    })
+    .await;
+    held.join().expect("held");
+    eventually("it is ready again", async || runtime.ready().await.is_ok()).await;
+}
+
+/// A node decides what is pending and carries out nothing; one that cannot carry it out takes it, and then one that can
+/// begins.
+async fn goes_on_elsewhere(able: impl Fn() -> Agent, unable: Agent, ledger: &Ledger) {
+    let database = Database::new();
+    let decides = open(&database).await;
+    let decides = Runtime::builder(decides).agent(able()).without_effects().build().expect("runtime");
+    let first = Runtime::builder(open(&database).await).agent(able()).build().expect("runtime");
+    let second = Runtime::builder(open(&database).await).agent(unable).build().expect("runtime");
+    decides.start().await.expect("start");
+    let paused = first.run(&me(), NewMessage::text("s", "buy")).await.expect("paused");
+    assert_eq!(paused.status, Status::AwaitingInput);
+    let yes = NewDecision::new("s_1", vec![Decision::approve()]);
+    decides.decide(&me(), yes, false).await.expect("decided");
+    let epoch = database.query("SELECT (epoch + 1)::text FROM sessions WHERE node = 0")[0][0].clone().expect("given");
+    second.start().await.expect("start");
+    let given = format!("SELECT row FROM sessions WHERE node = 0 AND epoch = {epoch}");
+    eventually("it is taken, and given on", async || !database.query(&given).is_empty()).await;
+    first.start().await.expect("start");
+    eventually("the other node goes on", async || {
+        let outcome = first.wait(&me(), "s").await.expect("a session");
+        assert_ne!(outcome.status, Status::Failed, "{:?}", outcome.error);
+        outcome.status == Status::Completed
+    })
+    .await;
+    assert_eq!(ledger.lock().expect("ledger").len(), 1, "the approved call has run");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_session_whose_agent_a_node_does_not_know_goes_on_at_one_that_does() {
+    let ledger = Ledger::default();
+    let able = || agent("new", TRADE).tool(entry("trade", Approval::always(), &ledger));
+    goes_on_elsewhere(able, agent("old", HELLO), &ledger).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_s13_an_approval_is_not_spent_where_the_source_of_its_tool_is_out_of_reach() {
+    let ledger = Ledger::default();
+    let source = |reached_after| Source::of(entry("trade", Approval::always(), &ledger), reached_after);
+    let able = || agent("a", TRADE).tools_of(source(1));
+    goes_on_elsewhere(able, agent("a", TRADE).tools_of(source(u64::MAX)), &ledger).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_node_without_others_fails_a_turn_whose_agent_it_does_not_know_soon() {
+    let database = Database::new();
+    let able = agent("new", HELLO);
+    let first = Runtime::builder(open(&database).await).agent(able).without_effects().build().expect("runtime");
+    first.message(&me(), NewMessage::text("s", "hello"), false).await.expect("a message");
+    first.shutdown(Duration::ZERO).await;
+    // With its store, which is then no node any more.
+    drop(first);
+    let second = Runtime::builder(open(&database).await).agent(agent("old", HELLO)).build().expect("runtime");
+    second.start().await.expect("start");
+    let outcome = tokio::time::timeout(Duration::from_secs(20), second.wait(&me(), "s")).await.expect("it ends");
+    assert_eq!(outcome.expect("a session").error.expect("it failed").code, "unknown_agent");
+}
+
+/// A node that was taken for dead and lives tells so: then the turn that it had is not one that ends processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r4_r5_a_turn_is_not_blamed_for_a_node_that_only_lost_its_lease() {
+    let database = Database::new();
+    let (one, two) = (open(&database).await, open(&database).await);
+    let (begun, idle) = (Paced::new([vec![text("Hello"), stop()]]), Paced::new([vec![text("Hello"), stop()]]));
+    let (first, second) = (paced::runtime(&one, &begun), paced::runtime(&two, &idle));
+    first.message(&me(), NewMessage::text("s", "hello"), false).await.expect("a message");
+    begun.release(1);
+    begun.settle(&first, "s").await;
+    let times = async || {
+        let entries = two.read("s", 0, 100).await.expect("journal");
+        let restarted = entries.iter().flat_map(|entry| entry.records.clone()).filter_map(|record| match record {
+            Record::Restarted(restarted) => Some(restarted.times),
+            _ => None,
+        });
+        restarted.collect::<Vec<u32>>()
+    };
+    // As if it had been stopped for longer than its lease.
+    database.run("UPDATE nodes SET until = '-infinity' WHERE id = (SELECT min(id) FROM nodes)");
+    second.start().await.expect("start");
+    eventually("it is taken over", async || times().await == [1]).await;
+    begun.release(1);
+    eventually("it is not blamed", async || times().await == [1, 0]).await;
+    idle.release(2);
+    assert_eq!(second.wait(&me(), "s").await.expect("done").status, Status::Completed);
+}
+
+/// A model that reads the conversation, which is kept for its next call.
+struct Reads;
+
+impl Model for Reads {
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let read = async move { request.conversation.messages().await.map(|_| ModelEvent::Text("Read.".to_owned())) };
+        futures::stream::once(read).chain(futures::stream::iter([Ok(ModelEvent::Stop)])).boxed()
+    }
+}
+
+/// A tool that is told of the sessions that are deleted.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Tool for Told {
+    fn run(&self, _: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        Box::pin(async { Ok("done".to_owned()) })
+    }
+    fn session_ended(&self, session_id: &str) {
+        self.0.lock().expect("told").push(session_id.to_owned());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r11_what_a_node_keeps_of_a_session_goes_when_another_deletes_it() {
+    let database = Database::new();
+    let told = Told::default();
+    let spec =
+        ToolSpec { name: "t".into(), description: "A tool.".into(), parameters: Arc::new(serde_json::json!({})) };
+    let agent = Agent::new("trader", ("m", Arc::new(Reads))).tool(ToolEntry::new(spec, Arc::new(told.clone())));
+    let first = Runtime::builder(open(&database).await).agent(agent).build().expect("runtime");
+    first.start().await.expect("start");
+    let second = runtime(open(&database).await, HELLO, &Ledger::default());
+    for session in ["stays", "gone"] {
+        first.run(&me(), NewMessage::text(session, "hello")).await.expect("said");
+    }
+    second.delete_session(&me(), "gone").await.expect("deleted");
+    eventually("it is told", async || !told.0.lock().expect("told").is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(*told.0.lock().expect("told"), ["gone"], "once");
+}
