@@ -11,12 +11,16 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::refusal::{Code, Refusal};
+use countersign_core::{
+    journal::state::{Phase, State},
+    refusal::{Code, Refusal},
+};
 use tokio::{sync::broadcast::error::RecvError, time::Instant};
 
 use super::{
     Inner, failpoint,
     live::{Live, LiveRef, LiveState},
+    pass_on::LEFT_TO_OTHERS,
     store_refusal,
 };
 use crate::store::nodes::{Epoch, Hint, Nodes};
@@ -381,6 +385,42 @@ impl Inner {
             }
             Err(error) => {
                 tracing::warn!(session = &*live.session_id, %error, "another node's change could not be read")
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Whether the session's agent, or one that a call of it is for, is unknown to this program.
+    pub(super) fn lacks_agent(&self, state: &State) -> bool {
+        let calls = state.calls.iter().filter(|call| call.phase != Phase::Finished).map(|call| &call.agent);
+        let graph = state.run.as_ref().filter(|run| !run.agent_loop).map(|run| &run.graph);
+        let agent = graph.is_none().then_some(&state.agent);
+        let is_unknown = |name: &&Arc<str>| self.agents.get(name).is_none() && !self.graphs.contains_key(&***name);
+        graph.into_iter().chain(agent).chain(calls).any(|name| is_unknown(&name))
+    }
+
+    /// Hands a session over that cannot go on here, if another node is alive that may do better. `false`: it has had
+    /// its time.
+    pub(super) async fn pass_on(&self, live: &LiveRef, guard: &mut LiveState, why: &str) -> bool {
+        let (Some(nodes), Some(epoch)) = (self.store.nodes(), guard.lease) else { return false };
+        if nodes.is_alone() {
+            return false;
+        }
+        let since = self.passed_on.first(&live.session_id);
+        if since.elapsed() >= LEFT_TO_OTHERS {
+            return false;
+        }
+        self.ends_in_order(live, guard).await;
+        match nodes.hand_over(&live.session_id, epoch).await {
+            Ok(_) => {
+                tracing::warn!(session = &*live.session_id, "left to other nodes: {why}");
+                (guard.lease, guard.working) = (None, None);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(session = &*live.session_id, %error, "a session could not be handed over");
+                false
             }
         }
     }

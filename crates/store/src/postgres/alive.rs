@@ -13,32 +13,13 @@ use std::{
 
 use countersign_core::journal::record::Millis;
 
-use super::{
-    super::StoreError,
-    connect::Link,
-    member::boot_time,
-    nodes::clock,
-    rows::{all, get},
-};
 use crate::sql::int;
 
 /// The longest lease that is believed: the longest that can be configured.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// When a term ends, exactly.
-macro_rules! until {
-    () => {
-        "(extract(epoch FROM until) * 1000000)::bigint"
-    };
-}
-
-const TERMS: &str =
-    concat!("SELECT id, ", until!(), ", ", clock!(), " FROM nodes WHERE id <> $1 AND until > '-infinity'");
-const IS_DEAD: &str = concat!("UPDATE nodes SET until = '-infinity' WHERE id = $1 AND ", until!(), " = $2");
-
 /// The terms of the other nodes, as this one has seen them.
 pub(super) struct Others {
-    me: i64,
     lease: Duration,
     seen: Mutex<Seen>,
 }
@@ -46,7 +27,7 @@ pub(super) struct Others {
 #[derive(Default)]
 struct Seen {
     terms: HashMap<i64, Term>,
-    /// How far the database's clock was ahead of [`boot_time`] when they were seen last.
+    /// How far the database's clock was ahead of [`super::member::boot_time`] when they were seen last.
     ahead: Option<Millis>,
 }
 
@@ -54,30 +35,17 @@ struct Seen {
 struct Term {
     /// What its row says.
     until: i64,
-    /// When that is, by [`boot_time`].
+    /// When that is, by [`super::member::boot_time`].
     ends: Millis,
 }
 
 impl Others {
-    pub(super) fn new(me: i64, lease: Duration) -> Others {
-        Others { me, lease, seen: Mutex::default() }
-    }
-
-    /// Looks at all of them, and marks those that are dead.
-    pub(super) async fn look(&self, on: &Link) -> Result<(), StoreError> {
-        let (mut terms, mut clock) = (Vec::new(), 0);
-        for row in all(on, TERMS, vec![self.me.into()]).await? {
-            terms.push((get(&row, 0)?, get(&row, 1)?));
-            clock = get(&row, 2)?;
-        }
-        for (id, until) in self.ended(&terms, clock, boot_time().cast_signed()) {
-            all(on, IS_DEAD, vec![id.into(), until.into()]).await?;
-        }
-        Ok(())
+    pub(super) fn new(lease: Duration) -> Others {
+        Others { lease, seen: Mutex::default() }
     }
 
     /// Those whose terms have ended, of all nodes with what their rows say.
-    fn ended(&self, terms: &[(i64, i64)], clock: Millis, now: Millis) -> Vec<(i64, i64)> {
+    pub(super) fn ended(&self, terms: &[(i64, i64)], clock: Millis, now: Millis) -> Vec<(i64, i64)> {
         // Nothing panics while holding the lock.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *seen);

@@ -169,7 +169,7 @@ impl Member {
         });
         let (leaving, left) = watch::channel(false);
         tokio::spawn(shared.clone().keep(url.clone(), (own, heard), left));
-        Ok(Member { id, others: Others::new(id, lease), shared, leaving })
+        Ok(Member { id, others: Others::new(lease), shared, leaving })
     }
 
     pub(super) fn term(&self) -> Option<u64> {

@@ -409,7 +409,7 @@ impl Nodes for PostgresStore {
     fn take_over(&self, limit: usize, but: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
         async move {
             on!(&self.pool, |on| async {
-                self.member.others.look(on).await?;
+                nodes::look(on, self.member.id, &self.member.others).await?;
                 nodes::take_over(on, self.node(), limit, &but).await
             })
         }

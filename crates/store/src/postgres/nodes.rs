@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::{
     super::{StoreError, nodes::Epoch},
+    alive::Others,
     connect::Link,
     flight::Value,
+    member::boot_time,
     rows::{all, count, get, get_text, list},
 };
 use crate::sql::int;
@@ -67,6 +69,30 @@ const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timesta
 /// Whether another node is alive.
 pub(super) async fn others(on: &Link, node: i64) -> Result<bool, StoreError> {
     all(on, OTHERS, vec![node.into()]).await.map(|others| !others.is_empty())
+}
+
+/// When a term ends, exactly.
+macro_rules! until {
+    () => {
+        "(extract(epoch FROM until) * 1000000)::bigint"
+    };
+}
+
+const TERMS: &str =
+    concat!("SELECT id, ", until!(), ", ", clock!(), " FROM nodes WHERE id <> $1 AND until > '-infinity'");
+const IS_DEAD: &str = concat!("UPDATE nodes SET until = '-infinity' WHERE id = $1 AND ", until!(), " = $2");
+
+/// Looks at all other nodes, and marks those that are dead.
+pub(super) async fn look(on: &Link, node: i64, others: &Others) -> Result<(), StoreError> {
+    let (mut terms, mut clock) = (Vec::new(), 0);
+    for row in all(on, TERMS, vec![node.into()]).await? {
+        terms.push((get(&row, 0)?, get(&row, 1)?));
+        clock = get(&row, 2)?;
+    }
+    for (id, until) in others.ended(&terms, clock, boot_time().cast_signed()) {
+        all(on, IS_DEAD, vec![id.into(), until.into()]).await?;
+    }
+    Ok(())
 }
 
 fn many(ids: &[Arc<str>]) -> Value {
