@@ -8,10 +8,11 @@ use std::{
 use countersign::{
     Agent, Message, Principal, Status,
     model::{Model, ModelError, ModelEvent, ModelRequest},
-    run::{NewMessage, NewRetry, Outcome, Runtime},
+    run::{NewMessage, Outcome, Runtime},
     store::memory::MemoryStore,
     tool::function,
 };
+use countersign_runtime::run::NewRetry;
 use futures::{
     StreamExt as _,
     stream::{self, BoxStream},
