@@ -179,6 +179,11 @@ impl Member {
         lasts.then_some(term)
     }
 
+    /// Whether who waits for one session is to look now which other nodes are dead.
+    pub(super) fn is_look_due(&self) -> bool {
+        self.term().is_some() && self.others.is_look_due(boot_time().cast_signed())
+    }
+
     /// The time by the database's clock.
     pub(super) fn now(&self) -> Millis {
         boot_time().cast_signed() + self.shared.ahead.load(Ordering::Relaxed)

@@ -386,7 +386,19 @@ impl Store for PostgresStore {
 impl Nodes for PostgresStore {
     fn claim(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         let id = session_id.to_owned();
-        async move { on!(&self.pool, |on| nodes::claim(on, self.node(), &id)) }.boxed()
+        async move {
+            let claimed = on!(&self.pool, |on| nodes::claim(on, self.node(), &id))?;
+            if claimed.is_some() || !self.member.is_look_due() {
+                return Ok(claimed);
+            }
+            // A process that attends no sessions but those that it is asked for takes none over, so it looks here whether
+            // the holder is dead.
+            on!(&self.pool, |on| async {
+                nodes::look(on, self.member.id, &self.member.others).await?;
+                nodes::claim(on, self.node(), &id).await
+            })
+        }
+        .boxed()
     }
 
     fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
@@ -408,6 +420,10 @@ impl Nodes for PostgresStore {
 
     fn take_over(&self, limit: usize, but: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
         async move {
+            // Who cannot renew its own term cannot tell who else could have.
+            if self.term().is_none() {
+                return Ok(Vec::new());
+            }
             on!(&self.pool, |on| async {
                 nodes::look(on, self.member.id, &self.member.others).await?;
                 nodes::take_over(on, self.node(), limit, &but).await

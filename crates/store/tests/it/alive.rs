@@ -34,6 +34,20 @@ async fn works(store: &PostgresStore) -> Epoch {
     nodes(store).claim("s").await.expect("claim").expect("its own")
 }
 
+/// A node that does this in a process which the test kills.
+fn begins_in(process: &tokio::runtime::Runtime, url: &PostgresUrl) -> PostgresStore {
+    std::thread::scope(|scope| {
+        let begins = scope.spawn(|| {
+            process.block_on(async {
+                let one = node_at(url).await;
+                works(&one).await;
+                one
+            })
+        });
+        begins.join().expect("a node")
+    })
+}
+
 async fn within(seconds: u64, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waited = async {
         while !holds().await {
@@ -82,24 +96,31 @@ async fn r5_a_node_that_died_is_taken_over_though_the_clock_of_the_database_is_s
     let database = clocked();
     set(&database, "40 days");
     let process = tokio::runtime::Runtime::new().expect("a runtime");
-    let url = url_of(&database);
-    let one = std::thread::scope(|scope| {
-        let begins = scope.spawn(|| {
-            process.block_on(async {
-                let one = node_at(&url).await;
-                works(&one).await;
-                one
-            })
-        });
-        begins.join().expect("a node")
-    });
-    let two = node_at(&url).await;
+    let one = begins_in(&process, &url_of(&database));
+    let two = node_at(&url_of(&database)).await;
     assert_eq!(taken(&two).await, 0);
     // Its tasks end where they are: it says nothing any more.
     process.shutdown_background();
     set(&database, "0");
     assert_eq!(taken(&two).await, 0, "it was alive a moment ago");
     within(20, "it is dead", async || taken(&two).await == 1).await;
+    drop(one);
+}
+
+/// As a program does that only runs its sessions, and takes over none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_who_claims_a_session_of_a_dead_node_learns_that_it_is_dead() {
+    let database = Database::new();
+    let process = tokio::runtime::Runtime::new().expect("a runtime");
+    let one = begins_in(&process, &url_of(&database));
+    let two = node_at(&url_of(&database)).await;
+    let claimed = async || nodes(&two).claim("s").await.expect("a claim").is_some();
+    for _ in 0..20 {
+        assert!(!claimed().await, "it is alive");
+        tokio::time::sleep(LEASE / 10).await;
+    }
+    process.shutdown_background();
+    within(20, "it is dead", claimed).await;
     drop(one);
 }
 

@@ -234,6 +234,18 @@ async fn r5_a_node_that_leaves_is_taken_over_at_once_and_the_others_hear_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_node_whose_own_term_has_ended_takes_nothing_over() {
+    let database = Database::new();
+    let (gone, one, two) = (node(&database).await, node(&database).await, node(&database).await);
+    begun(&gone, "s", 1, None).await;
+    nodes(&gone).claim("s").await.expect("claim").expect("its own");
+    dies(&database);
+    nodes(&one).leave().await;
+    assert_eq!(nodes(&one).take_over(9, Vec::new()).await.expect("taken"), []);
+    assert_eq!(nodes(&two).take_over(9, Vec::new()).await.expect("taken").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r5_a_session_that_is_handed_over_is_taken_over_while_its_node_is_alive_and_the_others_hear_it() {
     let database = Database::new();
     let (one, two) = (node(&database).await, node(&database).await);

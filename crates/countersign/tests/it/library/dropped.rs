@@ -1,4 +1,5 @@
-//! A run that its caller drops while its process lives on: other processes get the session (spec R4, R5).
+//! A run that its caller drops while its process lives on, or whose process is killed: other processes get the session
+//! (spec R4, R5).
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -38,7 +39,7 @@ async fn approved(store: &Arc<dyn Store>, id: &str, agent: &Agent) -> RunState {
 async fn continued(store: &Arc<dyn Store>, id: &str, agent: &Agent) -> RunResult {
     let state = RunState::save(&**store, id).await.expect("saved");
     let run = timeout(Duration::from_secs(30), runner(store, id).run(agent, state)).await;
-    run.expect("it does not wait for the process that dropped it").expect("it goes on")
+    run.expect("it does not wait for the other process").expect("it goes on")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,6 +69,29 @@ async fn r4_r5_what_a_dropped_run_was_doing_is_in_doubt_for_other_processes_at_o
         let over = runner(&two, &id).run(&agent, doubt.state).await.expect("over");
         assert_eq!((&*over.final_output, slow.runs.load(Ordering::SeqCst)), ("paid", 1));
     }
+}
+
+/// No server and no other runtime is there, which would take sessions over by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r4_r5_what_a_killed_process_was_doing_is_in_doubt_for_the_next_that_runs_the_session() {
+    let database = Arc::new(Database::new());
+    let two = process(&database).await;
+    let slow = Slow::default();
+    let killed = tokio::runtime::Runtime::new().expect("a runtime");
+    let same = database.clone();
+    let one = killed.spawn(async move { process(&same).await }).await.expect("a store");
+    let (store, agent) = (one.clone(), slow.agent());
+    killed.spawn(async move {
+        let state = approved(&store, "s", &agent).await;
+        runner(&store, "s").run(&agent, state).await
+    });
+    slow.begun.notified().await;
+    // Its tasks end where they are: it says nothing any more.
+    killed.shutdown_background();
+    let doubt = continued(&two, "s", &slow.agent()).await;
+    assert_eq!(doubt.interruptions.iter().map(|item| item.kind).collect::<Vec<_>>(), [Kind::InDoubt]);
+    assert_eq!(slow.runs.load(Ordering::SeqCst), 1);
+    drop(one);
 }
 
 /// A hook that never ends.
