@@ -95,9 +95,34 @@ async fn r5_a_node_whose_leases_have_ended_is_not_ready_until_it_has_renewed_the
     eventually("it is ready again", async || runtime.ready().await.is_ok()).await;
 }
 
+const TWO_TRADES: &str = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}}]},
+    {"tool_calls":[{"name":"trade","args":{"n":2}}]},{"text":"done"}]}"#;
+
+/// The node that can carry a session out, and the one that cannot.
+struct Two {
+    first: Runtime,
+    second: Runtime,
+    ledger: Ledger,
+    database: Database,
+}
+
+async fn approve(runtime: &Runtime, key: &str) {
+    let yes = NewDecision::new(key, vec![Decision::approve()]);
+    runtime.decide(&me(), yes, false).await.expect("decided");
+}
+
+async fn becomes(runtime: &Runtime, status: Status) {
+    eventually("the other node goes on", async || {
+        let outcome = runtime.wait(&me(), "s").await.expect("a session");
+        assert_ne!(outcome.status, Status::Failed, "{:?}", outcome.error);
+        outcome.status == status
+    })
+    .await;
+}
+
 /// A node decides what is pending and carries out nothing; one that cannot carry it out takes it, and then one that can
-/// begins.
-async fn goes_on_elsewhere(able: impl Fn() -> Agent, unable: Agent, ledger: &Ledger) {
+/// begins, and the session comes to this status.
+async fn goes_on_elsewhere(able: impl Fn() -> Agent, unable: Agent, ledger: &Ledger, before: &str, to: Status) -> Two {
     let database = Database::new();
     let decides = open(&database).await;
     let decides = Runtime::builder(decides).agent(able()).without_effects().build().expect("runtime");
@@ -106,27 +131,42 @@ async fn goes_on_elsewhere(able: impl Fn() -> Agent, unable: Agent, ledger: &Led
     decides.start().await.expect("start");
     let paused = first.run(&me(), NewMessage::text("s", "buy")).await.expect("paused");
     assert_eq!(paused.status, Status::AwaitingInput);
-    let yes = NewDecision::new("s_1", vec![Decision::approve()]);
-    decides.decide(&me(), yes, false).await.expect("decided");
+    approve(&decides, "s_1").await;
     let epoch = database.query("SELECT (epoch + 1)::text FROM sessions WHERE node = 0")[0][0].clone().expect("given");
+    database.run(before);
     second.start().await.expect("start");
     let given = format!("SELECT row FROM sessions WHERE node = 0 AND epoch = {epoch}");
     eventually("it is taken, and given on", async || !database.query(&given).is_empty()).await;
     first.start().await.expect("start");
-    eventually("the other node goes on", async || {
-        let outcome = first.wait(&me(), "s").await.expect("a session");
-        assert_ne!(outcome.status, Status::Failed, "{:?}", outcome.error);
-        outcome.status == Status::Completed
-    })
-    .await;
+    becomes(&first, to).await;
     assert_eq!(ledger.lock().expect("ledger").len(), 1, "the approved call has run");
+    Two { first, second, ledger: ledger.clone(), database }
 }
+
+const NOTHING: &str = "SELECT 1";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r5_a_session_whose_agent_a_node_does_not_know_goes_on_at_one_that_does() {
     let ledger = Ledger::default();
     let able = || agent("new", TRADE).tool(entry("trade", Approval::always(), &ledger));
-    goes_on_elsewhere(able, agent("old", HELLO), &ledger).await;
+    goes_on_elsewhere(able, agent("old", HELLO), &ledger, NOTHING, Status::Completed).await;
+}
+
+/// The first hand-overs fail.
+const FAILS: &str = "CREATE SEQUENCE public.fails;
+    CREATE FUNCTION public.fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF nextval('public.fails') <= 3 THEN RAISE EXCEPTION 'the disk is away'; END IF;
+      RETURN NEW;
+    END $$;
+    CREATE TRIGGER fails BEFORE UPDATE ON sessions FOR EACH ROW WHEN (NEW.node = 0) EXECUTE FUNCTION public.fails()";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_session_that_could_not_be_handed_over_is_not_failed_for_it() {
+    let ledger = Ledger::default();
+    let able = || agent("new", TRADE).tool(entry("trade", Approval::always(), &ledger));
+    let two = goes_on_elsewhere(able, agent("old", HELLO), &ledger, FAILS, Status::Completed).await;
+    let tries = two.database.query("SELECT last_value::text FROM public.fails")[0][0].clone().expect("a number");
+    assert!(tries.parse::<u32>().expect("a number") > 3, "it failed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,7 +174,47 @@ async fn r5_s13_an_approval_is_not_spent_where_the_source_of_its_tool_is_out_of_
     let ledger = Ledger::default();
     let source = |reached_after| Source::of(entry("trade", Approval::always(), &ledger), reached_after);
     let able = || agent("a", TRADE).tools_of(source(1));
-    goes_on_elsewhere(able, agent("a", TRADE).tools_of(source(u64::MAX)), &ledger).await;
+    let unable = agent("a", TRADE).tools_of(source(u64::MAX));
+    goes_on_elsewhere(able, unable, &ledger, NOTHING, Status::Completed).await;
+}
+
+/// What comes back to a node that passed the session on long ago has not had its time there.
+#[tokio::test]
+async fn r5_s13_a_session_that_went_on_elsewhere_is_passed_on_again_when_it_comes_back() {
+    let ledger = Ledger::default();
+    let source = |reached_after| Source::of(entry("trade", Approval::always(), &ledger), reached_after);
+    let able = || agent("a", TWO_TRADES).tools_of(source(1));
+    let unable = agent("a", TWO_TRADES).tools_of(source(u64::MAX));
+    let two = goes_on_elsewhere(able, unable, &ledger, NOTHING, Status::AwaitingInput).await;
+    // Longer than a session is left to others.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(40)).await;
+    tokio::time::resume();
+    approve(&two.second, "s_2").await;
+    becomes(&two.first, Status::Completed).await;
+    assert_eq!(two.ledger.lock().expect("ledger").len(), 2, "the second call has run too");
+}
+
+/// It takes longer than the time after which a node leaves the session to the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_s13_a_session_goes_on_soon_after_the_source_of_its_tools_has_started_on_any_node() {
+    let database = Database::new();
+    let ledger = Ledger::default();
+    let starts = || Source::of(entry("trade", Approval::always(), &ledger), 20);
+    let node = async || {
+        let agent = agent("a", TRADE).tools_of(starts());
+        Runtime::builder(open(&database).await).agent(agent).build().expect("runtime")
+    };
+    let ready = agent("a", TRADE).tools_of(Source::of(entry("trade", Approval::always(), &ledger), 1));
+    let decides = Runtime::builder(open(&database).await).agent(ready).build().expect("runtime");
+    decides.run(&me(), NewMessage::text("s", "buy")).await.expect("paused");
+    drop(decides);
+    let (first, second) = (node().await, node().await);
+    first.start().await.expect("start");
+    second.start().await.expect("start");
+    approve(&first, "s_1").await;
+    becomes(&second, Status::Completed).await;
+    assert_eq!(ledger.lock().expect("ledger").len(), 1, "the approved call has run");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,7 +25,7 @@ use countersign_core::{
     number::TaskNo,
 };
 use futures::{FutureExt as _, future::BoxFuture, task::AtomicWaker};
-use tokio::{sync::Notify, time::Instant};
+use tokio::{sync::watch, time::Instant};
 
 use super::{error::NodeError, options::NodeOptions};
 
@@ -74,9 +74,7 @@ pub(crate) type Make<'a> = dyn Fn(Draft) -> Transition + Sync + 'a;
 
 /// The recorded past of a node's run, shared with its [`super::Context`].
 pub(crate) struct Memory {
-    journal: Mutex<Weak<dyn Journal>>,
-    /// It is stored elsewhere from now on.
-    moved: Notify,
+    journal: watch::Sender<Weak<dyn Journal>>,
     pub(crate) session_id: Arc<str>,
     pub(crate) turn: Turn,
     pub(crate) task: TaskNo,
@@ -195,8 +193,7 @@ impl Memory {
             ..Inside::default()
         };
         Memory {
-            journal: Mutex::new(journal),
-            moved: Notify::new(),
+            journal: watch::Sender::new(journal),
             session_id,
             turn,
             task: task.task,
@@ -219,22 +216,20 @@ impl Memory {
     /// Where its steps are stored. If that has ended, what a paused node has running beside it waits until the node
     /// continues.
     pub(crate) async fn journal(&self) -> Arc<dyn Journal> {
+        let mut moves = self.journal.subscribe();
         loop {
-            let mut moved = std::pin::pin!(self.moved.notified());
-            // Before the look: a move right after it is noticed.
-            moved.as_mut().enable();
-            let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+            let journal = moves.borrow_and_update().upgrade();
             match journal {
                 Some(journal) => return journal,
-                None => moved.await,
+                // The sender is this memory's own: it does not end before this does.
+                None => drop(moves.changed().await),
             }
         }
     }
 
     /// It is stored there from now on.
     pub(crate) fn moves_to(&self, journal: Weak<dyn Journal>) {
-        *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
-        self.moved.notify_waiters();
+        self.journal.send_replace(journal);
     }
 
     /// The unique name of the next use of `name`: `name`, `name#2`, `name#3` …

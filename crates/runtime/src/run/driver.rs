@@ -34,16 +34,13 @@ use super::{
     live::{LiveRef, LiveState},
     nodes::{ELSEWHERE, Elsewhere, term_ended},
     outcomes::Done,
+    pass_on::{NO_AGENT, NO_SOURCE},
     patience::until_stored,
     sources::{Held, outdated_of},
     spans, store_refusal,
     work::{Running, Work},
 };
 use crate::store::nodes::Epoch;
-
-/// Why a session is left to other nodes.
-const NO_AGENT: &str = "its agent is not in this node's configuration";
-const NO_SOURCE: &str = "the source of its tools does not answer this node";
 
 /// A task has ended without reporting. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
@@ -320,7 +317,7 @@ impl<'a> Driver<'a> {
         }
         let inner = self.inner;
         let is_stuck = self.running.is_empty() && !state.held && inner.lacks_agent(&state);
-        if is_stuck && inner.pass_on(self.live, guard, NO_AGENT).await {
+        if is_stuck && inner.pass_on(self.live, guard, &NO_AGENT).await? {
             return Ok(Begun::default());
         }
         // A held session's effects began before the hold, and are not started again.
@@ -331,17 +328,18 @@ impl<'a> Driver<'a> {
         // A call whose start was stored without a term would not run, and would count as one of unknown outcome.
         let draining = self.inner.draining.load(Ordering::SeqCst) || self.inner.term().is_none();
         let mut effects = if draining { Effects::default() } else { self.effects(guard).await? };
-        let state = guard.state()?;
+        let session = guard.session()?;
+        let state = session.state.clone();
         let full = self.inner.full(&state).filter(|_| state.status == Status::Running && !state.held && !draining);
         if full.is_some() {
             // No more model calls or nodes; approved calls begin, and the outcomes of running ones are stored.
             effects.compress = false;
             effects.ask.clear();
         }
-        self.inner.hold_back(self.live, &state, &mut effects.start, &mut self.held, &mut self.running.others);
+        self.inner.hold_back(self.live, &session, &mut effects.start, &mut self.held, &mut self.running.others);
         let is_none = effects.start.is_empty() && effects.ask.is_empty() && !effects.compress;
         let is_stuck = is_none && self.held.is_long() && self.running.len() == self.held.reaching();
-        if is_stuck && inner.pass_on(self.live, guard, NO_SOURCE).await {
+        if is_stuck && inner.pass_on(self.live, guard, &NO_SOURCE).await? {
             self.running.stop().await;
             return Ok(Begun::default());
         }

@@ -20,7 +20,7 @@ use tokio::{sync::broadcast::error::RecvError, time::Instant};
 use super::{
     Inner, failpoint,
     live::{Live, LiveRef, LiveState},
-    pass_on::LEFT_TO_OTHERS,
+    pass_on::{LEFT_TO_OTHERS, Lack},
     store_refusal,
 };
 use crate::store::nodes::{Epoch, Hint, Nodes};
@@ -402,26 +402,21 @@ impl Inner {
 
     /// Hands a session over that cannot go on here, if another node is alive that may do better. `false`: it has had
     /// its time.
-    pub(super) async fn pass_on(&self, live: &LiveRef, guard: &mut LiveState, why: &str) -> bool {
-        let (Some(nodes), Some(epoch)) = (self.store.nodes(), guard.lease) else { return false };
-        if nodes.is_alone() {
-            return false;
-        }
-        let since = self.passed_on.first(&live.session_id);
-        if since.elapsed() >= LEFT_TO_OTHERS {
-            return false;
+    ///
+    /// # Errors
+    /// The store does not answer, so it has had no time yet.
+    pub(super) async fn pass_on(&self, live: &LiveRef, guard: &mut LiveState, lack: &Lack) -> Result<bool, Refusal> {
+        let (Some(nodes), Some(epoch)) = (self.store.nodes(), guard.lease) else { return Ok(false) };
+        let seq = guard.session()?.cursor.seq;
+        let since = self.passed_on.since(&live.session_id, seq);
+        if nodes.is_alone() || since.is_some_and(|since| since.elapsed() >= LEFT_TO_OTHERS) {
+            return Ok(false);
         }
         self.ends_in_order(live, guard).await;
-        match nodes.hand_over(&live.session_id, epoch).await {
-            Ok(_) => {
-                tracing::warn!(session = &*live.session_id, "left to other nodes: {why}");
-                (guard.lease, guard.working) = (None, None);
-                true
-            }
-            Err(error) => {
-                tracing::warn!(session = &*live.session_id, %error, "a session could not be handed over");
-                false
-            }
-        }
+        nodes.hand_over(&live.session_id, epoch).await.map_err(|error| self.refused(error))?;
+        self.passed_on.add(&live.session_id, seq, lack);
+        tracing::warn!(session = &*live.session_id, "left to other nodes: {}", lack.why);
+        (guard.lease, guard.working) = (None, None);
+        Ok(true)
     }
 }

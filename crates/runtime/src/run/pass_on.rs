@@ -14,29 +14,53 @@ use crate::store::nodes::Nodes;
 /// How long such a session is left to other nodes. Then it fails here, for the same reason.
 pub(super) const LEFT_TO_OTHERS: Duration = Duration::from_secs(30);
 
-/// The sessions that this node has passed on, and when it did so first.
+/// Why a session is left to other nodes.
+pub(super) struct Lack {
+    pub(super) why: &'static str,
+    /// After which time this node tries it again: before it fails only if that may help.
+    again: Duration,
+}
+
+pub(super) const NO_AGENT: Lack = Lack { why: "its agent is not in this node's configuration", again: LEFT_TO_OTHERS };
+/// A source may still be starting, on all nodes: some node always tries it.
+pub(super) const NO_SOURCE: Lack =
+    Lack { why: "the source of its tools does not answer this node", again: Duration::from_secs(6) };
+
+/// The sessions that this node has passed on.
 #[derive(Default)]
-pub(super) struct PassedOn(Mutex<HashMap<Arc<str>, Instant>>);
+pub(super) struct PassedOn(Mutex<HashMap<Arc<str>, Passed>>);
+
+struct Passed {
+    /// The `seq` of the session's last event then. A later one says that another node has gone on.
+    seq: u64,
+    /// When it was passed on first.
+    since: Instant,
+    /// When this node tries it again.
+    again: Instant,
+}
 
 impl PassedOn {
-    fn all(&self) -> MutexGuard<'_, HashMap<Arc<str>, Instant>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<Arc<str>, Passed>> {
         // The map is never left half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When a session that is passed on now was passed on first.
-    pub(super) fn first(&self, session_id: &Arc<str>) -> Instant {
-        *self.all().entry(session_id.clone()).or_insert_with(Instant::now)
+    /// When a session whose last event is this one was passed on first.
+    pub(super) fn since(&self, session_id: &str, seq: u64) -> Option<Instant> {
+        self.all().get(session_id).filter(|passed| passed.seq == seq).map(|passed| passed.since)
     }
 
-    /// When a session was passed on.
-    pub(super) fn since(&self, session_id: &str) -> Option<Instant> {
-        self.all().get(session_id).copied()
+    /// A session was passed on, whose last event is this one.
+    pub(super) fn add(&self, session_id: &Arc<str>, seq: u64, lack: &Lack) {
+        let now = Instant::now();
+        let since = self.since(session_id, seq).unwrap_or(now);
+        let again = (now + lack.again).min(since + LEFT_TO_OTHERS);
+        self.all().insert(session_id.clone(), Passed { seq, since, again });
     }
 
     /// Whether a session is left to other nodes, of which there are some.
     pub(super) fn has(&self, session_id: &str, nodes: &dyn Nodes) -> bool {
-        self.since(session_id).is_some_and(|since| since.elapsed() < LEFT_TO_OTHERS) && !nodes.is_alone()
+        self.all().get(session_id).is_some_and(|passed| Instant::now() < passed.again) && !nodes.is_alone()
     }
 
     /// The sessions that are left to other nodes. Those that were passed on long ago are forgotten.
@@ -44,9 +68,9 @@ impl PassedOn {
         if nodes.is_alone() {
             return Vec::new();
         }
-        let mut all = self.all();
-        all.retain(|_, since| since.elapsed() < 3 * LEFT_TO_OTHERS);
-        let left = all.iter().filter(|(_, since)| since.elapsed() < LEFT_TO_OTHERS);
+        let (mut all, now) = (self.all(), Instant::now());
+        all.retain(|_, passed| passed.since.elapsed() < 3 * LEFT_TO_OTHERS);
+        let left = all.iter().filter(|(_, passed)| now < passed.again);
         left.map(|(session_id, _)| session_id.clone()).collect()
     }
 }

@@ -12,6 +12,7 @@ use countersign_core::{
     },
     number::CallNo,
     refusal::Refusal,
+    session::Session,
 };
 use tokio::{
     task::{AbortHandle, JoinSet},
@@ -111,19 +112,20 @@ impl Inner {
     pub(super) fn hold_back(
         self: &Arc<Self>,
         live: &LiveRef,
-        state: &State,
+        session: &Session,
         start: &mut Vec<CallNo>,
         held: &mut Held,
         running: &mut JoinSet<Done>,
     ) {
-        let unreached = self.unreached(state, start);
+        let unreached = self.unreached(session, start);
         if unreached.is_empty() {
             (held.since, held.was_told) = (None, false);
             return;
         }
         // Those that other nodes have not begun either have waited long enough.
-        let since = || self.passed_on.since(&live.session_id).unwrap_or_else(Instant::now);
-        if held.since.get_or_insert_with(since).elapsed() >= HELD_BACK {
+        let here = *held.since.get_or_insert_with(Instant::now);
+        let since = self.passed_on.since(&live.session_id, session.cursor.seq).unwrap_or(here);
+        if since.elapsed() >= HELD_BACK {
             return;
         }
         start.retain(|call| !unreached.contains(call));
@@ -145,6 +147,7 @@ impl Inner {
 /// Calls that a driver holds back, since their tools are not known yet.
 #[derive(Default)]
 pub(super) struct Held {
+    /// Since when they wait here, this time.
     since: Option<Instant>,
     /// The task that retries.
     reaching: Option<AbortHandle>,
