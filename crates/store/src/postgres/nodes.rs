@@ -71,10 +71,10 @@ pub(super) async fn others(on: &Link, node: i64) -> Result<bool, StoreError> {
     all(on, OTHERS, vec![node.into()]).await.map(|others| !others.is_empty())
 }
 
-/// When a term ends, exactly.
+/// When a term ends, exactly; nothing of a node that is marked as dead, also by another looker just now.
 macro_rules! until {
     () => {
-        "(extract(epoch FROM until) * 1000000)::bigint"
+        "CASE WHEN until > '-infinity' THEN (extract(epoch FROM until) * 1000000)::bigint END"
     };
 }
 
