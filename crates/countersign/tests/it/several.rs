@@ -98,12 +98,24 @@ async fn r5_a_node_whose_leases_have_ended_is_not_ready_until_it_has_renewed_the
 const TWO_TRADES: &str = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}}]},
     {"tool_calls":[{"name":"trade","args":{"n":2}}]},{"text":"done"}]}"#;
 
-/// The node that can carry a session out, and the one that cannot.
-struct Two {
+/// The node that can carry a session out, the one that cannot, and one that decides what is pending.
+struct Three {
     first: Runtime,
     second: Runtime,
-    ledger: Ledger,
+    decides: Runtime,
     database: Database,
+}
+
+impl Three {
+    /// What is found once this was approved, and the node that cannot carry it out has taken it and given it on.
+    fn given_on(&self) -> String {
+        let epoch = self.database.query("SELECT (epoch + 2)::text FROM sessions")[0][0].clone().expect("a session");
+        format!("SELECT row FROM sessions WHERE node = 0 AND epoch = {epoch}")
+    }
+
+    async fn is(&self, given_on: &str) {
+        eventually("it is taken, and given on", async || !self.database.query(given_on).is_empty()).await;
+    }
 }
 
 async fn approve(runtime: &Runtime, key: &str) {
@@ -122,7 +134,13 @@ async fn becomes(runtime: &Runtime, status: Status) {
 
 /// A node decides what is pending and carries out nothing; one that cannot carry it out takes it, and then one that can
 /// begins, and the session comes to this status.
-async fn goes_on_elsewhere(able: impl Fn() -> Agent, unable: Agent, ledger: &Ledger, before: &str, to: Status) -> Two {
+async fn goes_on_elsewhere(
+    able: impl Fn() -> Agent,
+    unable: Agent,
+    ledger: &Ledger,
+    before: &str,
+    to: Status,
+) -> Three {
     let database = Database::new();
     let decides = open(&database).await;
     let decides = Runtime::builder(decides).agent(able()).without_effects().build().expect("runtime");
@@ -131,16 +149,16 @@ async fn goes_on_elsewhere(able: impl Fn() -> Agent, unable: Agent, ledger: &Led
     decides.start().await.expect("start");
     let paused = first.run(&me(), NewMessage::text("s", "buy")).await.expect("paused");
     assert_eq!(paused.status, Status::AwaitingInput);
-    approve(&decides, "s_1").await;
-    let epoch = database.query("SELECT (epoch + 1)::text FROM sessions WHERE node = 0")[0][0].clone().expect("given");
-    database.run(before);
-    second.start().await.expect("start");
-    let given = format!("SELECT row FROM sessions WHERE node = 0 AND epoch = {epoch}");
-    eventually("it is taken, and given on", async || !database.query(&given).is_empty()).await;
-    first.start().await.expect("start");
-    becomes(&first, to).await;
+    let three = Three { first, second, decides, database };
+    let given_on = three.given_on();
+    approve(&three.decides, "s_1").await;
+    three.database.run(before);
+    three.second.start().await.expect("start");
+    three.is(&given_on).await;
+    three.first.start().await.expect("start");
+    becomes(&three.first, to).await;
     assert_eq!(ledger.lock().expect("ledger").len(), 1, "the approved call has run");
-    Two { first, second, ledger: ledger.clone(), database }
+    three
 }
 
 const NOTHING: &str = "SELECT 1";
@@ -164,8 +182,8 @@ const FAILS: &str = "CREATE SEQUENCE public.fails;
 async fn r5_a_session_that_could_not_be_handed_over_is_not_failed_for_it() {
     let ledger = Ledger::default();
     let able = || agent("new", TRADE).tool(entry("trade", Approval::always(), &ledger));
-    let two = goes_on_elsewhere(able, agent("old", HELLO), &ledger, FAILS, Status::Completed).await;
-    let tries = two.database.query("SELECT last_value::text FROM public.fails")[0][0].clone().expect("a number");
+    let three = goes_on_elsewhere(able, agent("old", HELLO), &ledger, FAILS, Status::Completed).await;
+    let tries = three.database.query("SELECT last_value::text FROM public.fails")[0][0].clone().expect("a number");
     assert!(tries.parse::<u32>().expect("a number") > 3, "it failed");
 }
 
@@ -185,14 +203,19 @@ async fn r5_s13_a_session_that_went_on_elsewhere_is_passed_on_again_when_it_come
     let source = |reached_after| Source::of(entry("trade", Approval::always(), &ledger), reached_after);
     let able = || agent("a", TWO_TRADES).tools_of(source(1));
     let unable = agent("a", TWO_TRADES).tools_of(source(u64::MAX));
-    let two = goes_on_elsewhere(able, unable, &ledger, NOTHING, Status::AwaitingInput).await;
+    let three = goes_on_elsewhere(able, unable, &ledger, NOTHING, Status::AwaitingInput).await;
+    three.first.shutdown(Duration::ZERO).await;
     // Longer than a session is left to others.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(40)).await;
     tokio::time::resume();
-    approve(&two.second, "s_2").await;
-    becomes(&two.first, Status::Completed).await;
-    assert_eq!(two.ledger.lock().expect("ledger").len(), 2, "the second call has run too");
+    let given_on = three.given_on();
+    approve(&three.decides, "s_2").await;
+    three.is(&given_on).await;
+    let third = Runtime::builder(open(&three.database).await).agent(able()).build().expect("runtime");
+    third.start().await.expect("start");
+    becomes(&third, Status::Completed).await;
+    assert_eq!(ledger.lock().expect("ledger").len(), 2, "the second call has run too");
 }
 
 /// It takes longer than the time after which a node leaves the session to the other.
@@ -206,13 +229,13 @@ async fn r5_s13_a_session_goes_on_soon_after_the_source_of_its_tools_has_started
         Runtime::builder(open(&database).await).agent(agent).build().expect("runtime")
     };
     let ready = agent("a", TRADE).tools_of(Source::of(entry("trade", Approval::always(), &ledger), 1));
-    let decides = Runtime::builder(open(&database).await).agent(ready).build().expect("runtime");
-    decides.run(&me(), NewMessage::text("s", "buy")).await.expect("paused");
-    drop(decides);
+    let pauses = Runtime::builder(open(&database).await).agent(ready.clone()).build().expect("runtime");
+    pauses.run(&me(), NewMessage::text("s", "buy")).await.expect("paused");
+    let decides = Runtime::builder(open(&database).await).agent(ready).without_effects().build().expect("runtime");
     let (first, second) = (node().await, node().await);
     first.start().await.expect("start");
     second.start().await.expect("start");
-    approve(&first, "s_1").await;
+    approve(&decides, "s_1").await;
     becomes(&second, Status::Completed).await;
     assert_eq!(ledger.lock().expect("ledger").len(), 1, "the approved call has run");
 }

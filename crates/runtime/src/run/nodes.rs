@@ -413,8 +413,14 @@ impl Inner {
             return Ok(false);
         }
         self.ends_in_order(live, guard).await;
-        nodes.hand_over(&live.session_id, epoch).await.map_err(|error| self.refused(error))?;
+        // Known before, so that this node does not take it back at once.
         self.passed_on.add(&live.session_id, seq, lack);
+        if let Err(error) = nodes.hand_over(&live.session_id, epoch).await {
+            if since.is_none() {
+                self.passed_on.forget(&live.session_id);
+            }
+            return Err(self.refused(error));
+        }
         tracing::warn!(session = &*live.session_id, "left to other nodes: {}", lack.why);
         (guard.lease, guard.working) = (None, None);
         Ok(true)

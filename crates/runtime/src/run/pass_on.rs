@@ -50,12 +50,17 @@ impl PassedOn {
         self.all().get(session_id).filter(|passed| passed.seq == seq).map(|passed| passed.since)
     }
 
-    /// A session was passed on, whose last event is this one.
+    /// A session is passed on, whose last event is this one.
     pub(super) fn add(&self, session_id: &Arc<str>, seq: u64, lack: &Lack) {
         let now = Instant::now();
         let since = self.since(session_id, seq).unwrap_or(now);
         let again = (now + lack.again).min(since + LEFT_TO_OTHERS);
         self.all().insert(session_id.clone(), Passed { seq, since, again });
+    }
+
+    /// A session was not passed on after all.
+    pub(super) fn forget(&self, session_id: &str) {
+        self.all().remove(session_id);
     }
 
     /// Whether a session is left to other nodes, of which there are some.
