@@ -199,7 +199,8 @@ async fn r9_what_is_due_running_or_claimed_is_found_by_its_index() {
         check_plan(&own, due, &[100_i64.into(), 10_i64.into(), 1_i64.into()], Reads::InOrder).await;
     }
     check_plan(&own, RUNNING, &[], Reads::InOrder).await;
-    check_plan(&own, TAKE_OVER, &[1_i64.into(), 9_i64.into(), 1_i64.into()], Reads::Own).await;
+    let left_out = Value::Many(vec![b"s5".to_vec()]);
+    check_plan(&own, TAKE_OVER, &[1_i64.into(), 9_i64.into(), 1_i64.into(), left_out], Reads::Own).await;
     for all in [false, true] {
         check_plan(&own, OWN, &[1_i64.into(), "s".into(), all.into(), 9_i64.into()], Reads::Own).await;
     }
