@@ -107,10 +107,11 @@ struct Three {
 }
 
 impl Three {
-    /// What is found once this was approved, and the node that cannot carry it out has taken it and given it on.
+    /// What is found once this was approved, and the node that cannot carry it out has taken it and given it on: more than
+    /// once if it was looking for sessions at that moment.
     fn given_on(&self) -> String {
         let epoch = self.database.query("SELECT (epoch + 2)::text FROM sessions")[0][0].clone().expect("a session");
-        format!("SELECT row FROM sessions WHERE node = 0 AND epoch = {epoch}")
+        format!("SELECT row FROM sessions WHERE node = 0 AND epoch >= {epoch}")
     }
 
     async fn is(&self, given_on: &str) {
