@@ -12,6 +12,7 @@ use countersign::{
     store::memory::MemoryStore,
     tool::function,
 };
+use countersign_runtime::run::NewRetry;
 use futures::{
     StreamExt as _,
     stream::{self, BoxStream},
@@ -20,7 +21,7 @@ use serde_json::value::RawValue;
 use tracing::{Event, Subscriber, field::Visit};
 use tracing_subscriber::{Layer, layer::Context, layer::SubscriberExt as _};
 
-/// A model that calls a tool twice in a turn, and whose provider cannot read what it had encrypted.
+/// A model that calls a tool twice in a turn, and whose provider cannot read what it had encrypted in its first answer.
 struct Forgets {
     with: ModelError,
     /// The answers of each request, and how many of them had something for the provider.
@@ -38,18 +39,19 @@ impl Model for Forgets {
                     _ => None,
                 })
             };
-            let kept = answers().filter(|answer| answer.opaque.is_some()).count();
-            heard.lock().unwrap().push((answers().count(), kept));
+            let kept = || answers().filter_map(|answer| answer.opaque.as_deref());
+            heard.lock().unwrap().push((answers().count(), kept().count()));
+            let is_first = |opaque: &RawValue| opaque.get().contains("ENC0");
             let begun = messages.iter().rev().take_while(|message| !matches!(message, Message::User(_))).count();
-            let opaque = RawValue::from_string(r#"{"encrypted_content":"ENC"}"#.to_owned()).expect("JSON");
-            match (kept, begun) {
-                (1.., _) => vec![Err(with)],
-                (0, 0..=3) => vec![
+            let opaque = RawValue::from_string(format!(r#"{{"encrypted_content":"ENC{}"}}"#, answers().count()));
+            match (kept().any(is_first), begun) {
+                (true, _) => vec![Err(with)],
+                (false, 0..=3) => vec![
                     Ok(ModelEvent::ToolUse { id: begun.to_string(), name: "clock".to_owned() }),
-                    Ok(ModelEvent::Opaque(opaque)),
+                    Ok(ModelEvent::Opaque(opaque.expect("JSON"))),
                     Ok(ModelEvent::Stop),
                 ],
-                (0, _) => vec![Ok(ModelEvent::Text("Noon.".to_owned())), Ok(ModelEvent::Stop)],
+                (false, _) => vec![Ok(ModelEvent::Text("Noon.".to_owned())), Ok(ModelEvent::Stop)],
             }
         };
         stream::once(answer).flat_map(stream::iter).boxed()
@@ -81,11 +83,67 @@ fn invalid() -> ModelError {
 async fn s23_what_a_provider_can_no_longer_read_of_its_answers_ends_no_turn() {
     let (runtime, heard) = forgets(invalid());
     assert_eq!(say(&runtime).await.text, "Noon.");
-    // Refused once; the rest of the turn does without.
-    assert_eq!(*heard.lock().unwrap(), [(0, 0), (1, 1), (1, 0), (2, 0)]);
+    // Refused once; the rest of the turn does without, and has what was given since.
+    assert_eq!(*heard.lock().unwrap(), [(0, 0), (1, 1), (1, 0), (2, 1)]);
     heard.lock().unwrap().clear();
     assert_eq!(say(&runtime).await.text, "Noon.");
-    assert_eq!(*heard.lock().unwrap(), [(3, 2), (3, 0), (4, 0), (5, 0)], "a later turn tries it again");
+    assert_eq!(*heard.lock().unwrap(), [(3, 2), (3, 0), (4, 1), (5, 2)], "a later turn tries it again");
+}
+
+#[tokio::test]
+async fn s23_what_is_refused_without_it_too_is_told_by_its_first_reason_and_is_sent_whole_again() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (calls, seen) = (Arc::new(Mutex::new(0)), heard.clone());
+    let model = move |request: ModelRequest| {
+        let (calls, seen) = (calls.clone(), seen.clone());
+        async move {
+            let messages = request.conversation.messages().await.expect("messages");
+            let kept = |message: &Message| matches!(message, Message::Assistant(answer) if answer.opaque.is_some());
+            let kept = messages.iter().any(kept);
+            seen.lock().unwrap().push(kept);
+            let call = {
+                let mut calls = calls.lock().unwrap();
+                *calls += 1;
+                *calls
+            };
+            let opaque = RawValue::from_string("{}".to_owned()).expect("JSON");
+            let refused = |text: &str| vec![Err(ModelError { refused: true, ..ModelError::permanent(text) })];
+            match (call, kept) {
+                (1, _) => vec![
+                    Ok(ModelEvent::ToolUse { id: "c".to_owned(), name: "clock".to_owned() }),
+                    Ok(ModelEvent::Opaque(opaque)),
+                    Ok(ModelEvent::Stop),
+                ],
+                (2, _) => refused("402 Payment Required"),
+                (_, false) => refused("reasoning must be passed back"),
+                (_, true) => vec![Ok(ModelEvent::Text("Noon.".to_owned())), Ok(ModelEvent::Stop)],
+            }
+        }
+    };
+    let clock = function::tool("clock", "The time.", |_: NoArgs| async { Ok("noon") });
+    let agent = Agent::new("a", ("m", Asks(model))).tool(clock);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    let me = Principal::trusted();
+    // Whoever follows keeps the session in memory.
+    let _followed = runtime.message(&me, NewMessage::text("s", "What time is it?"), true).await.expect("taken");
+    let failed = runtime.wait(&me, "s").await.expect("outcome");
+    assert!(failed.error.expect("an error").message.contains("402 Payment Required"));
+    runtime.retry(&me, "s", NewRetry::default()).await.expect("retry");
+    assert_eq!(runtime.wait(&me, "s").await.expect("outcome").text, "Noon.");
+    assert_eq!(*heard.lock().unwrap(), [false, true, false, true]);
+}
+
+/// A model that is a function.
+struct Asks<F>(F);
+
+impl<F, A> Model for Asks<F>
+where
+    F: Fn(ModelRequest) -> A + Send + Sync,
+    A: Future<Output = Vec<Result<ModelEvent, ModelError>>> + Send + 'static,
+{
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        stream::once((self.0)(request)).flat_map(stream::iter).boxed()
+    }
 }
 
 /// Everything that is logged as a warning.

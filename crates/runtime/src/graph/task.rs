@@ -25,7 +25,7 @@ use countersign_core::{
     number::TaskNo,
 };
 use futures::{FutureExt as _, future::BoxFuture, task::AtomicWaker};
-use tokio::{sync::watch, time::Instant};
+use tokio::{sync::Notify, time::Instant};
 
 use super::{error::NodeError, options::NodeOptions};
 
@@ -74,7 +74,9 @@ pub(crate) type Make<'a> = dyn Fn(Draft) -> Transition + Sync + 'a;
 
 /// The recorded past of a node's run, shared with its [`super::Context`].
 pub(crate) struct Memory {
-    journal: watch::Sender<Weak<dyn Journal>>,
+    journal: Mutex<Weak<dyn Journal>>,
+    /// It is stored elsewhere from now on.
+    moved: Notify,
     pub(crate) session_id: Arc<str>,
     pub(crate) turn: Turn,
     pub(crate) task: TaskNo,
@@ -193,7 +195,8 @@ impl Memory {
             ..Inside::default()
         };
         Memory {
-            journal: watch::Sender::new(journal),
+            journal: Mutex::new(journal),
+            moved: Notify::new(),
             session_id,
             turn,
             task: task.task,
@@ -216,20 +219,22 @@ impl Memory {
     /// Where its steps are stored. If that has ended, what a paused node has running beside it waits until the node
     /// continues.
     pub(crate) async fn journal(&self) -> Arc<dyn Journal> {
-        let mut moves = self.journal.subscribe();
         loop {
-            let journal = moves.borrow_and_update().upgrade();
+            let mut moved = std::pin::pin!(self.moved.notified());
+            // Before the look: a move right after it is noticed.
+            moved.as_mut().enable();
+            let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
             match journal {
                 Some(journal) => return journal,
-                // The sender is this memory's own: it does not end before this does.
-                None => drop(moves.changed().await),
+                None => moved.await,
             }
         }
     }
 
     /// It is stored there from now on.
     pub(crate) fn moves_to(&self, journal: Weak<dyn Journal>) {
-        self.journal.send_replace(journal);
+        *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
+        self.moved.notify_waiters();
     }
 
     /// The unique name of the next use of `name`: `name`, `name#2`, `name#3` …

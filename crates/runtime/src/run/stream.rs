@@ -70,10 +70,13 @@ impl Inner {
         };
         let shown = live.lock().await.shown_in(state.turns, &ready.agent.model_name);
         let mut reads = Reads { shown, released: approved };
+        // What was wrong with all of it: less of it may be refused for another reason, which says less.
+        let mut refused: Option<ModelError> = None;
         loop {
             let answer = self.whole_answer(&live, &state, run, ready, &instructions, &reads);
             let error = match answer.await {
                 Ok(answer) => {
+                    live.lock().await.show_from_now(state.turns, &ready.agent.model_name, reads.shown);
                     return match self.after_model(ready, &live, &state, &answer).await {
                         Ok(()) => Asked::Answered(answer),
                         Err(stop) => Asked::Stopped(stop),
@@ -95,11 +98,11 @@ impl Inner {
             let less = self.shown_less(ready, &state, run, &reads, &error).await;
             let Some(less) = less else {
                 tracing::warn!(session, attempt, %error, "the model call failed");
-                return Asked::Failed(error);
+                return Asked::Failed(refused.filter(|_| error.refused).unwrap_or(error));
             };
             tracing::warn!(session, attempt, %error, ?less, "the model call was refused; trying again with less");
             reads.shown = less;
-            live.lock().await.show_from_now(state.turns, &ready.agent.model_name, less);
+            refused.get_or_insert(error);
         }
     }
 

@@ -200,8 +200,9 @@ impl JournalTranscript {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) images: Images,
-    /// Whether answers come without what only their provider understands.
-    pub(super) bare: bool,
+    /// So many answers, the oldest, come without what only their provider understands. Newer ones have it: it is of an
+    /// answer that the provider has just given, and some want it back with the calls of the turn.
+    pub(super) bare: usize,
 }
 
 /// How many images of a conversation a model is shown, of those that it takes.
@@ -226,11 +227,12 @@ impl Shown {
     pub(super) fn less(self, messages: &[Message], may_be_bare: bool) -> Option<Shown> {
         let has_opaque = |message: &Message| matches!(message, Message::Assistant(answer) if answer.opaque.is_some());
         let fewer = Images::fewer(messages);
-        let bare_now = may_be_bare && !self.bare && (self.images == Images::All || fewer.is_none());
+        let bare_now = may_be_bare && (self.images == Images::All || fewer.is_none());
         if bare_now && messages.iter().any(has_opaque) {
-            return Some(Shown { bare: true, ..self });
+            let answers = messages.iter().filter(|message| matches!(message, Message::Assistant(_)));
+            return Some(Shown { bare: answers.count(), ..self });
         }
-        fewer.map(|images| Shown { images, bare: false })
+        fewer.map(|images| Shown { images, bare: 0 })
     }
 }
 
@@ -249,8 +251,12 @@ impl Images {
     }
 }
 
-fn make_bare(message: &mut Message) {
-    if let Message::Assistant(answer) = message {
+fn make_bare(messages: &mut [Message], answers: usize) {
+    let all = messages.iter_mut().filter_map(|message| match message {
+        Message::Assistant(answer) => Some(answer),
+        Message::User(_) | Message::ToolResult(_) => None,
+    });
+    for answer in all.take(answers).filter(|answer| answer.opaque.is_some()) {
         Arc::make_mut(answer).opaque = None;
     }
 }
@@ -269,8 +275,8 @@ impl Transcript for ReadBy {
     fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
         async {
             let mut messages = self.conversation.messages(self.takes).await?;
-            if self.shown.bare {
-                Arc::make_mut(&mut messages).iter_mut().for_each(make_bare);
+            if self.shown.bare > 0 {
+                make_bare(&mut Arc::make_mut(&mut messages)[..], self.shown.bare);
             }
             let left_out = match self.shown.images {
                 Images::All => return Ok(messages),
