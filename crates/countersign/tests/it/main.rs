@@ -34,6 +34,7 @@ mod images;
 mod langgraph;
 mod large;
 mod library;
+mod logged;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]

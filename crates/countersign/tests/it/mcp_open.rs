@@ -2,8 +2,7 @@
 //! (spec S13, X).
 
 use std::{
-    fmt,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,10 +15,9 @@ use countersign::{
     tool::source::ToolSource as _,
 };
 use serde_json::json;
-use tracing::{Event, Subscriber, field::Visit};
-use tracing_subscriber::{Layer, layer::Context, layer::SubscriberExt as _};
 
 use crate::{
+    logged::Log,
     mcp::{calls, over},
     mcp_fake::{Era, Gone, McpFake, listing},
     support::{Stored, decide, results, send},
@@ -77,29 +75,9 @@ async fn s13_a_server_that_hangs_holds_up_neither_the_start_nor_those_who_do_not
     assert!(ends.elapsed() < Duration::from_secs(5), "{:?}", ends.elapsed());
 }
 
-/// Everything that is logged, at every level that operators see by default.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-impl Visit for Log {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
-        self.0.lock().unwrap().push_str(&format!("{field}={value:?} "));
-    }
-}
-
-impl<S: Subscriber> Layer<S> for Log {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if *event.metadata().level() <= tracing::Level::INFO {
-            event.record(&mut self.clone());
-            self.0.lock().unwrap().push('\n');
-        }
-    }
-}
-
 #[tokio::test]
 async fn x_s13_an_address_is_secret_as_a_whole_in_logs_errors_and_history() {
-    let log = Log::default();
-    let _logging = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let log = Log::start();
     let mut fake = McpFake::start(Era::Sessions).await;
     let url = format!("{}/p4thkey-0123?key=qu3rykey", fake.url);
     let server = || McpServer::http("keys", url.as_str()).connect_limit(Duration::from_secs(5));
@@ -129,7 +107,7 @@ async fn x_s13_an_address_is_secret_as_a_whole_in_logs_errors_and_history() {
     let gone = server().build().unwrap();
     told.push(gone.connect().await.unwrap_err().to_string());
     assert!(told.iter().any(|text| text.contains("no such thing at 127.0.0.1")), "{told:?}");
-    told.push(log.0.lock().unwrap().clone());
+    told.push(log.text());
     for text in &told {
         for secret in ["p4thkey", "qu3rykey", "/mcp", "rmcp::", "reqwest", "hyper"] {
             assert!(!text.contains(secret), "{secret}: {text}");
@@ -199,8 +177,7 @@ async fn s13_a_server_is_spoken_to_in_the_revision_that_is_set() {
 
 #[tokio::test]
 async fn s13_two_sources_with_one_name_of_a_tool_are_an_error_that_names_both() {
-    let log = Log::default();
-    let _logging = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let log = Log::start();
     let (one, two) = (McpFake::start(Era::Sessions).await, McpFake::start(Era::Sessions).await);
     one.echo(listing("read", "Reads."));
     two.echo(listing("read", "Reads."));
@@ -208,7 +185,7 @@ async fn s13_two_sources_with_one_name_of_a_tool_are_an_error_that_names_both() 
         |name: &str, fake: &McpFake| McpServer::http(name, &*fake.url).require_approval(RequireApproval::Never);
     let (one, two) = (server("one", &one).build().unwrap(), server("two", &two).build().unwrap());
     send(&over(Arc::new(MemoryStore::new()), &calls(&["read"]), &[&one, &two]), "s", "go").await.unwrap();
-    let log = log.0.lock().unwrap().clone();
+    let log = log.text();
     let told = log.lines().find(|line| line.contains("give one of them a prefix")).unwrap_or_else(|| panic!("{log}"));
     assert!(told.contains("mcp \"two\" \"read\"") && told.contains("mcp \"one\" \"read\""), "{told}");
 }

@@ -1,9 +1,6 @@
 //! Requests that a provider refuses for good: what is tried, and what operators learn (spec S23).
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use countersign::{
     Agent, Message, Principal, Status,
@@ -18,8 +15,8 @@ use futures::{
     stream::{self, BoxStream},
 };
 use serde_json::value::RawValue;
-use tracing::{Event, Subscriber, field::Visit};
-use tracing_subscriber::{Layer, layer::Context, layer::SubscriberExt as _};
+
+use crate::logged::Log;
 
 /// A model that calls a tool twice in a turn, and whose provider cannot read what it had encrypted in its first answer.
 struct Forgets {
@@ -147,27 +144,9 @@ where
 }
 
 /// Everything that is logged as a warning.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-impl Visit for Log {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
-        self.0.lock().unwrap().push_str(&format!("{field}={value:?} "));
-    }
-}
-
-impl<S: Subscriber> Layer<S> for Log {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if *event.metadata().level() == tracing::Level::WARN {
-            event.record(&mut self.clone());
-        }
-    }
-}
-
 #[tokio::test]
 async fn s23_a_model_call_that_fails_for_good_is_logged_and_its_turn_counted() {
-    let log = Log::default();
-    let _logging = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let log = Log::start();
     // It was not refused, so nothing is left out.
     let (runtime, heard) = forgets(ModelError::permanent("the answer cannot be read"));
     for failures in 1..=2 {
@@ -176,7 +155,7 @@ async fn s23_a_model_call_that_fails_for_good_is_logged_and_its_turn_counted() {
         assert_eq!(runtime.activity().failed(), [("model_error".to_owned(), failures)].into());
     }
     assert_eq!(*heard.lock().unwrap(), [(0, 0), (1, 1), (1, 1)]);
-    let log = log.0.lock().unwrap();
+    let log = log.text();
     assert_eq!(log.matches("message=the model call failed ").count(), 2, "{log}");
     assert!(log.contains("session=\"s\"") && log.contains("error=the answer cannot be read"), "{log}");
 }
