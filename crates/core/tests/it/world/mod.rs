@@ -304,8 +304,8 @@ impl World {
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
             }
-            // A failure in the middle of any work.
-            Op::Fail if self.state.status.is_active() && self.now % 3 == 0 => {
+            // A failure in the middle of any work; in a held turn nothing works.
+            Op::Fail if self.state.status.is_active() && !self.state.held && self.now % 3 == 0 => {
                 self.commit(self.draft().fail("budget", "spent".into(), self.written(), &self.tools));
             }
             Op::Retry(more_calls) => self.retry(*more_calls)?,
