@@ -27,7 +27,8 @@ fn agent(calls: &[(&str, Value)], mcp: &str) -> Setup {
     turns.push(json!({ "text": "{{ last_tool_result }}" }));
     Setup::new(Store::Sqlite, &json!({ "turns": turns, "at_end": "repeat" }))
         .agent("mcp = [\"bank\"]")
-        .more(&format!("\n[mcp.bank]\n{mcp}\n"))
+        // Where the processors are busy, Python starts slowly: it is not ended and started again meanwhile.
+        .more(&format!("\n[mcp.bank]\nconnect_timeout = 120\n{mcp}\n"))
 }
 
 /// Once its tools are known: where the processors are busy, Python takes longer to start than a turn waits for a
@@ -39,7 +40,7 @@ async fn say(server: &Server) -> Value {
         policy["tools"].as_array().unwrap().iter().any(|tool| !own.contains(&tool["tool"].as_str().unwrap()))
     };
     while !is_known(server.get("/v1/policy").await.ok()) {
-        assert!(since.elapsed() < DEADLINE, "the server's tools are not known");
+        assert!(since.elapsed() < 2 * DEADLINE, "the server's tools are not known");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok()
