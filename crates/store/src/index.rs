@@ -7,6 +7,7 @@ use countersign_core::{
     journal::{
         fork,
         record::{Entry, Millis, Note, Noted, Record, records},
+        request_id,
         state::State,
     },
     number::InterruptionNo,
@@ -141,60 +142,98 @@ pub struct Claim {
 
 /// What a `request_id` is for: an id that comes again is a repeat only for the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Purpose(Cow<'static, str>);
+pub struct Purpose {
+    kind: Cow<'static, str>,
+    /// The [fingerprint](request_id::fingerprint) of what it asks for, if it has one.
+    asked: Option<Box<str>>,
+}
+
+/// What is between the two in a store.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+const ASKED: &str = " #";
 
 impl Purpose {
     /// A user's message.
-    pub const MESSAGE: Purpose = Purpose(Cow::Borrowed("message"));
+    pub const MESSAGE: Purpose = Purpose::of_kind("message");
     /// A queued message; the message itself carries the id again later.
-    pub const QUEUED: Purpose = Purpose(Cow::Borrowed("queued message"));
+    pub const QUEUED: Purpose = Purpose::of_kind("queued message");
     /// A run of a graph.
-    pub const RUN: Purpose = Purpose(Cow::Borrowed("run"));
+    pub const RUN: Purpose = Purpose::of_kind("run");
     /// A retry of a failed turn.
-    pub const RETRY: Purpose = Purpose(Cow::Borrowed("retry"));
+    pub const RETRY: Purpose = Purpose::of_kind("retry");
     /// An edit of a graph's state.
-    pub const EDIT: Purpose = Purpose(Cow::Borrowed("state edit"));
+    pub const EDIT: Purpose = Purpose::of_kind("state edit");
     /// The end of a turn by a person.
-    pub const CANCEL: Purpose = Purpose(Cow::Borrowed("cancel"));
+    pub const CANCEL: Purpose = Purpose::of_kind("cancel");
     /// The beginning of a fork.
-    pub const FORK: Purpose = Purpose(Cow::Borrowed("fork"));
+    pub const FORK: Purpose = Purpose::of_kind("fork");
 
     /// A decision or answer about this interruption.
     #[must_use]
     pub fn decision(n: InterruptionNo) -> Purpose {
-        Purpose(format!("decision {n}").into())
+        Purpose { kind: format!("decision {n}").into(), asked: None }
     }
 
     /// A comment on this interruption.
     #[must_use]
     pub fn comment(n: InterruptionNo) -> Purpose {
-        Purpose(format!("comment {n}").into())
+        Purpose { kind: format!("comment {n}").into(), asked: None }
     }
 
     /// A reassignment of this interruption.
     #[must_use]
     pub fn reassignment(n: InterruptionNo) -> Purpose {
-        Purpose(format!("reassignment {n}").into())
+        Purpose { kind: format!("reassignment {n}").into(), asked: None }
     }
 
-    /// Whether an input for `other` is the same again: whether a message was queued was not its sender's choice.
+    const fn of_kind(kind: &'static str) -> Purpose {
+        Purpose { kind: Cow::Borrowed(kind), asked: None }
+    }
+
+    /// This purpose of an input with this [id](request_id::kept).
+    #[must_use]
+    pub fn with(self, kept: &str) -> Purpose {
+        Purpose { asked: request_id::fingerprint(kept).map(Box::from), ..self }
+    }
+
+    /// Whether an input for `other` is of the same kind: whether a message was queued was not its sender's choice.
+    #[must_use]
+    pub fn is_kind_of(&self, other: &Purpose) -> bool {
+        let is_message = |purpose: &Purpose| [Purpose::MESSAGE.kind, Purpose::QUEUED.kind].contains(&purpose.kind);
+        self.kind == other.kind || (is_message(self) && is_message(other))
+    }
+
+    /// Whether an input for `other` is the same again, as far as is known of both.
     #[must_use]
     pub fn covers(&self, other: &Purpose) -> bool {
-        let message = |purpose: &Purpose| *purpose == Purpose::MESSAGE || *purpose == Purpose::QUEUED;
-        self == other || (message(self) && message(other))
+        let same = self.asked.as_ref().zip(other.asked.as_ref()).is_none_or(|(asked, other)| asked == other);
+        same && self.is_kind_of(other)
     }
 
-    /// In a few words, as it is stored.
+    /// Its kind, in a few words.
     #[must_use]
-    pub fn text(&self) -> &str {
-        &self.0
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// As it is stored.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        match &self.asked {
+            Some(asked) => format!("{}{ASKED}{asked}", self.kind),
+            None => self.kind.to_string(),
+        }
     }
 
     /// From a store. Those of newer builds are unlike all known ones.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     #[must_use]
-    pub(crate) fn stored(text: String) -> Purpose {
-        Purpose(text.into())
+    pub(crate) fn stored(text: &str) -> Purpose {
+        match text.split_once(ASKED) {
+            Some((kind, asked)) => Purpose { kind: kind.to_owned().into(), asked: Some(asked.into()) },
+            None => Purpose { kind: text.to_owned().into(), asked: None },
+        }
     }
 
     fn of(record: &Record) -> Purpose {
@@ -211,7 +250,7 @@ impl Purpose {
             Record::StateEdited(_) => Purpose::EDIT,
             Record::TurnEnded(_) => Purpose::CANCEL,
             Record::Forked(_) => Purpose::FORK,
-            _ => Purpose(Cow::Borrowed("something else")),
+            _ => Purpose::of_kind("something else"),
         }
     }
 }
@@ -219,7 +258,10 @@ impl Purpose {
 /// The request ids of one append, in order, except those of a copied past.
 #[must_use]
 pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim> {
-    let claim = |record| Some(Claim { request_id: Record::request_id(record)?.into(), purpose: Purpose::of(record) });
+    let claim = |record| {
+        let kept = Record::request_id(record)?;
+        Some(Claim { request_id: request_id::key(kept).into(), purpose: Purpose::of(record).with(kept) })
+    };
     records(fork::own(entries)).filter_map(claim).collect()
 }
 
@@ -238,8 +280,9 @@ pub fn admit(
             Some(before) => Some(before.purpose.clone()),
             None => known(&claim.request_id)?,
         };
-        let taken_up = || before == Some(Purpose::QUEUED) && claim.purpose == Purpose::MESSAGE;
-        if before.is_some() && !taken_up() {
+        let taken_up =
+            |before: &Purpose| before.kind == Purpose::QUEUED.kind && claim.purpose.kind == Purpose::MESSAGE.kind;
+        if before.is_some_and(|before| !taken_up(&before)) {
             return Err(StoreError::Conflict);
         }
     }

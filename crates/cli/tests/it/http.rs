@@ -200,6 +200,29 @@ on_both_stores! {
         assert!(problem["detail"].as_str().unwrap().contains("for: decision 1"), "another request: {problem}");
         assert_eq!(server.calls().len(), 1);
     }
+
+    async fn w1_a_request_id_that_comes_again_with_other_words_is_refused_and_stores_nothing(store) {
+        let server = Setup::one_trade(store).start().await;
+        let messages = "/v1/sessions/s/messages";
+        let said = |text: &str| json!({ "content": text, "request_id": "1" });
+        server.post(messages, &said("Buy 5 VNM")).await.ok();
+        let problem = server.post(messages, &said("Sell 9 FPT")).await.problem(409, "request_id_reused");
+        let says = "request_id: \"1\" was used in this session before, for: message that said something else; give each \
+                    input an id of its own";
+        assert_eq!(problem["detail"], says);
+        assert_eq!(server.post(messages, &said("Buy 5 VNM")).await.ok()["pending"], json!(["s_1"]), "the same again");
+        let comment = |text: &str| json!({ "text": text, "request_id": "2" });
+        server.post("/v1/approvals/s_1/comments", &comment("one")).await.ok();
+        server.post("/v1/approvals/s_1/comments", &comment("two")).await.problem(409, "request_id_reused");
+        server.post("/v1/approvals/s_1/comments", &comment("one")).await.ok();
+        let decide = |kind: &str| json!({ "decisions": [{ "type": kind }], "request_id": "3" });
+        server.post("/v1/approvals/s_1?wait=true", &decide("reject")).await.ok();
+        server.post("/v1/approvals/s_1", &decide("approve")).await.problem(409, "request_id_reused");
+        server.post("/v1/approvals/s_1", &decide("reject")).await.ok();
+        assert!(server.calls().is_empty());
+        let entries = server.get("/v1/sessions/s/history?limit=100").await.ok().to_string();
+        assert!(!entries.contains("FPT") && !entries.contains("two"), "{entries}");
+    }
 }
 
 #[tokio::test]

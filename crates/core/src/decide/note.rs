@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::resolve::{check_time, not_found};
+use serde::Serialize;
+
+use super::resolve::{asked_for_themselves, check_time, not_found};
 use crate::{
     approval::{key::approval_key, principal::Principal},
     call::reviewer::Reviewer,
@@ -30,7 +32,8 @@ pub struct NoteInput {
 }
 
 /// See [`NoteInput`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NewNote {
     /// A comment for the other people.
     Comment(Arc<str>),
@@ -67,6 +70,10 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
             let asked = open.asked.reviewer();
             if !by.may_decide(state, asked) {
                 return Err(Refusal::new(Code::Forbidden, "only somebody who may decide it can reassign it"));
+            }
+            if open.asked.actions.iter().any(|action| asked_for_themselves(state, action, &by)) {
+                let what = "who asked for it may not choose who approves it; somebody else who may decide it can";
+                return Err(Refusal::new(Code::Forbidden, what));
             }
             if open.asked.kind == Kind::Question {
                 return invalid("questions are the user's own and cannot be reassigned".to_owned());

@@ -1,5 +1,6 @@
 //! What people reply to an interruption, whether it comes over the WebSocket, HTTP or from a program.
 
+use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -9,7 +10,8 @@ use crate::{
 };
 
 /// A person's reply to an interruption.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// To actions, one for each as the client sent them, missing ones are filled in; to questions, one reject.
     Decisions(Vec<Decision>),

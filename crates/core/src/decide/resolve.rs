@@ -166,13 +166,28 @@ pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal
     Ok(())
 }
 
+/// Whether its requesters may not approve it. An owner's level is theirs to approve; one they got by escalation or
+/// reassignment is not.
+fn is_for_others(action: &Action) -> bool {
+    action.ask.not_self && !action.ask.reviewer(action.level).is_owner()
+}
+
+/// Whether this person is a requester of an action that its requesters may not approve.
+pub(super) fn asked_for_themselves(state: &State, action: &Action, by: &Principal) -> bool {
+    let is_owner = by.subject == state.subject && by.tenant == state.tenant;
+    let asked = |subject: &Arc<str>| {
+        let edited = state.call(action.call).is_some_and(|call| call.edited_by.contains(subject));
+        edited || state.speakers.asked_for(subject, action.call)
+    };
+    is_for_others(action) && (is_owner || by.subject.as_ref().is_some_and(asked))
+}
+
 /// Whether this person may approve: not their own request, where the policy forbids it, and not at two levels (spec
 /// P1). Every reviewer may reject.
 fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
     for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind())) {
-        // An owner's level is theirs to approve; one they got by escalation or reassignment is not.
-        let not_self = action.ask.not_self && !action.ask.reviewer(action.level).is_owner();
+        let not_self = is_for_others(action);
         let call = state.call(action.call);
         if not_self && by.subject == state.subject && by.tenant == state.tenant {
             let what = if by.subject.is_some() {

@@ -28,6 +28,7 @@ pub mod permission;
 pub mod permit;
 pub mod record;
 pub mod rename;
+pub mod request_id;
 pub mod restart;
 pub mod run;
 pub mod running;

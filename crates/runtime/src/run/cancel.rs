@@ -38,7 +38,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
-        if self.inner.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::CANCEL).await? {
+        if self.inner.is_repeat(&live.session_id, request_id.as_deref(), Purpose::CANCEL).await? {
             return self.inner.released().await;
         }
         let partial = guard.written();

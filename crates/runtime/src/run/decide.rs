@@ -25,10 +25,11 @@ use countersign_core::{
     refusal::{Code, Refusal},
     session::Session,
 };
+use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, nodes::contested, own_request_id, store_refusal,
+    Inner, Outcome, Runtime, Stored, failpoint, kept_id, live::LiveRef, nodes::contested, store_refusal,
     subscription::Subscription,
 };
 use crate::store::{Durability, StoreError, index::Purpose};
@@ -58,6 +59,11 @@ impl NewDecision {
             user_edit_content: None,
             request_id: None,
         }
+    }
+
+    /// All that it says.
+    fn asked(&self) -> impl Serialize + use<> {
+        (self.reply.clone(), self.user_edit_content.clone())
     }
 
     /// As `by` decides interruption `n` with it.
@@ -128,8 +134,8 @@ impl Runtime {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         check_seen(by, &state, &decision)?;
-        decision.request_id = own_request_id(by, &state, decision.request_id.take());
-        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), &Purpose::decision(n)).await? {
+        decision.request_id = kept_id(by, &state, decision.request_id.take(), &decision.asked());
+        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), Purpose::decision(n)).await? {
             self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard);
         }
@@ -171,8 +177,8 @@ impl Runtime {
     ) -> Result<Option<(Session, Judged)>, Refusal> {
         let state = self.inner.load(live, &mut *live.lock().await).await?;
         check_seen(by, &state, &decision)?;
-        decision.request_id = own_request_id(by, &state, decision.request_id.take());
-        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), &Purpose::decision(n)).await? {
+        decision.request_id = kept_id(by, &state, decision.request_id.take(), &decision.asked());
+        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), Purpose::decision(n)).await? {
             return Ok(None);
         }
         let Some(open) = state.waiting(n) else { return Ok(None) };

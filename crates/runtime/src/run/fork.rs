@@ -10,17 +10,19 @@ use countersign_core::{
         draft::Draft,
         fork::{ForkInput, is_open_to_edits, must_be_judged},
         record::{Judged, Record, UserMessage},
+        request_id,
         state::{Call, Phase, State},
     },
     limits::FORK_SECONDS,
     refusal::{Code, Refusal},
     wire::client::check_session_id,
 };
+use serde::Serialize;
 use tokio::time::timeout;
 
 use super::{
-    Runtime, live::LiveRef, may_continue, nodes::contested, owned, past::Then, session_id as session_id_of, unique,
-    view::SessionView, visible,
+    Runtime, kept_id, live::LiveRef, may_continue, nodes::contested, owned, past::Then, session_id as session_id_of,
+    unique, view::SessionView, visible,
 };
 use crate::store::{Durability, index::Purpose};
 
@@ -38,6 +40,16 @@ pub struct NewFork {
     pub run: bool,
     /// Makes it safe to send again, with the same `session_id`.
     pub request_id: Option<String>,
+}
+
+impl NewFork {
+    /// All that it asks for: a repeat may ask that it continues, too.
+    fn asked(&self) -> impl Serialize + use<> {
+        let NewFork { checkpoint, edit, .. } = self;
+        let call = |call: &EditedCall| (call.tool_use_id.clone(), call.name.clone(), call.args.clone());
+        let calls: Vec<_> = edit.calls.iter().map(call).collect();
+        (*checkpoint, edit.message.clone(), calls)
+    }
 }
 
 /// What a fork edits. At most one of the two.
@@ -114,8 +126,9 @@ impl Runtime {
         let existing = self.inner.load(live, &mut guard).await?;
         if existing.pos > 0 {
             visible(by, &existing)?;
+            let kept = kept_id(by, &existing, new.request_id.clone(), &new.asked());
             let same = existing.forked_from.as_ref().is_some_and(|from| from.session_id == original.session_id)
-                && self.inner.is_repeat(&live.session_id, new.request_id.as_deref(), &Purpose::FORK).await?;
+                && self.inner.is_repeat(&live.session_id, kept.as_deref(), Purpose::FORK).await?;
             if !same {
                 let message = format!("session_id: there is a session {:?} already", &*live.session_id);
                 return Err(Refusal::new(Code::SessionExists, message));
@@ -130,6 +143,7 @@ impl Runtime {
             self.inner.released().await?;
             return Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: false });
         }
+        let asked = new.asked();
         let _turn = self.inner.heavy.turn(by).await?;
         let checkpoint = match new.checkpoint {
             Some(checkpoint) => checkpoint,
@@ -165,16 +179,18 @@ impl Runtime {
             return Err(Refusal::new(Code::Internal, what));
         };
         let judged = judged?;
+        let birth = unique();
+        let request_id = new.request_id.map(|id| request_id::kept(&id, None, &birth, &asked).into());
         let input = ForkInput {
             from: original.session_id.clone(),
             by: by.subject.clone(),
             roles,
-            request_id: new.request_id.map(Arc::from),
+            request_id,
             run: new.run,
             restored: original.is_unknown_since_a_backup(),
             judged,
             message,
-            birth: unique(),
+            birth,
             approved: self.inner.hosted_calls(state),
         };
         let transition = Draft::new(state, self.inner.now()).fork(input, &self.inner.agents)?;

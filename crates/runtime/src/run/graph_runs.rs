@@ -10,6 +10,7 @@ use countersign_core::{
     journal::{
         draft::Draft,
         record::SessionCreated,
+        request_id,
         run::{Raw, RunStarted, StateEdited},
         state::State,
     },
@@ -18,10 +19,10 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Runtime, graph,
+    Inner, Runtime, graph, kept_id,
     live::LiveRef,
     nodes::contested,
-    own_request_id, owned, session_id, unique,
+    owned, session_id, unique,
     view::{SessionView, StateView},
     visible,
 };
@@ -127,19 +128,24 @@ impl Inner {
         live: &LiveRef,
         by: &Principal,
         state: Raw,
-        request_id: Option<String>,
+        mut request_id: Option<String>,
     ) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         let known = self.load(live, &mut guard).await?;
         if known.pos > 0 {
             owned(by, &known)?;
             of_graph(graph.name(), &known)?;
-            if self.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::RUN).await? {
+            request_id = kept_id(by, &known, request_id, &state);
+            if self.is_repeat(&live.session_id, request_id.as_deref(), Purpose::RUN).await? {
                 self.released().await?;
                 return Ok(false);
             }
         }
         let mut made = known.run.as_ref().map(|run| run.made).unwrap_or_default();
+        let birth = unique();
+        if known.pos == 0 {
+            request_id = request_id.map(|id| request_id::kept(&id, None, &birth, &state));
+        }
         let started = RunStarted {
             graph: graph.name().clone(),
             state,
@@ -154,7 +160,7 @@ impl Inner {
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             context: None,
-            birth: unique(),
+            birth,
         };
         let make = |state: &State| {
             let mut draft = Draft::new(state, self.now());
@@ -204,8 +210,8 @@ impl Inner {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
         self.may_edit_state(by, &state)?;
-        let request_id = own_request_id(by, &state, request_id);
-        if self.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::EDIT).await? {
+        let request_id = kept_id(by, &state, request_id, &update);
+        if self.is_repeat(&live.session_id, request_id.as_deref(), Purpose::EDIT).await? {
             return Ok(());
         }
         if let Some(of) = of {

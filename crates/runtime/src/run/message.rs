@@ -6,13 +6,14 @@ use countersign_core::{
     approval::principal::Principal,
     journal::{
         draft::{Draft, MessageInput, OnPending},
+        request_id,
         state::State,
     },
     refusal::{Code, Refusal},
 };
 
 use super::{
-    NewMessage, Outcome, Runtime, Stored, failpoint, graph_runs::takes_messages, live::LiveRef, may_continue,
+    NewMessage, Outcome, Runtime, Stored, failpoint, graph_runs::takes_messages, kept_id, live::LiveRef, may_continue,
     nodes::contested, owned, session_id, subscription::Subscription,
 };
 use crate::store::{Durability, index::Purpose};
@@ -62,10 +63,11 @@ impl Runtime {
         &self,
         live: &LiveRef,
         by: &Principal,
-        message: NewMessage,
+        mut message: NewMessage,
         follow: bool,
         durability: Durability,
     ) -> Result<Option<Subscription>, Refusal> {
+        let asked = (message.content.clone(), message.agent.clone(), message.on_pending);
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         if state.pos > 0 {
@@ -76,7 +78,8 @@ impl Runtime {
                 // It decides the pending interruptions.
                 by.check_may_decide()?;
             }
-            if self.inner.is_repeat(&live.session_id, message.request_id.as_deref(), &Purpose::MESSAGE).await? {
+            message.request_id = kept_id(by, &state, message.request_id, &asked);
+            if self.inner.is_repeat(&live.session_id, message.request_id.as_deref(), Purpose::MESSAGE).await? {
                 self.inner.released().await?;
                 return self.inner.follow_if(follow, live, &mut guard);
             }
@@ -89,6 +92,10 @@ impl Runtime {
         let guards = self.inner.in_time(live, &mut guard, &decides).await?;
         let at = self.inner.now();
         let created = if state.pos == 0 { Some(self.created(by, message.agent.as_deref(), None, None)?) } else { None };
+        if let Some(created) = &created {
+            let id = message.request_id.take();
+            message.request_id = id.map(|id| request_id::kept(&id, None, &created.birth, &asked));
+        }
         let input = MessageInput {
             content: message.content,
             by: by.subject.clone(),

@@ -74,7 +74,7 @@ use std::{
 use countersign_core::{
     approval::principal::Principal,
     content::Content,
-    journal::{draft::OnPending, record::Millis, state::State},
+    journal::{draft::OnPending, record::Millis, request_id, state::State},
     locale::Locale,
     refusal::{Code, Refusal},
     session::Session,
@@ -83,6 +83,7 @@ use countersign_core::{
 pub(crate) use graph::Suspended;
 use live::Live;
 pub(crate) use live::LiveRef;
+use serde::Serialize;
 use serde_json::value::RawValue;
 use subscription::Subscription;
 use tokio::{runtime::Handle, sync::watch};
@@ -419,18 +420,11 @@ pub(crate) fn unique() -> Arc<str> {
     uuid::Uuid::new_v4().simple().to_string().into()
 }
 
-/// The `request_id` as the session keeps it: the owner's as they are, others' prefixed with their names, so that no
-/// request is mistaken for another person's. No client can send such an id: it has a control character.
-pub(crate) fn own_request_id(by: &Principal, state: &State, id: Option<String>) -> Option<String> {
-    match &by.subject {
-        Some(subject) if !by.owns(state) => id.map(|id| format!("{id}\u{1f}{subject}")),
-        _ => id,
-    }
-}
-
-/// The `request_id` as its sender gave it.
-fn sent_as(own: &str) -> &str {
-    own.split('\u{1f}').next().unwrap_or_default()
+/// The `request_id` as the session keeps it, of an input that says `asked`: others' ids have their names, so that no
+/// request is mistaken for another person's.
+pub(crate) fn kept_id(by: &Principal, state: &State, id: Option<String>, asked: &impl Serialize) -> Option<String> {
+    let whose = by.subject.as_deref().filter(|_| !by.owns(state));
+    id.map(|id| request_id::kept(&id, whose, &state.birth, asked))
 }
 
 impl Inner {
@@ -439,20 +433,22 @@ impl Inner {
         self.store.now()
     }
 
-    /// Whether this input was acknowledged before (spec W1).
+    /// Whether this input, with its id as it is [kept](kept_id), was acknowledged before (spec W1).
     ///
     /// # Errors
     /// `request_id_reused`: its id was acknowledged for something else.
-    async fn is_repeat(&self, session_id: &str, request_id: Option<&str>, of: &Purpose) -> Result<bool, Refusal> {
-        let Some(id) = request_id else { return Ok(false) };
-        match self.store.request(session_id, id).await.map_err(store_refusal)? {
+    async fn is_repeat(&self, session_id: &str, kept: Option<&str>, of: Purpose) -> Result<bool, Refusal> {
+        let Some(kept) = kept else { return Ok(false) };
+        let of = of.with(kept);
+        match self.store.request(session_id, request_id::key(kept)).await.map_err(store_refusal)? {
             None => Ok(false),
-            Some(known) if known.covers(of) => Ok(true),
+            Some(known) if known.covers(&of) => Ok(true),
             Some(known) => {
+                let other = if known.is_kind_of(&of) { " that said something else" } else { "" };
                 let what = format!(
-                    "request_id: {:?} was used in this session before, for: {}; give each input an id of its own",
-                    sent_as(id),
-                    known.text()
+                    "request_id: {:?} was used in this session before, for: {}{other}; give each input an id of its own",
+                    request_id::sent(kept),
+                    known.kind()
                 );
                 Err(Refusal::new(Code::RequestIdReused, what))
             }

@@ -12,7 +12,7 @@ use countersign_core::{
     refusal::Refusal,
 };
 
-use super::{Runtime, Stored, live::LiveRef, nodes::contested, own_request_id};
+use super::{Runtime, Stored, kept_id, live::LiveRef, nodes::contested};
 use crate::store::{Durability, index::Purpose};
 pub use countersign_core::decide::note::NewNote;
 
@@ -55,12 +55,12 @@ impl Runtime {
         // People decide by these comments: an agent must not influence them.
         input.by.check_may_decide()?;
         let request_id = input.request_id.take().map(|id| id.to_string());
-        input.request_id = own_request_id(&input.by, &state, request_id).map(Arc::from);
+        input.request_id = kept_id(&input.by, &state, request_id, &input.note).map(Arc::from);
         let purpose = match &input.note {
             NewNote::Comment(_) => Purpose::comment(input.n),
             NewNote::Reassign { .. } => Purpose::reassignment(input.n),
         };
-        if self.inner.is_repeat(&live.session_id, input.request_id.as_deref(), &purpose).await? {
+        if self.inner.is_repeat(&live.session_id, input.request_id.as_deref(), purpose).await? {
             self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard);
         }

@@ -15,10 +15,11 @@ use countersign_core::{
 use super::{
     Inner, Runtime,
     graph_runs::{invalid, of_graph},
+    kept_id,
     live::LiveRef,
     may_continue,
     nodes::contested,
-    own_request_id, owned,
+    owned,
     view::SessionView,
 };
 use crate::store::{Durability, index::Purpose};
@@ -73,8 +74,8 @@ impl Inner {
         let state = self.load(live, &mut guard).await?;
         owned(by, &state)?;
         may_continue(by, &state)?;
-        let request_id = own_request_id(by, &state, retry.request_id);
-        if !self.is_repeat(&live.session_id, request_id.as_deref(), &Purpose::RETRY).await? {
+        let request_id = kept_id(by, &state, retry.request_id, &retry.more_calls);
+        if !self.is_repeat(&live.session_id, request_id.as_deref(), Purpose::RETRY).await? {
             if let Some(graph) = graph {
                 of_graph(graph, &state)?;
             }

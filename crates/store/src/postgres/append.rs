@@ -371,7 +371,7 @@ impl Write {
         }
         // An id that is queued and reaches the conversation at once is there twice.
         let claims: BTreeMap<&str, String> =
-            self.claims.iter().map(|claim| (&*claim.request_id, claim.purpose.text().to_owned())).collect();
+            self.claims.iter().map(|claim| (&*claim.request_id, claim.purpose.text())).collect();
         if !claims.is_empty() {
             let sql = "INSERT INTO requests (session, id, purpose) SELECT s.row, new.* FROM s, unnest(?, ?) AS new
                        ON CONFLICT (session, id) DO UPDATE SET purpose = excluded.purpose";

@@ -257,7 +257,9 @@ impl Write {
         index::admit(&self.claims, |id| {
             let Some(session) = session.as_ref().map(|known| known.row) else { return Ok(None) };
             let sql = "SELECT purpose FROM requests WHERE session = ?1 AND id = ?2";
-            find(conn, sql, params![session, id], |row| row.get(0).map(Purpose::stored))
+            find(conn, sql, params![session, id], |row| {
+                row.get_ref(0)?.as_str().map(Purpose::stored).map_err(Into::into)
+            })
         })?;
         Ok(session)
     }

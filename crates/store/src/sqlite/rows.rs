@@ -193,7 +193,7 @@ pub(super) fn request(conn: &Connection, session_id: &str, request_id: &str) -> 
         conn,
         "SELECT q.purpose FROM sessions s JOIN requests q ON q.session = s.row WHERE s.id = ?1 AND q.id = ?2",
         [session_id, request_id],
-        |row| row.get(0).map(Purpose::stored),
+        |row| row.get_ref(0)?.as_str().map(Purpose::stored).map_err(Into::into),
     )
 }
 

@@ -1,0 +1,67 @@
+//! The `request_id` of an input as its session keeps it (spec W1): as its sender gave it, whose it is if that is not the
+//! owner, and a fingerprint of what it asks for, which tells a repeat from another request under the same id. Control
+//! characters separate them, which no client can send.
+//!
+//! The fingerprint depends on the session's birth, which an encrypted store keeps encrypted: beside it, it tells nothing
+//! of what was asked for.
+
+use serde::Serialize;
+
+use crate::call::args::Digest;
+
+const WHOSE: char = '\u{1f}';
+const ASKED: char = '\u{1e}';
+/// Hexadecimal digits of a fingerprint.
+const FINGERPRINT: usize = 16;
+
+/// The id to keep. `whose`: its sender, unless the owner; `birth`: the session's; `asked`: all that the input says.
+#[must_use]
+pub fn kept(sent: &str, whose: Option<&str>, birth: &str, asked: &impl Serialize) -> String {
+    let mut kept = sent.to_owned();
+    if let Some(whose) = whose {
+        kept.push(WHOSE);
+        kept.push_str(whose);
+    }
+    // What has no JSON form has no fingerprint: then only the kind of input is compared.
+    if let Ok(asked) = serde_json::to_string(asked) {
+        let digest = Digest::of_all(&[birth, "\0", &asked]).to_string();
+        kept.push(ASKED);
+        kept.extend(digest.chars().filter(char::is_ascii_hexdigit).take(FINGERPRINT));
+    }
+    kept
+}
+
+/// What is unique in its session: all but the fingerprint.
+#[must_use]
+pub fn key(kept: &str) -> &str {
+    kept.split_once(ASKED).map_or(kept, |(key, _)| key)
+}
+
+/// As its sender gave it.
+#[must_use]
+pub fn sent(kept: &str) -> &str {
+    kept.split([WHOSE, ASKED]).next().unwrap_or_default()
+}
+
+/// Its fingerprint, if it has one.
+#[must_use]
+pub fn fingerprint(kept: &str) -> Option<&str> {
+    kept.split_once(ASKED).map(|(_, fingerprint)| fingerprint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w1_a_kept_id_gives_back_what_was_sent_whose_it_is_and_a_fingerprint_of_what_it_asks_for() {
+        let own = kept("r1", None, "birth", &("buy", 5));
+        let others = kept("r1", Some("ann"), "birth", &("buy", 5));
+        assert_eq!((sent(&own), key(&own), sent(&others), key(&others)), ("r1", "r1", "r1", "r1\u{1f}ann"));
+        let print = |kept: &str| fingerprint(kept).expect("a fingerprint").to_owned();
+        assert_eq!((print(&own).len(), print(&own)), (FINGERPRINT, print(&others)));
+        assert_ne!(print(&own), print(&kept("r1", None, "birth", &("buy", 6))));
+        assert_ne!(print(&own), print(&kept("r1", None, "another", &("buy", 5))), "it tells nothing by itself");
+        assert_eq!((key("r1"), fingerprint("r1")), ("r1", None));
+    }
+}
