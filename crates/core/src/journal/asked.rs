@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::{
     agents::PathStep,
     decided::Decided,
+    outdated,
     record::{Millis, is_zero},
     run::At,
 };
@@ -188,7 +189,7 @@ impl Action {
     /// The decisions that the reviewer may take.
     #[must_use]
     pub fn allowed(&self) -> &[DecisionType] {
-        &self.ask.allowed
+        self.ask.allowed()
     }
     /// Who decides.
     #[must_use]
@@ -206,26 +207,30 @@ impl Action {
         if self.reviewer().is_owner() { 1 } else { self.ask.quorum.max(1) }
     }
     /// Whether editing this action also approves the edited call at its first level, where `ask` says who must approve
-    /// that call.
+    /// that call. What nobody may let run is asked about again.
     #[must_use]
     pub fn edit_approves(&self, ask: &Ask) -> bool {
         let same_reviewer = ask.reviewer(0) == self.ask.reviewer(0);
         let own = ask.not_self && !ask.reviewer(0).is_owner();
-        self.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own
+        self.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own && ask.may_run()
     }
 }
 
-/// A JSON Schema, kept as text. Its canonical form is made on first use and shared: requests about a tool's calls have
-/// it in their digests.
+/// A JSON Schema, kept as text. Its canonical form and the digest of the tool that has it are made on first use and
+/// shared: requests about the tool's calls need both.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Schema(pub Box<RawValue>, #[serde(skip)] OnceLock<Box<RawValue>>);
+pub struct Schema(
+    pub Box<RawValue>,
+    #[serde(skip)] OnceLock<Box<RawValue>>,
+    #[serde(skip)] pub(super) OnceLock<Box<outdated::Words>>,
+);
 
 impl Schema {
     /// A schema of this text.
     #[must_use]
     pub fn new(text: Box<RawValue>) -> Schema {
-        Schema(text, OnceLock::new())
+        Schema(text, OnceLock::new(), OnceLock::new())
     }
 
     /// The canonical text. Text that is not strict JSON, which a foreign schema may be, is kept as it is.

@@ -38,7 +38,7 @@ pub struct Shown {
 
 impl Shown {
     fn of(action: &Action) -> Shown {
-        let digest = digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref(), None);
+        let digest = Words::digest(action.description.as_ref(), action.schema.as_deref(), action.source.as_ref());
         Shown { tool: action.name.clone(), digest }
     }
 }
@@ -54,7 +54,28 @@ pub fn signature(tool: &ToolFacts) -> Arc<str> {
 /// The part of it that a request shows: the digest of the tool's description, its schema and its source.
 #[must_use]
 pub fn words(tool: &ToolFacts) -> Arc<str> {
-    digest(tool.description.as_deref(), tool.schema.as_deref(), tool.source.as_deref(), None)
+    Words::digest(tool.description.as_ref(), tool.schema.as_deref(), tool.source.as_ref())
+}
+
+/// What is said of a tool beside its schema, with the digest of all of it.
+#[derive(Clone, Debug)]
+pub(super) struct Words {
+    description: Option<Arc<str>>,
+    source: Option<Arc<str>>,
+    digest: Arc<str>,
+}
+
+impl Words {
+    /// The digest, kept with the schema: each call of a tool needs it several times.
+    fn digest(description: Option<&Arc<str>>, schema: Option<&Schema>, source: Option<&Arc<str>>) -> Arc<str> {
+        let made = || digest(description.map(|text| &**text), schema, source.map(|text| &**text), None);
+        let Some(schema) = schema else { return made() };
+        let words = schema.2.get_or_init(|| {
+            Box::new(Words { description: description.cloned(), source: source.cloned(), digest: made() })
+        });
+        let same = words.description.as_ref() == description && words.source.as_ref() == source;
+        if same { words.digest.clone() } else { made() }
+    }
 }
 
 fn digest(

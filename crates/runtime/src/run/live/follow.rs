@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    journal::record::{Block, Entry},
+    journal::record::{Block, Entry, Record, records},
     session::Session,
     wire::expand,
 };
@@ -58,7 +58,11 @@ impl LiveState {
 
     /// Publishes stored entries to followers, without what they have already seen of the block being streamed.
     pub(super) fn publish(&mut self, session_id: &Arc<str>, entries: &[Arc<Entry>]) {
-        let followed = self.has_followers();
+        if !self.has_followers() {
+            // Nobody needs the events; what the model writes of a closed block is over all the same.
+            let closed = records(entries).filter_map(Record::first_block);
+            return closed.for_each(|block| drop(self.open.end(block)));
+        }
         let tells_entries = self.tells_entries();
         let mut told = Vec::new();
         for entry in entries {
@@ -79,14 +83,10 @@ impl LiveState {
                         }
                     }
                 }
-                if followed {
-                    told.extend(events.into_iter().map(|event| Told::Frame(Frame::of(event))));
-                }
+                told.extend(events.into_iter().map(|event| Told::Frame(Frame::of(event))));
             }
         }
-        if followed {
-            self.send(told);
-        }
+        self.send(told);
     }
 
     /// The model streams the open block. Followers who saw other text in it, of a broken stream, see it start over.
