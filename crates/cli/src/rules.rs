@@ -145,7 +145,7 @@ pub(crate) fn as_json(config: &Config, judge: &Judge) -> Value {
                 said["levels"] = json!(ask.levels);
                 said["quorum"] = json!(ask.quorum);
                 said["not_self"] = json!(ask.not_self);
-                said["allowed_decisions"] = json!(ask.allowed);
+                said["allowed_decisions"] = json!(ask.allowed());
                 said["timeout"] = json!(Kind::Approval.timeout_seconds(ask.timeout));
                 said["escalate"] = json!(ask.escalate);
                 said["reminders"] = json!(ask.reminders);

@@ -133,7 +133,9 @@ impl ToolSource for McpTool {
         if let Some(approval) = &self.approval {
             entry.approval = approval.clone();
         }
-        entry.hints = self.hints.unwrap_or(entry.hints);
+        if let Some(hints) = self.hints {
+            (entry.hints, entry.claims) = (hints, None);
+        }
         entry.content_message.clone_from(&self.content_message);
         vec![entry]
     }

@@ -159,7 +159,7 @@ impl Interruption {
             policy: action.ask.policy.clone(),
             description: action.description.clone(),
             server: action.server().map(str::to_owned),
-            allowed: action.ask.allowed.clone(),
+            allowed: action.allowed().to_vec(),
             payload: question.map(|at| at.payload.clone()),
             schema: question.and_then(|at| at.schema.clone()),
             preview: action.preview.clone(),

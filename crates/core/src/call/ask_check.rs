@@ -105,12 +105,12 @@ impl Ask {
         if timeout > most {
             bad(AskField::Timeout, None, format!("is {timeout} seconds; it can be at most {most}"));
         }
-        for (i, kind) in self.allowed.iter().enumerate() {
-            if self.allowed[..i].contains(kind) {
+        for (i, kind) in self.allowed().iter().enumerate() {
+            if self.allowed()[..i].contains(kind) {
                 bad(AskField::Allowed, Some(i), format!("has {:?} twice", kind.name()));
             }
         }
-        if self.allowed.iter().all(|kind| *kind == DecisionType::Defer) {
+        if self.allowed().iter().all(|kind| *kind == DecisionType::Defer) {
             let what = "must have one of \"approve\", \"reject\", \"edit\" and \"respond\"";
             bad(AskField::Allowed, None, what.to_owned());
         }
@@ -200,9 +200,9 @@ mod tests {
                 Ask { timeout: u32::MAX.into(), ..Ask::default() },
                 "\"timeout\" is 4294967295 seconds; it can be at most 34560000",
             ),
-            (Ask { allowed: vec![DecisionType::Defer], ..Ask::default() }, "\"allow\" must have one of"),
-            (Ask { allowed: vec![], ..Ask::default() }, "\"allow\" must have one of"),
-            (Ask { allowed: vec![DecisionType::Reject; 2], ..Ask::default() }, "\"allow\" has \"reject\" twice"),
+            (Ask { allowed: Some(vec![DecisionType::Defer]), ..Ask::default() }, "\"allow\" must have one of"),
+            (Ask { allowed: Some(vec![]), ..Ask::default() }, "\"allow\" must have one of"),
+            (Ask { allowed: Some(vec![DecisionType::Reject; 2]), ..Ask::default() }, "\"allow\" has \"reject\" twice"),
             (
                 Ask { escalate: vec!["admin".into()], timeout: Timeout::Never, ..Ask::default() },
                 "\"escalate\" never happens",

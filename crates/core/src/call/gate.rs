@@ -80,9 +80,9 @@ pub struct Ask {
     /// How long people have until the call is rejected without a decision (spec W7).
     #[serde(default, skip_serializing_if = "Timeout::is_default")]
     pub timeout: Timeout,
-    /// What the reviewer may do.
-    #[serde(default = "default_allowed", skip_serializing_if = "is_default_allowed")]
-    pub allowed: Vec<DecisionType>,
+    /// What the reviewer may do; `None`: not configured, so it is [`DecisionType::DEFAULT`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Vec<DecisionType>>,
     /// Who must approve, in sequence. Empty: not configured, so it is the session's owner.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Reviewer>,
@@ -112,12 +112,6 @@ pub struct Ask {
     pub policy: Option<Arc<str>>,
 }
 
-fn default_allowed() -> Vec<DecisionType> {
-    DecisionType::DEFAULT.to_vec()
-}
-fn is_default_allowed(allowed: &[DecisionType]) -> bool {
-    allowed == DecisionType::DEFAULT
-}
 fn one() -> u32 {
     1
 }
@@ -129,7 +123,7 @@ impl Default for Ask {
     fn default() -> Self {
         Ask {
             timeout: Timeout::Default,
-            allowed: default_allowed(),
+            allowed: None,
             levels: Vec::new(),
             quorum: 1,
             not_self: false,
@@ -147,7 +141,13 @@ impl Ask {
     /// How questions are asked: the session's owner.
     #[must_use]
     pub fn question() -> Ask {
-        Ask { allowed: DecisionType::QUESTION.to_vec(), ..Ask::default() }
+        Ask { allowed: Some(DecisionType::QUESTION.to_vec()), ..Ask::default() }
+    }
+
+    /// What the reviewer may do.
+    #[must_use]
+    pub fn allowed(&self) -> &[DecisionType] {
+        self.allowed.as_deref().unwrap_or(&DecisionType::DEFAULT)
     }
 
     /// Who decides at `level` (0 is the first).
@@ -182,8 +182,8 @@ impl Ask {
     }
 
     /// What satisfies both: every level of either, in this one's order, then the other's; the larger quorum, the
-    /// shorter time, the higher risk, only decisions that both allow. Neither can weaken the other (spec P1). A default counts as not
-    /// configured, and leaves the other's setting.
+    /// shorter time, the higher risk, only decisions that both allow. Neither can weaken the other (spec P1). What is not
+    /// configured leaves the other's setting.
     #[must_use]
     pub fn stricter(&self, other: &Ask) -> Ask {
         let (mut levels, theirs) = (self.all_levels(), other.all_levels());
@@ -195,19 +195,16 @@ impl Ask {
             levels = theirs;
         }
         let levels = if levels == [Reviewer::Owner] { Vec::new() } else { levels };
-        let allowed = if is_default_allowed(&other.allowed) {
-            self.allowed.clone()
-        } else if is_default_allowed(&self.allowed) {
-            other.allowed.clone()
-        } else {
-            let mut both: Vec<DecisionType> = self.allowed.clone();
-            both.retain(|kind| other.allowed.contains(kind));
+        let both = |(mine, theirs): (&Vec<DecisionType>, &Vec<DecisionType>)| {
+            let mut both: Vec<DecisionType> = mine.iter().copied().filter(|kind| theirs.contains(kind)).collect();
             if both.iter().all(|kind| *kind == DecisionType::Defer) {
                 // Whatever they disagree about, a person can always reject.
                 both.push(DecisionType::Reject);
             }
             both
         };
+        let allowed = self.allowed.as_ref().zip(other.allowed.as_ref()).map(both);
+        let allowed = allowed.or_else(|| self.allowed.clone().or_else(|| other.allowed.clone()));
         let quorum = self.quorum.max(other.quorum);
         let not_self = self.not_self || other.not_self;
         // Escalation roles must be named by both. One side's list is enough if it requires everything that the other
@@ -251,7 +248,7 @@ impl Ask {
     /// Whether any allowed decision lets the call run.
     #[must_use]
     pub fn may_run(&self) -> bool {
-        self.allowed.iter().any(|kind| matches!(kind, DecisionType::Approve | DecisionType::Edit))
+        self.allowed().iter().any(|kind| matches!(kind, DecisionType::Approve | DecisionType::Edit))
     }
 
     /// The level whose approval is the last one that the call needs.

@@ -30,7 +30,7 @@ impl Draft {
         for call in self.state.calls.iter().filter(|call| call.phase == Phase::Lost).cloned().collect::<Vec<_>>() {
             let asks = call.asks().cloned().unwrap_or_default();
             let allowed = if asks.may_run() { DecisionType::IN_DOUBT.to_vec() } else { DecisionType::ENDED.to_vec() };
-            let mut ask = Ask { timeout: Timeout::Never, allowed, ..asks };
+            let mut ask = Ask { timeout: Timeout::Never, allowed: Some(allowed), ..asks };
             if call.input.as_ref().is_some_and(|input| input.forgotten) {
                 let why = self.state.locale.text(Text::AnswerForgotten).to_owned();
                 ask.reason = Some(ask.reason.map_or_else(|| why.clone(), |reason| format!("{reason}; {why}")));

@@ -49,7 +49,7 @@ impl Call {
             Verdict::Allow => return,
             Verdict::Ask(ask) | Verdict::Question(ask) => ask.clone(),
             Verdict::Refuse(text) | Verdict::Deny(text) => {
-                Ask { allowed: DecisionType::ENDED.to_vec(), reason: Some(text.clone()), ..Ask::default() }
+                Ask { allowed: Some(DecisionType::ENDED.to_vec()), reason: Some(text.clone()), ..Ask::default() }
             }
         };
         let both = self.asks().map_or_else(|| today.clone(), |before| before.stricter(&today));

@@ -342,7 +342,7 @@ impl Draft {
                 .filter(|asked| asked.n.is_none() && asked.answer.is_none())
                 .map(|asked| asked.question.clone())
             {
-                let ask = Ask { timeout: input.timeout, allowed: vec![DecisionType::Respond], ..Ask::default() };
+                let ask = Ask { timeout: input.timeout, allowed: Some(vec![DecisionType::Respond]), ..Ask::default() };
                 let expires_at = self.due_in(Kind::Input, ask.timeout);
                 let action = Action {
                     call: call.call,

@@ -457,7 +457,7 @@ impl Draft {
         // need everybody's approval, so that is not offered where there are several roles.
         let allowed = if run.asked.len() > 1 { DecisionType::ENDED.to_vec() } else { DecisionType::IN_DOUBT.to_vec() };
         let levels = run.asked.last().map(|role| Reviewer::of(&**role)).into_iter().collect();
-        let ask = Ask { timeout: Timeout::Never, allowed, levels, ..Ask::default() };
+        let ask = Ask { timeout: Timeout::Never, allowed: Some(allowed), levels, ..Ask::default() };
         self.interrupt_at(Kind::InDoubt, at, shown, Arc::new(ask));
     }
 

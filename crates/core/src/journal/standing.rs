@@ -66,8 +66,10 @@ impl Rule {
             return false;
         }
         ask.is_some_and(|ask| {
-            // A rule from before the tool needed more people, or others, does not replace them.
+            // A rule from before the tool needed more people, or others, does not replace them; nor does it approve what
+            // nobody may approve.
             ask.is_one_person()
+                && ask.allowed().contains(&DecisionType::Approve)
                 && *ask.reviewer(0) == self.role
                 && !(ask.not_self && self.by.as_deref().is_none_or(|by| call.is_asked_for_by(by)))
         })
@@ -117,6 +119,9 @@ mod tests {
         };
         assert!(applies(&rule, Some("this")) && applies(&rule, None));
         assert!(!applies(&rule, Some("other")));
-        assert!(applies(&Rule { approve: false, ..rule }, Some("other")), "what is rejected stays so");
+        assert!(applies(&Rule { approve: false, ..rule.clone() }, Some("other")), "what is rejected stays so");
+        let only = Ask { allowed: Some(vec![DecisionType::Edit, DecisionType::Reject]), ..Ask::default() };
+        let facts = RuleFacts { agent: "a", tool: "pay", digest, subject: None, speakers: None, shown: None, now: 0 };
+        assert!(!rule.applies(&facts, Some(&only)), "what nobody may approve as it is");
     }
 }

@@ -375,7 +375,7 @@ pub(super) fn question_delta(asked: &Interrupted) -> QuestionDelta {
             .iter()
             .map(|action| QuestionReview {
                 action_name: action.name.clone(),
-                allowed_decisions: action.ask.allowed.clone(),
+                allowed_decisions: action.allowed().to_vec(),
             })
             .collect(),
         timeout_seconds: asked.actions.first().map_or(0, |action| asked.kind.timeout_seconds(action.ask.timeout)),
@@ -390,7 +390,7 @@ pub fn review_config(kind: Kind, action: &Action) -> ReviewConfig {
         require_approval: true,
         timeout: kind.timeout_seconds(action.ask.timeout),
         action_name: action.name.clone(),
-        allowed_decisions: action.ask.allowed.clone(),
+        allowed_decisions: action.allowed().to_vec(),
         role: action.reviewer_said().map(str::to_owned),
         level: several.then_some(action.level + 1),
         levels: several.then(|| Reviewer::names(&action.ask.levels)),

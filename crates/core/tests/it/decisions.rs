@@ -78,7 +78,7 @@ fn w5_decisions_that_cannot_be_matched_are_refused() {
 
 #[test]
 fn w5_a_decision_that_is_not_allowed_is_refused() {
-    let only = Ask { allowed: vec![DecisionType::Approve, DecisionType::Reject], ..plain() };
+    let only = Ask { allowed: Some(vec![DecisionType::Approve, DecisionType::Reject]), ..plain() };
     let edit = Decision::edit("pay", args(r#"{"n":1}"#));
     let refusal = refused(&[("pay", only.clone())], vec![edit], Code::DecisionNotAllowed, "allowed: approve, reject");
     assert_eq!(refusal.details.expect("details")["allowed_decisions"], serde_json::json!(["approve", "reject"]));

@@ -30,7 +30,7 @@ use crate::{
 fn four_eyes() -> Ask {
     let mut allowed = DecisionType::DEFAULT.to_vec();
     allowed.push(DecisionType::Respond);
-    Ask { not_self: true, allowed, ..levels(&["admin"]) }
+    Ask { not_self: true, allowed: Some(allowed), ..levels(&["admin"]) }
 }
 
 fn bob() -> countersign_core::approval::principal::Principal {

@@ -14,7 +14,7 @@ use countersign::{
     run::{Code, Outcome, Runtime},
     store::{Store, memory::MemoryStore},
 };
-use countersign_engine::tool::condition::FnCondition;
+use countersign_engine::tool::{Hints, condition::FnCondition};
 use serde_json::json;
 
 use crate::{
@@ -156,6 +156,43 @@ async fn s13_annotations_never_make_a_call_easier_to_run() {
         let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).policy(policy).build().unwrap();
         let outcome = send(&runtime, "s", "go").await.unwrap();
         assert_eq!(!asked(&outcome).is_empty(), asks, "the server's word does not make it idempotent");
+    }
+}
+
+/// A rule that lifts an approval does so for what the operator declares, not for what a server claims.
+#[tokio::test]
+async fn s13_p1_a_servers_claim_lifts_no_rule_of_the_policy() {
+    let fake = McpFake::start(Era::Sessions).await;
+    let mut wipe = listing("wipe", "Wipes.");
+    wipe["annotations"] = json!({ "readOnlyHint": true, "destructiveHint": false });
+    fake.echo(wipe);
+    let reads = HintFilter { read_only: Some(true), ..HintFilter::default() };
+    let destroys = HintFilter { destructive: Some(true), ..HintFilter::default() };
+    let free = PolicyRule { hints: reads, ..PolicyRule::default() };
+    let all = |hints: HintFilter| PolicyRule { hints, then: Then::Ask(Default::default()), ..PolicyRule::default() };
+    let server = || McpServer::http("x", &*fake.url).require_approval(RequireApproval::Never);
+    let trusted = Hints { read_only: true, destructive: false, open_world: true };
+    for (rules, asks, asks_of_trusted) in [
+        (vec![free.clone(), all(HintFilter::default())], true, false),
+        (vec![all(destroys)], true, false),
+        (vec![all(reads)], true, true),
+        (vec![free], false, false),
+    ] {
+        for trusts in [false, true] {
+            let model = Scripted::from_json(&calls(&["wipe"])).unwrap();
+            let agent = Agent::new("helper", ("demo", Arc::new(model)));
+            let server = server().build().unwrap();
+            let agent = if trusts {
+                agent.tools_of(server.tool("wipe").hints(trusted).source())
+            } else {
+                agent.tools_of(server)
+            };
+            let policy = Policy { rules: rules.clone() };
+            let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).policy(policy).build().unwrap();
+            let outcome = send(&runtime, "s", "go").await.unwrap();
+            let expected = if trusts { asks_of_trusted } else { asks };
+            assert_eq!(!asked(&outcome).is_empty(), expected, "trusted: {trusts}, {rules:?}");
+        }
     }
 }
 

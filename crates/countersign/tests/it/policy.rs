@@ -18,6 +18,7 @@ use countersign_core::{
     call::{args::Args, gate::Ask, reviewer::Reviewer},
     decide::note::NewNote,
     journal::record::Record,
+    wire::event::Request,
 };
 use countersign_runtime::run::RuleQuery;
 
@@ -456,7 +457,7 @@ async fn p1_comments_and_votes_are_seen_with_the_approval() {
 /// Spec P1: a rule of the policy may say what can be decided.
 #[tokio::test]
 async fn p1_a_rule_limits_what_may_be_decided() {
-    let only = Ask { allowed: vec![DecisionType::Approve, DecisionType::Reject], ..Ask::default() };
+    let only = Ask { allowed: Some(vec![DecisionType::Approve, DecisionType::Reject]), ..Ask::default() };
     let policy = Policy { rules: vec![rule("pay", Then::Ask(only))] };
     let (_, store, _dir) = stores().remove(0);
     let ledger = Ledger::default();
@@ -464,6 +465,52 @@ async fn p1_a_rule_limits_what_may_be_decided() {
     let ann = person("ann", &[]);
     say(&runtime, &ann, "s").await;
     assert_eq!(decide(&runtime, &ann, "s_1", Decision::defer()).await.expect_err("no"), Code::DecisionNotAllowed);
+}
+
+/// What the policy lets people only reject is run by no standing rule that approves, and by no edit into it.
+#[tokio::test]
+async fn p1_s7_what_nobody_may_approve_runs_by_no_standing_rule_and_no_edit() {
+    let finn = person("finn", &["finance"]);
+    let only = Ask { allowed: Some(vec![DecisionType::Reject]), ..levels(&["finance"]) };
+    let policy = || Policy {
+        rules: vec![
+            PolicyRule { when: Some(cel("args.n >= 1000")), ..rule("pay", Then::Ask(only.clone())) },
+            rule("pay", Then::Ask(levels(&["finance"]))),
+        ],
+    };
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let runtime = runtime(store, &[("pay", 1), ("pay", 2000), ("pay", 2)], policy(), &ledger);
+        say(&runtime, &finn, "s").await;
+        let always = Decision::approve().always(Always::Session);
+        decide(&runtime, &finn, "s_1", always).await.expect("approved");
+        let asked = say(&runtime, &finn, "s").await;
+        assert_eq!((asked.pending.len(), ran(&ledger)), (1, vec![r#"pay {"n":1}"#.to_owned()]), "{name}");
+        let refused = decide(&runtime, &finn, "s_2", Decision::approve()).await.expect_err("only a reject");
+        assert_eq!(refused, Code::DecisionNotAllowed, "{name}");
+        decide(&runtime, &finn, "s_2", Decision::reject(None)).await.expect("rejected");
+        let free = say(&runtime, &finn, "s").await;
+        assert_eq!((free.pending.len(), ran(&ledger).len()), (0, 2), "{name}: the rule still holds for the others");
+
+        // The first call of a session without the rule is edited into one that nobody may approve.
+        let again = self::runtime(stores().remove(0).1, &[("pay", 1)], policy(), &ledger);
+        say(&again, &finn, "t").await;
+        let args = Args::parse(r#"{"n":2000}"#).expect("args");
+        let edited = decide(&again, &finn, "t_1", Decision::edit("pay", args)).await.expect("edited");
+        assert_eq!((ran(&ledger).len(), edited.pending.len()), (2, 1), "{name}");
+        let Request::Actions(asked) = &edited.interruptions[0] else { panic!("{name}: {edited:?}") };
+        assert_eq!(asked.review_configs[0].allowed_decisions, [DecisionType::Reject], "{name}");
+    }
+}
+
+/// A list of decisions that is written counts, even if it is the default's.
+#[tokio::test]
+async fn p1_a_written_list_of_decisions_counts_whatever_is_in_it() {
+    let written = |allowed: &[DecisionType]| Ask { allowed: Some(allowed.to_vec()), ..Ask::default() };
+    let tool = written(&[DecisionType::Respond, DecisionType::Reject]);
+    let both = |rule: &Ask| rule.stricter(&tool).allowed().to_vec();
+    assert_eq!(both(&written(&DecisionType::DEFAULT)), [DecisionType::Reject]);
+    assert_eq!(both(&Ask::default()), [DecisionType::Respond, DecisionType::Reject]);
 }
 
 /// A request that reaches its requester by reassignment or escalation is still not theirs to approve.
@@ -482,5 +529,20 @@ async fn p1_what_is_handed_back_to_who_asked_is_not_theirs_to_approve() {
         assert_eq!(refused.expect_err("who asked"), Code::Forbidden, "{name}");
         let outcome = decide(&runtime, &kim, "s_1", Decision::reject(None)).await.expect("no is always possible");
         assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "{name}");
+    }
+}
+
+/// Who asked for something does not choose who approves it either.
+#[tokio::test]
+async fn p1_who_asked_does_not_reassign_what_only_others_may_approve() {
+    let (kim, bob) = (person("kim", &["admin"]), person("bob", &["admin"]));
+    for (name, store, _dir) in stores() {
+        let policy = Policy { rules: vec![rule("pay", Then::Ask(Ask { not_self: true, ..levels(&["admin"]) }))] };
+        let runtime = runtime(store, &[("pay", 1)], policy, &Ledger::default());
+        say(&runtime, &kim, "s").await;
+        let to = |who: &str| NewNote::Reassign { role: None, subject: Some(who.into()), text: None };
+        let refused = runtime.note(&kim, "s_1", to("eve"), None, false).await.expect_err("the requester");
+        assert_eq!(refused.code, Code::Forbidden, "{name}");
+        runtime.note(&bob, "s_1", to("eve"), None, false).await.expect("another reviewer");
     }
 }

@@ -254,7 +254,8 @@ pub fn call_name(label: &str, tool: &str) -> String {
 /// The decisions that are possible for a call of the provider: approve, reject, defer.
 #[doc(hidden)]
 pub fn askable(mut ask: Ask) -> Ask {
-    ask.allowed.retain(|decision| !matches!(decision, DecisionType::Edit | DecisionType::Respond));
+    let can_be = |decision: &DecisionType| !matches!(decision, DecisionType::Edit | DecisionType::Respond);
+    ask.allowed = Some(ask.allowed().iter().copied().filter(can_be).collect());
     ask
 }
 

@@ -8,7 +8,7 @@ use countersign_core::{
 };
 use futures::FutureExt as _;
 
-use super::{Policy, version};
+use super::{Policy, RulesOf, version};
 use crate::tool::{CallFacts, Require, ToolEntry, source::ToolSource};
 
 /// The verdict on a call of a tool. `rules` are those of the policy that may match it; its version is only needed if a
@@ -16,7 +16,7 @@ use crate::tool::{CallFacts, Require, ToolEntry, source::ToolSource};
 pub async fn verdict(
     policy: &Policy,
     version: impl FnOnce() -> Arc<str>,
-    rules: &[usize],
+    rules: &RulesOf,
     tool: &ToolEntry,
     call: &CallFacts<'_>,
     locale: Locale,
@@ -53,7 +53,7 @@ async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> 
 pub struct Judge {
     policy: Policy,
     version: Arc<str>,
-    tools: HashMap<(String, String), (ToolEntry, Vec<usize>)>,
+    tools: HashMap<(String, String), (ToolEntry, RulesOf)>,
 }
 
 impl Judge {
@@ -89,7 +89,7 @@ impl Judge {
     /// The rules of the policy that may match calls of a tool, in order: their indexes in [`Policy::rules`].
     #[must_use]
     pub fn rules(&self, agent: &str, tool: &str) -> &[usize] {
-        self.tools.get(&(agent.to_owned(), tool.to_owned())).map_or(&[], |(_, rules)| rules)
+        self.tools.get(&(agent.to_owned(), tool.to_owned())).map_or(&[], |(_, rules)| &rules.declared)
     }
 
     /// The verdict on a call; `None` if the agent has no such tool.

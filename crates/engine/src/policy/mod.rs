@@ -44,6 +44,16 @@ pub struct Policy {
     pub rules: Vec<PolicyRule>,
 }
 
+/// The rules that may match the calls of one tool.
+#[derive(Clone, Debug, Default)]
+pub struct RulesOf {
+    /// Their indexes in [`Policy::rules`], in order.
+    pub declared: Vec<usize>,
+    /// The same if its server's claims were true, where that makes a difference. A server can lie, so both verdicts
+    /// count: a claim makes a call harder to run, never easier (spec S13).
+    claimed: Option<Vec<usize>>,
+}
+
 /// One rule: which calls it matches, and what happens to them.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyRule {
@@ -101,18 +111,33 @@ impl Then {
 }
 
 impl Policy {
-    /// The rules that may match calls of a tool by an agent, in order. Calls that only say something (questions, todos,
+    /// The rules that may match calls of a tool by an agent. Calls that only say something (questions, todos,
     /// thoughts) have nothing to approve.
-    pub fn rules_for(&self, agent: &str, tool: &ToolEntry) -> Vec<usize> {
+    pub fn rules_for(&self, agent: &str, tool: &ToolEntry) -> RulesOf {
         if tool.kind != ToolKind::Ordinary {
-            return Vec::new();
+            return RulesOf::default();
         }
-        (0..).zip(&self.rules).filter(|(_, rule)| rule.selects(agent, tool)).map(|(i, _)| i).collect()
+        let select = |hints: Hints| -> Vec<usize> {
+            (0..).zip(&self.rules).filter(|(_, rule)| rule.selects(agent, tool, hints)).map(|(i, _)| i).collect()
+        };
+        let declared = select(tool.hints);
+        let claimed = tool.claims.map(select).filter(|claimed| *claimed != declared);
+        RulesOf { declared, claimed }
+    }
+
+    /// The policy's verdict on a call of the tool that these rules are of; `None` if none matches.
+    pub fn verdict(&self, rules: &RulesOf, call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
+        let declared = self.first(&rules.declared, call, locale);
+        let claimed = rules.claimed.as_deref().and_then(|claimed| self.first(claimed, call, locale));
+        match (declared, claimed) {
+            (Some(declared), Some(claimed)) => Some(declared.stricter(claimed)),
+            (declared, claimed) => declared.or(claimed),
+        }
     }
 
     /// The verdict of the first of `rules` that matches; `None` if none does. A rule whose condition fails asks, and
     /// the rules after it count too: an error never makes a call easier to run (spec P2).
-    pub fn verdict(&self, rules: &[usize], call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
+    fn first(&self, rules: &[usize], call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
         let mut scope = None;
         let mut holds = |condition: &CelCondition| condition.holds(scope.get_or_insert_with(|| CelScope::of(call)));
         let mut failed: Option<Verdict> = None;
@@ -183,11 +208,11 @@ impl Policy {
 }
 
 impl PolicyRule {
-    /// Whether its selectors match the tool and the agent.
-    fn selects(&self, agent: &str, tool: &ToolEntry) -> bool {
+    /// Whether its selectors match the tool, if this is said of it, and the agent.
+    fn selects(&self, agent: &str, tool: &ToolEntry, hints: Hints) -> bool {
         let any = |globs: &[Glob], name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(name));
         let HintFilter { read_only, destructive, open_world, idempotent } = self.hints;
-        let Hints { read_only: reads, destructive: destroys, open_world: reaches } = tool.hints;
+        let Hints { read_only: reads, destructive: destroys, open_world: reaches } = hints;
         tool.names().any(|name| any(&self.tools, name))
             && any(&self.agents, agent)
             && read_only.is_none_or(|wanted| wanted == reads)

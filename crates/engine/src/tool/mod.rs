@@ -258,7 +258,7 @@ impl Approval {
     /// others under its key are decided; a program that continues a `RunState` can leave it undecided.
     #[must_use]
     pub fn allow(mut self, decisions: impl Into<Vec<DecisionType>>) -> Approval {
-        self.ask.allowed = decisions.into();
+        self.ask.allowed = Some(decisions.into());
         self
     }
     /// How many different people must approve at each level, 1 to 100. The session's own subject is one person, so a
@@ -329,6 +329,8 @@ pub struct ToolEntry {
     pub content_message: Option<ContentMessage>,
     /// What is declared about what it does, for the policy.
     pub hints: Hints,
+    /// What its server claims about that, which is not trusted; `None` if it is nobody's claim.
+    pub claims: Option<Hints>,
     /// The preview shown to a reviewer beside a call's arguments.
     pub preview: Option<Arc<dyn Previewer>>,
     /// A program that decides instead of a person.
@@ -410,6 +412,7 @@ impl ToolEntry {
             stream: StreamRule::default(),
             content_message: None,
             hints: Hints::default(),
+            claims: None,
             target: None,
             agent: None,
             preview: None,
@@ -444,6 +447,13 @@ impl ToolEntry {
     #[must_use]
     pub fn hints(mut self, hints: Hints) -> ToolEntry {
         self.hints = hints;
+        self
+    }
+
+    /// Sets what its server claims about what it does: that makes its calls harder to run, never easier (spec S13).
+    #[must_use]
+    pub fn claims(mut self, claims: Hints) -> ToolEntry {
+        self.claims = Some(claims);
         self
     }
 

@@ -19,6 +19,7 @@ impl ToolEntry {
             stream,
             content_message,
             hints,
+            claims,
             preview,
             on_approval,
             aliases,
@@ -47,7 +48,7 @@ impl ToolEntry {
             && *kind == other.kind
             && *stream == other.stream
             && *content_message == other.content_message
-            && *hints == other.hints
+            && (*hints, *claims) == (other.hints, other.claims)
             && shared(preview, &other.preview)
             && shared(on_approval, &other.on_approval)
             && *aliases == other.aliases

@@ -111,7 +111,7 @@ impl ListedTool {
         let source = Some(format!("mcp {:?} {:?}", &*settings.name, &*self.name).into());
         ToolEntry { source, ..ToolEntry::new(spec, Arc::new(tool)) }
             .needs_approval(approval)
-            .hints(self.hints)
+            .claims(self.hints)
             .idempotent(idempotent)
     }
 }

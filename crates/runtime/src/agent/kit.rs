@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::{Agent, AgentError};
 use crate::{
     model::hosted_mcp::{self, HostedMcp},
-    policy::Policy,
+    policy::{Policy, RulesOf},
     tool::{ToolEntry, ToolSpec, source::Sources},
 };
 
@@ -35,7 +35,7 @@ pub(crate) struct ReadyTool {
     pub(crate) entry: ToolEntry,
     pub(crate) schema: Arc<ArgsSchema>,
     /// Which policy rules may match its calls, in order.
-    rules: Vec<usize>,
+    rules: RulesOf,
     pub(crate) text: Arc<Schema>,
     /// Whether it represents all tools of a server that the provider calls.
     hosted: bool,
@@ -67,7 +67,7 @@ impl ReadyTool {
     }
 
     /// The policy rules that may match a call of it under this name, in order.
-    pub(crate) fn rules(&self, policy: &Policy, agent: &str, name: &str) -> Cow<'_, [usize]> {
+    pub(crate) fn rules(&self, policy: &Policy, agent: &str, name: &str) -> Cow<'_, RulesOf> {
         if !self.hosted {
             return Cow::Borrowed(&self.rules);
         }

@@ -101,7 +101,7 @@ impl<S> Context<S> {
     /// [`timeout`](Interrupt::timeout).
     pub fn interrupt(&self, name: &str, payload: impl Serialize) -> Interrupt<Value> {
         let payload = Raw::of(&payload).map_err(|error| format!("its payload cannot be serialised as JSON: {error}"));
-        let ask = Ask { timeout: Timeout::Never, allowed: vec![DecisionType::Respond], ..Ask::default() };
+        let ask = Ask { timeout: Timeout::Never, allowed: Some(vec![DecisionType::Respond]), ..Ask::default() };
         Interrupt {
             memory: self.memory.clone(),
             name: name.to_owned(),

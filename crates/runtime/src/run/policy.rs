@@ -140,7 +140,7 @@ impl AskView {
             escalate: Reviewer::names(&ask.escalate),
             reminders: ask.reminders.clone(),
             reassign: Reviewer::names(&ask.reassign),
-            allowed_decisions: ask.allowed.clone(),
+            allowed_decisions: ask.allowed().to_vec(),
             risk: ask.risk,
         }
     }

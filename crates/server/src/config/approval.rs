@@ -138,7 +138,7 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
         choice("risk", Risk::NAMED.to_vec()).optional("none"),
     )?;
     ask.timeout = timeout.map_or(ask.timeout, Timeout::of);
-    ask.allowed = allowed.as_ref().map_or(ask.allowed, values);
+    ask.allowed = allowed.as_ref().map(values);
     let reviewers = |roles: &Located<String>| roles.iter().map(|(role, _)| Reviewer::of(&**role)).collect();
     (ask.levels, ask.escalate, ask.reassign) = (reviewers(&levels), reviewers(&escalate), reviewers(&reassign));
     ask.reminders = values(&reminders);

@@ -313,7 +313,7 @@ fn c_everything_that_is_declared_is_read() {
     assert_eq!(approval.require, ConfigRequire::When("args.quantity * args.price > 1000000".to_owned()));
     let ask = Ask {
         timeout: 0.into(),
-        allowed: vec![DecisionType::Reject, DecisionType::Approve],
+        allowed: Some(vec![DecisionType::Reject, DecisionType::Approve]),
         levels: vec!["user".into(), "admin".into()],
         ..Ask::default()
     };

@@ -5,7 +5,7 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
 };
 use countersign_core::{
-    approval::principal::Principal,
+    approval::principal::{Principal, PrincipalKind},
     refusal::{Code, Refusal},
     time::rfc3339,
 };
@@ -239,6 +239,11 @@ pub(super) async fn forget(
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Forgotten>, Problem> {
     check_auditor(&by, NEED)?;
+    // Nobody learns any more what is dropped: no program decides that.
+    if by.kind != PrincipalKind::Person {
+        let what = "only a person may drop the messages of a webhook, with a token of their own";
+        return Err(Problem::of(Refusal::new(Code::Forbidden, what)));
+    }
     let Some(webhooks) = &app.webhooks else { return Err(no_webhook(&name)) };
     let may_forget = match webhooks.endpoints().find(|endpoint| endpoint.name == name) {
         Some(endpoint) => may_see(&by, endpoint),

@@ -85,7 +85,7 @@ deny = true
     let reviewers = |names: &[&str]| names.iter().copied().map(Reviewer::of).collect::<Vec<_>>();
     let ask = Ask {
         timeout: 60.into(),
-        allowed: vec![DecisionType::Approve, DecisionType::Reject],
+        allowed: Some(vec![DecisionType::Approve, DecisionType::Reject]),
         levels: reviewers(&["user", "admin"]),
         quorum: 2,
         not_self: true,
@@ -460,5 +460,5 @@ async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
     assert!(very_large.not_self && very_large.reminders == [3600, 43200] && very_large.timeout == 86400.into());
     assert_eq!((large.quorum, large.reassign.as_slice(), large.not_self), (2, &["audit".into()][..], false));
     assert!(four_eyes.not_self && four_eyes.quorum == 1);
-    assert_eq!((Reviewer::join(&bank.escalate, ", ").as_str(), bank.allowed.len()), ("audit, board", 2));
+    assert_eq!((Reviewer::join(&bank.escalate, ", ").as_str(), bank.allowed().len()), ("audit, board", 2));
 }
