@@ -32,6 +32,11 @@ pub(crate) fn expects_tls(address: IpAddr) -> bool {
     !address.is_loopback()
 }
 
+/// Logs the likely mistakes of a configuration that a server uses.
+pub(crate) fn log_warnings(config: &Config) {
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+}
+
 /// All errors, one a line.
 pub(crate) fn lines(errors: &[ConfigError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")

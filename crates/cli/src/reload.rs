@@ -1,7 +1,9 @@
 //! Reloading `[auth]` while the server runs: on SIGHUP, and when the configuration file has changed.
 
 use std::{
+    convert::Infallible,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -11,10 +13,11 @@ use countersign_server::{
 };
 use tokio::{
     signal::unix::Signal,
+    sync::Notify,
     time::{MissedTickBehavior, interval},
 };
 
-use crate::loaded::lines;
+use crate::loaded::{lines, log_warnings};
 
 /// How often the file is checked. A removed token's connections are closed soon after.
 const LOOK: Duration = Duration::from_secs(1);
@@ -41,16 +44,23 @@ pub(crate) struct Watched {
     running: Config,
     auth: Auth,
     seen: Option<Stamp>,
+    /// The issuer's keys are to be fetched. Once more is enough, however often the file is read while that takes time.
+    keys_due: Arc<Notify>,
 }
 
 impl Watched {
     /// Watches the file that `running` was read from; `seen` is its state before that.
     pub(crate) fn new(path: PathBuf, running: Config, auth: Auth, seen: Seen) -> Watched {
-        Watched { path, running, auth, seen: seen.0 }
+        Watched { path, running, auth, seen: seen.0, keys_due: Arc::default() }
     }
 
     /// Never ends.
-    pub(crate) async fn watch(mut self, mut hangup: Signal) {
+    pub(crate) async fn watch(self, hangup: Signal) {
+        // Beside each other: an issuer that does not answer must not delay the next change.
+        tokio::join!(keep_fetching(self.auth.clone(), self.keys_due.clone()), self.look(hangup));
+    }
+
+    async fn look(mut self, mut hangup: Signal) -> Infallible {
         let mut ticks = interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -81,6 +91,7 @@ impl Watched {
                 return;
             }
         };
+        log_warnings(&config);
         let elsewhere = elsewhere(&self.running, &config);
         if !elsewhere.is_empty() {
             tracing::warn!("changes in {} need a restart", elsewhere.join(", "));
@@ -95,13 +106,22 @@ impl Watched {
         }
         if (&config.tokens, &config.jwt) == (&self.running.tokens, &self.running.jwt) && !self.auth.is_open() {
             // The issuer may have withdrawn a key.
-            self.auth.renew_keys().await;
+            self.keys_due.notify_one();
             return;
         }
-        self.auth.replace(config.server_tokens(), config.jwt.clone()).await;
+        self.auth.replace_now(config.server_tokens(), config.jwt.clone());
+        self.keys_due.notify_one();
         tracing::info!(tokens = config.tokens.len(), jwt = config.jwt.is_some(), "[auth] was reloaded");
         self.running.tokens = config.tokens;
         self.running.jwt = config.jwt;
+    }
+}
+
+/// Fetches the issuer's keys when they are due.
+async fn keep_fetching(auth: Auth, due: Arc<Notify>) -> Infallible {
+    loop {
+        due.notified().await;
+        auth.renew_keys().await;
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     Outcome, assembled,
-    loaded::{TLS_EXPECTED, expects_tls, keys, lines, open},
+    loaded::{TLS_EXPECTED, expects_tls, keys, lines, log_warnings, open},
     reload::{Seen, Watched},
     say,
     traces::{self, Traces},
@@ -42,7 +42,7 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     let seen = Seen::now(&serve.config);
     let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
     let traces = traces::log(&config)?;
-    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    log_warnings(&config);
     on_threads(traces, |sessions| serve_until_told(config, serve, seen, sessions))
 }
 

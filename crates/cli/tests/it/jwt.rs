@@ -211,21 +211,33 @@ async fn x_a_withdrawn_key_is_not_trusted_after_a_hangup() {
     let (leaked, good) = (Key::ed(), Key::ed());
     let lines = format!("\n[auth.jwt]\nissuer = \"{ISSUER}\"\naudience = \"countersign\"\njwks_file = \"jwks.json\"\n");
     let both = set(&[("leaked", &leaked), ("good", &good)]).to_string();
-    let server = Setup::one_trade(Store::Memory).more(&lines).file("jwks.json", &both).start().await;
+    let server = Setup::one_trade(Store::Memory).more(&lines).file("jwks.json", &both).log("warn").start().await;
     let of = |key: &Key, kid| format!("Bearer {}", key.token(&header("EdDSA", kid), &claims("ann", json!({}))));
     let ask = async |token: &str| {
         request(server.address, "GET", "/v1/sessions", &[("authorization", token)], None).await.status
     };
     let (by_leaked, by_good) = (of(&leaked, "leaked"), of(&good, "good"));
     assert_eq!((ask(&by_leaked).await, ask(&by_good).await), (200, 200));
+    let refused = async |token: &str| {
+        let since = Instant::now();
+        while ask(token).await != 401 {
+            assert!(since.elapsed() < std::time::Duration::from_secs(8), "it is trusted until the next fetch");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
     std::fs::write(server.path("jwks.json"), set(&[("good", &good)]).to_string()).unwrap();
     server.signal(rustix::process::Signal::HUP);
-    let since = Instant::now();
-    while ask(&by_leaked).await != 401 {
-        assert!(since.elapsed() < std::time::Duration::from_secs(8), "it is trusted until the next fetch");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    refused(&by_leaked).await;
     assert_eq!(ask(&by_good).await, 200);
+    // What cannot be read withdraws nothing, and no key at all withdraws every one.
+    std::fs::write(server.path("jwks.json"), "{").unwrap();
+    server.signal(rustix::process::Signal::HUP);
+    server.until_logged("so nothing changes").await;
+    assert_eq!(ask(&by_good).await, 200);
+    std::fs::write(server.path("jwks.json"), set(&[]).to_string()).unwrap();
+    server.signal(rustix::process::Signal::HUP);
+    refused(&by_good).await;
+    server.until_logged("has no usable key: every JWT is refused").await;
 }
 
 #[tokio::test]

@@ -83,6 +83,26 @@ async fn x_a_revoked_token_ends_its_connections_within_two_seconds() {
     assert_eq!(server.calls().len(), 1);
 }
 
+/// Its keys are only for JWTs, and are fetched beside the reading of the file.
+#[tokio::test]
+async fn x_an_issuer_that_does_not_answer_delays_no_change_of_the_file() {
+    // It accepts connections, and says nothing.
+    let issuer = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/jwks", issuer.local_addr().unwrap());
+    let jwt = format!("\n[auth.jwt]\nissuer = \"https://id.test\"\naudience = \"a\"\njwks_url = \"{url}\"\n");
+    let server = three().more(&jwt).start().await;
+    let mut alice = server.ws_as("alice").await;
+    let mut bob = server.ws_as("bob").await;
+    let since = Instant::now();
+    server.configure(without("alice"));
+    assert_eq!(closed(&mut alice).await, "the token is not known");
+    // And the next one, while the first one's fetch is still waiting.
+    server.configure(|text| without("bob")(text).replace("audience = \"a\"", "audience = \"b\""));
+    assert_eq!(closed(&mut bob).await, "the token is not known");
+    assert!(since.elapsed().as_millis() < 4500, "after {:?}", since.elapsed());
+    server.ask_as("carol", "GET", "/v1/sessions", None).await.ok();
+}
+
 #[tokio::test]
 async fn x_a_revoked_token_ends_pending_responses() {
     let script = json!({ "turns": [{ "text": "one two three", "delay_ms": 30_000 }], "at_end": "repeat" });
@@ -197,6 +217,9 @@ async fn x_a_file_with_errors_or_without_auth_changes_nothing() {
     assert_eq!(closed(&mut alice).await, "the token is not known");
     let log = server.until_logged("need a restart").await;
     assert!(log.contains("changes in locale need a restart"), "{log}");
+    // As at a start, likely mistakes are told.
+    let warned = "nobody in [[auth.tokens]] has the role \"admin\"";
+    assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains(warned)), "{log}");
     for secret in ["alice-secret", "bob-secret", "carol-secret", &digest] {
         assert!(!log.contains(secret), "{secret} is logged");
     }

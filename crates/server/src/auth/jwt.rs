@@ -92,6 +92,17 @@ pub struct JwtOptions {
 }
 
 impl JwtOptions {
+    /// Whether both say of a token who somebody is by the same claims of the same issuer: only then is a subject the same
+    /// person.
+    fn names_as(&self, other: &JwtOptions) -> bool {
+        let JwtOptions { issuer, subject_claim, roles_claim, tenant_claim, kind_claim, .. } = self;
+        *issuer == other.issuer
+            && *subject_claim == other.subject_claim
+            && *roles_claim == other.roles_claim
+            && *tenant_claim == other.tenant_claim
+            && *kind_claim == other.kind_claim
+    }
+
     /// The default rules for the tokens of `issuer` for `audience`.
     #[must_use]
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>, keys: KeySource) -> JwtOptions {
@@ -117,7 +128,7 @@ pub(crate) struct Jwt {
     rules: Vec<(Algorithm, Validation)>,
     keys: Arc<Keys>,
     checked: Mutex<Checked>,
-    seen: Seen,
+    seen: Arc<Seen>,
 }
 
 /// Tokens validated with these keys, by SHA-256, so that a client that sends its token with each request has its
@@ -150,6 +161,28 @@ fn refused<T>(text: impl Into<String>) -> Result<T, BadJwt> {
 
 impl Jwt {
     pub(super) fn new(options: JwtOptions) -> Jwt {
+        let keys = Arc::new(Keys::new(options.keys.clone()));
+        Jwt::with(options, keys, Arc::default())
+    }
+
+    /// The same with other options. What they do not change stays known, so that a change of them refuses nobody whom they
+    /// still allow.
+    pub(super) fn changed(self: &Arc<Jwt>, options: JwtOptions) -> Arc<Jwt> {
+        if options == self.options {
+            return self.clone();
+        }
+        let keys = if options.keys == self.options.keys {
+            self.keys.clone()
+        } else if options.issuer == self.options.issuer {
+            Arc::new(self.keys.moved(options.keys.clone()))
+        } else {
+            Arc::new(Keys::new(options.keys.clone()))
+        };
+        let seen = if options.names_as(&self.options) { self.seen.clone() } else { Arc::default() };
+        Arc::new(Jwt::with(options, keys, seen))
+    }
+
+    fn with(options: JwtOptions, keys: Arc<Keys>, seen: Arc<Seen>) -> Jwt {
         signatures::install();
         let rules = options.algorithms.iter().map(|JwtAlgorithm(algorithm)| {
             let mut rule = Validation::new(*algorithm);
@@ -160,9 +193,9 @@ impl Jwt {
             rule.leeway = options.leeway.into();
             (*algorithm, rule)
         });
-        let (rules, keys) = (rules.collect(), Arc::new(Keys::new(options.keys.clone())));
+        let rules = rules.collect();
         let checked = Mutex::new(Checked { keys: keys.get(), good: HashMap::new() });
-        Jwt { options, rules, keys, checked, seen: Seen::default() }
+        Jwt { options, rules, keys, checked, seen }
     }
 
     pub(super) fn options(&self) -> &JwtOptions {

@@ -98,6 +98,12 @@ impl Keys {
         Keys { source, current: watch::Sender::new(Arc::new([])), tries: Arc::default(), pause: PAUSE }
     }
 
+    /// The keys of the same issuer at another place. Until the first fetch from there has ended, those of the old place count:
+    /// without any, that fetch would close the connections of everybody.
+    pub(super) fn moved(&self, source: KeySource) -> Keys {
+        Keys { current: watch::Sender::new(self.get()), ..Keys::new(source) }
+    }
+
     pub(super) fn get(&self) -> KeySet {
         self.current.borrow().clone()
     }
@@ -155,6 +161,10 @@ impl Keys {
                 });
             }
             Err(what) => {
+                if tries.succeeded.is_none() {
+                    // Those of another place.
+                    self.current.send_if_modified(|current| !std::mem::replace(current, Arc::new([])).is_empty());
+                }
                 let kept = self.current.borrow().len();
                 tracing::warn!(source = self.shown(), kept, "the keys of JWTs cannot be fetched: {what}");
             }

@@ -71,6 +71,31 @@ pub struct Auth {
     current: Arc<watch::Sender<Arc<Access>>>,
 }
 
+/// Why no client could sign in with this token, whoever has it. The text contains nothing of the token.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_token(token: &str) -> Result<(), String> {
+    if token.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    if token.len() > TOKEN_BYTES {
+        return Err(format!("has more than {TOKEN_BYTES} bytes"));
+    }
+    if !token.chars().all(|c| (' '..='~').contains(&c)) {
+        return Err("has characters other than printable ASCII, which no header carries".to_owned());
+    }
+    if token.contains(',') {
+        return Err("has a comma, which ends it where a browser's WebSocket sends it, in a list".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether this is the SHA-256 of a token that is no text: of what a shell prints for a variable that is not set.
+pub(crate) fn is_of_nothing(digest: &[u8; 32]) -> bool {
+    ["", "\n"].iter().any(|nothing| Sha256::digest(nothing)[..] == digest[..])
+}
+
 /// The number of usable keys in a JWK Set file.
 ///
 /// # Errors
@@ -141,24 +166,26 @@ impl Auth {
         self.access().open.is_some()
     }
 
-    /// Replaces the set of clients that may connect. A connection whose credential is no longer valid is closed; one
-    /// whose roles changed continues with the new ones. JWT keys are fetched again.
+    /// [Replaces](Auth::replace_now) the set of clients that may connect, and then [fetches](Auth::renew_keys) the keys of JWTs.
     pub async fn replace(&self, tokens: Vec<Token>, jwt: Option<JwtOptions>) {
-        let before = self.access().jwt.clone();
-        let jwt = match (jwt, before) {
-            (Some(options), Some(before)) if *before.options() == options => {
-                before.keys().renew().await;
-                Some(before)
-            }
-            (Some(options), _) => {
-                let jwt = Arc::new(Jwt::new(options));
-                // Before any credential is checked against keys that are not fetched yet.
-                jwt.keys().refresh().await;
-                Some(jwt)
-            }
-            (None, _) => None,
-        };
-        self.current.send_replace(Arc::new(Access { open: None, tokens, jwt }));
+        self.replace_now(tokens, jwt);
+        self.renew_keys().await;
+    }
+
+    /// Replaces the set of clients that may connect. It counts when this returns, whether or not the issuer of JWTs answers:
+    /// a connection whose credential is no longer valid is closed, one whose roles changed continues with the new ones.
+    ///
+    /// What is known of JWTs stays as far as it is still about the same: the keys, where they come from the same place, and
+    /// who was seen with which role, where the same claims of the same issuer say it. Keys of the same issuer at another place
+    /// count until the first fetch from there has ended. Call [`Auth::renew_keys`] next, to fetch them.
+    pub fn replace_now(&self, tokens: Vec<Token>, jwt: Option<JwtOptions>) {
+        self.current.send_modify(|access| {
+            let jwt = jwt.map(|options| match &access.jwt {
+                Some(before) => before.changed(options),
+                None => Arc::new(Jwt::new(options)),
+            });
+            *access = Arc::new(Access { open: None, tokens, jwt });
+        });
     }
 
     /// Fetches the JWT keys now, however recently they were fetched: an operator asks for it when a key must not be trusted
@@ -212,7 +239,9 @@ impl Access {
         if self.open.is_some() {
             return Ok(Credential::Open);
         }
-        let Some(secret) = header_token(headers).or_else(|| protocol_token(headers)) else {
+        let secret = header_token(headers).or_else(|| protocol_token(headers));
+        // An empty one is none, whatever tokens there are: it would be everybody's.
+        let Some(secret) = secret.filter(|secret| !secret.is_empty()) else {
             return Err(unauthenticated("a token is needed: Authorization: Bearer TOKEN"));
         };
         if secret.len() > TOKEN_BYTES {
@@ -297,43 +326,4 @@ pub(crate) fn offered_protocols(headers: &HeaderMap) -> impl Iterator<Item = &st
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(name: header::HeaderName, value: &str) -> HeaderMap {
-        HeaderMap::from_iter([(name, value.parse().expect("a header value"))])
-    }
-
-    async fn who(auth: &Auth, headers: HeaderMap) -> Result<Arc<Principal>, String> {
-        auth.identify(&headers).await.map(|(known, _)| known.by).map_err(|refusal| refusal.message)
-    }
-
-    #[tokio::test]
-    async fn x_a_token_names_its_subject_and_nothing_else_does() {
-        let alice = Token::new(Principal::person("alice", vec!["user".into()]), "a-secret");
-        let bob = Token::new(Principal::person("bob", vec![]), "b-secret");
-        let bobs_other = Token::new(Principal::person("bob", vec![]), "b-other");
-        let auth = Auth::new(vec![alice, bob, bobs_other], None);
-        let subject = async |headers| who(&auth, headers).await.ok().and_then(|by| by.subject.clone());
-        assert_eq!(subject(headers(header::AUTHORIZATION, "Bearer a-secret")).await.as_deref(), Some("alice"));
-        assert_eq!(subject(headers(header::AUTHORIZATION, "bearer b-secret")).await.as_deref(), Some("bob"));
-        assert_eq!(subject(headers(header::AUTHORIZATION, "Bearer b-other")).await.as_deref(), Some("bob"));
-        let offered = "countersign.v1, bearer.b-secret";
-        assert_eq!(subject(headers(header::SEC_WEBSOCKET_PROTOCOL, offered)).await.as_deref(), Some("bob"));
-        for wrong in ["Bearer a-secre", "Bearer ", "Bearer a.b.c", "Basic a-secret"] {
-            assert_eq!(subject(headers(header::AUTHORIZATION, wrong)).await, None, "{wrong}");
-        }
-        assert_eq!(subject(HeaderMap::new()).await, None);
-        assert!(!format!("{auth:?}").contains("secret"));
-        assert!(who(&Auth::open(), HeaderMap::new()).await.expect("no auth").trusted);
-        assert!(who(&Auth::new(Vec::new(), None), HeaderMap::new()).await.is_err(), "nobody is not everybody");
-    }
-
-    #[tokio::test]
-    async fn x_a_token_that_is_too_long_is_not_looked_at() {
-        let long = "x".repeat(TOKEN_BYTES + 1);
-        let auth = Auth::new(vec![Token::new(Principal::person("alice", vec![]), &long)], None);
-        let refused = who(&auth, headers(header::AUTHORIZATION, &format!("Bearer {long}"))).await.expect_err("long");
-        assert!(refused.contains("8192 bytes") && !refused.contains("xxx"), "{refused}");
-    }
-}
+mod tests;

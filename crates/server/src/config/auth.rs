@@ -15,7 +15,7 @@ use super::{
     reader::{Entry, Section},
     table::{Kind, choice, names, set, short, table, tables, text, variable, whole},
 };
-use crate::auth::{JwtAlgorithm, JwtOptions, KeySource, Token, check_url, count_keys};
+use crate::auth::{JwtAlgorithm, JwtOptions, KeySource, Token, check_token, check_url, count_keys, is_of_nothing};
 
 /// Most clock skew that can be allowed, in seconds.
 const LEEWAY_MAX: u32 = 300;
@@ -132,13 +132,22 @@ fn digest(section: &Section<'_>, known: &RefCell<Known>) -> Option<[u8; 32]> {
     };
     let of_variable = variable().and(|entry, (name, token)| {
         // A file read into a variable often ends with a newline, which is not part of the token.
-        once(entry, Sha256::digest(token.trim().as_bytes()).into(), format!("{name:?}"))
+        let token = token.trim();
+        if let Err(what) = check_token(token) {
+            entry.bad(format!("names the environment variable {name}, whose token {what}"));
+            return None;
+        }
+        once(entry, Sha256::digest(token.as_bytes()).into(), format!("{name:?}"))
     });
     let of_text = text().schema(json!({ "pattern": "^[0-9a-fA-F]{64}$" })).and(|entry, text| {
         let mut digest = [0; 32];
         if hex::decode_to_slice(&text, &mut digest).is_err() {
             // The value is not repeated: it may be the token itself.
             entry.bad("must be 64 hexadecimal digits, the SHA-256 of the token (printf %s \"$TOKEN\" | sha256sum)");
+            return None;
+        }
+        if is_of_nothing(&digest) {
+            entry.bad("is the SHA-256 of an empty text, not of a token: was the variable set when you made it?");
             return None;
         }
         once(entry, digest, format!("{:?} …", text.get(..8).unwrap_or_default()))
@@ -185,8 +194,8 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
     let kind = "The claim that has `person`, `service` or `agent`; a JWT without it is refused.";
     let leeway = "How far clocks may be apart.";
     let standing = "How long a [standing approval](protocol.md#always) counts after whoever made it was last seen with a JWT that \
-                    has the role, at most 366 days. What was seen is remembered until the server stops: after a start such rules \
-                    are suspended until their makers are seen again.";
+                    has the role, at most 366 days. What was seen is remembered until the server stops, or is told of another \
+                    issuer or other claims: after that such rules are suspended until their makers are seen again.";
     let options = JwtOptions {
         algorithms: section.field(
             "algorithms",
@@ -213,7 +222,10 @@ fn keys(section: &Section<'_>) -> Option<KeySource> {
     let file = text().called("file").and(|entry, file| {
         let path = entry.section.document.path(&file);
         match count_keys(&path) {
-            Ok(0) => entry.bad(format!("names {}, which has no usable key", path.display())),
+            // So all keys are withdrawn, which must work at once, and be said.
+            Ok(0) => {
+                entry.warn(format!("names {}, which has no usable key: every JWT is refused", path.display()));
+            }
             Ok(_) => {}
             Err(what) => entry.bad(format!("names {}: {what}", path.display())),
         }

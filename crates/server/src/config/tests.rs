@@ -56,6 +56,9 @@ fn env(name: &str) -> Option<String> {
         "HOOK_URL" => Some("https://hooks.slack.example/services/T0/B0/verysecret".to_owned()),
         "PLAIN_URL" => Some("http://hooks.example/services/verysecret".to_owned()),
         "EMPTY" => Some(" ".to_owned()),
+        "LETTERS" => Some("schlüssel".to_owned()),
+        "LIST" => Some("one,two".to_owned()),
+        "LONG" => Some("x".repeat(8193)),
         "PATH" => Some("/usr/bin:/bin".to_owned()),
         _ => None,
     }

@@ -1,6 +1,6 @@
 //! Each mistake with the exact line an operator reads.
 
-use super::{MINIMAL, lines};
+use super::{Config, MINIMAL, lines};
 
 #[test]
 fn c_several_errors_are_reported_at_once_in_the_order_of_the_file() {
@@ -188,6 +188,28 @@ fn c_each_mistake_is_told_with_its_line() {
         (
             "[[auth.tokens]]\nsubject = \"a\"\ntoken_sha256 = \"my-own-token\"",
             r#"8: "token_sha256" in [[auth.tokens]] must be 64 hexadecimal digits, the SHA-256 of the token (printf %s "$TOKEN" | sha256sum)"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"LETTERS\"",
+            r#"8: "token_env" in [[auth.tokens]] names the environment variable LETTERS, whose token has characters other than printable ASCII, which no header carries"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"LIST\"",
+            r#"8: "token_env" in [[auth.tokens]] names the environment variable LIST, whose token has a comma, which ends it where a browser's WebSocket sends it, in a list"#,
+        ),
+        (
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"LONG\"",
+            r#"8: "token_env" in [[auth.tokens]] names the environment variable LONG, whose token has more than 8192 bytes"#,
+        ),
+        (
+            // printf %s "$TOKEN" | sha256sum, where there is no TOKEN.
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_sha256 = \"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"",
+            r#"8: "token_sha256" in [[auth.tokens]] is the SHA-256 of an empty text, not of a token: was the variable set when you made it?"#,
+        ),
+        (
+            // echo "$TOKEN" | sha256sum
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_sha256 = \"01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b\"",
+            r#"8: "token_sha256" in [[auth.tokens]] is the SHA-256 of an empty text, not of a token: was the variable set when you made it?"#,
         ),
         (
             // The digest of BOB_TOKEN.
@@ -384,6 +406,20 @@ fn c_each_mistake_in_a_tool_is_told_with_its_line() {
         let text = format!("{MINIMAL}[tools.t]\ncommand = {command}\n");
         assert_eq!(lines(&text), [format!("countersign.toml:{line}")], "{command}");
     }
+}
+
+/// Withdrawing all keys must not be refused: those that are withdrawn would still be trusted.
+#[test]
+fn x_a_file_of_keys_without_any_is_a_warning() {
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::write(folder.path().join("demo.json"), r#"{"turns":[]}"#).expect("a script");
+    std::fs::write(folder.path().join("keys.json"), r#"{"keys":[]}"#).expect("no keys");
+    let text = format!("{MINIMAL}[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_file = \"keys.json\"\n");
+    let config = Config::parse(&text, "countersign.toml", folder.path(), &|_| None).expect("config");
+    let warned: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    let [warned] = &warned[..] else { panic!("{warned:?}") };
+    assert!(warned.starts_with("countersign.toml:9: \"jwks_file\" in [auth.jwt] names "), "{warned}");
+    assert!(warned.ends_with("keys.json, which has no usable key: every JWT is refused"), "{warned}");
 }
 
 #[test]
