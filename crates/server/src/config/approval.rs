@@ -151,7 +151,7 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
         AskField::Timeout | AskField::Quorum | AskField::NotSelf => None,
     };
     check(section, &ask, place);
-    section.document.roles.borrow_mut().extend([levels, escalate, reassign].concat());
+    section.document.reviewers.borrow_mut().extend([levels, escalate, reassign].concat());
     Some(ask)
 }
 

@@ -34,7 +34,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use countersign_core::{call::reviewer::Reviewer, locale::Locale};
+use countersign_core::locale::Locale;
 use countersign_tools::builtin;
 use toml::de::DeTable;
 
@@ -168,11 +168,12 @@ impl Config {
         let document = Document::new(&text, &file, &directory, &|_| None);
         document.open.set(self.is_open());
         document.names.replace(self.names());
+        document.holders.replace(Holders::of(&self.tokens, self.jwt.is_some()));
         let rules = match DeTable::parse(&text) {
             Ok(table) => {
                 let root = Section::root(&document, table.get_ref());
                 let rules = root.field("policy", "", table_or_empty(policy::read)).unwrap_or_default();
-                warn_of_roles(&document, &self.tokens, self.jwt.is_some());
+                document.holders.borrow().warn_of_roles(&document);
                 if rules.is_empty() {
                     document.error(0, "there is no rule; declare them with [[policy.rules]]");
                 }
@@ -194,6 +195,7 @@ impl Config {
             mcp: self.mcp.iter().map(|server| server.name.clone()).collect(),
             workspace: self.workspace.clone(),
             has_browser: self.computer.is_some(),
+            has_hosted: self.models.iter().any(|model| !model.hosted_mcp.is_empty()),
             ..Names::default()
         };
         names.add_built_in(self.workspace.is_some());
@@ -256,20 +258,6 @@ fn not_toml(document: &Document<'_>, error: &toml::de::Error) {
     document.error(at, format!("not valid TOML: {}", error.message().replace('\n', " ")));
 }
 
-/// Warns of roles that nobody can hold; the roles that JWTs bring are not known.
-fn warn_of_roles(document: &Document<'_>, tokens: &[ConfigToken], jwts: bool) {
-    if jwts || tokens.is_empty() {
-        return;
-    }
-    for (role, at) in document.roles.take() {
-        if !Reviewer::is_owner_name(&role) && !tokens.iter().any(|token| token.roles.contains(&role)) {
-            let held = tokens.iter().flat_map(|token| token.roles.iter().map(String::as_str));
-            let message = format!("nobody in [[auth.tokens]] has the role {role:?}");
-            document.warn_near(at, message, error::nearest(&role, held));
-        }
-    }
-}
-
 impl Names {
     /// Collects the declared names, before anything is read.
     fn declared(root: &Section<'_>) -> Names {
@@ -285,6 +273,7 @@ impl Names {
             guardrails: of("guardrails"),
             workspace: None,
             has_browser: root.has("computer").is_some(),
+            has_hosted: root.below("models").iter().any(|model| model.has("hosted_mcp").is_some()),
         };
         names.add_built_in(root.has("workspace").is_some());
         names
@@ -351,7 +340,7 @@ fn read(root: &Section<'_>) -> Option<Config> {
     let policy = table_or_empty(policy::read);
     let rules =
         root.field("policy", "[When a person is needed, and whom](#policy), beside what the tools say.", policy);
-    warn_of_roles(document, &tokens, jwt.is_some());
+    document.holders.borrow().warn_of_roles(document);
     let doc = "[Agents](#agentsname) by name. The first is the one that answers where no agent is named.";
     let agents = root.field("agents", doc, named("NAME", ConfigAgent::read).or_as("required", Vec::new))?;
     let tracing = root.field(

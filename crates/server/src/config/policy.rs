@@ -28,8 +28,9 @@ table! {
         line: usize = flat(|section| Some(section.line()));
         /// Its name; reviewers see it as the `reason`, and it is in the log.
         name: Option<String> = short(TEXT_BYTES).optional("the condition");
-        /// The tools it applies to: names in which `*` matches any characters. A name without `*` must exist.
-        tools("tool"): Vec<String> = globs("tool", |names| (tools(names), names.mcp.is_empty())).or_as("all", Vec::new);
+        /// The tools it applies to: names in which `*` matches any characters. A name without `*` must exist; whether it
+        /// is one of an MCP server only `check --connect` can tell.
+        tools("tool"): Vec<String> = globs("tool", |names| (tools(names), names.mcp.is_empty() && !names.has_hosted)).or_as("all", Vec::new);
         /// The agents it applies to, in the same way.
         agents("agent"): Vec<String> = globs("agent", |names| (names.agents.clone(), true)).or_as("all", Vec::new);
         /// Hints that the tool must declare.
@@ -96,7 +97,7 @@ fn role(entry: &Entry<'_>, role: String) -> Option<String> {
         // Elsewhere `user` means the requester. Taken for a role it would match almost nobody, unnoticed.
         entry.bad(format!("cannot be {role:?}: everybody who asks is the user; leave it out to match all"));
     }
-    entry.section.document.roles.borrow_mut().push((role.clone(), entry.at));
+    entry.section.document.requesters.borrow_mut().push((role.clone(), entry.at));
     Some(role)
 }
 
@@ -153,7 +154,7 @@ fn globs<'k>(what: &'k str, known: fn(&Names) -> (Vec<String>, bool)) -> Kind<'k
         let names = entry.section.document.names.borrow();
         let (known, are_all) = known(&names);
         let glob = Glob::new(pattern.as_str());
-        // An unknown name may be a tool of an MCP server.
+        // An unknown name may be a tool of an MCP server, of ours or of a model's provider.
         if are_all && !known.iter().any(|name| glob.matches(name)) {
             if glob.is_name() {
                 entry.unknown(what, &pattern, known.iter().map(String::as_str));

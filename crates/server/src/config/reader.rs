@@ -35,8 +35,10 @@ pub(super) struct Document<'d> {
     pub(super) open: Cell<bool>,
     /// The declared names, so that references are checked where they are read.
     pub(super) names: RefCell<Names>,
-    /// The roles that are named, with their positions.
-    pub(super) roles: RefCell<Vec<(String, usize)>>,
+    /// The roles that are to decide, with their positions.
+    pub(super) reviewers: RefCell<Vec<(String, usize)>>,
+    /// The roles by which rules select who asks, with their positions.
+    pub(super) requesters: RefCell<Vec<(String, usize)>>,
     /// Who is known to hold which role, once `[auth]` was read.
     pub(super) holders: RefCell<Holders>,
     pub(super) errors: RefCell<Vec<ConfigError>>,
@@ -56,6 +58,8 @@ pub(super) struct Names {
     /// The folder of built-in tools that do not name their own.
     pub(super) workspace: Option<PathBuf>,
     pub(super) has_browser: bool,
+    /// Whether a model's provider calls MCP servers, whose tools only it knows.
+    pub(super) has_hosted: bool,
 }
 
 /// Most errors and warnings collected, so that a hostile file costs no time.
@@ -70,7 +74,8 @@ impl<'d> Document<'d> {
             env,
             open: Cell::new(false),
             names: RefCell::default(),
-            roles: RefCell::default(),
+            reviewers: RefCell::default(),
+            requesters: RefCell::default(),
             holders: RefCell::default(),
             errors: RefCell::default(),
             warnings: RefCell::default(),

@@ -174,6 +174,10 @@ fn p1_rules_that_nobody_can_satisfy_are_told_with_who_there_is() {
     let (ann, bob) = (person("ann", "\"admin\"", ""), person("bob", "\"admin\"", ""));
     let agent = person("bot", "\"admin\"", "kind = \"agent\"\n");
     let apart = person("cat", "\"admin\"", "tenant = \"south\"\n");
+    let (service, norths) =
+        (person("bot", "\"admin\"", "kind = \"service\"\n"), person("dan", "", "tenant = \"north\"\n"));
+    let (board, both) = (person("fay", "\"board\"", ""), person("gil", "\"admin\", \"board\"", ""));
+    let two = "levels = [\"admin\", \"board\"]";
     let not_self = "levels = [\"admin\"], not_self = true";
     let quorum = "levels = [\"admin\"], quorum = 2";
     for (approval, people, told) in [
@@ -185,6 +189,53 @@ fn p1_rules_that_nobody_can_satisfy_are_told_with_who_there_is() {
         (quorum, vec![&ann, &bob], None),
         ("levels = [\"admin\"], quorum = 2, not_self = true", vec![&ann, &bob], Some("takes 3 people")),
         ("levels = [\"boss\"]", vec![&ann], Some("nobody in [[auth.tokens]] has the role \"boss\"")),
+        // Only persons decide.
+        (
+            "levels = [\"admin\"]",
+            vec![&board, &service],
+            Some("only services and agents in [[auth.tokens]] have the role \"admin\", and only persons decide"),
+        ),
+        ("levels = [\"admin\"]", vec![&ann, &service], None),
+        // Each tenant that has people needs its own.
+        (
+            "levels = [\"admin\"]",
+            vec![&ann, &norths],
+            Some(
+                "\"admin\" in [tools.pay.approval], for those of the tenant \"north\", can never be satisfied: none of them has the \
+                 role \"admin\" in [[auth.tokens]]",
+            ),
+        ),
+        (
+            quorum,
+            vec![&ann, &bob, &apart],
+            Some("of the tenant \"south\", can never be satisfied: \"quorum\" needs 2 people, and only \"cat\""),
+        ),
+        (quorum, vec![&apart, &norths], Some("of the tenant \"north\", can never")),
+        ("levels = [\"admin\"]", vec![&apart, &ann], None),
+        // Each level needs others.
+        (two, vec![&both], Some("each level needs another person, and only \"gil\" has the role \"board\"")),
+        (two, vec![&ann, &both], None),
+        (
+            "levels = [\"admin\", \"board\"], quorum = 2",
+            vec![&ann, &board, &both],
+            Some("each level needs 2 other people, and only 2 have the role \"board\" (\"fay\", \"gil\")"),
+        ),
+        (
+            "levels = [\"admin\", \"board\"], on_timeout = { escalate = \"chief\" }",
+            vec![&both, &person("hal", "\"chief\"", "")],
+            None,
+        ),
+        ("levels = [\"admin\", \"board\"], not_self = true", vec![&ann, &board, &both], None),
+        (
+            "levels = [\"admin\", \"board\"], not_self = true",
+            vec![&ann, &both, &person("ida", "\"admin\", \"board\"", "")],
+            None,
+        ),
+        (
+            "levels = [\"admin\", \"board\"], not_self = true",
+            vec![&both, &person("ida", "\"admin\", \"board\"", "")],
+            Some("leaves nobody to approve what \"gil\" has asked for or changed: each level needs another person"),
+        ),
     ] {
         let people: String = people.into_iter().map(String::as_str).collect();
         let warned = warnings(&format!("{}{people}", tool(approval)));

@@ -149,6 +149,17 @@ fn m1_providers_of_genai_are_known_by_name() {
     }
 }
 
+/// Only the provider knows their names, so a rule may name any.
+#[test]
+fn s13_a_rule_may_name_a_tool_of_a_server_that_the_provider_calls() {
+    let rule = "[[policy.rules]]\ntool = \"mcp__bank__wipe\"\ndeny = true\n";
+    let bank =
+        format!("[models.m]\nprovider = \"openai\"\n{AT}[models.m.hosted_mcp.bank]\nserver_url = \"https://b\"\n");
+    assert_eq!(lines(&format!("{MINIMAL}{bank}{rule}")), Vec::<String>::new());
+    let [told] = &lines(&format!("{MINIMAL}{rule}"))[..] else { panic!("it exists nowhere") };
+    assert!(told.contains("unknown tool \"mcp__bank__wipe\""), "{told}");
+}
+
 #[test]
 fn s13_servers_that_the_provider_calls_are_read_in_all_their_forms() {
     let of = |added: &str| {
