@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 use crate::{
     Outcome, asks,
     loaded::{self, TLS_EXPECTED, expects_tls, lines},
-    mcp, policy, reach, rules, say,
+    matches::Matches,
+    mcp, policy,
+    reach::{self, Reached},
+    rules, say,
 };
 
 /// Arguments of `check`.
@@ -35,20 +38,16 @@ pub(crate) fn run(check: &Check) -> Outcome {
     match (Config::load(&check.config), check.json) {
         (Ok(config), false) => {
             config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-            say(&found(&config)?)?;
-            if !check.connect {
-                return Ok(());
-            }
-            let reached = reach::reach(&config)?;
+            let reached = reached(check, &config)?;
+            say(&found(&config, reached.as_ref())?)?;
+            let Some(reached) = reached else { return Ok(()) };
             say(&reached.in_words())?;
             reached.all()
         }
         (Ok(config), true) => {
-            let mut found = found_json(&config)?;
-            if !check.connect {
-                return say(&found.to_string());
-            }
-            let reached = reach::reach(&config)?;
+            let reached = reached(check, &config)?;
+            let mut found = found_json(&config, reached.as_ref())?;
+            let Some(reached) = reached else { return say(&found.to_string()) };
             found["mcp_reached"] = mcp::as_json(&reached.servers);
             found["models_reached"] = reached.models_json();
             found["problems"] = json!(reached.problems());
@@ -64,6 +63,11 @@ pub(crate) fn run(check: &Check) -> Outcome {
     }
 }
 
+/// What answers, if that was asked. Before anything is said: the tools of servers are in it.
+fn reached(check: &Check, config: &Config) -> Result<Option<Reached>, String> {
+    check.connect.then(|| reach::reach(config)).transpose()
+}
+
 fn error_json(error: &ConfigError) -> Value {
     json!({
         "file": error.file,
@@ -74,9 +78,10 @@ fn error_json(error: &ConfigError) -> Value {
     })
 }
 
-fn found(config: &Config) -> Result<String, String> {
+fn found(config: &Config, reached: Option<&Reached>) -> Result<String, String> {
     use std::fmt::Write as _;
     let judge = policy::judge(config)?;
+    let matches = Matches::of(config, &judge, reached.map(|reached| &*reached.servers))?;
     let encrypted =
         config.store_keys.first().map(|key| format!(", encrypted with the key {:?},", key.id)).unwrap_or_default();
     let mut text = format!("ok: {}{encrypted} on {}", loaded::store(config), config.server.listen);
@@ -88,7 +93,7 @@ fn found(config: &Config) -> Result<String, String> {
         }
         for name in &agent.tools {
             let asks = asks::of_tool(config, name);
-            let judged = rules::lines_for(config, judge.rules(&agent.name, name));
+            let judged = rules::lines_for(config, matches.of_tool(&agent.name, name));
             let _ = write!(text, "\n  tool {name}: {asks}{judged}");
         }
         if !agent.handoffs.is_empty() {
@@ -99,10 +104,11 @@ fn found(config: &Config) -> Result<String, String> {
         }
         for name in &agent.mcp {
             let asks = config.mcp.iter().find(|server| server.name == *name).map(mcp::server_in_words);
-            let _ = write!(text, "\n  MCP server {name}: {}", asks.unwrap_or_default());
+            let judged = rules::lines_for(config, matches.of_server(&agent.name, name));
+            let _ = write!(text, "\n  MCP server {name}: {}{judged}", asks.unwrap_or_default());
         }
     }
-    text.push_str(&rules::in_words(config, &judge));
+    text.push_str(&rules::in_words(config, &judge, &matches));
     for webhook in &config.webhooks {
         let (format, host) = (webhook.format.name(), webhook.host().unwrap_or_default());
         let _ = write!(text, "\nwebhook {}: {format} messages to {host}", webhook.name);
@@ -148,7 +154,9 @@ fn hosted_in_words(server: &ConfigHostedMcp) -> String {
     format!("MCP server {label} of the provider, at {at}: it {asked}, and {decided}")
 }
 
-fn found_json(config: &Config) -> Result<Value, String> {
+fn found_json(config: &Config, reached: Option<&Reached>) -> Result<Value, String> {
+    let judge = policy::judge(config)?;
+    let matches = Matches::of(config, &judge, reached.map(|reached| &*reached.servers))?;
     let compression = |compression: &ConfigCompression| {
         let (strategy, model) = match &compression.strategy {
             ConfigStrategy::Summary { model } => ("summary", model.as_deref()),
@@ -192,7 +200,7 @@ fn found_json(config: &Config) -> Result<Value, String> {
         "webhooks": config.webhooks.iter().map(|webhook| json!({
             "name": webhook.name, "format": webhook.format.name(), "host": webhook.host(),
         })).collect::<Vec<_>>(),
-        "policy": rules::as_json(config, &policy::judge(config)?),
+        "policy": rules::as_json(config, &judge, &matches),
         "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
         "jwt": config.jwt.as_ref().map(|jwt| json!({ "issuer": jwt.issuer, "audience": jwt.audience })),
         "roles_known": config.jwt.is_none() || !rules::needs_roles(config),

@@ -15,6 +15,7 @@ mod failure;
 mod graph;
 mod loaded;
 mod man;
+mod matches;
 mod mcp;
 mod models;
 mod pages;

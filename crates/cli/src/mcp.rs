@@ -1,14 +1,16 @@
 //! The output of `check` about MCP servers, connected or not.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use countersign_mcp::McpToolInfo;
+use countersign_mcp::{Mcp, McpToolInfo};
 use countersign_server::config::{Config, ConfigApproval, ConfigMcp, ConfigRequire, ConfigRuns, mcp_servers};
 use serde_json::{Value, json};
 
 /// A server that was tried.
 pub(crate) struct Reached {
     pub(crate) name: String,
+    /// It is closed, and still knows the tools that it listed.
+    pub(crate) server: Arc<Mcp>,
     /// Its tools, or why it was not reached.
     pub(crate) tools: Result<Vec<McpToolInfo>, String>,
     /// Tools that the configuration names and the server does not have.
@@ -31,7 +33,7 @@ pub(crate) async fn reach(config: &Config) -> Result<Vec<Reached>, String> {
             unknown.extend(missing.map(|name| format!("the server has no tool {name:?}")));
         }
         server.close().await;
-        Reached { name, tools, unknown }
+        Reached { name, server, tools, unknown }
     });
     Ok(futures::future::join_all(tried).await)
 }
@@ -39,7 +41,7 @@ pub(crate) async fn reach(config: &Config) -> Result<Vec<Reached>, String> {
 /// The problems: unreachable servers, missing tools, and duplicate names within an agent.
 pub(crate) fn problems(config: &Config, reached: &[Reached]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for Reached { name, tools, unknown } in reached {
+    for Reached { name, tools, unknown, .. } in reached {
         wrong.extend(tools.as_ref().err().map(|error| format!("[mcp.{name}] cannot be reached: {error}")));
         wrong.extend(unknown.iter().map(|what| format!("[mcp.{name}]: {what}")));
     }

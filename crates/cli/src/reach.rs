@@ -8,7 +8,7 @@ use countersign_server::{
 };
 use serde_json::{Value, json};
 
-use crate::{Outcome, mcp};
+use crate::{Outcome, matches, mcp};
 
 /// How long to wait for a model's address.
 const MODEL_LIMIT: Duration = Duration::from_secs(10);
@@ -31,6 +31,7 @@ pub(crate) fn reach(config: &Config) -> Result<Reached, String> {
         executor.block_on(async { tokio::join!(mcp::reach(config), futures::future::join_all(models)) });
     let servers = servers?;
     let mut problems = mcp::problems(config, &servers);
+    problems.extend(matches::unknown_tools(config, &servers)?);
     let silent = models.iter().filter_map(|(name, answered)| Some((name, answered.as_ref().err()?)));
     problems.extend(silent.map(|(name, why)| format!("[models.{name}] does not answer: {why}")));
     Ok(Reached { servers, models, problems })

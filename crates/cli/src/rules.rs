@@ -4,9 +4,11 @@ use countersign_core::{
     call::{gate::Ask, reviewer::Reviewer},
     journal::record::Kind,
 };
-use countersign_engine::policy::{Glob, Judge};
+use countersign_engine::policy::Judge;
 use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS};
 use serde_json::{Value, json};
+
+use crate::matches::Matches;
 
 /// The lines of the rules that may apply to a tool.
 pub(crate) fn lines_for(config: &Config, rules: &[usize]) -> String {
@@ -23,7 +25,7 @@ pub(crate) fn lines_for(config: &Config, rules: &[usize]) -> String {
 }
 
 /// The version, and a line for each rule; only the version if there are none.
-pub(crate) fn in_words(config: &Config, judge: &Judge) -> String {
+pub(crate) fn in_words(config: &Config, judge: &Judge, matches: &Matches<'_>) -> String {
     let mut text = format!("\npolicy {}", judge.version());
     match config.rules.len() {
         0 => text.push_str(", of the tools alone: there are no [[policy.rules]]"),
@@ -32,7 +34,7 @@ pub(crate) fn in_words(config: &Config, judge: &Judge) -> String {
     }
     for (i, rule) in config.rules.iter().enumerate() {
         let name = rule.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
-        let idle = if is_idle(config, judge, i) { " (no agent has such a tool)" } else { "" };
+        let idle = if matches.is_idle(i) { " (no agent has such a tool)" } else { "" };
         text.push_str(&format!("\n  line {}{name}: {}: {}{idle}", rule.line, calls(rule), outcome(&rule.then)));
     }
     text
@@ -50,21 +52,6 @@ pub(crate) fn needs_roles(config: &Config) -> bool {
         ConfigThen::Deny(_) => None,
     }));
     asks.flat_map(|ask| ask.levels.iter().chain(&ask.escalate)).any(|reviewer| !reviewer.is_owner())
-}
-
-/// Whether no tool of any agent matches.
-fn is_idle(config: &Config, judge: &Judge, rule: usize) -> bool {
-    let mut tools = config.agents.iter().flat_map(|agent| agent.tools.iter().map(move |tool| (&agent.name, tool)));
-    if tools.any(|(agent, tool)| judge.rules(agent, tool).contains(&rule)) {
-        return false;
-    }
-    // The tools by which agents hand off are made with the agents, and not known to the judge.
-    let rule = &config.rules[rule];
-    let is_of = |names: &[String], name: &str| {
-        names.is_empty() || names.iter().any(|pattern| Glob::new(pattern.as_str()).matches(name))
-    };
-    let hands_off = |to: &String| is_of(&rule.tools, &format!("transfer_to_{to}"));
-    !config.agents.iter().any(|agent| is_of(&rule.agents, &agent.name) && agent.handoffs.iter().any(hands_off))
 }
 
 /// The calls that it matches.
@@ -117,7 +104,7 @@ fn how(ask: &Ask) -> String {
 }
 
 /// The policy as JSON, with the file's keys.
-pub(crate) fn as_json(config: &Config, judge: &Judge) -> Value {
+pub(crate) fn as_json(config: &Config, judge: &Judge, matches: &Matches<'_>) -> Value {
     let rule = |(i, rule): (usize, &ConfigRule)| {
         let hints: serde_json::Map<String, Value> = HINTS
             .iter()
@@ -132,7 +119,7 @@ pub(crate) fn as_json(config: &Config, judge: &Judge) -> Value {
             "hints": hints,
             "role": rule.roles,
             "when": rule.when,
-            "matches_no_tool": is_idle(config, judge, i),
+            "matches_no_tool": matches.is_idle(i),
         });
         match &rule.then {
             ConfigThen::Deny(text) => said["deny"] = text.as_ref().map_or(json!(true), |text| json!(text)),

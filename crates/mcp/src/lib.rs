@@ -37,7 +37,10 @@ use std::{fmt, sync::Arc};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use self::link::{Link, listed::ListedTool};
+use self::link::{
+    Link,
+    listed::{ListedTool, as_name},
+};
 pub use self::{approval::RequireApproval, picked::McpTool, settings::McpServer};
 use countersign_engine::tool::{ToolEntry, source::ToolSource};
 
@@ -112,6 +115,15 @@ impl Mcp {
     #[must_use]
     pub fn tools_now(&self) -> Vec<McpToolInfo> {
         self.link.listed().iter().map(ListedTool::info).collect()
+    }
+
+    /// The names under which models would call its tools, if the declaration lists those that are used; `None` if only the
+    /// server knows them.
+    #[must_use]
+    pub fn declared_names(&self) -> Option<Vec<String>> {
+        let settings = &self.link.settings;
+        let used = settings.only.as_ref()?.iter().filter(|name| !settings.without.contains(name));
+        Some(used.map(|name| as_name(name, settings)).collect())
     }
 
     /// Tools named by `require_approval` and the lists that the server does not have, and its tools that are not used

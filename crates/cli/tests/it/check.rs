@@ -8,8 +8,8 @@ use crate::support::run;
 
 /// A program that speaks the protocol and has these tools.
 fn server(tools: &[&str]) -> String {
-    let tools: Vec<Value> =
-        tools.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
+    let tool = |name: &&str| json!({ "name": name, "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": *name == "read" } });
+    let tools: Vec<Value> = tools.iter().map(tool).collect();
     let list = json!({ "tools": tools });
     let script = r#"while IFS= read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -52,6 +52,80 @@ fn c_check_connect_reports_duplicate_names_and_names_of_built_in_tools() {
     let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
     assert_eq!(said.code, Some(0), "{}{}", said.stdout, said.stderr);
     assert!(said.stdout.contains("two_read"), "{}", said.stdout);
+}
+
+/// The rules that `check` finds to match no tool, by their lines; and the line about the agent's server.
+fn idle(dir: &std::path::Path, connect: &[&str]) -> (Vec<u64>, String) {
+    let arguments = [&["check", "--config", "c.toml"], connect].concat();
+    let said = run(dir, &arguments, "", &[]);
+    let json = run(dir, &[&arguments[..], &["--json"]].concat(), "", &[]);
+    let found: Value = serde_json::from_str(&json.stdout).unwrap();
+    let rules = found["policy"]["rules"].as_array().unwrap();
+    let idle: Vec<u64> =
+        rules.iter().filter(|rule| rule["matches_no_tool"] == true).filter_map(|rule| rule["line"].as_u64()).collect();
+    let marked: Vec<u64> = said
+        .stdout
+        .lines()
+        .filter(|line| line.ends_with(" (no agent has such a tool)"))
+        .filter_map(|line| line.trim().strip_prefix("line ")?.split(':').next()?.parse().ok())
+        .collect();
+    assert_eq!(marked, idle, "{}", said.stdout);
+    let server = said.stdout.lines().find(|line| line.starts_with("  MCP server one: "));
+    (idle, server.unwrap().to_owned())
+}
+
+#[test]
+fn p1_check_knows_which_rules_may_match_the_tools_of_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("one.sh"), server(&["wipe", "read"])).unwrap();
+    fs::write(dir.path().join("two.sh"), server(&["wipe"])).unwrap();
+    let servers = "[mcp.one]\ncommand = [\"sh\", \"one.sh\"]\nrequire_approval = \"never\"\n\
+        [mcp.two]\ncommand = [\"sh\", \"two.sh\"]\nprefix = \"two_\"\n[tools.clean]\nmcp = \"two/wipe\"\n";
+    let rules = ["wipe", "wpie", "two_wipe", "x_*", "clean", "two_*", "wi*"];
+    let rules = rules.map(|tool| format!("[[policy.rules]]\ntool = \"{tool}\"\ndeny = true\n")).concat();
+    config(
+        dir.path(),
+        &format!(
+            "tools = [\"clean\"]\n{servers}{rules}[[policy.rules]]\nhints = {{ read_only = true }}\nrequire = false\n"
+        ),
+    );
+    // The rules begin at line 16 and have three lines each. Not connected, any of them may match; the server with a prefix has
+    // no tool without it.
+    let (unmatched, one) = idle(dir.path(), &[]);
+    assert!(unmatched.is_empty(), "{unmatched:?}");
+    let may = "its tools run by themselves; or as the first that matches of the rules at lines 16, 19, 22, 25, 31, 34, 37 says, if that is \
+        stricter";
+    assert_eq!(one, format!("  MCP server one: {may}"));
+    let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]).stdout;
+    assert!(
+        said.contains(
+            "  MCP server two: a person decides; or as the first that matches of the rules at lines 22, 31, 37"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("  tool clean: wipe of the MCP server two; as [mcp.two] says; or as the first that matches of the rules at lines 28, 37"), "{said}");
+
+    let (unmatched, one) = idle(dir.path(), &["--connect"]);
+    // What a server claims of a tool counts, where that is stricter.
+    assert_eq!(unmatched, [19, 25]);
+    let may = "its tools run by themselves; or as the first that matches of the rules at lines 16, 34, 37 says, if that is stricter";
+    assert_eq!(one, format!("  MCP server one: {may}"));
+    let said = run(dir.path(), &["check", "--config", "c.toml", "--connect", "--json"], "", &[]);
+    let found: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(
+        (said.code, &found["problems"]),
+        (Some(1), &json!(["the rule at line 19: unknown tool \"wpie\"; did you mean \"wipe\"?"]))
+    );
+
+    // What the file says of a server's tools is known without it.
+    let few = servers.replace("\"never\"\n", "\"never\"\ntools = [\"read\"]\n");
+    config(dir.path(), &format!("tools = [\"clean\"]\n{few}{rules}"));
+    assert_eq!(idle(dir.path(), &[]).0, [17, 20, 26, 35]);
+    // Nothing is said of names where a server does not answer.
+    config(dir.path(), &format!("tools = [\"clean\"]\n{servers}{rules}").replace("one.sh", "none.sh"));
+    let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
+    assert!(said.code == Some(1) && said.stderr.contains("[mcp.one] cannot be reached"), "{}", said.stderr);
+    assert!(!said.stderr.contains("wpie") && !said.stdout.contains("no agent has"), "{}{}", said.stdout, said.stderr);
 }
 
 #[test]

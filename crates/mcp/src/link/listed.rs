@@ -45,14 +45,19 @@ fn is_taken(as_name: &str, name: &str, settings: &McpServer) -> bool {
     reserved::says_something(as_name) || (reserved::is_built_in(as_name) && !named())
 }
 
+/// The name under which models call a tool of the server.
+pub(crate) fn as_name(name: &str, settings: &McpServer) -> String {
+    let prefix = settings.prefix.as_deref().unwrap_or_default();
+    let mut as_name: String = prefix.chars().chain(name.chars()).map(|c| if in_names(c) { c } else { '_' }).collect();
+    as_name.truncate(NAME_BYTES);
+    as_name
+}
+
 impl ListedTool {
     /// Reads a tool from the server's list.
     pub(crate) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
         let name: Arc<str> = tool.name.as_ref().into();
-        let prefix = settings.prefix.as_deref().unwrap_or_default();
-        let as_name: String =
-            prefix.chars().chain(tool.name.chars()).map(|c| if in_names(c) { c } else { '_' }).collect();
-        let as_name: Arc<str> = as_name[..as_name.floor_char_boundary(NAME_BYTES)].into();
+        let as_name: Arc<str> = as_name(&name, settings).into();
         let built_in = is_taken(&as_name, &name, settings);
         let used = !built_in
             && !settings.without.iter().any(|other| **other == *name)
