@@ -21,6 +21,7 @@ mod models;
 mod pages;
 mod past;
 mod policy;
+mod progress;
 mod reach;
 mod rekey;
 mod reload;

@@ -7,7 +7,7 @@ use countersign_server::config::ConfigStore;
 use countersign_store::sqlite;
 use serde_json::json;
 
-use crate::{Outcome, loaded, say};
+use crate::{Outcome, loaded, progress::Progress, say};
 
 /// Arguments of `rekey`.
 #[derive(Args)]
@@ -39,7 +39,12 @@ pub(crate) fn run(rekey: &Rekey) -> Outcome {
         )
         .into());
     };
-    let done = sqlite::rekey(path, &keys, rekey.plain, &mut |_| {}).map_err(|error| error.to_string())?;
+    let mut shown = Progress::default();
+    let done = sqlite::rekey(path, &keys, rekey.plain, &mut |done| {
+        shown.tell(false, || format!("{} values rewritten, {} unchanged", done.rewritten, done.kept));
+    });
+    shown.end();
+    let done = done.map_err(|error| error.to_string())?;
     let path = path.display();
     if rekey.json {
         say(&json!({

@@ -1,26 +1,14 @@
 //! `countersign store copy FROM TO`
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_server::config::{Config, ConfigStore};
-use countersign_store::{
-    copy::{self, Progress},
-    machine_time,
-    postgres::PostgresUrl,
-    seal::Keys,
-};
+use countersign_store::{copy, machine_time, postgres::PostgresUrl, seal::Keys};
 use serde_json::json;
 
 use super::executor;
-use crate::{Outcome, loaded, say};
-
-/// How often progress is shown, to a terminal and to a log.
-const TELL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+use crate::{Outcome, loaded, progress::Progress, say};
 
 /// Arguments of `store copy`.
 #[derive(Args)]
@@ -42,12 +30,12 @@ pub(super) fn run(asked: &Copy) -> Outcome {
     let (path, keys) = from(&asked.from)?;
     let to = to(&asked.to)?;
     let executor = executor()?;
-    let mut told = Told::default();
+    let mut shown = Progress::default();
     let copied =
         executor.block_on(copy::copy((&path, keys.as_ref()), &to, asked.keep, machine_time(), &mut |progress| {
-            told.take(progress)
+            show(&mut shown, progress);
         }));
-    told.end();
+    shown.end();
     let copied = copied.map_err(|error| error.to_string())?;
     let (counts, anchor) = (copied.counts, copied.anchor);
     if asked.json {
@@ -136,39 +124,12 @@ fn to(to: &str) -> Result<PostgresUrl, String> {
     }
 }
 
-/// Progress, on standard error.
-#[derive(Default)]
-struct Told {
-    last: Option<Instant>,
-    open: bool,
-}
-
-impl Told {
-    fn take(&mut self, progress: Progress) {
-        let (what, done, all) = match progress {
-            Progress::Copied(done, all) => ("copied", done, all),
-            Progress::Compared(done, all) => ("compared", done, all),
-            _ => return,
-        };
-        let mut out = std::io::stderr().lock();
-        let terminal = out.is_terminal();
-        let pause = if terminal { TELL.0 } else { TELL.1 };
-        if done < all && self.last.is_some_and(|last| last.elapsed() < pause) {
-            return;
-        }
-        self.last = Some(Instant::now());
-        self.open = terminal;
-        // Progress that nobody reads stops nothing.
-        let _ = if terminal {
-            write!(out, "\r{what} {done} of {all} sessions\x1b[K").and_then(|()| out.flush())
-        } else {
-            writeln!(out, "{what} {done} of {all} sessions")
-        };
-    }
-
-    fn end(&self) {
-        if self.open {
-            eprintln!();
-        }
-    }
+/// Shows how far it is.
+fn show(shown: &mut Progress, progress: copy::Progress) {
+    let (what, done, all) = match progress {
+        copy::Progress::Copied(done, all) => ("copied", done, all),
+        copy::Progress::Compared(done, all) => ("compared", done, all),
+        _ => return,
+    };
+    shown.tell(done >= all, || format!("{what} {done} of {all} sessions"));
 }

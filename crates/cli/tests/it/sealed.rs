@@ -140,6 +140,8 @@ async fn x_rekey_encrypts_a_store_changes_its_key_and_decrypts_it() {
     let sealed = command(&dir, &["rekey"], &['1']);
     assert_eq!(sealed.code, Some(0), "{}", sealed.stderr);
     assert!(sealed.stdout.contains("is encrypted with the key \"key-1\": "), "{}", sealed.stdout);
+    let progress = sealed.stderr.lines().find(|line| line.ends_with(" unchanged"));
+    assert!(progress.is_some_and(|line| line.contains(" values rewritten, 0")), "{}", sealed.stderr);
     assert_eq!(found(&dir, PLANTED), 0, "the plain text is gone from the database and its log");
     let again = command(&dir, &["rekey"], &['1']);
     assert!(again.stdout.ends_with("is already encrypted with the key \"key-1\"\n"), "{}", again.stdout);
