@@ -39,6 +39,7 @@ pub(crate) fn run(rekey: &Rekey) -> Outcome {
         )
         .into());
     };
+    loaded::check_there(path)?;
     let done = sqlite::rekey(path, &keys, rekey.plain, &mut |_| {}).map_err(|error| error.to_string())?;
     let path = path.display();
     if rekey.json {

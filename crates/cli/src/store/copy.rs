@@ -1,7 +1,8 @@
 //! `countersign store copy FROM TO`
 
 use std::{
-    io::{IsTerminal as _, Write as _},
+    fs::File,
+    io::{IsTerminal as _, Read as _, Write as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -21,6 +22,9 @@ use crate::{Outcome, loaded, say};
 
 /// How often progress is shown, to a terminal and to a log.
 const TELL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// How every file of SQLite begins.
+const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
 /// Arguments of `store copy`.
 #[derive(Args)]
@@ -117,7 +121,16 @@ fn named(argument: &str) -> Result<Config, String> {
             "an argument is no URL of a store: those begin with sqlite:, postgres:// or postgresql://".to_owned()
         );
     }
-    loaded::load(Path::new(argument))
+    if is_sqlite(Path::new(argument)) {
+        return Err(format!("{argument} is a SQLite file, not a configuration: write sqlite:{argument}"));
+    }
+    Config::load(Path::new(argument)).map_err(|errors| loaded::lines(&errors))
+}
+
+/// Whether a file is one of SQLite's, by its first bytes.
+fn is_sqlite(path: &Path) -> bool {
+    let mut begins = [0; SQLITE.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == *SQLITE
 }
 
 fn to(to: &str) -> Result<PostgresUrl, String> {
