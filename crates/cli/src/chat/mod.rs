@@ -10,7 +10,7 @@ mod printer;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use clap::Args;
-use countersign_core::{limits::MESSAGE_FRAME_BYTES, wire::client::check_session_id};
+use countersign_core::limits::MESSAGE_FRAME_BYTES;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,10 +24,10 @@ use self::{
 use crate::{
     Outcome,
     approvals::show::{list, one},
-    conversation,
+    conversation::Page,
     desk::Asked,
     failure::{Exit, Failure},
-    remote::of_code,
+    remote::{check_id, of_code},
     terminal::{is_interactive, tell, visible},
 };
 
@@ -177,7 +177,7 @@ impl Talk {
 
     /// Shows the end of a session, or to a program the events after a given one.
     async fn resume(&mut self, session: &str, after: Option<u64>) -> Outcome {
-        check_session_id(session).map_err(|refusal| refusal.message)?;
+        check_id(session)?;
         let state = self.server.answer(Method::GET, &["sessions", session, "state"], &[], None).await?;
         let state: Value = self.server.read(&state)?;
         self.know(&state);
@@ -186,8 +186,8 @@ impl Talk {
         }
         let query = [("direction", "backward".to_owned()), ("limit", SHOWN.to_owned())];
         let page = self.server.answer(Method::GET, &["sessions", session, "history"], &query, None).await?;
-        let page: Value = self.server.read(&page)?;
-        list(&page["messages"]).iter().filter_map(conversation::message).for_each(|text| self.printer.line(&text));
+        let page: Page = self.server.read(&page)?;
+        page.texts().ok_or_else(|| self.server.strange())?.iter().for_each(|text| self.printer.line(text));
         self.subscribe().await;
         Ok(())
     }
