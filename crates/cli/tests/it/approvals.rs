@@ -38,6 +38,10 @@ async fn u3_a_request_is_listed_shown_and_approved_with_its_digest() {
     for part in ["s_1", "in ", "user", "execute_trade {\"price\": 82000, \"quantity\": 100"] {
         assert!(line.contains(part), "{part:?} is not in {line}");
     }
+    // The status that the JSON has, which people call pending.
+    for status in ["waiting", "pending"] {
+        assert!(server.command(&["approvals", "list", "--status", status]).ok().starts_with("s_1  in "), "{status}");
+    }
     let digest = digest(&server, "s_1");
     let shown = server.command(&["approvals", "show", "s_1"]);
     for part in [
