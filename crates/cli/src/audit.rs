@@ -12,7 +12,7 @@ use countersign_server::config::ConfigStore;
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::{self, PostgresUrl};
 use countersign_store::{seal::Keys, sqlite::read_audit};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{Outcome, loaded, say};
 
@@ -85,16 +85,38 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
                 Some(file) => of_file(file, verify.anchor.clone())?,
                 None => of_store(&verify.place.store()?, verify.anchor.clone())?,
             };
-            match (checked, verify.json) {
-                (Ok(end), false) => say(&format!("ok: {} records; anchor {end}", end.n)),
-                (Ok(end), true) => say(&json!({ "ok": true, "records": end.n, "anchor": end.to_string() }).to_string()),
-                (Err(Fault { what, .. }), false) => Err(format!("the audit log was changed: {what}").into()),
-                (Err(Fault { n, what }), true) => {
-                    say(&json!({ "ok": false, "record": n, "what": what }).to_string())?;
-                    Err(format!("the audit log was changed: {what}").into())
+            if verify.json {
+                say(&checked.as_json().to_string())?;
+            }
+            match checked.end {
+                Ok(_) if verify.json => Ok(()),
+                Ok(end) => {
+                    let records = if end.n == 1 { "record" } else { "records" };
+                    say(&format!("ok: {} {records}; anchor {end}", end.n))
                 }
+                Err(Fault { what, .. }) => Err(format!("the audit log was changed: {what}").into()),
             }
         }
+    }
+}
+
+/// What a verification has found.
+struct Checked {
+    /// How many records are right, from the first.
+    records: u64,
+    /// The end of the log, or its first fault.
+    end: Result<Anchor, Fault>,
+}
+
+impl Checked {
+    /// As `GET /v1/audit/verify` answers. Whoever has the whole log may read all of it.
+    fn as_json(&self) -> Value {
+        let mut found = json!({ "intact": self.end.is_ok(), "checked": self.records, "readable": self.records });
+        match &self.end {
+            Ok(end) => found["anchor"] = json!(end.to_string()),
+            Err(Fault { n, what }) => found["fault"] = json!({ "n": n, "message": what }),
+        }
+        found
     }
 }
 
@@ -141,11 +163,16 @@ impl Source {
 impl Place {
     fn store(&self) -> Result<Source, String> {
         if let Some(store) = &self.store {
+            loaded::check_there(store)?;
             return Ok(Source::Sqlite { path: store.clone(), keys: None, bare: true });
         }
-        let config = loaded::load(&self.config)?;
+        // What a configuration lacks, such as a model's key, is no obstacle to reading a log.
+        let config = loaded::load(&self.config).map_err(|error| {
+            format!("{error}\n--store FILE reads a SQLite store without the configuration and its secrets")
+        })?;
         match config.store {
             ConfigStore::Sqlite(path) => {
+                loaded::check_there(&path)?;
                 Ok(Source::Sqlite { path, keys: loaded::keys(&config.store_keys)?, bare: false })
             }
             #[cfg(feature = "postgres")]
@@ -186,17 +213,18 @@ fn each(
     }
 }
 
-fn of_store(store: &Source, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>, String> {
+fn of_store(store: &Source, anchor: Option<Anchor>) -> Result<Checked, String> {
     let mut verifier = Verifier::new(anchor);
-    let mut fault = None;
+    let (mut records, mut fault) = (0, None);
     each(store, 0, |record| {
         fault = verifier.take(&record).err();
+        records += u64::from(fault.is_none());
         Ok(fault.is_none())
     })?;
-    Ok(fault.map_or_else(|| verifier.end(), Err))
+    Ok(Checked { records, end: fault.map_or_else(|| verifier.end(), Err) })
 }
 
-fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>, String> {
+fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Checked, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     let reader: Box<dyn BufRead> = if file.as_os_str() == "-" {
         Box::new(std::io::stdin().lock())
@@ -204,6 +232,7 @@ fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>,
         Box::new(BufReader::new(File::open(file).map_err(failed)?))
     };
     let mut verifier = Verifier::new(anchor);
+    let mut records = 0;
     for (number, line) in (1_u64..).zip(reader.lines()) {
         let line = match line {
             Ok(line) => line,
@@ -215,8 +244,9 @@ fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>,
             Err(error) => Err(Fault { n: number, what: format!("line {number} is not a record: {error}") }),
         };
         if let Err(fault) = taken {
-            return Ok(Err(fault));
+            return Ok(Checked { records, end: Err(fault) });
         }
+        records += 1;
     }
-    Ok(verifier.end())
+    Ok(Checked { records, end: verifier.end() })
 }

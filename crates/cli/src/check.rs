@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Outcome, asks,
-    loaded::{self, TLS_EXPECTED, expects_tls, lines},
+    loaded::{self, TLS_EXPECTED, expects_tls, in_words},
     matches::Matches,
     mcp, policy,
     reach::{self, Reached},
@@ -55,10 +55,10 @@ pub(crate) fn run(check: &Check) -> Outcome {
             say(&found.to_string())?;
             reached.all()
         }
-        (Err(errors), false) => Err(lines(&errors).into()),
+        (Err(errors), false) => Err(in_words(&check.config, &errors).into()),
         (Err(errors), true) => {
             say(&json!({ "ok": false, "errors": errors.iter().map(error_json).collect::<Vec<_>>() }).to_string())?;
-            Err(lines(&errors).into())
+            Err(in_words(&check.config, &errors).into())
         }
     }
 }
@@ -71,7 +71,7 @@ fn reached(check: &Check, config: &Config) -> Result<Option<Reached>, String> {
 fn error_json(error: &ConfigError) -> Value {
     json!({
         "file": error.file,
-        "line": error.line,
+        "line": (error.line > 0).then_some(error.line),
         "column": error.column,
         "message": error.message,
         "suggestion": error.suggestion,

@@ -1,6 +1,6 @@
 //! `countersign completions SHELL`
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
 
 use crate::{Cli, Outcome, say};
@@ -12,9 +12,16 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
+/// The program without what is hidden, which `clap_complete` would offer.
+fn shown() -> Command {
+    let (program, version) = (Cli::command(), env!("CARGO_PKG_VERSION"));
+    let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
+    Command::new("countersign").version(version).subcommands(commands.cloned())
+}
+
 /// Prints the completions.
 pub(crate) fn run(completions: &Completions) -> Outcome {
     let mut text = Vec::new();
-    clap_complete::generate(completions.shell, &mut Cli::command(), "countersign", &mut text);
+    clap_complete::generate(completions.shell, &mut shown(), "countersign", &mut text);
     say(String::from_utf8_lossy(&text).trim_end())
 }

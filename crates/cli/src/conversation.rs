@@ -1,17 +1,48 @@
 //! Messages of a session as text for a terminal.
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
-    approvals::show::{cut, indented, list, name, one, summary},
+    approvals::{
+        replied::{self, Replied},
+        show::{cut, indented, list, name, one, summary},
+    },
     remote::ending,
 };
 
 /// How much of a call's arguments or result a conversation shows.
 const CALL_CHARS: usize = 200;
 
+/// A page of the history: its messages as the server wrote them, since their numbers keep their digits so.
+#[derive(Deserialize)]
+pub(crate) struct Page {
+    messages: Vec<Box<RawValue>>,
+    /// Where the page of older ones begins.
+    pub(crate) next_cursor: Option<String>,
+}
+
+impl Page {
+    /// The messages as text, oldest first. `None` if one of them is none.
+    pub(crate) fn texts(&self) -> Option<Vec<String>> {
+        let read = |message: &RawValue| {
+            let replies: Replies = serde_json::from_str(message.get()).ok()?;
+            Some(self::message(&serde_json::from_str(message.get()).ok()?, &replies))
+        };
+        let all: Option<Vec<Option<String>>> = self.messages.iter().map(|message| read(message)).collect();
+        Some(all?.into_iter().flatten().collect())
+    }
+}
+
+/// The replies to requests among the blocks of a message; other blocks have none.
+#[derive(Deserialize)]
+struct Replies {
+    #[serde(default)]
+    content: Vec<Replied>,
+}
+
 /// A message of the history, without empty parts.
-pub(crate) fn message(message: &Value) -> Option<String> {
+fn message(message: &Value, replies: &Replies) -> Option<String> {
     let lines: Vec<String> = match message["role"].as_str() {
         Some("user") => vec![said(&who(message), &texts(message))],
         Some("tool") => vec![result(message, &texts(message))],
@@ -20,7 +51,8 @@ pub(crate) fn message(message: &Value) -> Option<String> {
                 Some(about) => call(&of["name"], about),
                 None => call(&of["name"], &of["args"].to_string()),
             });
-            let blocks = list(&message["content"]).iter().filter_map(block);
+            let blocks = list(&message["content"]).iter().zip(&replies.content);
+            let blocks = blocks.filter_map(|(one, replied)| block(one, replied));
             calls.chain(blocks).collect()
         }
     };
@@ -45,7 +77,7 @@ fn texts(message: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn block(block: &Value) -> Option<String> {
+fn block(block: &Value, replied: &Replied) -> Option<String> {
     match block["type"].as_str()? {
         "text" => Some(said("agent", block["text"].as_str()?)),
         "approval_request" => {
@@ -57,7 +89,14 @@ fn block(block: &Value) -> Option<String> {
             }
             let open = block["isResolved"] == false;
             let how = if open { "pending".to_owned() } else { ended(block) };
-            Some(format!("[request {}: {}; {}]", name(&block["approval_key"]), summary(&asked, CALL_CHARS), one(&how)))
+            // A question that is over has no key there.
+            let key = block["approval_key"].as_str().map(|key| format!(" {}", name(&key.into()))).unwrap_or_default();
+            let questions = &asked["action_requests"][0]["args"]["questions"];
+            let answers = replied::answers(questions, &block["submittedAnswers"]);
+            let replied: Vec<String> = replied.in_words().into_iter().chain(answers).collect();
+            let replied = if replied.is_empty() { String::new() } else { format!(": {}", replied.join("; ")) };
+            let replied = cut(&replied, CALL_CHARS);
+            Some(format!("[request{key}: {}; {}{replied}]", summary(&asked, CALL_CHARS), one(&how)))
         }
         _ => None,
     }

@@ -26,13 +26,18 @@ pub(crate) struct Asked {
     pub(crate) json: bool,
 }
 
+/// Whether an option is on the command line, and not only in the environment.
+pub(crate) fn is_typed(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
 /// A server. An address that is typed says that no store is to be opened; one in the environment does not.
 struct Elsewhere(Remote);
 
 impl FromArgMatches for Elsewhere {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Elsewhere, Error> {
-        let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
-        if let Some(store) = ["config", "store"].into_iter().find(|id| is_typed("url") && is_typed(id)) {
+        let both = |store: &&str| is_typed(matches, "url") && is_typed(matches, store);
+        if let Some(store) = ["config", "store"].into_iter().find(both) {
             let text = format!("the argument '--url' cannot be used with '--{store}'\n");
             return Err(Error::raw(ErrorKind::ArgumentConflict, text));
         }

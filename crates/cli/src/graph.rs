@@ -2,43 +2,72 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use countersign_core::{drawing::Drawing, journal::graph, wire::client::check_session_id};
+use clap::{
+    ArgMatches, Args, Command, FromArgMatches, ValueEnum,
+    error::{Error, ErrorKind},
+};
+use countersign_core::{drawing::Drawing, journal::graph};
 use countersign_server::config::nearest;
 use reqwest::Method;
 use serde_json::json;
 
 use crate::{
-    Outcome, loaded,
-    remote::Remote,
+    Outcome,
+    desk::is_typed,
+    loaded,
+    remote::{Remote, check_id},
     say,
     terminal::{visible, visible_json},
 };
 
-/// The variable with the token for the server. An argument would be visible to every user of the machine.
-const TOKEN: &str = "COUNTERSIGN_TOKEN";
-
 /// Arguments of `graph`.
 #[derive(Args)]
 pub(crate) struct Graph {
+    // Before the session, which is taken out of the matches once it is read.
+    #[command(flatten)]
+    server: OfSession,
     /// The agent; the first of the configuration if absent
     agent: Option<String>,
     /// The configuration file
     #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
     config: PathBuf,
-    /// A session of a running server, with its current position; the variable COUNTERSIGN_TOKEN has the token, if the
-    /// server requires one
-    #[arg(long, value_name = "ID", requires = "url", conflicts_with_all = ["agent", "config"])]
+    /// A session of a running server instead, with its current position
+    #[arg(long, value_name = "ID", conflicts_with_all = ["agent", "config"])]
     session: Option<String>,
-    /// The server's address, such as http://127.0.0.1:7410
-    #[arg(long, value_name = "URL", requires = "session")]
-    url: Option<String>,
     /// The format of the drawing
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Print JSON; the same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
+}
+
+/// The server of the session. An address that is typed without a session is a mistake; one in the environment is none.
+struct OfSession(Remote);
+
+impl FromArgMatches for OfSession {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<OfSession, Error> {
+        if is_typed(matches, "url") && !is_typed(matches, "session") {
+            let text = "the argument '--url' needs '--session': an agent's graph is read from the configuration\n";
+            return Err(Error::raw(ErrorKind::MissingRequiredArgument, text));
+        }
+        Remote::from_arg_matches(matches).map(OfSession)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = OfSession::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for OfSession {
+    fn augment_args(command: Command) -> Command {
+        Remote::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Remote::augment_args_for_update(command)
+    }
 }
 
 #[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
@@ -65,11 +94,10 @@ impl Format {
 /// Draws the graph.
 pub(crate) fn run(graph: &Graph) -> Outcome {
     let format = if graph.json { Format::Json } else { graph.format };
-    if let (Some(session), Some(url)) = (&graph.session, &graph.url) {
-        check_session_id(session).map_err(|refusal| refusal.message)?;
-        let server = Remote { url: url.clone(), token_env: TOKEN.to_owned() };
+    if let Some(session) = &graph.session {
+        check_id(session)?;
         let query = [("format", format.name().to_owned())];
-        let drawn = server.ask(Method::GET, &["sessions", session, "graph"], &query, None)?;
+        let drawn = graph.server.0.ask(Method::GET, &["sessions", session, "graph"], &query, None)?;
         return say(&if format == Format::Json { visible_json(&drawn) } else { visible(drawn.trim_end()) });
     }
     let config = loaded::load(&graph.config)?;

@@ -21,7 +21,16 @@ use zeroize::Zeroizing;
 
 /// Reads a configuration, or returns all of its errors, one a line.
 pub(crate) fn load(path: &Path) -> Result<Config, String> {
-    Config::load(path).map_err(|errors| lines(&errors))
+    Config::load(path).map_err(|errors| in_words(path, &errors))
+}
+
+/// All errors, one a line; where there is no such file, how to name another, or have one made.
+pub(crate) fn in_words(path: &Path, errors: &[ConfigError]) -> String {
+    let hint = match path.try_exists() {
+        Ok(false) => "; name another with --config, or have one made with `countersign demo`",
+        _ => "",
+    };
+    lines(errors) + hint
 }
 
 /// The warning about a server that other machines can reach.

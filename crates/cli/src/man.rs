@@ -1,6 +1,6 @@
 //! `countersign man`
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use clap::{Args, CommandFactory as _};
 
@@ -21,7 +21,8 @@ pub(crate) fn run(man: &Man) -> Outcome {
         clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(|error| error.to_string())?;
         return say(String::from_utf8_lossy(&page).trim_end());
     };
-    clap_mangen::generate_to(Cli::command(), folder).map_err(|error| format!("{}: {error}", folder.display()).into())
+    let written = fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+    written.map_err(|error| format!("{}: {error}", folder.display()).into())
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ impl Past {
         let opened = match store {
             ConfigStore::Memory => return Err("a store in memory has no past: it ends with its server".to_owned()),
             ConfigStore::Sqlite(path) => {
+                loaded::check_there(path)?;
                 let keys = loaded::keys(keys)?;
                 sqlite::Past::open(path, keys.as_ref()).map(|past| Past::Sqlite(Box::new(past)))
             }

@@ -20,7 +20,13 @@ use countersign_server::config::{Config, mcp_servers, sources, tool_entries};
 use countersign_store::StoreError;
 use serde_json::{Value, json};
 
-use crate::{Outcome, loaded, past::Past, say};
+use crate::{
+    Outcome,
+    failure::{Exit, Failure},
+    loaded,
+    past::Past,
+    say,
+};
 
 /// Sessions, and entries of one, read from the store at a time.
 const AT_ONCE: usize = 512;
@@ -155,7 +161,7 @@ struct Report {
     changes: Vec<Change>,
 }
 
-async fn report(past: &mut Past, store: &str, judge: &Judge, only: &[String]) -> Result<Report, String> {
+async fn report(past: &mut Past, store: &str, judge: &Judge, only: &[String]) -> Result<Report, Failure> {
     let mut report = Report::default();
     let failed = |error: StoreError| error.to_string();
     let mut wanted: Vec<Arc<str>> = only.iter().map(|id| Arc::from(id.as_str())).collect();
@@ -188,7 +194,7 @@ async fn report(past: &mut Past, store: &str, judge: &Judge, only: &[String]) ->
                 }
             }
             if state.pos == 0 && !only.is_empty() {
-                return Err(format!("{store} has no session {session:?}"));
+                return Err(Failure::new(Exit::NotFound, format!("{store} has no session {session:?}")));
             }
             report.sessions += 1;
         }
@@ -251,8 +257,8 @@ impl Report {
     }
 
     fn text(&self, judge: &Judge) -> String {
-        let mut text =
-            format!("{} calls in {} sessions, under the policy {}\n", self.calls, self.sessions, judge.version());
+        let (calls, sessions) = (count(self.calls, "call"), count(self.sessions, "session"));
+        let mut text = format!("{calls} in {sessions}, under the policy {}\n", judge.version());
         if self.unknown > 0 {
             // Writing to a string cannot fail, here and below.
             let _ =

@@ -39,6 +39,7 @@ pub(crate) fn run(rekey: &Rekey) -> Outcome {
         )
         .into());
     };
+    loaded::check_there(path)?;
     let mut shown = Progress::default();
     let done = sqlite::rekey(path, &keys, rekey.plain, &mut |done| {
         shown.tell(false, || format!("{} values rewritten, {} unchanged", done.rewritten, done.kept));

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
+use countersign_core::wire::client::check_session_id;
 use countersign_server::outgoing;
 use reqwest::{Method, RequestBuilder, StatusCode, Url};
 use serde_json::Value;
 
 use crate::{
     failure::{Exit, Failure},
-    terminal::{quoted, visible},
+    terminal::{quoted, time, visible},
 };
 
 /// The longest time a server may take to answer.
@@ -98,7 +99,7 @@ impl Remote {
     pub(crate) fn address(&self, path: &[&str]) -> Result<Url, Failure> {
         let server = &self.url;
         let wrong = |why: &str| {
-            Failure::new(Exit::Error, format!("--url {server}: {why}; it looks like http://127.0.0.1:7410"))
+            Failure::new(Exit::Usage, format!("--url {server}: {why}; it looks like http://127.0.0.1:7410"))
         };
         let mut url = Url::parse(server).map_err(|error| wrong(&format!("it is not an address: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -159,12 +160,17 @@ impl Remote {
 pub(crate) fn below(mut server: Url, path: &[&str]) -> Result<Url, Failure> {
     // In an address they would lead elsewhere.
     if let Some(id) = path.iter().find(|part| matches!(**part, "" | "." | "..")) {
-        return Err(format!("the id {id:?} cannot be asked for over HTTP").into());
+        return Err(Failure::new(Exit::Usage, format!("the id {id:?} cannot be asked for over HTTP")));
     }
     if let Ok(mut segments) = server.path_segments_mut() {
         segments.pop_if_empty().push("v1").extend(path);
     }
     Ok(server)
+}
+
+/// Refuses what cannot be a session's id, before anybody is asked about it.
+pub(crate) fn check_id(id: &str) -> Result<(), Failure> {
+    check_session_id(id).map_err(|refusal| Failure::new(Exit::Usage, refusal.message))
 }
 
 /// The text of a problem document, after the name of its sender; `hint` adds to it, given the code. `None` if the text
@@ -173,7 +179,9 @@ pub(crate) fn refusal(who: &str, text: &str, hint: impl FnOnce(&str) -> String) 
     let problem: Value = serde_json::from_str(text).unwrap_or_default();
     let (detail, code) = (problem["detail"].as_str()?, problem["code"].as_str()?);
     let how = ending(&problem["details"]).map(|how| format!(": {how}")).unwrap_or_default();
-    Some(Failure::new(of_code(code), visible(&format!("{who} says: {detail} ({code}){how}{}", hint(code)))))
+    // A malformed argument that only the server can judge, such as a cursor.
+    let exit = if matches!(code, "invalid_message" | "invalid_session_id") { Exit::Usage } else { of_code(code) };
+    Some(Failure::new(exit, visible(&format!("{who} says: {detail} ({code}){how}{}", hint(code)))))
 }
 
 /// The exit code for a refusal.
@@ -203,7 +211,7 @@ pub(crate) fn ending(of: &Value) -> Option<String> {
         said.push_str(&format!(" by {by}"));
     }
     if let Some(at) = of["at"].as_str().or_else(|| of["resolved_at"].as_str()) {
-        said.push_str(&format!(" at {at}"));
+        said.push_str(&format!(" at {}", time(at)));
     }
     Some(said)
 }

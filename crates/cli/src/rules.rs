@@ -93,14 +93,21 @@ fn how(ask: &Ask) -> String {
     if ask.not_self {
         said.push_str(", not the requester");
     }
-    match Kind::Approval.timeout_seconds(ask.timeout) {
-        0 => said.push_str(", without a deadline"),
-        seconds => said.push_str(&format!(", in {seconds} s")),
+    match seconds(ask) {
+        // The tool's own timeout counts, or else the default.
+        None => {}
+        Some(0) => said.push_str(", without a deadline"),
+        Some(seconds) => said.push_str(&format!(", in {seconds} s")),
     }
     if !ask.escalate.is_empty() {
         said.push_str(&format!(", then {} instead", Reviewer::join(&ask.escalate, ", then ")));
     }
     said
+}
+
+/// The timeout that a rule itself sets, 0 for none.
+fn seconds(ask: &Ask) -> Option<u32> {
+    (!ask.timeout.is_default()).then(|| Kind::Approval.timeout_seconds(ask.timeout))
 }
 
 /// The policy as JSON, with the file's keys.
@@ -133,7 +140,7 @@ pub(crate) fn as_json(config: &Config, judge: &Judge, matches: &Matches<'_>) -> 
                 said["quorum"] = json!(ask.quorum);
                 said["not_self"] = json!(ask.not_self);
                 said["allowed_decisions"] = json!(ask.allowed());
-                said["timeout"] = json!(Kind::Approval.timeout_seconds(ask.timeout));
+                said["timeout"] = json!(seconds(ask));
                 said["escalate"] = json!(ask.escalate);
                 said["reminders"] = json!(ask.reminders);
                 said["reassign"] = json!(ask.reassign);

@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     Outcome, assembled,
-    loaded::{TLS_EXPECTED, expects_tls, keys, lines, log_warnings, open},
+    loaded::{TLS_EXPECTED, expects_tls, keys, load, log_warnings, open},
     reload::{Seen, Watched},
     say,
     traces::{self, Traces},
@@ -40,7 +40,7 @@ pub(crate) struct Serve {
 pub(crate) fn run(serve: &Serve) -> Outcome {
     // Its state before it is read, so that no change is missed.
     let seen = Seen::now(&serve.config);
-    let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
+    let config = load(&serve.config)?;
     let traces = traces::log(&config)?;
     log_warnings(&config);
     on_threads(traces, |sessions| serve_until_told(config, serve, seen, sessions))

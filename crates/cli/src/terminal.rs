@@ -45,6 +45,11 @@ fn is_hidden(c: char) -> bool {
             | 0xFFF9..=0xFFFB | 0xE0000..=0xE007F)
 }
 
+/// A point in time (RFC 3339) with milliseconds, so that columns align; as it is, if it is none.
+pub(crate) fn time(text: &str) -> String {
+    text.parse::<jiff::Timestamp>().map_or_else(|_| visible(text), |at| format!("{at:.3}"))
+}
+
 /// A text as one word of a command line.
 pub(crate) fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
@@ -77,14 +82,20 @@ pub(crate) fn ask(prompt: &str) -> Result<Option<String>, Failure> {
     }
 }
 
+/// Whether [`confirm`] can ask, or need not.
+pub(crate) fn can_confirm(yes: bool, instead: &str) -> Result<(), Failure> {
+    if yes || is_interactive() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Usage, format!("nobody can be asked here: {instead}")))
+}
+
 /// Continues only if the person says yes, or has said so with `--yes`; where nobody can be asked, `instead` names the
 /// option to give.
 pub(crate) fn confirm(question: &str, yes: bool, instead: &str) -> Result<(), Failure> {
+    can_confirm(yes, instead)?;
     if yes {
         return Ok(());
-    }
-    if !is_interactive() {
-        return Err(Failure::new(Exit::Usage, format!("nobody can be asked here: {instead}")));
     }
     match ask(&format!("{question} [y/N] "))?.as_deref() {
         Some("y" | "Y" | "yes") => Ok(()),

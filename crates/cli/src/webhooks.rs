@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     Outcome,
+    approvals::show::at,
     desk::Desk,
     failure::{Exit, Failure},
     pages::{Listed, Paging},
@@ -55,14 +56,22 @@ struct Failed {
 struct Retry {
     /// The webhook's name
     name: String,
-    /// The number of the message's record, as `failed` lists it
-    #[arg(value_name = "NUMBER", required_unless_present = "all")]
-    n: Option<u64>,
-    /// All dead letters: those that are not attempted any more
-    #[arg(long, conflicts_with = "n")]
-    all: bool,
+    #[command(flatten)]
+    which: Which,
     #[command(flatten)]
     asked: Asked,
+}
+
+/// Which messages: one of these, which a wrong usage then names both.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Which {
+    /// The number of the message's record, as `failed` lists it
+    #[arg(value_name = "NUMBER")]
+    n: Option<u64>,
+    /// All dead letters: those that are not attempted any more
+    #[arg(long)]
+    all: bool,
 }
 
 #[derive(Args)]
@@ -117,7 +126,7 @@ fn text(value: &Value) -> String {
 fn failure_in_words(failed: &Value) -> String {
     let next = match &failed["next_at"] {
         Value::Null => "dead".to_owned(),
-        at => format!("next attempt {}", text(at)),
+        next => format!("next attempt {}", at(next)),
     };
     let attempts = match failed["attempts"].as_u64() {
         Some(1) => "1 attempt".to_owned(),
@@ -126,7 +135,7 @@ fn failure_in_words(failed: &Value) -> String {
     format!(
         "record {}  {attempts}, the last at {}  {next}  {}",
         failed["n"],
-        text(&failed["tried_at"]),
+        at(&failed["tried_at"]),
         text(&failed["why"])
     )
 }
@@ -165,7 +174,7 @@ impl Failed {
 
 impl Retry {
     fn run(&self) -> Outcome {
-        let n = self.n.map(|n| n.to_string());
+        let n = self.which.n.map(|n| n.to_string());
         let path: Vec<&str> = match &n {
             Some(n) => vec!["webhooks", &self.name, "failed", n, "retry"],
             None => vec!["webhooks", &self.name, "retry"],

@@ -17,8 +17,8 @@ use crate::{
 pub(crate) struct Answer {
     /// The request's key
     key: String,
-    /// An answer: of the first question, the second and so on (an empty one is no preference); or the result of a call
-    /// that may be answered instead of run
+    /// An answer: of the first question, the second and so on, an option by its number or its text, or a text of your own
+    /// (an empty one is no preference); or the result of a call that may be answered instead of run
     #[arg(long, value_name = "TEXT", conflicts_with = "value")]
     answer: Vec<String>,
     /// The answer to a graph or a tool, which is JSON
@@ -50,10 +50,10 @@ impl Answer {
             Some("question") => with_digest(json!({ "answers": self.answers(&questions)? }).to_string(), digest),
             Some("interrupt" | "input") => {
                 let value = match &self.value {
-                    Some(value) => value.clone(),
-                    None => terminal::ask("answer, as JSON> ")?.ok_or("nothing was sent")?,
+                    Some(value) => resume(value).map_err(|wrong| Failure::new(Exit::Usage, wrong))?,
+                    None => resume(&terminal::ask("answer, as JSON> ")?.ok_or("nothing was sent")?)?,
                 };
-                with_digest(format!("{{\"resume\":{}}}", resume(&value)?), digest)
+                with_digest(format!("{{\"resume\":{value}}}"), digest)
             }
             _ => with_digest(json!({ "decisions": [self.result(&request)?] }).to_string(), digest),
         };
@@ -87,7 +87,8 @@ impl Answer {
             let text = format!("there are {} questions: give --answer as often", questions.len());
             return Err(Failure::new(Exit::Usage, text));
         }
-        Ok(menu::answers(questions, self.answer.iter().map(|text| json!(text)).collect()))
+        let given = questions.iter().zip(&self.answer).map(|(question, text)| menu::given(question, text)).collect();
+        Ok(menu::answers(questions, given))
     }
 }
 

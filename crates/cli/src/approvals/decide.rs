@@ -4,7 +4,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Sure, on_all, pending, send, show};
-use crate::{Outcome, desk::Asked, terminal};
+use crate::{
+    Outcome,
+    desk::Asked,
+    failure::{Exit, Failure},
+    terminal,
+};
 
 /// Arguments of `approve`.
 #[derive(Args)]
@@ -53,6 +58,16 @@ impl Reject {
     }
 }
 
+/// Refuses to approve what asks for an answer, before the person is asked whether to.
+fn check_takes(request: &Value, key: &str, decision: &str) -> Outcome {
+    if decision != "approve" || !matches!(request["kind"].as_str(), Some("question" | "interrupt" | "input")) {
+        return Ok(());
+    }
+    let text =
+        format!("{key} asks for an answer: give it with `countersign approvals answer {key}` (answers_required)");
+    Err(Failure::new(Exit::Refused, terminal::visible(&text)))
+}
+
 /// Sends the decision with the digest of what was shown: of what the caller names, or of what is shown here.
 fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option<(&str, &String)>) -> Outcome {
     let desk = asked.to_change()?;
@@ -60,8 +75,9 @@ fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option
         Some(digest) => json!({ "decisions": [decision], "digest": digest }),
         None => {
             let (_, request) = pending(&desk, key)?;
-            terminal::tell(show::card(&request).trim_end());
             let kind = decision["type"].as_str().unwrap_or_default();
+            check_takes(&request, key, kind)?;
+            terminal::tell(show::card(&request).trim_end());
             terminal::confirm(
                 &format!("{kind} this?"),
                 sure.yes,

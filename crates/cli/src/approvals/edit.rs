@@ -66,6 +66,11 @@ struct Body<'a> {
 impl Edit {
     /// Opens the editor, and sends the result.
     pub(crate) fn run(&self) -> Outcome {
+        let instead = "give --digest with the digest of what was shown, or --yes for what is pending now";
+        // Before the editor opens: what is written there would be lost.
+        if self.sure.digest.is_none() {
+            terminal::can_confirm(self.sure.yes, instead)?;
+        }
         let desk = self.asked.to_change()?;
         let (text, request) = pending(&desk, &self.key)?;
         let calls: Calls = desk.read(&text)?;
@@ -81,7 +86,6 @@ impl Edit {
         }
         let edited = calls.edit()?;
         terminal::tell(edited.diff.trim_end());
-        let instead = "give --digest with the digest of what was shown, or --yes for what is pending now";
         terminal::confirm("approve it so?", self.sure.yes || named, instead)?;
         let body = Body { decisions: edited.decisions, user_edit_content: self.reason.as_ref() };
         let body = serde_json::to_string(&body).map_err(|error| error.to_string())?;

@@ -40,7 +40,7 @@ struct Filter {
 pub(crate) struct List {
     #[command(flatten)]
     filter: Filter,
-    /// Pending ones, resolved ones, or both
+    /// Those that wait for a decision, resolved ones, or both
     #[arg(long, value_enum, default_value_t)]
     status: Status,
     #[command(flatten)]
@@ -64,7 +64,8 @@ pub(crate) struct Watch {
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Status {
     #[default]
-    Pending,
+    #[value(alias = "pending")]
+    Waiting,
     Resolved,
     All,
 }
@@ -81,7 +82,7 @@ impl List {
     pub(crate) fn run(&self) -> Outcome {
         let mut query = self.filter.query();
         match self.status {
-            Status::Pending => query.push(("status", "waiting".to_owned())),
+            Status::Waiting => query.push(("status", "waiting".to_owned())),
             Status::Resolved => query.push(("status", "resolved".to_owned())),
             Status::All => {}
         }

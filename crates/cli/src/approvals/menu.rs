@@ -66,6 +66,19 @@ pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
     Ok(Typed::Answer(if several { Value::Array(labels) } else { labels.pop().unwrap_or_default() }))
 }
 
+/// The meaning of an answer that is not typed at a prompt: the options that [`typed`] finds by their numbers, where a
+/// number can mean nothing else. A label comes first, and a number of no option, or of one for free text, is a text.
+pub(crate) fn given(question: &Value, text: &str) -> Value {
+    let is_label = |part: &str| list(&question["options"]).iter().any(|option| option["label"] == part);
+    if is_label(text) || text.split(',').map(str::trim).any(is_label) {
+        return json!(text);
+    }
+    match typed(question, text) {
+        Ok(Typed::Answer(answer)) if !answer.is_string() || answer != text.trim() => answer,
+        _ => json!(text),
+    }
+}
+
 /// The answers as they are sent: question text → answer.
 pub(crate) fn answers(questions: &[&Value], given: Vec<Value>) -> Value {
     let named = questions.iter().filter_map(|question| question["question"].as_str());
@@ -75,6 +88,28 @@ pub(crate) fn answers(questions: &[&Value], given: Vec<Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn u3_an_answer_that_is_given_is_an_option_by_its_number_unless_its_text_says_otherwise() {
+        let mut question = json!({ "question": "Q", "multiSelect": false,
+            "options": [{ "label": "A" }, { "label": "B" }, { "label": "1" }, { "label": "Other", "input": true }] });
+        for (text, answer) in [
+            ("2", "B"),
+            ("1", "1"),
+            ("3", "1"),
+            ("4", "4"),
+            ("9", "9"),
+            ("1,2", "1,2"),
+            ("B", "B"),
+            (" x ", " x "),
+            ("", ""),
+        ] {
+            assert_eq!(given(&question, text), json!(answer), "{text:?}");
+        }
+        question["multiSelect"] = json!(true);
+        assert_eq!(given(&question, "2, 3"), json!(["B", "1"]));
+        assert_eq!(given(&question, "1, 2"), json!("1, 2"), "it may be the label");
+    }
 
     #[test]
     fn u3_a_typed_line_is_an_option_by_its_number_or_an_answer_of_its_own() {

@@ -5,6 +5,7 @@ mod decide;
 pub(crate) mod edit;
 mod list;
 pub(crate) mod menu;
+pub(crate) mod replied;
 pub(crate) mod show;
 
 use clap::{Args, Subcommand};
@@ -77,7 +78,7 @@ pub(crate) fn run(approvals: &Approvals) -> Outcome {
             if wanted.asked.json {
                 return say(&visible_json(&text));
             }
-            say(show::card(&desk.read(&text)?).trim_end())
+            say(show::card_with(&desk.read(&text)?, &desk.read(&text)?).trim_end())
         }
         Command::Approve(approve) => approve.run(),
         Command::Reject(reject) => reject.run(),

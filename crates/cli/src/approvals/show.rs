@@ -5,31 +5,52 @@ use std::fmt::Write as _;
 use countersign_core::call::shown::line;
 use serde_json::Value;
 
-use crate::{remote::ending, terminal::visible};
+use super::replied::Replied;
+use crate::{
+    remote::ending,
+    terminal::{time, visible},
+};
 
-/// The whole request.
+/// The whole of a pending request.
 pub(crate) fn card(request: &Value) -> String {
+    card_with(request, &Replied::default())
+}
+
+/// The whole request, with what was replied.
+pub(crate) fn card_with(request: &Value, replied: &Replied) -> String {
     let mut out = String::new();
-    let status = ending(request).unwrap_or_else(|| "pending".to_owned());
+    let ended = ending(request);
+    let is_open = ended.is_none();
+    let status = ended.unwrap_or_else(|| "pending".to_owned());
     let _ = writeln!(out, "{}: {}, {}", name(&request["approval_key"]), kind(request), one(&status));
     field(&mut out, "session", Some(name(&request["session_id"])));
     field(&mut out, "requester", Some(name(&request["subject"])));
-    field(&mut out, "asked", Some(name(&request["created_at"])));
-    field(&mut out, "deadline", deadline(request));
+    field(&mut out, "asked", Some(at(&request["created_at"])));
+    field(&mut out, "deadline", deadline(request).filter(|_| is_open));
     field(&mut out, "reviewer", reviewer(request));
     field(&mut out, "approvals", votes(request));
     for (i, action) in list(&request["actions"]).iter().enumerate() {
-        self::action(&mut out, i + 1, action, &request["review_configs"][i]);
+        self::action(&mut out, i + 1, action, &request["review_configs"][i], is_open);
+        if let Some(decided) = replied.decision(i) {
+            decided.lines(&mut out, action["name"].as_str().unwrap_or_default());
+        }
     }
     for action in list(&request["action_requests"]) {
-        list(&action["args"]["questions"]).iter().for_each(|question| self::question(&mut out, question));
+        for question in list(&action["args"]["questions"]) {
+            let answer = question["question"].as_str().map(|text| &request["answers"][text]);
+            self::question(&mut out, question, answer.and_then(Value::as_str));
+        }
+        if let Some(declined) = replied.decision(0) {
+            declined.lines(&mut out, "");
+        }
     }
     if let Some(interrupt) = request.get("interrupt") {
         field(&mut out, "asked by", Some(format!("{} {}", one_of(&interrupt["node"]), one_of(&interrupt["name"]))));
-        if let Some(schema) = interrupt.get("schema") {
+        if let Some(schema) = interrupt.get("schema").filter(|_| is_open) {
             field(&mut out, "answer", Some(format!("JSON that fits {}", one(&schema.to_string()))));
         }
     }
+    field(&mut out, "answer", replied.value());
     field(&mut out, "digest", request["digest"].as_str().map(line));
     let updates = list(&request["updates"]);
     if !updates.is_empty() {
@@ -93,8 +114,8 @@ pub(crate) fn reviewer(request: &Value) -> Option<String> {
 pub(crate) fn deadline(request: &Value) -> Option<String> {
     let at = request["expires_at"].as_str()?;
     Some(match left(request) {
-        Some(left) => format!("{} ({left})", line(at)),
-        None => line(at),
+        Some(left) => format!("{} ({left})", time(at)),
+        None => time(at),
     })
 }
 
@@ -122,7 +143,7 @@ pub(crate) fn kind(request: &Value) -> &'static str {
     }
 }
 
-fn action(out: &mut String, number: usize, action: &Value, config: &Value) {
+fn action(out: &mut String, number: usize, action: &Value, config: &Value, is_open: bool) {
     let _ = writeln!(out, "\naction {number}: {}, agent {}", one_of(&action["name"]), one_of(&action["agent"]));
     // The operator's line, and how much is at stake.
     field(out, "title", Some(one_of(&config["title"])));
@@ -153,11 +174,11 @@ fn action(out: &mut String, number: usize, action: &Value, config: &Value) {
         }
     }
     let allowed: Vec<String> = list(&config["allowed_decisions"]).iter().map(name).collect();
-    field(out, "decisions", Some(allowed.join(", ")));
+    field(out, "decisions", is_open.then(|| allowed.join(", ")));
     field(out, "digest", Some(name(&action["digest"])));
 }
 
-fn question(out: &mut String, question: &Value) {
+fn question(out: &mut String, question: &Value, answer: Option<&str>) {
     let header = question["header"].as_str().map(|header| format!("{}: ", one(header))).unwrap_or_default();
     let several = if question["multiSelect"] == true { " (several)" } else { "" };
     let _ = writeln!(out, "\n{header}{}{several}", one_of(&question["question"]));
@@ -166,12 +187,13 @@ fn question(out: &mut String, question: &Value) {
         let free = if option["input"] == true { " …" } else { "" };
         let _ = writeln!(out, "  {number}. {}{free}{more}", one_of(&option["label"]));
     }
+    field(out, "answer", answer.map(one));
 }
 
 /// A comment, or another change while it is pending.
 pub(crate) fn update(update: &Value) -> String {
     let who = update["by"].as_str().map_or_else(|| "the server".to_owned(), line);
-    let at = update["at"].as_str().map(|at| format!("{} ", line(at))).unwrap_or_default();
+    let at = update["at"].as_str().map(|at| format!("{} ", time(at))).unwrap_or_default();
     let words = update["text"].as_str().map(|text| format!(": {}", one(text))).unwrap_or_default();
     let what = match update["update"].as_str() {
         Some("comment") => "comments".to_owned(),
@@ -187,7 +209,7 @@ pub(crate) fn update(update: &Value) -> String {
 }
 
 /// A line of the head, if there is anything to say.
-fn field(out: &mut String, title: &str, text: Option<String>) {
+pub(super) fn field(out: &mut String, title: &str, text: Option<String>) {
     if let Some(text) = text.filter(|text| !text.is_empty()) {
         let _ = writeln!(out, "  {title:<11} {text}");
     }
@@ -214,6 +236,11 @@ pub(crate) fn name(value: &Value) -> String {
     line(value.as_str().unwrap_or_default())
 }
 
+/// A point in time.
+pub(crate) fn at(value: &Value) -> String {
+    time(value.as_str().unwrap_or_default())
+}
+
 /// The items of an array; none of anything else.
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
@@ -237,7 +264,7 @@ mod tests {
         let card = card(&request);
         for part in [
             "s_1: approval, pending\n",
-            "  deadline    2000-01-01T00:00:00Z (over)\n",
+            "  deadline    2000-01-01T00:00:00.000Z (over)\n",
             "  reviewer    admin, level 2 of 2 (user, then admin); not the requester\n",
             "  title       pay 1\n  risk        high\n  reason      why\n",
             "  agent says  ok\\n  digest forged (unverified)\n",

@@ -6,7 +6,7 @@
 
 use std::{process, sync::Arc, thread, time::Duration};
 
-use countersign_core::{approval::principal::Principal, wire::client::check_session_id};
+use countersign_core::approval::principal::Principal;
 use countersign_runtime::run::Runtime;
 use countersign_server::{
     Auth, Options, Server,
@@ -32,7 +32,7 @@ use crate::{
     direct::{self, AtStore, Purpose},
     failure::{Exit, Failure},
     loaded,
-    remote::of_code,
+    remote::{check_id, of_code},
     serve::{Signals, on_threads},
     terminal::{tell, visible},
     traces,
@@ -177,7 +177,7 @@ fn check_agent(chat: &Chat, config: &Config) -> Outcome {
 /// Refuses a session that does not exist or is somebody else's, before anything in the store is resumed.
 async fn check_session(chat: &Chat, store: &Arc<dyn Store>, name: &str, auth: Auth) -> Outcome {
     let Some(session) = &chat.session else { return Ok(()) };
-    check_session_id(session).map_err(|refusal| refusal.message)?;
+    check_id(session)?;
     let reader = Runtime::builder(store.clone()).without_effects().build().map_err(|error| error.to_string())?;
     let server = Server::new(reader, Options { auth, console: false, ..Options::default() }).in_process();
     let path = ["sessions", session, "state"];

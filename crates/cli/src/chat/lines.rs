@@ -4,12 +4,16 @@ use std::{
     io::{BufRead as _, Read as _},
     sync::mpsc,
     thread,
+    time::Duration,
 };
 
 use countersign_core::limits::MESSAGE_FRAME_BYTES;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::{failure::Failure, remote::of_code};
+
+/// How long a line may take that is there already.
+const HERE: Duration = Duration::from_millis(200);
 
 /// A line, or why there is none; `None` at the end of the input.
 type Read = Result<Option<String>, Failure>;
@@ -20,6 +24,8 @@ pub(super) struct Lines {
     read: UnboundedReceiver<Read>,
     /// Whether a line is being read.
     reading: bool,
+    /// Whether any was read: then the input is the chat's.
+    began: bool,
 }
 
 impl Lines {
@@ -35,7 +41,13 @@ impl Lines {
                 }
             }
         });
-        Lines { wanted, read, reading: false }
+        Lines { wanted, read, reading: false, began: false }
+    }
+
+    /// Whether there is input after the lines that were read, as far as it has come. An input of which nothing was read may
+    /// be somebody else's, and is left alone.
+    pub(super) async fn has_more(&mut self) -> bool {
+        self.began && matches!(tokio::time::timeout(HERE, self.next()).await, Ok(Ok(Some(_))))
     }
 
     /// The next line. If this future is dropped, the next call gets it.
@@ -44,7 +56,7 @@ impl Lines {
             if self.wanted.send(()).is_err() {
                 return Ok(None);
             }
-            self.reading = true;
+            (self.reading, self.began) = (true, true);
         }
         let line = self.read.recv().await.unwrap_or(Ok(None));
         self.reading = false;

@@ -10,7 +10,7 @@ mod printer;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use clap::Args;
-use countersign_core::{limits::MESSAGE_FRAME_BYTES, wire::client::check_session_id};
+use countersign_core::limits::MESSAGE_FRAME_BYTES;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,10 +24,10 @@ use self::{
 use crate::{
     Outcome,
     approvals::show::{list, one},
-    conversation,
+    conversation::Page,
     desk::Asked,
     failure::{Exit, Failure},
-    remote::of_code,
+    remote::{check_id, of_code},
     terminal::{is_interactive, tell, visible},
 };
 
@@ -77,6 +77,9 @@ struct Talk {
     /// The id of the server's event history, which all that was seen is of.
     history_id: Option<String>,
     session: String,
+    /// The agent that the first message makes the session for, until that is acknowledged: no session is left of a chat in
+    /// which nothing was said.
+    new: Option<NewSession>,
     /// The last event that was seen.
     seq: u64,
     status: String,
@@ -96,6 +99,12 @@ struct Talk {
     requests: u64,
     /// The request that is not acknowledged: it is sent again over a new connection.
     unacknowledged: Option<String>,
+}
+
+/// A session that is not made yet.
+struct NewSession {
+    /// The agent; the first of the configuration if absent.
+    agent: Option<String>,
 }
 
 /// The outcome of asking for a line.
@@ -136,6 +145,7 @@ impl Chat {
             roles: roles(&hello),
             history_id: history_id(&hello),
             session: String::new(),
+            new: None,
             seq: 0,
             status: String::new(),
             held: false,
@@ -151,10 +161,7 @@ impl Chat {
         };
         match &self.session {
             Some(session) => talk.resume(session, self.after).await?,
-            None => {
-                talk.begin(self.agent.as_deref()).await?;
-                talk.subscribe().await;
-            }
+            None => talk.begin(self.agent.clone()).await?,
         }
         if let Some(message) = &self.message {
             talk.say(message).await?;
@@ -166,18 +173,21 @@ impl Chat {
 }
 
 impl Talk {
-    /// Makes a session.
-    async fn begin(&mut self, agent: Option<&str>) -> Outcome {
-        let body = agent.map_or_else(|| json!({}), |agent| json!({ "agent": agent }));
-        let made = self.server.answer(Method::POST, &["sessions"], &[], Some(body.to_string())).await?;
-        self.know(&self.server.read(&made)?);
-        tell(&format!("session {}", one(&self.session)));
+    /// Names a session, which its first message makes. An agent that is not there is refused before anything is typed.
+    async fn begin(&mut self, agent: Option<String>) -> Outcome {
+        if let Some(agent) = &agent {
+            self.server.answer(Method::GET, &["agents", agent, "graph"], &[], None).await?;
+        }
+        // Chosen here, so that a message that is sent again over another connection makes no second session.
+        self.session = uuid::Uuid::now_v7().to_string();
+        "idle".clone_into(&mut self.status);
+        self.new = Some(NewSession { agent });
         Ok(())
     }
 
     /// Shows the end of a session, or to a program the events after a given one.
     async fn resume(&mut self, session: &str, after: Option<u64>) -> Outcome {
-        check_session_id(session).map_err(|refusal| refusal.message)?;
+        check_id(session)?;
         let state = self.server.answer(Method::GET, &["sessions", session, "state"], &[], None).await?;
         let state: Value = self.server.read(&state)?;
         self.know(&state);
@@ -186,8 +196,8 @@ impl Talk {
         }
         let query = [("direction", "backward".to_owned()), ("limit", SHOWN.to_owned())];
         let page = self.server.answer(Method::GET, &["sessions", session, "history"], &query, None).await?;
-        let page: Value = self.server.read(&page)?;
-        list(&page["messages"]).iter().filter_map(conversation::message).for_each(|text| self.printer.line(&text));
+        let page: Page = self.server.read(&page)?;
+        page.texts().ok_or_else(|| self.server.strange())?.iter().for_each(|text| self.printer.line(text));
         self.subscribe().await;
         Ok(())
     }
@@ -247,7 +257,10 @@ impl Talk {
             if let Some(key) = next {
                 if !self.asks {
                     let more = if self.json { format!(" --json --after {}", self.seq) } else { String::new() };
-                    let text = self.server.after_pending(&key, &self.session, &more);
+                    let mut text = self.server.after_pending(&key, &self.session, &more);
+                    if self.lines.has_more().await {
+                        text.push_str("; the rest of the input was not sent");
+                    }
                     return Err(Failure::new(Exit::Pending, visible(&text)));
                 }
                 self.decide(&key).await?;
@@ -265,8 +278,9 @@ impl Talk {
                 // A program has no commands: whatever its users write is a message.
                 message if self.json => self.say(message).await?,
                 "/quit" => return Ok(()),
-                "/help" => tell(&visible(&format!("{HELP}; {}", self.server.resuming(&self.session)))),
+                "/help" => tell(&visible(&format!("{HELP}{}", self.resuming()))),
                 "/pending" => self.later.clear(),
+                "/cancel" | "/retry" if self.new.is_some() => tell("nothing was said yet"),
                 "/cancel" => self.cancel().await?,
                 "/retry" => self.retry().await?,
                 command if command.starts_with('/') => tell("there is no such command; /help lists them"),
@@ -355,6 +369,8 @@ impl Talk {
                 let code = frame["code"].as_str().unwrap_or_default();
                 let text = format!("{} ({code})", frame["message"].as_str().unwrap_or_default());
                 match code {
+                    // Sent again over another connection, its first message makes it.
+                    "session_not_found" if self.new.is_some() => {}
                     "session_not_found" | "session_deleted" => return Err(Failure::new(of_code(code), visible(&text))),
                     _ if self.json => {}
                     _ => tell(&visible(&text)),
@@ -410,15 +426,18 @@ impl Talk {
             match Link::open(&self.server, self.json).await {
                 Ok((link, hello)) => {
                     let known = self.history_id.as_ref().zip(history_id(&hello));
-                    if known.is_some_and(|(before, now)| *before != now) {
+                    if self.is_made() && known.is_some_and(|(before, now)| *before != now) {
                         let text = format!(
-                            "the server has another history now, since its store was restored or replaced; {}",
-                            self.server.resuming(&self.session)
+                            "the server has another history now, since its store was restored or replaced{}",
+                            self.resuming()
                         );
                         return Err(Failure::new(Exit::Error, visible(&text)));
                     }
                     self.link = link;
-                    self.subscribe().await;
+                    self.history_id = history_id(&hello).or_else(|| self.history_id.take());
+                    if self.is_made() {
+                        self.subscribe().await;
+                    }
                     if let Some(frame) = &self.unacknowledged {
                         self.link.send(frame).await;
                     }
@@ -428,8 +447,18 @@ impl Talk {
                 Err(failure) => return Err(failure),
             }
         }
-        let text = format!("{} is gone; {}", self.server.name(), self.server.resuming(&self.session));
+        let text = format!("{} is gone{}", self.server.name(), self.resuming());
         Err(Failure::new(Exit::Unreachable, visible(&text)))
+    }
+
+    /// Whether there is a session, or may be: its first message was sent.
+    fn is_made(&self) -> bool {
+        self.new.is_none() || self.unacknowledged.is_some()
+    }
+
+    /// How the session is resumed later, after other words; nothing if there is none.
+    fn resuming(&self) -> String {
+        if self.is_made() { format!("; {}", self.server.resuming(&self.session)) } else { String::new() }
     }
 
     /// Sends a message. While a request is pending or the turn is running, it is queued.
@@ -440,7 +469,10 @@ impl Talk {
         // A held turn may have the status `running` while requests are pending in it.
         let waits = self.status == "awaiting_input" || self.is_running() || !self.pending.is_empty();
         let before = self.status.clone();
-        let members = format!("\"content\":{},\"on_pending\":\"queue\"", json!(text));
+        let mut members = format!("\"content\":{},\"on_pending\":\"queue\"", json!(text));
+        if let Some(NewSession { agent: Some(agent) }) = &self.new {
+            members.push_str(&format!(",\"agent\":{}", json!(agent)));
+        }
         if let Some(exit) = self.request("message", &members).await? {
             if !self.asks {
                 return Err(Failure::new(exit, "the message was refused"));
@@ -514,6 +546,9 @@ impl Talk {
                 Some("ack") => None,
                 _ => Some(of_code(frame["code"].as_str().unwrap_or_default())),
             });
+            if answer == Some(None) && self.new.take().is_some() {
+                tell(&format!("session {}", one(&self.session)));
+            }
             self.take(frame).await?;
             if let Some(refused) = answer {
                 return Ok(refused);

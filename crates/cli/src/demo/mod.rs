@@ -31,7 +31,7 @@ pub(crate) struct Demo {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Language {
+pub(crate) enum Language {
     En,
     Vi,
     Zh,
@@ -97,7 +97,7 @@ fn from_lang(lang: Option<&str>) -> Language {
 
 impl Language {
     /// Its item of English, Vietnamese and Chinese.
-    fn pick<T>(self, [en, vi, zh]: [T; 3]) -> T {
+    pub(crate) fn pick<T>(self, [en, vi, zh]: [T; 3]) -> T {
         match self {
             Language::En => en,
             Language::Vi => vi,
@@ -115,7 +115,7 @@ fn adviser(language: Language) -> &'static str {
 }
 
 /// The configuration's texts for people, by language: the first is the one in [`CONFIG`].
-const TEXTS: [[&str; 3]; 10] = [
+const TEXTS: [[&str; 3]; 13] = [
     ["Trades shares, and asks first.", "Giao dịch cổ phiếu, và hỏi trước.", "交易股票，并事先询问。"],
     ["Asks what you want, and makes a plan.", "Hỏi bạn muốn gì, rồi lập kế hoạch.", "询问您的需求，并制定方案。"],
     ["The current price of a share.", "Giá hiện tại của một cổ phiếu.", "股票的当前价格。"],
@@ -124,15 +124,22 @@ const TEXTS: [[&str; 3]; 10] = [
         "Đặt một lệnh. Các lệnh được ghi vào orders.jsonl.",
         "下单。订单写入 orders.jsonl。",
     ],
+    ["The share, such as VNM.", "Mã cổ phiếu, chẳng hạn VNM.", "股票代码，例如 VNM。"],
     ["title = \"Share\"", "title = \"Cổ phiếu\"", "title = \"股票\""],
     ["title = \"Quantity\"", "title = \"Số lượng\"", "title = \"数量\""],
     ["title = \"Side\"", "title = \"Mua hay bán\"", "title = \"方向\""],
+    ["enum = [\"buy\", \"sell\"]", "enum = [\"mua\", \"bán\"]", "enum = [\"买入\", \"卖出\"]"],
+    [
+        "\"execute-trade\", \"--orders\"",
+        "\"execute-trade\", \"--locale\", \"vi\", \"--orders\"",
+        "\"execute-trade\", \"--locale\", \"zh\", \"--orders\"",
+    ],
     ["title = \"Price (VND)\"", "title = \"Giá (VND)\"", "title = \"价格（VND）\""],
     ["Looking up the price of {{ args.symbol }}", "Tra giá {{ args.symbol }}", "查询 {{ args.symbol }} 的价格"],
     [
         "Order: {{ args.side }} {{ args.quantity }} {{ args.symbol }}",
         "Đặt lệnh: {{ args.side }} {{ args.quantity }} {{ args.symbol }}",
-        "下单：{{ args.side }} {{ args.quantity }} {{ args.symbol }}",
+        "下单：{{ args.side }} {{ args.quantity }} 股 {{ args.symbol }}",
     ],
 ];
 
@@ -160,6 +167,20 @@ mod tests {
         assert!(TEXTS.iter().all(|[en, vi, _]| CONFIG.contains(en) && text.contains(vi) && !text.contains(en)));
         assert_eq!(text.matches(r#"["/a \"b\"/countersign", "demo-tool","#).count(), 2);
         toml::from_str::<toml::Table>(&text).expect("TOML");
+    }
+
+    #[test]
+    fn u3_the_demo_says_buy_and_sell_in_the_language_of_its_reader() {
+        for (language, verbs) in [(Language::Vi, ["mua", "bán"]), (Language::Zh, ["买入", "卖出"])] {
+            let config = config_text(language, "countersign").expect("a text");
+            for english in ["buy", "sell", "The share", "Places an order", "Order:"] {
+                assert!(!config.contains(english), "{english} in {config}");
+            }
+            for verb in verbs {
+                assert!(config.contains(&format!("\"{verb}\"")), "{verb} in {config}");
+                assert!(trader(language).contains(&format!("\\\"side\\\": \\\"{verb}\\\"")), "{verb} in the script");
+            }
+        }
     }
 
     #[test]

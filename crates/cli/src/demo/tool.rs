@@ -9,6 +9,7 @@ use std::{
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
+use super::Language;
 use crate::Outcome;
 
 /// Arguments of `demo-tool`.
@@ -24,6 +25,9 @@ enum Tool {
     GetPrice,
     /// Writes an order into the order book
     ExecuteTrade {
+        /// The language of the result
+        #[arg(long, value_enum, default_value = "en")]
+        locale: Language,
         /// The order book
         #[arg(long, default_value = "orders.jsonl")]
         orders: PathBuf,
@@ -43,10 +47,13 @@ struct Trade {
     price: u64,
 }
 
+/// Its names in the languages of the demo; the order book has the English ones.
 #[derive(Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Side {
+    #[serde(alias = "mua", alias = "买入")]
     Buy,
+    #[serde(alias = "bán", alias = "卖出")]
     Sell,
 }
 
@@ -72,21 +79,26 @@ pub(crate) fn run(tool: &DemoTool) -> Outcome {
             let PriceOf { symbol } = arguments(&input)?;
             answer(&format!("{symbol}: {} VND", grouped(price(&symbol))))
         }
-        Tool::ExecuteTrade { orders } => {
+        Tool::ExecuteTrade { locale, orders } => {
             let key = std::env::var("COUNTERSIGN_IDEMPOTENCY_KEY").unwrap_or_default();
             let order = execute(orders, arguments(&input)?, key)?;
-            let side = match order.side {
-                Side::Buy => "buy",
-                Side::Sell => "sell",
-            };
-            answer(&format!(
-                "Order {}: {side} {} {} at {} VND",
-                order.id,
-                order.quantity,
-                order.symbol,
-                grouped(order.price)
-            ))
+            answer(&placed(&order, *locale))
         }
+    }
+}
+
+/// The result of an order, which the scripts of the demo read.
+fn placed(order: &Order, locale: Language) -> String {
+    let Order { id, symbol, side, quantity, price, .. } = order;
+    let price = grouped(*price);
+    let side = locale.pick(match side {
+        Side::Buy => ["buy", "mua", "买入"],
+        Side::Sell => ["sell", "bán", "卖出"],
+    });
+    match locale {
+        Language::En => format!("Order {id}: {side} {quantity} {symbol} at {price} VND"),
+        Language::Vi => format!("Lệnh {id}: {side} {quantity} {symbol} với giá {price} VND"),
+        Language::Zh => format!("订单 {id}：{side} {quantity} 股 {symbol}，价格 {price} VND"),
     }
 }
 

@@ -1,17 +1,17 @@
 //! `countersign sessions list`, `show`, `history`, `rename` and `delete`.
 
-use clap::Args;
-use countersign_core::wire::client::check_session_id;
+use clap::{Args, ValueEnum};
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     Outcome,
-    approvals::show::{cut, list, name, one},
-    conversation,
+    approvals::show::{at, cut, list, name, one},
+    conversation::Page,
     desk::{Asked, Desk},
     failure::Failure,
     pages::{Listed, Paging},
+    remote::check_id,
     say,
     terminal::{confirm, tell, visible_json},
 };
@@ -22,9 +22,9 @@ const TITLE_CHARS: usize = 60;
 /// Arguments of `list`.
 #[derive(Args)]
 pub(crate) struct List {
-    /// Only those with this status: idle, running, awaiting_input, completed, failed or cancelled
-    #[arg(long)]
-    status: Option<String>,
+    /// Only those with this status
+    #[arg(long, value_enum)]
+    status: Option<Status>,
     /// Only those of this agent
     #[arg(long)]
     agent: Option<String>,
@@ -32,6 +32,18 @@ pub(crate) struct List {
     paging: Paging,
     #[command(flatten)]
     asked: Asked,
+}
+
+/// The statuses of sessions, as the wire spells them.
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Status {
+    Idle,
+    Running,
+    AwaitingInput,
+    Completed,
+    Failed,
+    Cancelled,
 }
 
 /// Arguments of `show`.
@@ -85,16 +97,29 @@ pub(crate) struct Delete {
 impl List {
     /// Prints the list.
     pub(crate) fn run(&self) -> Outcome {
-        let filters = [("status", &self.status), ("agent", &self.agent)];
-        let query = filters.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
+        let status = self.status.and_then(|status| status.to_possible_value());
+        let status = status.map(|status| status.get_name().to_owned());
+        let filters = [("status", status), ("agent", self.agent.clone())];
+        let query = filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         let sessions = Listed { path: &["sessions"], member: "sessions", query };
-        sessions
-            .print(&self.asked.to_read()?, self.asked.json, &self.paging, |sessions| sessions.iter().map(row).collect())
+        let desk = self.asked.to_read()?;
+        sessions.print(&desk, self.asked.json, &self.paging, |sessions| {
+            sessions.iter().map(|session| row(session, is_held(&desk, session))).collect()
+        })
     }
 }
 
-fn row(session: &Value) -> String {
-    let (id, status, at) = (name(&session["session_id"]), name(&session["status"]), name(&session["updated_at"]));
+/// Whether a session begins nothing by itself, though its status is `running`. A list does not say so, the session does;
+/// one that is gone meanwhile, or cannot be read, has the status that the list says.
+fn is_held(desk: &Desk, session: &Value) -> bool {
+    let Some(id) = session["session_id"].as_str().filter(|_| session["status"] == "running") else { return false };
+    let shown = of(desk, Method::GET, id).and_then(|text| desk.read::<Value>(&text));
+    shown.is_ok_and(|shown| shown["held"].is_string())
+}
+
+fn row(session: &Value, held: bool) -> String {
+    let (id, at) = (name(&session["session_id"]), at(&session["updated_at"]));
+    let status = if held { "held".to_owned() } else { name(&session["status"]) };
     let (agent, owner) = (name(&session["agent"]), name(&session["subject"]));
     let title = cut(&one(session["title"].as_str().unwrap_or_default()), TITLE_CHARS);
     let line = format!("{id:<36}  {status:<14}  {at:<24}  {agent:<12}  {owner}  {title}");
@@ -118,8 +143,8 @@ impl Show {
             ("title", session["title"].as_str().map(one).unwrap_or_default()),
             ("agent", name(&session["agent"])),
             ("owner", name(&session["subject"])),
-            ("made", name(&session["created_at"])),
-            ("changed", name(&session["updated_at"])),
+            ("made", at(&session["created_at"])),
+            ("changed", at(&session["updated_at"])),
             ("forked from", from.unwrap_or_default()),
             ("held", name(&session["held"])),
             ("pending", pending.join(", ")),
@@ -135,7 +160,7 @@ impl Show {
 impl History {
     /// Prints a page of it.
     pub(crate) fn run(&self) -> Outcome {
-        check_session_id(&self.id).map_err(|refusal| refusal.message)?;
+        check_id(&self.id)?;
         let mut query = vec![("direction", "backward".to_owned()), ("limit", self.limit.to_string())];
         query.extend(self.cursor.clone().map(|cursor| ("cursor", cursor)));
         let desk = self.asked.to_read()?;
@@ -143,19 +168,19 @@ impl History {
         if self.asked.json {
             return say(&visible_json(&answer));
         }
-        let page: Value = desk.read(&answer)?;
-        if let Some(next) = page["next_cursor"].as_str() {
+        let page: Page = desk.read(&answer)?;
+        if let Some(next) = &page.next_cursor {
             tell(&format!("there are older ones: --cursor {}", one(next)));
         }
-        list(&page["messages"]).iter().filter_map(conversation::message).try_for_each(|message| say(&message))
+        page.texts().ok_or_else(|| desk.strange())?.iter().try_for_each(|message| say(message))
     }
 }
 
 impl Rename {
     /// Renames it, and says how it is called now.
     pub(crate) fn run(&self) -> Outcome {
-        check_session_id(&self.id).map_err(|refusal| refusal.message)?;
-        let body = serde_json::json!({ "title": self.title }).to_string();
+        check_id(&self.id)?;
+        let body = json!({ "title": self.title }).to_string();
         let desk = self.asked.to_change()?;
         let answer = desk.ask(Method::PATCH, &["sessions", &self.id], &[], Some(body))?;
         if self.asked.json {
@@ -168,22 +193,38 @@ impl Rename {
 }
 
 impl Delete {
-    /// Deletes them, one after another.
+    /// Deletes them, one after another. One that cannot be deleted does not keep the others; the exit code is that of the
+    /// first.
     pub(crate) fn run(&self) -> Outcome {
+        self.id.iter().try_for_each(|id| check_id(id))?;
         let which = self.id.join(", ");
         confirm(&format!("delete {which} for good?"), self.yes, "give --yes")?;
         let desk = self.asked.to_change()?;
+        let (mut deleted, mut failed) = (Vec::new(), Vec::new());
         for id in &self.id {
-            of(&desk, Method::DELETE, id)?;
-            if !self.asked.json {
-                say(&format!("{id}: deleted"))?;
+            match of(&desk, Method::DELETE, id) {
+                Ok(_) if self.asked.json => deleted.push(id),
+                Ok(_) => say(&format!("{id}: deleted"))?,
+                Err(failure) => failed.push((id, failure)),
             }
         }
-        if self.asked.json { say(&serde_json::json!({ "deleted": self.id }).to_string()) } else { Ok(()) }
+        if self.asked.json {
+            let mut done = json!({ "deleted": deleted });
+            if !failed.is_empty() {
+                let why = |(id, failure): &(&String, Failure)| json!({ "session_id": id, "error": failure.text });
+                done["failed"] = failed.iter().map(why).collect();
+            }
+            say(&visible_json(&done.to_string()))?;
+        }
+        let texts: Vec<&str> = failed.iter().map(|(_, failure)| failure.text.as_str()).collect();
+        match failed.first() {
+            Some((_, first)) => Err(Failure::new(first.exit, texts.join("\n"))),
+            None => Ok(()),
+        }
     }
 }
 
 fn of(desk: &Desk, method: Method, id: &str) -> Result<String, Failure> {
-    check_session_id(id).map_err(|refusal| refusal.message)?;
+    check_id(id)?;
     desk.ask(method, &["sessions", id], &[], None)
 }

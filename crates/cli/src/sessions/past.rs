@@ -3,16 +3,17 @@
 use std::num::NonZeroU32;
 
 use clap::Args;
-use countersign_core::{call::json::Json, limits, wire::client::check_session_id};
+use countersign_core::{call::json::Json, limits};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
     Outcome,
-    approvals::show::list,
+    approvals::show::{at, list},
     desk::{Asked, Desk},
-    failure::Failure,
+    failure::{Exit, Failure},
     pages::Listed,
+    remote::check_id,
     say,
     terminal::{visible, visible_json},
 };
@@ -86,13 +87,14 @@ pub(crate) struct Retry {
 impl Checkpoints {
     /// Lists all.
     pub(crate) fn run(&self) -> Outcome {
-        check_session_id(&self.id).map_err(|refusal| refusal.message)?;
+        check_id(&self.id)?;
         let (path, query) = (["sessions", &self.id, "checkpoints"], Vec::new());
         let desk = self.asked.to_read()?;
         let all = Listed { path: &path, member: "checkpoints", query }.all(&desk)?;
         if self.asked.json {
             let items: Vec<&str> = all.iter().map(|item| item.get()).collect();
-            return say(&visible_json(&format!("{{\"checkpoints\":[{}]}}", items.join(","))));
+            let all = format!("{{\"checkpoints\":[{}],\"next_cursor\":null}}", items.join(","));
+            return say(&visible_json(&all));
         }
         for item in &all {
             let one: Value = desk.read(item.get())?;
@@ -100,7 +102,7 @@ impl Checkpoints {
             let requests =
                 if pending.is_empty() { String::new() } else { format!("  pending: {}", pending.join(", ")) };
             let who = if one["by"].is_null() { String::new() } else { format!("  by {}", text(&one["by"])) };
-            let (number, at) = (one["checkpoint"].to_string(), text(&one["at"]));
+            let (number, at) = (one["checkpoint"].to_string(), at(&one["at"]));
             let (after, status, node) = (text(&one["after"]), text(&one["status"]), text(&one["node"]));
             say(&visible(&format!("{number:>6}  {at:<24}  {after:<8}  {status:<14}  {node}{who}{requests}")))?;
         }
@@ -147,6 +149,7 @@ fn preview(out: &mut String, preview: &Value) {
 impl Fork {
     /// Makes it.
     pub(crate) fn run(&self) -> Outcome {
+        self.session_id.iter().try_for_each(|id| check_id(id))?;
         let mut body = json!({ "run": self.run });
         if let Some(checkpoint) = self.checkpoint {
             body["checkpoint"] = checkpoint.into();
@@ -164,7 +167,9 @@ impl Fork {
         }
         let made: Value = desk.read(&answer)?;
         let from = &made["forked_from"];
-        let (id, original, status) = (text(&made["session_id"]), text(&from["session_id"]), text(&made["status"]));
+        let (id, original) = (text(&made["session_id"]), text(&from["session_id"]));
+        // Its status is that of its past; nothing of it begins by itself.
+        let status = if made["held"].is_string() { "held" } else { text(&made["status"]) };
         let mut out = format!("{id}: forked from {original} at checkpoint {}; {status}", from["checkpoint"]);
         list(&made["pending"]).iter().for_each(|key| out += &format!("\n  pending {}", text(key)));
         say(&visible(&out))
@@ -175,7 +180,8 @@ impl Edit {
     /// Changes it.
     pub(crate) fn run(&self) -> Outcome {
         let update = Json::parse(&self.update, limits::JSON_DEPTH);
-        let update = update.map_err(|error| format!("the update is not valid JSON: {error}"))?.canonical();
+        let wrong = |error| Failure::new(Exit::Usage, format!("the update is not valid JSON: {error}"));
+        let update = update.map_err(wrong)?.canonical();
         changed(&self.asked, &self.id, "state", format!("{{\"update\":{update}}}"))
     }
 }
@@ -207,7 +213,7 @@ fn of(
     query: &[(&str, String)],
     body: Option<String>,
 ) -> Result<String, Failure> {
-    check_session_id(id).map_err(|refusal| refusal.message)?;
+    check_id(id)?;
     desk.ask(method, &["sessions", id, path], query, body)
 }
 

@@ -1,6 +1,10 @@
 //! `countersign store copy FROM TO`
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use countersign_server::config::{Config, ConfigStore};
@@ -9,6 +13,9 @@ use serde_json::json;
 
 use super::executor;
 use crate::{Outcome, loaded, progress::Progress, say};
+
+/// How every file of SQLite begins.
+const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
 /// Arguments of `store copy`.
 #[derive(Args)]
@@ -105,7 +112,16 @@ fn named(argument: &str) -> Result<Config, String> {
             "an argument is no URL of a store: those begin with sqlite:, postgres:// or postgresql://".to_owned()
         );
     }
-    loaded::load(Path::new(argument))
+    if is_sqlite(Path::new(argument)) {
+        return Err(format!("{argument} is a SQLite file, not a configuration: write sqlite:{argument}"));
+    }
+    Config::load(Path::new(argument)).map_err(|errors| loaded::lines(&errors))
+}
+
+/// Whether a file is one of SQLite's, by its first bytes.
+fn is_sqlite(path: &Path) -> bool {
+    let mut begins = [0; SQLITE.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == *SQLITE
 }
 
 fn to(to: &str) -> Result<PostgresUrl, String> {

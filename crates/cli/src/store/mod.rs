@@ -68,7 +68,11 @@ fn hold(asked: &Restored) -> Outcome {
         say(&json!({ "ok": unreadable.is_empty(), "held": sessions, "unreadable": unreadable }).to_string())?;
     } else {
         let ok = if unreadable.is_empty() { "ok: " } else { "" };
-        say(&format!("{ok}{} turns begin nothing until somebody continues or cancels them", sessions.len()))?;
+        let turns = match sessions.len() {
+            1 => "1 turn begins nothing until somebody continues or cancels it".to_owned(),
+            turns => format!("{turns} turns begin nothing until somebody continues or cancels them"),
+        };
+        say(&format!("{ok}{turns}"))?;
         sessions.iter().try_for_each(|id| say(id))?;
     }
     if unreadable.is_empty() {

@@ -38,6 +38,10 @@ async fn u3_a_request_is_listed_shown_and_approved_with_its_digest() {
     for part in ["s_1", "in ", "user", "execute_trade {\"price\": 82000, \"quantity\": 100"] {
         assert!(line.contains(part), "{part:?} is not in {line}");
     }
+    // The status that the JSON has, which people call pending.
+    for status in ["waiting", "pending"] {
+        assert!(server.command(&["approvals", "list", "--status", status]).ok().starts_with("s_1  in "), "{status}");
+    }
     let digest = digest(&server, "s_1");
     let shown = server.command(&["approvals", "show", "s_1"]);
     for part in [
@@ -270,13 +274,13 @@ async fn u3_exit_codes_tell_what_is_missing_refused_or_silent() {
     {
         server.command_as("ann", arguments).failed(3, "not_found");
     }
-    server.command_as("ann", &["approvals", "show", ".."]).failed(1, "cannot be asked for");
+    server.command_as("ann", &["approvals", "show", ".."]).failed(2, "cannot be asked for");
     server.command_as("ann", &["approvals", "shwo"]).failed(2, "shwo");
     for arguments in [&["approvals", "list"][..], &["chat"]] {
         let gone = server.command(&[arguments, &["--url", "http://127.0.0.1:1"]].concat());
         gone.failed(6, "no answer from http://127.0.0.1:1");
         assert!(gone.stderr.contains("is it running"), "{}", gone.stderr);
-        server.command(&[arguments, &["--url", "127.0.0.1"]].concat()).failed(1, "it looks like http://127.0.0.1:7410");
+        server.command(&[arguments, &["--url", "127.0.0.1"]].concat()).failed(2, "it looks like http://127.0.0.1:7410");
         let token = [("COUNTERSIGN_TOKEN", "secret")];
         let elsewhere = [arguments, &["--url", "http://example.com"]].concat();
         server.command_with(&elsewhere, "", &token).failed(1, "use https");
@@ -348,14 +352,16 @@ fn u3_manual_pages_are_made_for_every_command() {
     let dir = tempfile::tempdir().unwrap();
     let page = crate::support::run(dir.path(), &["man"], "", &[]);
     assert!(page.ok().contains(".TH") && page.stdout.contains("approvals"), "{}", page.stdout);
-    crate::support::run(dir.path(), &["man", "--out", "."], "", &[]).ok();
+    crate::support::run(dir.path(), &["man", "--out", "share/man1"], "", &[]).ok();
     for page in
         ["countersign.1", "countersign-chat.1", "countersign-approvals-approve.1", "countersign-sessions-list.1"]
     {
-        assert!(std::fs::read_to_string(dir.path().join(page)).unwrap().contains(".SH NAME"), "{page}");
+        let page = dir.path().join("share/man1").join(page);
+        assert!(std::fs::read_to_string(&page).unwrap().contains(".SH NAME"), "{}", page.display());
     }
-    assert!(!dir.path().join("countersign-demo-tool.1").exists(), "what is hidden has no page");
-    crate::support::run(dir.path(), &["man", "--out", "none"], "", &[]).failed(1, "none: ");
+    assert!(!dir.path().join("share/man1/countersign-demo-tool.1").exists(), "what is hidden has no page");
+    let file = "share/man1/countersign.1";
+    crate::support::run(dir.path(), &["man", "--out", file], "", &[]).failed(1, "countersign.1: ");
 }
 
 #[tokio::test]

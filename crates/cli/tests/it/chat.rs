@@ -17,9 +17,10 @@ fn talkative() -> Setup {
 async fn u3_chat_streams_and_asks_in_the_terminal() {
     let server = talkative().start().await;
     let mut chat = server.terminal(&["chat"], &[]);
-    let session = chat.see("> ");
-    let session = session.strip_prefix("session ").unwrap().lines().next().unwrap().to_owned();
+    chat.see("> ");
     chat.type_line("buy");
+    chat.see("session ");
+    let session = chat.see("\n").trim().to_owned();
     chat.see("[thinks]");
     // In parts, and without control sequences.
     chat.see("I will trade: \\u{1B}[2Jmuch.");
@@ -170,6 +171,7 @@ async fn u3_chat_on_a_pipe_answers_line_by_line_and_ends_where_a_person_must_dec
     let ended = server.command_with(&["chat", "--session", &session], "and now\nnever sent\n", &[]);
     assert_eq!(ended.code, Some(7), "{}", ended.stderr);
     assert!(ended.stderr.contains(&format!("{session}_1 is pending")), "{}", ended.stderr);
+    assert!(ended.stderr.trim_end().ends_with("the rest of the input was not sent"), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("user:\n    hello\nagent:\n    You said hello.\n"), "{}", ended.stdout);
     assert!(server.calls().is_empty());
     let failing = json!({ "turns": [{ "error": "on fire" }] });
@@ -177,6 +179,35 @@ async fn u3_chat_on_a_pipe_answers_line_by_line_and_ends_where_a_person_must_dec
     let ended = server.command(&["chat", "go"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stdout.contains("on fire") && ended.stdout.contains("(model_error)"), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn u3_a_chat_in_which_nothing_is_said_leaves_no_session() {
+    let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    let sessions = || server.command(&["sessions", "list", "--json"]).json()["sessions"].as_array().unwrap().len();
+    assert_eq!(server.command_with(&["chat"], "", &[]).ok(), "");
+    let empty = server.command(&["chat", ""]);
+    assert_eq!(empty.code, Some(5), "{}", empty.stderr);
+    server.command(&["chat", "--agent", "nobody", "hi"]).failed(3, "(unknown_agent)");
+    let mut chat = server.terminal(&["chat", "--agent", "trader"], &[]);
+    for command in ["/cancel", "/retry"] {
+        chat.see("> ");
+        chat.type_line(command);
+        chat.see("nothing was said yet");
+    }
+    chat.see("> ");
+    chat.type_line("/help");
+    chat.see("/quit");
+    assert!(!chat.see("> ").contains("resumes the session"));
+    assert_eq!(sessions(), 0);
+    chat.type_line("hi");
+    chat.see("session ");
+    chat.see("You said hi.");
+    chat.see("> ");
+    chat.type_line("more");
+    chat.see("You said more.");
+    assert_eq!(sessions(), 1, "its first message has made it");
 }
 
 #[tokio::test]

@@ -43,9 +43,10 @@ fn log(server: &Server) -> Vec<Value> {
 async fn u3_chat_without_a_server_carries_out_what_is_decided_and_leaves_the_store_in_order() {
     let mut server = folder(Setup::one_trade(Store::Sqlite)).await;
     let mut chat = server.terminal(&alone(&[]), &[]);
-    let session = chat.see("> ");
-    let session = session.strip_prefix("session ").unwrap().lines().next().unwrap().to_owned();
+    chat.see("> ");
     chat.type_line("buy");
+    chat.see("session ");
+    let session = chat.see("\n").trim().to_owned();
     chat.see("I will trade.");
     chat.see("later (l)> ");
     assert!(server.calls().is_empty());
@@ -198,7 +199,7 @@ async fn u3_chat_without_a_server_that_cannot_begin_changes_nothing() {
     };
     let before = entries();
     server.command(&alone(&["--session", "none"])).failed(3, "(session_not_found)");
-    server.command(&alone(&["--session", "no/id"])).failed(1, "session id");
+    server.command(&alone(&["--session", "no/id"])).failed(2, "session id");
     server.command(&alone(&["--json", "--session", "s", "--after", "999"])).failed(2, "the last one is");
     server.command(&alone(&["--agent", "nobody"])).failed(3, "(unknown_agent)");
     assert_eq!(entries(), before, "nothing was continued");

@@ -51,9 +51,13 @@ fn c_check_prints_a_summary_or_every_error() {
     let found: Value = serde_json::from_str(&bad.stdout).unwrap();
     assert_eq!((bad.code, &found["ok"]), (Some(1), &json!(false)));
     assert_eq!(found["errors"][0]["line"], 6);
-    let none = run(dir.path(), &["serve", "--config", "none.toml"], "", &[]);
-    assert_eq!(none.code, Some(1));
-    assert!(none.stderr.contains("none.toml"), "{}", none.stderr);
+    for command in ["serve", "check"] {
+        let none = run(dir.path(), &[command, "--config", "none.toml"], "", &[]);
+        none.failed(1, "none.toml: the file cannot be read: ");
+        assert!(none.stderr.contains("with --config") && none.stderr.contains("`countersign demo`"), "{}", none.stderr);
+    }
+    let none = run(dir.path(), &["check", "--config", "none.toml", "--json"], "", &[]);
+    assert_eq!(serde_json::from_str::<Value>(&none.stdout).unwrap()["errors"][0]["line"], Value::Null);
 }
 
 /// Spec Q2: a question is never shown as a call, so that there is nothing to set.
@@ -163,6 +167,8 @@ fn u3_schema_openapi_and_completions_are_printed() {
     for shell in ["bash", "zsh", "fish"] {
         let completions = run(dir.path(), &["completions", shell], "", &[]);
         assert!(completions.code == Some(0) && completions.stdout.contains("countersign"), "{shell}");
+        let offers = |command: &str| completions.stdout.contains(command);
+        assert!(offers("approvals") && !offers("demo-tool"), "{shell} offers what is hidden");
     }
     assert_eq!(run(dir.path(), &["fly"], "", &[]).code, Some(2));
 }

@@ -183,16 +183,19 @@ async fn u3_the_commands_of_the_quickstart_do_what_it_says() {
     assert_eq!(args, json!({ "to": "ACME", "amount": 1250 }));
     let changed = format!("{}\n{}", first.replace("approval = true\n", &config[1]), config[2]);
     fs::write(typed.folder.path().join("changed.toml"), changed).unwrap();
+    let keyless = run(test, "").await;
+    assert!(keyless.code == Some(1) && keyless.stderr.contains("OPENAI_API_KEY"), "as it says: {}", keyless.stderr);
     let judged = run(&format!("export OPENAI_API_KEY=k\n{test}"), "").await;
     assert!(done(&judged).contains("pay"), "{}", judged.stdout);
-    let told = run(&format!("export OPENAI_API_KEY=k\n{after}"), "").await;
+    // Another terminal has no key.
+    let told = run(after, "").await;
     let told = done(&told);
     assert!(told.contains("\"event\":\"decided\"") && told.contains("records"), "{told}");
 }
 
 async fn until_exists(path: &Path) {
     let deadline = Instant::now() + DEADLINE;
-    while !fs::read_to_string(path).is_ok_and(|text| text.ends_with('}')) {
+    while !fs::read_to_string(path).is_ok_and(|text| text.ends_with("}\n")) {
         assert!(Instant::now() < deadline, "{} is not there", path.display());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -200,7 +203,12 @@ async fn until_exists(path: &Path) {
 
 /// A program of the page about clients, for a server at another address.
 fn recipe(language: &str, n: usize, demo: &Demo) -> String {
-    let mut recipes = blocks(&page("docs/clients.md"), language);
+    recipe_of("docs/clients.md", language, n, demo)
+}
+
+/// A program of another page.
+fn recipe_of(of: &str, language: &str, n: usize, demo: &Demo) -> String {
+    let mut recipes = blocks(&page(of), language);
     let (recipe, address) = (recipes.remove(n), "127.0.0.1:7410");
     assert!(recipe.contains(address));
     recipe.replace(address, &demo.1.to_string())
@@ -242,9 +250,27 @@ async fn u2_third_party_websockets_approve_what_the_recipe_for_python_shows() {
     let dir = tempfile::tempdir().unwrap();
     let running = demo(dir.path(), "en").await;
     let script = recipe("python", 1, &running);
-    let ended = run_program(&python("clients", "python"), dir.path(), &["-c", &script], "", &[]);
-    let told = done(&ended);
-    assert!(told.starts_with("Let me look up"), "{told}");
-    assert!(told.contains("\n? execute_trade {\"price\": 82000") && told.contains("**Order 1: buy 100 VNM"), "{told}");
-    assert_eq!(book(dir.path()).len(), 1);
+    for n in 1..=2 {
+        let ended = run_program(&python("clients", "python"), dir.path(), &["-c", &script], "", &[]);
+        let told = done(&ended);
+        assert!(told.starts_with("Let me look up"), "{told}");
+        let order = format!("**Order {n}: buy 100 VNM");
+        assert!(told.contains("\n? execute_trade {\"price\": 82000") && told.contains(&order), "{told}");
+        assert_eq!(book(dir.path()).len(), n);
+    }
+}
+
+/// A recipe is tried more than once: each run is a message of its own.
+#[tokio::test]
+async fn u2_the_recipe_for_javascript_approves_what_it_shows_each_time_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = demo(dir.path(), "en").await;
+    let script = recipe_of("docs/protocol.md", "js", 0, &running);
+    for n in 1..=2 {
+        // As Node 22 has it by itself.
+        let node = ["--experimental-websocket", "-e", &script];
+        let (told, dir) = (run_program("node", dir.path(), &node, "", &[]), dir.path());
+        assert!(done(&told).starts_with("execute_trade {\"price\": 82000, \"quantity\": 100"), "{}", told.stdout);
+        assert_eq!(book(dir).len(), n);
+    }
 }

@@ -224,6 +224,7 @@ async fn g6_the_command_line_lists_shows_and_forks() {
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     let all = listed["checkpoints"].as_array().unwrap();
+    assert_eq!(server.get("/v1/sessions/s/checkpoints").await.ok(), listed, "as HTTP answers");
     let waited = all.iter().find(|one| one["pending"] == json!(["s_1"])).unwrap()["checkpoint"].to_string();
     let plain = ask(&["checkpoints", "s"]).stdout;
     assert_eq!(plain.lines().count(), all.len());
@@ -231,14 +232,20 @@ async fn g6_the_command_line_lists_shows_and_forks() {
     let state = ask(&["state", "s", "--checkpoint", &waited]);
     assert!(state.stdout.contains("awaiting_input") && state.stdout.contains("execute_trade"), "{}", state.stdout);
     let made = ask(&["fork", "s", "--checkpoint", &waited, "--session-id", "f"]);
-    assert!(made.stdout.contains("pending f_2"), "{} {}", made.stdout, made.stderr);
+    assert!(made.stdout.contains("; held\n  pending f_2"), "{} {}", made.stdout, made.stderr);
+    // Nothing of it begins by itself, whatever the status of its past.
+    let begun = all.iter().find(|one| one["after"] == "message").unwrap()["checkpoint"].to_string();
+    let made = ask(&["fork", "s", "--checkpoint", &begun, "--session-id", "g"]);
+    assert!(made.stdout.ends_with("; held\n"), "{} {}", made.stdout, made.stderr);
+    let running = ask(&["list", "--status", "running"]).stdout;
+    assert!(running.contains("  held  ") && !running.contains("  running  "), "{running}");
     let said = ask(&["fork", "s", "--checkpoint", "1", "--message", "sell", "--run", "--json"]);
     let said: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(said["forked_from"]["checkpoint"], 1);
     server.until_status(said["session_id"].as_str().unwrap(), "awaiting_input").await;
     for (arguments, code, says) in [
         (&["fork", "none"][..], 3, "there is no session \"none\" (session_not_found)"),
-        (&["state", "s", "--checkpoint", "999"][..], 5, "has positions 1 to"),
+        (&["state", "s", "--checkpoint", "999"][..], 2, "has positions 1 to"),
     ] {
         let refused = ask(arguments);
         assert_eq!((refused.code, refused.stdout.as_str()), (Some(code), ""));
@@ -247,7 +254,7 @@ async fn g6_the_command_line_lists_shows_and_forks() {
     let gone = run(&server.path(""), &["sessions", "state", "s", "--url", "http://127.0.0.1:1"], "", &[]);
     assert!(gone.code == Some(6) && gone.stderr.contains("no answer from"), "{}", gone.stderr);
     let wrong = run(&server.path(""), &["sessions", "state", "s", "--url", "here"], "", &[]);
-    assert!(wrong.code == Some(1) && wrong.stderr.contains("http://127.0.0.1:7410"), "{}", wrong.stderr);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("http://127.0.0.1:7410"), "{}", wrong.stderr);
 }
 
 #[tokio::test]

@@ -81,6 +81,9 @@ async fn g7_the_command_line_draws_a_session_of_a_running_server() {
     let data: Value = serde_json::from_str(&data.stdout).unwrap();
     assert_eq!(data["drawing"]["current"][0]["node"], "approval");
 
+    // As for every other command, the address may be in the environment, and the token in another variable.
+    let own = server.command_with(&["graph", "--session", "s", "--token-env", "MINE"], "", &[("MINE", token)]);
+    assert!(own.ok().contains("class approval waiting"), "{}", own.stdout);
     let none = ask("other", &[], token).await.unwrap();
     assert_eq!((none.code, none.stdout.as_str()), (Some(3), ""));
     assert!(none.stderr.contains("other"), "{}", none.stderr);
@@ -114,6 +117,8 @@ fn g7_the_command_line_draws_an_agents_graph_from_the_configuration() {
     let far =
         run(dir.path(), &["graph", "--session", "s", "--url", "http://example.com"], "", &[("COUNTERSIGN_TOKEN", "t")]);
     assert!(far.stderr.contains("unencrypted"), "{}", far.stderr);
-    let half = graph(&["--session", "s"]);
-    assert!(half.stderr.contains("--url"), "{}", half.stderr);
+    let both = graph(&["trader", "--session", "s"]);
+    let half = graph(&["--url", "http://127.0.0.1:1"]);
+    assert!(half.code == Some(2) && half.stderr.contains("needs '--session'"), "{}", half.stderr);
+    assert!(both.code == Some(2) && both.stderr.contains("cannot be used with"), "{}", both.stderr);
 }

@@ -21,6 +21,7 @@ mod compression;
 mod computer;
 mod connections;
 mod content_message;
+mod decided;
 mod decisions;
 mod demo;
 mod direct;
@@ -79,5 +80,6 @@ mod titles;
 #[cfg(feature = "otlp")]
 mod traces;
 mod upgrade;
+mod usage;
 mod webhooks;
 mod wire;

@@ -415,7 +415,7 @@ deny = "no guests"
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     for line in [
         "  tool t: runs by itself; or as the first that matches of the rules at lines 9, 21 says, if that is stricter",
-        "  line 9 \"Big\": t, when args.n > 5: admin, then legal decide, 2 people each, not the requester, in 300 s, then board instead if args.n > 10",
+        "  line 9 \"Big\": t, when args.n > 5: admin, then legal decide, 2 people each, not the requester, then board instead if args.n > 10",
         "  line 18: every tool, read_only = true: no approval beyond the tool's own (no agent has such a tool)",
         "  line 21: every tool, requested by guest: refused, saying \"no guests\"",
     ] {
@@ -432,8 +432,29 @@ deny = "no guests"
     let rules = &found["policy"]["rules"];
     assert_eq!((&rules[0]["require"], &rules[0]["escalate"]), (&json!("args.n > 10"), &json!(["board"])));
     assert_eq!((&rules[1]["matches_no_tool"], &rules[1]["hints"]), (&json!(true), &json!({ "read_only": true })));
+    assert_eq!((&rules[0]["timeout"], found["policy"]["rules"].as_array().map(Vec::len)), (&Value::Null, Some(3)));
     assert_eq!((&rules[2]["deny"], &rules[2]["role"]), (&json!("no guests"), &json!(["guest"])));
     assert!(said.stdout.contains(found["policy"]["version"].as_str().unwrap()));
+}
+
+/// A rule that sets no timeout leaves the tool its own.
+#[test]
+fn p1_check_says_a_timeout_only_where_a_rule_sets_one() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
+    let text = "[models.m]\nprovider = \"scripted\"\nscript = \"s.json\"\n[agents.a]\nmodel = \"m\"\ntools = [\"t\"]\n\
+        [tools.t]\ncommand = [\"cat\"]\napproval = { require = true, timeout = 3600 }\n[[policy.rules]]\ntool = \"t\"\nrequire = true\n";
+    for (timeout, line, json) in [
+        ("", "t: the user decides\n", Value::Null),
+        ("timeout = 300\n", "t: the user decides, in 300 s\n", json!(300)),
+        ("timeout = 0\n", "t: the user decides, without a deadline\n", json!(0)),
+    ] {
+        std::fs::write(dir.path().join("c.toml"), format!("{text}{timeout}")).unwrap();
+        let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
+        assert!(said.ok().contains(line), "{line:?} in {}", said.stdout);
+        let found = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &[]).json();
+        assert_eq!(found["policy"]["rules"][0]["timeout"], json);
+    }
 }
 
 /// The commented example is valid, and each of its rules is useful; its verdicts are tested beside `[policy]`.

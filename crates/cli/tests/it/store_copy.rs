@@ -417,6 +417,7 @@ async fn c_a_store_whose_audit_log_was_changed_is_not_copied() {
         (["sqlite:test.db", "countersign.toml"], "is no PostgreSQL database"),
         (["missing.toml", database.url()], "missing.toml"),
         (["sqlite:test.db", "postgre://ann:hunter2@h/d"], "an argument is no URL of a store"),
+        (["test.db", "postgres://h/d"], "test.db is a SQLite file, not a configuration: write sqlite:test.db"),
     ] {
         refused(&copy(&server, &arguments), why);
     }

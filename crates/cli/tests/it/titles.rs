@@ -98,7 +98,7 @@ async fn u3_a_session_is_renamed_on_the_command_line() {
     assert!(server.command_as("alice", &["sessions", "show", "s"]).ok().contains("  title       Trade of VNM\n"));
     assert_eq!(rename("alice", &["s", "again", "--json"]).json()["title"], "again");
     assert_eq!(rename("alice", &["s", ""]).ok(), "s: go\n");
-    rename("alice", &["s", "a\u{7}b"]).failed(5, "U+0007");
+    rename("alice", &["s", "a\u{7}b"]).failed(2, "U+0007");
     rename("carol", &["s", "mine"]).failed(5, "only the session's owner");
     rename("alice", &["none", "x"]).failed(3, "there is no session");
     rename("alice", &["s"]).failed(2, "TITLE");

@@ -368,6 +368,12 @@ async fn u4_dead_letters_are_listed_and_sent_again() {
     until_webhook(&server, |webhook| webhook["dead"] == 0 && webhook["waiting"] == 0).await;
     assert_eq!(command(&["test", "desk"]).stdout, "delivered\n");
     assert_eq!(receiver.until(5).await[4].kind(), "webhook.test");
+    let which = command(&["retry", "desk"]);
+    assert!(
+        which.code == Some(2) && which.stderr.contains("--all") && which.stderr.contains("NUMBER"),
+        "{}",
+        which.stderr
+    );
     let unknown = command(&["retry", "desk", "9"]);
     assert_eq!(unknown.code, Some(3), "{}", unknown.stderr);
     assert_eq!(command(&["failed", "nobody"]).code, Some(3));

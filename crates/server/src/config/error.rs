@@ -10,7 +10,7 @@ use std::fmt;
 pub struct ConfigError {
     /// The file, as it was given.
     pub file: String,
-    /// The line, from 1.
+    /// The line, from 1; 0 where the file could not be read, so that nothing is known of its lines.
     pub line: usize,
     /// The column in characters, from 1, where known.
     pub column: Option<usize>,
@@ -22,7 +22,10 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.message)?;
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.message)?,
+            line => write!(f, "{}:{line}: {}", self.file, self.message)?,
+        }
         match &self.suggestion {
             Some(name) => write!(f, "; did you mean {name:?}?"),
             None => Ok(()),

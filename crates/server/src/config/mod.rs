@@ -239,7 +239,7 @@ impl Source {
     fn read(path: &Path) -> Result<Source, Vec<ConfigError>> {
         let file = path.display().to_string();
         let failed = |message: String| {
-            vec![ConfigError { file: file.clone(), line: 1, column: None, message, suggestion: None }]
+            vec![ConfigError { file: file.clone(), line: 0, column: None, message, suggestion: None }]
         };
         let text = match fs::metadata(path) {
             Ok(metadata) if metadata.len() > FILE_BYTES as u64 => {

@@ -472,7 +472,7 @@ fn c_paths_are_relative_to_the_file() {
     assert_eq!(config.store, ConfigStore::Sqlite(folder.path().join("countersign.db")));
     let missing = Config::load(&PathBuf::from("/no/such/countersign.toml")).expect_err("missing");
     let line = missing[0].to_string();
-    assert!(line.starts_with("/no/such/countersign.toml:1: the file cannot be read: No such file"), "{line}");
+    assert!(line.starts_with("/no/such/countersign.toml: the file cannot be read: No such file"), "{line}");
 }
 
 #[test]
