@@ -11,20 +11,20 @@ const TELL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_s
 /// Shows progress now and then: in one line of a terminal, or in lines of a log.
 #[derive(Default)]
 pub(crate) struct Progress {
-    last: Option<Instant>,
+    shown_at: Option<Instant>,
     open: bool,
 }
 
 impl Progress {
-    /// Shows `text` if it is time to, or `last`.
-    pub(crate) fn tell(&mut self, last: bool, text: impl FnOnce() -> String) {
+    /// Shows `text` if it is time to, or if it is the last one.
+    pub(crate) fn tell(&mut self, is_last: bool, text: impl FnOnce() -> String) {
         let mut out = std::io::stderr().lock();
         let terminal = out.is_terminal();
         let pause = if terminal { TELL.0 } else { TELL.1 };
-        if !last && self.last.is_some_and(|last| last.elapsed() < pause) {
+        if !is_last && self.shown_at.is_some_and(|at| at.elapsed() < pause) {
             return;
         }
-        self.last = Some(Instant::now());
+        self.shown_at = Some(Instant::now());
         self.open = terminal;
         let text = text();
         // Progress that nobody reads stops nothing.

@@ -59,7 +59,7 @@ impl Reject {
 }
 
 /// Refuses to approve what asks for an answer, before the person is asked whether to.
-fn check_takes(request: &Value, key: &str, decision: &str) -> Outcome {
+fn check_asks_no_answer(request: &Value, key: &str, decision: &str) -> Outcome {
     if decision != "approve" || !matches!(request["kind"].as_str(), Some("question" | "interrupt" | "input")) {
         return Ok(());
     }
@@ -76,7 +76,7 @@ fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option
         None => {
             let (_, request) = pending(&desk, key)?;
             let kind = decision["type"].as_str().unwrap_or_default();
-            check_takes(&request, key, kind)?;
+            check_asks_no_answer(&request, key, kind)?;
             terminal::tell(show::card(&request).trim_end());
             terminal::confirm(
                 &format!("{kind} this?"),

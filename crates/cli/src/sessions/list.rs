@@ -193,7 +193,7 @@ impl Rename {
 }
 
 impl Delete {
-    /// Deletes them, one after another. One that cannot be deleted does not keep the others; the exit code is that of the
+    /// Deletes them, one after another. One that cannot be deleted does not stop the others from being deleted; the exit code is that of the
     /// first.
     pub(crate) fn run(&self) -> Outcome {
         self.id.iter().try_for_each(|id| check_id(id))?;

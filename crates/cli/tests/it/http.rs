@@ -207,8 +207,8 @@ on_both_stores! {
         let said = |text: &str| json!({ "content": text, "request_id": "1" });
         server.post(messages, &said("Buy 5 VNM")).await.ok();
         let problem = server.post(messages, &said("Sell 9 FPT")).await.problem(409, "request_id_reused");
-        let says = "request_id: \"1\" was used in this session before, for: message that said something else; give each \
-                    input an id of its own";
+        let says = "request_id: \"1\" was used in this session before, for: message with other content; give each input \
+                     an id of its own";
         assert_eq!(problem["detail"], says);
         assert_eq!(server.post(messages, &said("Buy 5 VNM")).await.ok()["pending"], json!(["s_1"]), "the same again");
         let comment = |text: &str| json!({ "text": text, "request_id": "2" });

@@ -438,8 +438,18 @@ async fn u4_chats_get_their_own_messages_and_feishu_says_in_its_answer_whether_i
 async fn u4_x_only_auditors_see_webhooks() {
     let receiver = Receiver::start(Answer::Status(200)).await;
     let setup = notifying(Setup::one_trade(Store::Memory), &hook("desk", &receiver, ""));
-    let server = setup.person("ann", &["auditor"]).person("bob", &["admin"]).start().await;
+    let setup = setup.person("ann", &["auditor"]).person("bob", &["admin"]).principal(
+        "cron",
+        &["auditor"],
+        "kind = \"service\"",
+    );
+    let server = setup.start().await;
     assert_eq!(server.ask_as("ann", "GET", "/v1/webhooks", None).await.ok()["webhooks"][0]["name"], "desk");
+    // A program with the role has failed messages sent again. What is dropped reaches nobody: that is a person's to say.
+    let nothing = json!({});
+    server.ask_as("cron", "POST", "/v1/webhooks/desk/retry", Some(&nothing)).await.ok();
+    server.ask_as("cron", "POST", "/v1/webhooks/desk/forget", Some(&nothing)).await.problem(403, "forbidden");
+    server.ask_as("ann", "POST", "/v1/webhooks/desk/forget", Some(&nothing)).await.ok();
     for (method, path, body) in [
         ("GET", "/v1/webhooks", None),
         ("GET", "/v1/webhooks/desk/failed", None),

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::resolve::{asked_for_themselves, check_time, not_found};
+use super::resolve::{check_time, not_found, own_request};
 use crate::{
     approval::{key::approval_key, principal::Principal},
-    call::reviewer::Reviewer,
+    call::{gate::DecisionType, reviewer::Reviewer},
     journal::{
         draft::{Draft, Transition},
         record::{Action, Kind, Millis, Note, Noted},
@@ -71,7 +71,8 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
             if !by.may_decide(state, asked) {
                 return Err(Refusal::new(Code::Forbidden, "only somebody who may decide it can reassign it"));
             }
-            if open.asked.actions.iter().any(|action| asked_for_themselves(state, action, &by)) {
+            let is_own = |action: &Action| own_request(state, action, &by, DecisionType::Approve).is_some();
+            if open.asked.actions.iter().any(is_own) {
                 let what = "who asked for it may not choose who approves it; somebody else who may decide it can";
                 return Err(Refusal::new(Code::Forbidden, what));
             }

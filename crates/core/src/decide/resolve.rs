@@ -166,20 +166,36 @@ pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal
     Ok(())
 }
 
-/// Whether its requesters may not approve it. An owner's level is theirs to approve; one they got by escalation or
-/// reassignment is not.
-fn is_for_others(action: &Action) -> bool {
-    action.ask.not_self && !action.ask.reviewer(action.level).is_owner()
-}
-
-/// Whether this person is a requester of an action that its requesters may not approve.
-pub(super) fn asked_for_themselves(state: &State, action: &Action, by: &Principal) -> bool {
+/// Why this person would decide on their own request, where the policy forbids that (spec P1); `None` if they would not.
+pub(super) fn own_request(
+    state: &State,
+    action: &Action,
+    by: &Principal,
+    decision: DecisionType,
+) -> Option<&'static str> {
+    // An owner's level is theirs to approve; one they got by escalation or reassignment is not.
+    if !action.ask.not_self || action.ask.reviewer(action.level).is_owner() {
+        return None;
+    }
     let is_owner = by.subject == state.subject && by.tenant == state.tenant;
-    let asked = |subject: &Arc<str>| {
-        let edited = state.call(action.call).is_some_and(|call| call.edited_by.contains(subject));
-        edited || state.speakers.asked_for(subject, action.call)
+    let Some(subject) = &by.subject else {
+        return is_owner.then_some(
+            "who asked for it may not approve it, and without [auth] nobody can be told apart from who asked",
+        );
     };
-    is_for_others(action) && (is_owner || by.subject.as_ref().is_some_and(asked))
+    if is_owner {
+        return Some("who asked for it may not approve it; somebody else must");
+    }
+    if state.speakers.asked_for(subject, action.call) {
+        return Some(
+            "you have spoken in this turn before the call was made, and who asks for something may not approve it; \
+             somebody else must",
+        );
+    }
+    // Whoever edits it again approves only what they make of it.
+    let edited = || state.call(action.call).is_some_and(|call| call.edited_by.contains(subject));
+    (decision != DecisionType::Edit && edited())
+        .then_some("you have changed it, and who asks for something may not approve it; somebody else must")
 }
 
 /// Whether this person may approve: not their own request, where the policy forbids it, and not at two levels (spec
@@ -187,25 +203,8 @@ pub(super) fn asked_for_themselves(state: &State, action: &Action, by: &Principa
 fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
     for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind())) {
-        let not_self = is_for_others(action);
-        let call = state.call(action.call);
-        if not_self && by.subject == state.subject && by.tenant == state.tenant {
-            let what = if by.subject.is_some() {
-                "who asked for it may not approve it; somebody else must"
-            } else {
-                "who asked for it may not approve it, and without [auth] nobody can be told apart from who asked"
-            };
+        if let Some(what) = own_request(state, action, by, decision.kind()) {
             return Err(Refusal::new(Code::Forbidden, what));
-        }
-        if not_self
-            && let Some(subject) = &by.subject
-            && state.speakers.asked_for(subject, action.call)
-        {
-            return Err(Refusal::new(
-                Code::Forbidden,
-                "you have spoken in this turn before the call was made, and who asks for something may not approve it; \
-                 somebody else must",
-            ));
         }
         if decision.kind() == DecisionType::Approve && open.quorum() > 1 && open.votes.contains(&by.subject) {
             let (approved, quorum) = (open.votes.len(), open.quorum());
@@ -214,18 +213,8 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
                 format!("you have approved it already, as {approved} of {quorum} people; somebody else must too"),
             ));
         }
-        if not_self
-            && decision.kind() != DecisionType::Edit
-            && let (Some(call), Some(subject)) = (call, &by.subject)
-            && call.edited_by.contains(subject)
-        {
-            return Err(Refusal::new(
-                Code::Forbidden,
-                "you have changed it, and who asks for something may not approve it; somebody else must",
-            ));
-        }
         if (open.asked.kind == Kind::Approval || decision.kind() == DecisionType::Approve)
-            && let (Some(call), Some(subject)) = (call, &by.subject)
+            && let (Some(call), Some(subject)) = (state.call(action.call), &by.subject)
             && call.approved_by.contains(subject)
         {
             return Err(Refusal::new(

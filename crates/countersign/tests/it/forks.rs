@@ -390,6 +390,8 @@ async fn g6_one_request_makes_one_fork_and_requests_of_the_past_are_new_in_it() 
         assert_eq!(made.iter().filter(|made| **made).count(), 1, "{name}: {made:?}");
         let other = NewFork { request_id: Some("fork-2".into()), ..same() };
         assert_eq!(runtime.fork(&me(), "s", other).await.expect_err("another").code, Code::SessionExists);
+        let elsewhere = NewFork { checkpoint: Some(1), ..same() };
+        assert_eq!(runtime.fork(&me(), "s", elsewhere).await.expect_err("another").code, Code::RequestIdReused);
         // The same id as before the fork is another message.
         let outcome = runtime.run(&me(), message("f")).await.expect("paused");
         assert_eq!(outcome.pending, ["f_2"], "{name}");

@@ -143,7 +143,6 @@ where
     }
 }
 
-/// Everything that is logged as a warning.
 #[tokio::test]
 async fn s23_a_model_call_that_fails_for_good_is_logged_and_its_turn_counted() {
     let log = Log::start();

@@ -25,7 +25,6 @@ use countersign_core::{
     refusal::{Code, Refusal},
     session::Session,
 };
-use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -62,8 +61,8 @@ impl NewDecision {
     }
 
     /// All that it says.
-    fn asked(&self) -> impl Serialize + use<> {
-        (self.reply.clone(), self.user_edit_content.clone())
+    fn asked(&self) -> (&Reply, &Option<String>) {
+        (&self.reply, &self.user_edit_content)
     }
 
     /// As `by` decides interruption `n` with it.
@@ -134,7 +133,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         check_seen(by, &state, &decision)?;
-        decision.request_id = kept_id(by, &state, decision.request_id.take(), &decision.asked());
+        decision.request_id = kept_id(by, &state, decision.request_id.clone(), &decision.asked());
         if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), Purpose::decision(n)).await? {
             self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard);
@@ -177,7 +176,7 @@ impl Runtime {
     ) -> Result<Option<(Session, Judged)>, Refusal> {
         let state = self.inner.load(live, &mut *live.lock().await).await?;
         check_seen(by, &state, &decision)?;
-        decision.request_id = kept_id(by, &state, decision.request_id.take(), &decision.asked());
+        decision.request_id = kept_id(by, &state, decision.request_id.clone(), &decision.asked());
         if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), Purpose::decision(n)).await? {
             return Ok(None);
         }

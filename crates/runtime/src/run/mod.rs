@@ -444,7 +444,7 @@ impl Inner {
             None => Ok(false),
             Some(known) if known.covers(&of) => Ok(true),
             Some(known) => {
-                let other = if known.is_kind_of(&of) { " that said something else" } else { "" };
+                let other = if known.is_kind_of(&of) { " with other content" } else { "" };
                 let what = format!(
                     "request_id: {:?} was used in this session before, for: {}{other}; give each input an id of its own",
                     request_id::sent(kept),

@@ -239,7 +239,7 @@ pub(super) async fn forget(
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Forgotten>, Problem> {
     check_auditor(&by, NEED)?;
-    // Nobody learns any more what is dropped: no program decides that.
+    // What is dropped reaches nobody, so a person decides it.
     if by.kind != PrincipalKind::Person {
         let what = "only a person may drop the messages of a webhook, with a token of their own";
         return Err(Problem::of(Refusal::new(Code::Forbidden, what)));
