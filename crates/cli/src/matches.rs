@@ -123,13 +123,9 @@ fn servers(config: &Config, reached: Option<&[Reached]>) -> Result<BTreeMap<Stri
 
 /// The rules that may match the tools that a source has now.
 fn rules_for(policy: &Policy, agent: &str, source: &dyn ToolSource) -> Vec<usize> {
-    let mut rules = Vec::new();
+    let mut rules: Vec<usize> = Vec::new();
     for tool in source.tools() {
-        rules.extend(policy.rules_for(agent, &tool).declared);
-        // What its server claims of it counts too, where that is stricter.
-        if let Some(claims) = tool.claims {
-            rules.extend(policy.rules_for(agent, &tool.hints(claims)).declared);
-        }
+        rules.extend(policy.rules_for(agent, &tool).all());
     }
     rules.sort_unstable();
     rules.dedup();

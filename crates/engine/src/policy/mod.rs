@@ -54,6 +54,13 @@ pub struct RulesOf {
     claimed: Option<Vec<usize>>,
 }
 
+impl RulesOf {
+    /// All of them, those by which a server's claims count last.
+    pub fn all(&self) -> impl Iterator<Item = usize> + '_ {
+        self.declared.iter().chain(self.claimed.iter().flatten()).copied()
+    }
+}
+
 /// One rule: which calls it matches, and what happens to them.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyRule {
