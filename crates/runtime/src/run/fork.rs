@@ -15,14 +15,22 @@ use countersign_core::{
     },
     limits::FORK_SECONDS,
     refusal::{Code, Refusal},
+    session::Session,
     wire::client::check_session_id,
 };
 use serde::Serialize;
 use tokio::time::timeout;
 
 use super::{
-    Runtime, kept_id, live::LiveRef, may_continue, nodes::contested, owned, past::Then, session_id as session_id_of,
-    unique, view::SessionView, visible,
+    Runtime, kept_id,
+    live::{LiveRef, LiveState},
+    may_continue,
+    nodes::contested,
+    owned,
+    past::Then,
+    session_id as session_id_of, unique,
+    view::SessionView,
+    visible,
 };
 use crate::store::{Durability, index::Purpose};
 
@@ -125,25 +133,10 @@ impl Runtime {
         let mut guard = live.lock().await;
         let existing = self.inner.load(live, &mut guard).await?;
         if existing.pos > 0 {
-            visible(by, &existing)?;
-            let kept = kept_id(by, &existing, new.request_id.clone(), &new.asked());
-            let same = existing.forked_from.as_ref().is_some_and(|from| from.session_id == original.session_id)
-                && self.inner.is_repeat(&live.session_id, kept.as_deref(), Purpose::FORK).await?;
-            if !same {
-                let message = format!("session_id: there is a session {:?} already", &*live.session_id);
-                return Err(Refusal::new(Code::SessionExists, message));
-            }
-            if new.run {
-                may_continue(by, &existing)?;
-                if let Some(transition) = Draft::new(&existing, self.inner.now()).go_on(&self.inner.agents) {
-                    self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
-                    live.wake();
-                }
-            }
-            self.inner.released().await?;
-            return Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: false });
+            return self.made_before(live, &mut guard, (by, &existing), original, &new).await;
         }
-        let asked = new.asked();
+        let birth = unique();
+        let request_id = new.request_id.as_deref().map(|id| request_id::kept(id, None, &birth, &new.asked()).into());
         let _turn = self.inner.heavy.turn(by).await?;
         let checkpoint = match new.checkpoint {
             Some(checkpoint) => checkpoint,
@@ -161,7 +154,7 @@ impl Runtime {
                     then = self.inner.at_checkpoint(original, &live.session_id, earlier).await?;
                 }
                 let (by, roles) = (by.subject.clone(), by.roles.clone());
-                Some(UserMessage { content, by, roles, agent, request_id: None, queued: 0 })
+                Some(UserMessage { content, by, roles, agent, ..UserMessage::default() })
             }
             None => None,
         };
@@ -179,8 +172,6 @@ impl Runtime {
             return Err(Refusal::new(Code::Internal, what));
         };
         let judged = judged?;
-        let birth = unique();
-        let request_id = new.request_id.map(|id| request_id::kept(&id, None, &birth, &asked).into());
         let input = ForkInput {
             from: original.session_id.clone(),
             by: by.subject.clone(),
@@ -196,6 +187,37 @@ impl Runtime {
         let transition = Draft::new(state, self.inner.now()).fork(input, &self.inner.agents)?;
         self.inner.begin_with(live, &mut guard, (&original.session_id, &past), transition).await?;
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
+    }
+
+    /// The fork that an earlier try of the same request has made; with `run` it continues, if it is still held.
+    ///
+    /// # Errors
+    /// `session_exists`: it is another session; `request_id_reused`.
+    async fn made_before(
+        &self,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        (by, existing): (&Principal, &Session),
+        original: &State,
+        new: &NewFork,
+    ) -> Result<MadeFork, Refusal> {
+        visible(by, existing)?;
+        let kept = kept_id(by, existing, new.request_id.clone(), &new.asked());
+        let same = existing.forked_from.as_ref().is_some_and(|from| from.session_id == original.session_id)
+            && self.inner.is_repeat(&live.session_id, kept.as_deref(), Purpose::FORK).await?;
+        if !same {
+            let message = format!("session_id: there is a session {:?} already", &*live.session_id);
+            return Err(Refusal::new(Code::SessionExists, message));
+        }
+        if new.run {
+            may_continue(by, existing)?;
+            if let Some(transition) = Draft::new(existing, self.inner.now()).go_on(&self.inner.agents) {
+                self.inner.transact(live, guard, Durability::Synced, |_| Ok(transition)).await?;
+                live.wake();
+            }
+        }
+        self.inner.released().await?;
+        Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: false })
     }
 
     /// Today's verdicts on the calls that may begin in a fork, as they are or as edited (spec P4).
