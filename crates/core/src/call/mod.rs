@@ -6,6 +6,7 @@ pub mod display;
 pub mod exact;
 pub mod gate;
 pub mod json;
+pub mod levels;
 pub mod preview;
 pub mod reviewer;
 pub mod schema;

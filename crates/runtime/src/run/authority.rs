@@ -6,15 +6,15 @@
 //!
 //! The authority may also know everybody who holds a role. Then an edit that nobody could approve is refused.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt, iter,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use countersign_core::{
     approval::{principal::Principal, rule::Rule},
-    call::{gate::Ask, reviewer::Reviewer},
+    call::{
+        gate::Ask,
+        levels::{Level, able, unfilled},
+        reviewer::Reviewer,
+    },
     journal::state::State,
     number::CallNo,
     refusal::{Code, Refusal},
@@ -121,25 +121,11 @@ impl Authorities {
         };
         let holders = |role: &str| {
             let people = authority.holders(role, state.tenant.as_deref())?;
-            Some(people.into_iter().filter(|person| may(person)))
-        };
-        // Votes survive a reassignment; an escalation starts without any.
-        let able = |level: &str| {
-            let mut all = BTreeSet::new();
-            for asked in iter::once(level).chain(ask.escalate.iter().filter_map(Reviewer::role)) {
-                let mut people = BTreeSet::new();
-                for role in iter::once(asked).chain(ask.reassign.iter().filter_map(Reviewer::role)) {
-                    people.extend(holders(role)?);
-                }
-                if people.len() >= ask.quorum as usize {
-                    all.append(&mut people);
-                }
-            }
-            Some(all)
+            Some(people.into_iter().filter(may).collect())
         };
         let roles = ask.levels.iter().filter_map(Reviewer::role);
-        let levels: Vec<Level<'_>> = roles.filter_map(|role| Some((role, able(role)?))).collect();
-        let Some(role) = stuck(&levels, ask.quorum) else { return Ok(()) };
+        let levels: Vec<Level<'_, _>> = roles.filter_map(|role| Some((role, able(role, ask, holders)?))).collect();
+        let Some(role) = unfilled(&levels, ask.quorum) else { return Ok(()) };
         Err(Refusal::new(
             Code::Forbidden,
             format!(
@@ -147,61 +133,5 @@ impl Authorities {
                  {role:?}; reject it and say what to change"
             ),
         ))
-    }
-}
-
-/// A role that must approve, and who could for it.
-type Level<'a> = (&'a str, BTreeSet<Arc<str>>);
-
-/// The first level that cannot get `quorum` people, since each level needs different ones.
-fn stuck<'a>(levels: &[Level<'a>], quorum: u32) -> Option<&'a str> {
-    let mut seats = BTreeMap::new();
-    let full = |level: usize| (0..quorum).all(|_| seat(level, levels, &mut seats, &mut BTreeSet::new()));
-    (0..levels.len()).map(full).position(|full| !full).map(|level| levels[level].0)
-}
-
-/// Assigns one more person to a level, if necessary one that another level can replace.
-fn seat<'a>(
-    level: usize,
-    levels: &'a [Level<'_>],
-    seats: &mut BTreeMap<&'a str, usize>,
-    tried: &mut BTreeSet<&'a str>,
-) -> bool {
-    for person in &levels[level].1 {
-        let taken = seats.get(&**person).copied();
-        if taken == Some(level) || !tried.insert(person) {
-            continue;
-        }
-        if taken.is_none_or(|other| seat(other, levels, seats, tried)) {
-            seats.insert(person, level);
-            return true;
-        }
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{BTreeSet, stuck};
-
-    /// Spec P1: each level needs other people.
-    #[test]
-    fn p1_each_level_has_people_of_its_own() {
-        let levels = |people: &[&[&str]]| {
-            let sets = people.iter().map(|one| one.iter().map(|&name| name.into()).collect::<BTreeSet<_>>());
-            ["lead", "admin", "board"].into_iter().zip(sets).collect::<Vec<_>>()
-        };
-        for (people, quorum, expected) in [
-            (&[&["bob"][..], &["bob"]][..], 1, Some("admin")),
-            (&[&["bob", "eve"], &["bob"]], 1, None),
-            (&[&["bob", "eve"], &["bob", "eve"], &["eve", "bob"]], 1, Some("board")),
-            (&[&["bob", "eve", "kim"], &["bob", "eve"], &["bob"]], 1, None),
-            (&[&["bob", "eve"], &["bob", "eve", "kim", "ann"]], 2, None),
-            (&[&["bob", "eve"], &["bob", "eve", "kim"]], 2, Some("admin")),
-            (&[&[]], 1, Some("lead")),
-            (&[], 1, None),
-        ] {
-            assert_eq!(stuck(&levels(people), quorum), expected, "{people:?}");
-        }
     }
 }

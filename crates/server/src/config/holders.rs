@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_core::{
     approval::principal::PrincipalKind,
-    call::{gate::Ask, reviewer::Reviewer},
+    call::{
+        gate::Ask,
+        levels::{Level, able, unfilled},
+        reviewer::Reviewer,
+    },
 };
 
 use super::{
@@ -27,8 +31,6 @@ pub(super) struct Holders {
 
 type Tenant = Option<String>;
 type People = BTreeSet<String>;
-/// A role that must approve, and who could for it.
-type Level<'a> = (&'a str, BTreeSet<&'a str>);
 
 static NOBODY: People = People::new();
 
@@ -132,7 +134,9 @@ impl Holders {
         if roles.len() < 2 || roles.iter().any(|role| !self.by_role.contains_key(*role)) {
             return None;
         }
-        let levels: Vec<Level<'_>> = roles.iter().map(|role| (*role, self.able(role, ask, tenant))).collect();
+        let holders = |role: &str| Some(self.holders(role, tenant).iter().map(String::as_str).collect());
+        let levels: Vec<Level<'_, _>> =
+            roles.iter().filter_map(|role| Some((*role, able(role, ask, holders)?))).collect();
         let whose = self.whose(tenant);
         let held = |role| held_by(self.holders(role, tenant), role);
         let needs = match ask.quorum {
@@ -161,22 +165,6 @@ impl Holders {
         })
     }
 
-    /// Who could approve at a level, in the end: also those to whom it may be reassigned or escalated.
-    fn able<'a>(&'a self, level: &'a str, ask: &'a Ask, tenant: &Tenant) -> BTreeSet<&'a str> {
-        let reassign = || ask.reassign.iter().filter_map(Reviewer::role);
-        let mut able = BTreeSet::new();
-        for asked in std::iter::once(level).chain(ask.escalate.iter().filter_map(Reviewer::role)) {
-            let roles = std::iter::once(asked).chain(reassign());
-            let people: BTreeSet<&str> =
-                roles.flat_map(|role| self.holders(role, tenant)).map(String::as_str).collect();
-            // An escalation starts without any votes.
-            if people.len() >= ask.quorum as usize {
-                able.extend(people);
-            }
-        }
-        able
-    }
-
     fn holders(&self, role: &str, tenant: &Tenant) -> &People {
         self.by_role.get(role).and_then(|tenants| tenants.get(tenant)).unwrap_or(&NOBODY)
     }
@@ -198,31 +186,4 @@ fn held_by(people: &People, role: &str) -> String {
         1 => format!("only {} has the role {role:?}", named.join(", ")),
         n => format!("only {n} have the role {role:?} ({})", named.join(", ")),
     }
-}
-
-/// The first level that cannot get `quorum` people of its own.
-fn unfilled<'a>(levels: &[Level<'a>], quorum: u32) -> Option<&'a str> {
-    let mut seats = BTreeMap::new();
-    let full = |level: usize| (0..quorum).all(|_| seat(level, levels, &mut seats, &mut BTreeSet::new()));
-    (0..levels.len()).map(full).position(|full| !full).map(|level| levels[level].0)
-}
-
-/// Gives a level one more person, if necessary one whom another level can replace.
-fn seat<'a>(
-    level: usize,
-    levels: &[Level<'a>],
-    seats: &mut BTreeMap<&'a str, usize>,
-    tried: &mut BTreeSet<&'a str>,
-) -> bool {
-    for person in &levels[level].1 {
-        let taken = seats.get(person).copied();
-        if taken == Some(level) || !tried.insert(person) {
-            continue;
-        }
-        if taken.is_none_or(|other| seat(other, levels, seats, tried)) {
-            seats.insert(person, level);
-            return true;
-        }
-    }
-    false
 }
