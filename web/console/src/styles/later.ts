@@ -14,3 +14,4 @@ import "./graph.css";
 import "./past.css";
 import "./audit.css";
 import "./webhooks.css";
+import "./print.css";
