@@ -32,6 +32,7 @@ test("r4: who is asked about a call whose outcome is unknown is told that it may
     const card = page.locator(".card");
     await expect(card.getByRole("heading", { level: 2 })).toHaveText(t("card.titleInDoubt"));
     await expect(card.locator(".card-text").first()).toContainText(SAYS[language]);
+    await expect(page.locator(".tool-status")).toHaveText(t("tool.status.unknown"));
     for (const width of [1280, 390]) {
       await page.setViewportSize({ width, height: 844 });
       await checkAccessible(page, `an unknown outcome, ${language}, ${width}`);

@@ -1,5 +1,5 @@
 /** Sessions that the server has lost while a page shows them: its store is in memory, or was restored from a backup. */
-import { expect, oneOrder, openCard, send, test } from "./support/console.js";
+import { begin, expect, oneOrder, openCard, test } from "./support/console.js";
 import { quietPort } from "./support/server.js";
 
 test("r7: of a session that the server has lost the page shows nothing, and all of one that is there under its id again", async ({ page, serve, tolerate }) => {
@@ -18,14 +18,20 @@ test("r7: of a session that the server has lost the page shows nothing, and all 
   await expect(card).toHaveCount(0);
   await expect(page.getByText("Buy 100 VNM")).toHaveCount(0);
 
-  // A message makes another one under this id.
-  await send(page, "Buy them after all");
+  // A message would make another one, by accident.
+  await expect(page.getByLabel("Message to the agent")).toHaveCount(0);
+
+  // There is another one when the page comes back.
+  const id = new URL(page.url()).hash.split("/").at(-1)!;
+  away = true;
+  await loseAll();
+  await begin(server.url, id, "Buy them after all");
+  away = false;
   await expect(card).toBeVisible();
   await expect(missing).toHaveCount(0);
   await expect(page.getByText("Buy 100 VNM")).toHaveCount(0);
 
-  // There is a shorter one when the page comes back.
-  const id = new URL(page.url()).hash.split("/").at(-1)!;
+  // And then a shorter one.
   away = true;
   await loseAll();
   const body = JSON.stringify({ agent: "helper", content: "What is to be done?" });

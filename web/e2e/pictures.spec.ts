@@ -87,7 +87,7 @@ test.describe("phone", () => {
     const { url } = await serve({ turns });
     await page.goto(url);
     await page.locator("textarea").fill("Mua 100 cổ phiếu VNM");
-    await page.locator("textarea").press("Enter");
+    await page.getByRole("button", { name: "Gửi", exact: true }).tap();
     await expect(page.locator(".card")).toBeVisible();
     await picture(page, "phone-vi");
     await page.locator("[data-choice=approve]").tap();

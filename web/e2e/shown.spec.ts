@@ -85,7 +85,8 @@ test("a long text is approved only after its end was in view", async ({ page, se
   await page.keyboard.press("Enter");
   const card = page.locator(".card");
   const approve = card.getByRole("button", { name: "Approve" });
-  await expect(card.getByText("This is long: scroll to its end")).toBeVisible();
+  // With the text, and with the buttons that are off.
+  await expect(card.getByText("This is long: scroll to its end")).toHaveCount(2);
   await expect(approve).toBeDisabled();
   await expect(card.getByRole("button", { name: "Edit" })).toBeDisabled();
   await expect(card.getByRole("button", { name: "Reject" })).toBeEnabled();

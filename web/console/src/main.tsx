@@ -9,7 +9,7 @@ import { startLists } from "./state/lists.js";
 import "./styles/base.css";
 import "./styles/controls.css";
 import "./styles/layout.css";
-import "./styles/chat.css";
+import "./styles/composer.css";
 import "./styles/dialog.css";
 
 applyTheme();

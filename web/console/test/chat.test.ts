@@ -3,6 +3,7 @@ import { act, createElement as h } from "react";
 import { beforeEach, expect, test, vi } from "vitest";
 import { CountersignError, type SessionSummary } from "@countersign/client";
 import { ChatPage } from "../src/components/ChatPage.js";
+import { Sidebar } from "../src/components/Sidebar.js";
 import type { Language } from "../src/i18n/index.js";
 import { announcement } from "../src/lib/announce.js";
 import { Socket } from "./socket.js";
@@ -34,8 +35,10 @@ async function open(sessionId: string, seq: number, ...events: object[]) {
 async function openIn(language: Language, sessionId: string, seq: number, ...events: object[]) {
   const { page } = await show(h(ChatPage, { sessionId, onMenu: () => {} }), language);
   await act(async () => {
-    Socket.last.receive(...events.map((event, i) => ({ ...event, session_id: sessionId, seq: seq + i })));
-    await vi.waitFor(() => expect(sessions.get(sessionId).view.lastSeq).toBe(seq + events.length - 1));
+    let last = seq - 1;
+    // All but a part of a text has a number.
+    Socket.last.receive(...events.map((event) => ({ ...event, session_id: sessionId, ...("delta" in event ? {} : { seq: ++last }) })));
+    await vi.waitFor(() => expect(sessions.get(sessionId).view.lastSeq).toBe(last));
   });
   return page;
 }
@@ -91,11 +94,14 @@ test("u1: of a session that its server has lost no card stays, and another reque
   await refuse();
   await refuse();
   expect([page.querySelectorAll("article").length, page.querySelector(".notice")?.textContent]).toEqual([0, expect.stringContaining("does not exist")]);
+  // A message would make one.
+  expect(page.querySelector(".composer")).toBeNull();
   await act(async () => {
     Socket.last.receive(...asked("d2").map((event, i) => ({ ...event, session_id: "lost", seq: 1 + i })));
     await vi.waitFor(() => expect(sessions.get("lost").view.lastSeq).toBe(3));
   });
   expect([page.querySelectorAll("article").length, page.querySelector(".notice"), announcement.get()]).toEqual([1, null, expect.stringContaining("pay")]);
+  expect(page.querySelector(".composer")).not.toBeNull();
 });
 
 test("u1: a message is drawn once, also while its own event is coming", async () => {
@@ -118,6 +124,57 @@ test("u1: a message is drawn once, also while its own event is coming", async ()
     });
     expect(said(), event.type).toBe(1);
   }
+});
+
+/** One message of the agent, with one call, about which a request of this kind is open. */
+const asked = (kind: string, line: string) => [
+  { type: "message_start", message_id: "m1", role: "assistant" },
+  { type: "content_block_start", message_id: "m1", index: 0, content_block: { type: "tool_use", id: "c1", name: "pay", input: {} } },
+  { type: "content_block_stop", message_id: "m1", index: 0, tool_content_message: line },
+  {
+    type: "content_block_start",
+    message_id: "m1",
+    index: 1,
+    content_block: {
+      type: "approval_request",
+      approval_key: `${kind}_1`,
+      kind,
+      actions: [{ id: "c1", tool_use_id: "c1", name: "pay", args: {} }],
+      review_configs: [{ allowed_decisions: ["approve", "reject"] }],
+    },
+  },
+  { type: "content_block_stop", message_id: "m1", index: 1 },
+];
+
+test.each([
+  ["approval", "waiting for approval"],
+  ["in_doubt", "outcome unknown"],
+])("u1: a call that waits says for what: %s", async (kind, says) => {
+  const page = await open(kind, 1, ...asked(kind, "Pay"));
+  expect(page.querySelector(".tool-status")?.textContent).toBe(says);
+});
+
+test("x: letters that are drawn like others are marked in the line above a card too", async () => {
+  const page = await open("alike", 1, ...asked("approval", "Buy VN\u041c"));
+  expect(page.querySelector(".tool-message")?.textContent).toBe("Buy VN⟨U+041C⟩");
+});
+
+test("x: what turns the direction of a text around is marked in titles and in what people said", async () => {
+  vi.spyOn(http, "session").mockImplementation(async (session_id) => ({ session_id, agent: "painter", title: "Old \u202eeno" }) as SessionSummary as never);
+  const page = await open(
+    "turned",
+    1,
+    { type: "message_start", message_id: "m1", role: "user" },
+    { type: "content_block_start", message_id: "m1", index: 0, content_block: { type: "text", text: "" } },
+    { type: "content_block_delta", message_id: "m1", index: 0, delta: { type: "text_delta", text: "Pay \u202e001" } },
+    { type: "content_block_stop", message_id: "m1", index: 0 },
+    { type: "message_stop", message_id: "m1" },
+  );
+  await vi.waitFor(() => expect(page.querySelector("h1")?.textContent).toBe("Old ⟨U+202E⟩eno"));
+  expect(page.querySelector(".bubble")?.textContent).toBe("Pay ⟨U+202E⟩001");
+  await act(async () => sessionList.set({ rows: [{ session_id: "turned", title: "Old \u202eeno" } as SessionSummary], next: undefined, loaded: true }));
+  const { page: side } = await show(h(Sidebar, { open: false, onClose: () => {} }));
+  expect(side.querySelector(".session-title")?.textContent).toBe("Old ⟨U+202E⟩eno");
 });
 
 test("u1: that earlier messages could not be read is said until they are", async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { ApprovalView } from "@countersign/client";
 import { bulkDecisions, fitsBulk } from "../src/lib/bulk.js";
 import { everything, inboxHref, readQuery, type InboxQuery } from "../src/lib/inbox.js";
+import { riskOf } from "../src/lib/risk.js";
 import { choicesOf, firstOf, grouped, matching, nextAfter, stepFrom, valuesOf } from "../src/lib/listing.js";
 
 function request(n: number, more: Partial<ApprovalView> = {}): ApprovalView {
@@ -75,6 +76,22 @@ describe("what is found", () => {
   it("can be chosen from what there is, and from what was chosen", () => {
     expect(choicesOf(rows, "tool", undefined)).toEqual([["pay", 3], ["sell", 1]]);
     expect(choicesOf(rows, "risk", "low")).toEqual([["high", 1], ["low", 0]]);
+  });
+});
+
+describe("the risk of a request", () => {
+  const of = (...risks: (string | undefined)[]) => request(1, { reviewConfigs: risks.map((risk) => ({ risk })) as ApprovalView["reviewConfigs"] });
+
+  it("is the highest of its calls, whichever that is", () => {
+    expect([riskOf(of("medium", "medium", "high")), riskOf(of("high", "low")), riskOf(of(undefined, "low")), riskOf(of(undefined))]).toEqual(["high", "high", "low", undefined]);
+    // One of a newer server.
+    expect(riskOf(of("high", "extreme", "low"))).toBe("extreme");
+  });
+
+  it("is what it is found and grouped by", () => {
+    const rows = [of("medium", "high"), of("medium")];
+    expect(grouped(rows, "risk").map(({ values }) => values)).toEqual([["high"], ["medium"]]);
+    expect(matching(rows, { search: "", filters: { risk: "medium" } })).toEqual([rows[1]]);
   });
 });
 

@@ -28,6 +28,9 @@ const request = (n: number): ListedApproval => ({
   updates: [],
 });
 
+HTMLDialogElement.prototype.showModal = () => {};
+HTMLDialogElement.prototype.close = () => {};
+
 let stored: () => void;
 /** What the server says that waits. */
 const wait = async (...ns: number[]) => {
@@ -110,4 +113,45 @@ test("u1: an inbox that could not be read says so, and can be tried again", asyn
   vi.spyOn(http, "waiting").mockResolvedValue({ approvals: [request(1)], next: undefined });
   await click(button(page, "app.retry"));
   expect([page.querySelector(".inbox-list [role=alert]"), page.querySelectorAll(".inbox-list li").length]).toEqual([null, 1]);
+});
+
+test("u1: what was decided about many is in sight, in place of what was before it", async () => {
+  await act(async () => wait(5, 6, 7, 8));
+  await approve("s_5");
+  await act(async () => stored());
+  const note = () => [...document.querySelectorAll(".inbox-stored")].map((one) => one.textContent);
+  expect(note()).toEqual([expect.stringContaining("pay5")]);
+  await act(async () => wait(6, 7, 8));
+  await goTo(inboxHref(everything));
+  await click(document.querySelector('[aria-label="Choose all 3 shown"]'));
+  await click(button(document.body, "bulk.reject"));
+  // All of them at once.
+  const stores: (() => void)[] = [];
+  vi.spyOn(client, "reply").mockImplementation(() => new Promise((resolve) => stores.push(() => resolve({} as never))));
+  await click(document.querySelector(".bulk-foot .danger"));
+  await act(async () => stores.forEach((one) => one()));
+  expect(note()).toEqual(["Rejected: 3"]);
+  // Not in what scrolls.
+  expect(document.querySelector(".inbox-list .inbox-stored")).toBeNull();
+});
+
+test("u1: a row and the dialog about many say the highest risk of its calls, and the step of each", async () => {
+  const two: ListedApproval = {
+    ...request(9),
+    actions: [{ id: "a", name: "trade", args: {}, digest: "a" }, { id: "b", name: "wire", args: {}, digest: "b" }],
+    reviewConfigs: [
+      { allowed_decisions: ["approve", "reject"], risk: "medium" },
+      { allowed_decisions: ["approve", "reject"], risk: "high", level: 1, levels: ["desk", "boss"] },
+    ],
+  };
+  vi.spyOn(http, "waiting").mockResolvedValue({ approvals: [two], next: undefined });
+  await act(async () => void (await waiting.refresh()));
+  await goTo(inboxHref(everything));
+  await show(h(Page));
+  const row = document.querySelector(".inbox-row");
+  expect([row?.querySelectorAll(".risk").length, row?.querySelector(".risk")?.textContent]).toEqual([1, "Risk: high"]);
+  expect(row?.textContent).toContain("step 1 of 2");
+  await click(row?.querySelector("input"));
+  await click(button(document.body, "bulk.approve"));
+  expect(document.querySelector(".bulk-row .risk")?.textContent).toBe("Risk: high");
 });

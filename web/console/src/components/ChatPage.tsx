@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { CountersignError, decidingRole, isAnswered, pendingApprovals, timeline, type ApprovalView, type SessionView } from "@countersign/client";
-import { draftKey, useConnection, useSession } from "@countersign/react";
+import { draftKey, useConnection, useSession, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { barIn } from "../lib/bars.js";
@@ -14,6 +14,7 @@ import { useWindow } from "../lib/useWindow.js";
 import { useTurnOf } from "../state/bar.js";
 import { agents } from "../state/lists.js";
 import { useMe, useOwns, useSummary } from "../state/me.js";
+import { newHref } from "../state/route.js";
 import { forgetRefusal, outgoingOf, sendMessage } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
@@ -83,7 +84,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
   // A session in which nothing has happened has no events, so what it is doing is known from the list alone.
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
-  const title = named || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
+  const title = visibleText(named || firstWords(view)) || t("sessions.untitled", { id: shortId(sessionId) });
 
   const send = (text: string, images: InlineImage[], onPending?: OnPending) => {
     setError(undefined);
@@ -102,7 +103,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         title={title}
         detail={
           <>
-            {row?.agent && <span>{row.agent}</span>}
+            {row?.agent && <span>{visibleText(row.agent)}</span>}
             {status && (
               <span className="status" data-status={status}>
                 <span className="dot" data-status={status} aria-hidden="true" />
@@ -128,7 +129,10 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           {missing && (
             <p className="notice">
               <Icon name="warning" />
-              {t("chat.missing")}
+              <span className="grow">{t("chat.missing")}</span>
+              <a className="button small" href={newHref}>
+                {t("sessions.new")}
+              </a>
             </p>
           )}
           {view.lastSeq === 0 && !missing && !fresh && outgoing.length === 0 && (
@@ -172,21 +176,24 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         )}
         <Refused error={error ?? refused} />
         {working && <TodoDock view={view} />}
-        <Composer
-          draftKey={`draft:${sessionId}`}
-          onSend={send}
-          takesImages={agent?.takes_images}
-          autoFocus={begun}
-          onStop={view.status === "running" || view.status === "awaiting_input" ? stop : undefined}
-          meanwhile={
-            next && !failed
-              ? { note: <Waits next={next} mine={mine} />, ways: owns ? waysPast(pending, t) : [] }
-              : busy
-                ? { note: t("composer.running"), ways: owns ? waysPast([], t) : [] }
-                : undefined
-          }
-          hint={isLeft(view) ? t("composer.givesUp") : undefined}
-        />
+        {/* What is written here would make a session under this address. */}
+        {!missing && (
+          <Composer
+            draftKey={`draft:${sessionId}`}
+            onSend={send}
+            takesImages={agent?.takes_images}
+            autoFocus={begun}
+            onStop={view.status === "running" || view.status === "awaiting_input" ? stop : undefined}
+            meanwhile={
+              next && !failed
+                ? { note: <Waits next={next} mine={mine} />, ways: owns ? waysPast(pending, t) : [] }
+                : busy
+                  ? { note: t("composer.running"), ways: owns ? waysPast([], t) : [] }
+                  : undefined
+            }
+            hint={isLeft(view) ? t("composer.givesUp") : undefined}
+          />
+        )}
       </div>
       {graphShown && (
         <Boundary>

@@ -42,7 +42,7 @@ export function PolicyPage({ onMenu }: { onMenu: () => void }) {
       <div className="rules">
         <div className="rules-inner">
           <p className="muted">
-            {t("policy.intro")} <a href={rulesHref}>{t("rules.heading")}</a>
+            {t("policy.intro")}<a href={rulesHref}>{t("rules.heading")}</a>
           </p>
           <Refused error={error} onRetry={() => void load()} />
           {policy && (
@@ -64,7 +64,7 @@ export function PolicyPage({ onMenu }: { onMenu: () => void }) {
                 ))}
               </section>
               <p className="hint">
-                {t("policy.version")} <code>{policy.version}</code>
+                {t("policy.version")}<code>{policy.version}</code>
               </p>
             </>
           )}

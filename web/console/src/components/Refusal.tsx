@@ -15,7 +15,7 @@ export function Refusal({ error }: { error: CountersignError }) {
       <p>{errorText(error, t)}</p>
       {reason && (
         <p className="refusal-reason">
-          {t("refusal.reason")}{" "}
+          {t("refusal.reason")}
           <span lang="en">
             <Visible text={reason} />
           </span>

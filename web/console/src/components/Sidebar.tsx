@@ -220,7 +220,7 @@ function SessionRow({ row, current, onOpen, onRename, onDelete }: RowProps) {
   const other = mine.some(inRow) ? undefined : others.find(inRow);
   const status = row.status ?? "none";
   const { name } = useMe();
-  const title = row.title || t("sessions.untitled", { id: shortId(row.session_id) });
+  const title = visibleText(row.title ?? "") || t("sessions.untitled", { id: shortId(row.session_id) });
   const owns = name === undefined || name === row.subject;
   return (
     <li className="session-item">
@@ -241,7 +241,7 @@ function SessionRow({ row, current, onOpen, onRename, onDelete }: RowProps) {
             ) : (
               <span className="visually-hidden">{statusText(status, t)}</span>
             )}
-            {[row.agent, agoText(row.updated_at, now, language)].filter(Boolean).join(" · ")}
+            {[agoText(row.updated_at, now, language), visibleText(row.agent ?? "")].filter(Boolean).join(" · ")}
           </span>
         </span>
       </a>

@@ -29,7 +29,7 @@ export function TokenForm() {
               <p>{t("token.ended")}</p>
               {ended && (
                 <p className="refusal-reason">
-                  {t("refusal.reason")} <span lang="en">{ended}</span>
+                  {t("refusal.reason")}<span lang="en">{ended}</span>
                 </p>
               )}
             </div>

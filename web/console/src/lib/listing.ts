@@ -4,6 +4,7 @@ import { shownArgs } from "@countersign/react";
 import { elicitationOf } from "@countersign/react/forms";
 import { folded } from "./folded.js";
 import { FILTERS, type Filter, type Group, type InboxQuery } from "./inbox.js";
+import { riskOf } from "./risk.js";
 
 /** The session's own subject, as a role is named in a policy. */
 const OWNER = "user";
@@ -22,7 +23,7 @@ export function valuesOf(row: ApprovalView, group: Group): string[] {
     case "role":
       return [decidingRole(row) ?? OWNER];
     case "risk":
-      return distinct(row.reviewConfigs.map((config) => config.risk));
+      return distinct([riskOf(row)]);
     case "session":
       return [row.sessionId];
   }

@@ -9,6 +9,7 @@ import { forgetOldest } from "../lib/bounded.js";
 import { barOf, mayHand, type Me } from "../lib/people.js";
 import { askAgain, useAttempt } from "./again.js";
 import { client, http } from "./connection.js";
+import { usePutOff } from "./later.js";
 import { sessionList, waiting, WAITING } from "./lists.js";
 import { Store, useStore } from "./store.js";
 
@@ -132,9 +133,11 @@ export function watchMine(listener: (mine: ListedApproval[], inbox: InboxState) 
   };
 }
 
-/** How many requests wait for this person, as a badge shows it; nothing where none do, and where it is not known `?`. */
+/** How many requests wait for this person now, as a badge shows it; nothing where none do, and where it is not known `?`. */
 export function useWaits(): string | undefined {
   const { mine, more } = useWaiting();
-  if (mine.length === 0) return more ? "?" : undefined;
-  return more ? `${mine.length}+` : String(mine.length);
+  const putOff = usePutOff();
+  const n = mine.filter((row) => !putOff.has(row.approvalKey)).length;
+  if (n === 0) return more ? "?" : undefined;
+  return more ? `${n}+` : String(n);
 }

@@ -1,4 +1,5 @@
 /** What the pages look like that are loaded after the first: in this order, since some rules refine others. */
+import "./chat.css";
 import "./steps.css";
 import "./card.css";
 import "./editor.css";
@@ -13,3 +14,4 @@ import "./graph.css";
 import "./past.css";
 import "./audit.css";
 import "./webhooks.css";
+import "./print.css";

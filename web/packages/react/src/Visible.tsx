@@ -5,14 +5,14 @@ import { segments, type Segment } from "./visibleText.js";
 
 interface Props {
   text: string;
-  /** Letters that are drawn like others are shown so too: these, and what mixes scripts. */
-  strict?: ReadonlySet<string> | undefined;
+  /** Letters that are drawn like others are shown so too: what mixes scripts, and these where they are named. */
+  strict?: ReadonlySet<string> | boolean | undefined;
 }
 
 /** Text with its invisible and reordering characters shown as ⟨U+…⟩. */
 export function Visible({ text, strict }: Props) {
   const part = useContext(Parts);
-  return bounded(segments(text, strict && lookalikes(text, strict))).map((segment, i) =>
+  return bounded(segments(text, strict ? lookalikes(text, strict === true ? undefined : strict) : undefined)).map((segment, i) =>
     segment.hidden ? (
       <mark key={i} {...part("hidden")}>
         {segment.text}

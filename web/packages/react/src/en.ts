@@ -10,7 +10,7 @@ export const texts = {
 
   "people.owner": "the person who asked",
 
-  "refusal.reason": "The server says:",
+  "refusal.reason": "The server says: ",
 
   "card.hidden": "Contains hidden characters, shown as ⟨U+…⟩.",
   "card.lookalike": "Contains look-alike characters, shown as ⟨U+…⟩.",
@@ -27,7 +27,7 @@ export const texts = {
   "shown.long": "This is long: scroll to its end, or show all of it, before you approve.",
   "shown.all": "Show all",
   "shown.region": "Arguments, exactly as they will run",
-  "shown.warning": "Look closely. Characters that could mislead are written as \\u{…}:",
+  "shown.warning": "Look closely. Characters that could mislead are written as ⟨U+…⟩ or \\u{…}: ",
   "shown.places": "Where",
   "shown.elsewhere": "in other places",
   "shown.invisible": "invisible: {n}",
@@ -39,7 +39,7 @@ export const texts = {
 
   "args.region": "Arguments as a table",
   "args.exact": "Exact JSON",
-  "args.notSet": "Not set:",
+  "args.notSet": "Not set: ",
   "args.default": "default: {value}",
   "args.more": "Left out here: {n}. The exact JSON below has all of them.",
   "args.moreChars": "… Characters left out: {n}. The exact JSON below has them.",

@@ -9,7 +9,7 @@ export const texts: Texts = {
 
   "people.owner": "người đã yêu cầu",
 
-  "refusal.reason": "Máy chủ cho biết:",
+  "refusal.reason": "Máy chủ cho biết: ",
 
   "card.hidden": "Có ký tự ẩn, được hiện dưới dạng ⟨U+…⟩.",
   "card.lookalike": "Có ký tự trông giống ký tự khác, được hiện dưới dạng ⟨U+…⟩.",
@@ -26,7 +26,7 @@ export const texts: Texts = {
   "shown.long": "Nội dung dài: hãy cuộn đến cuối, hoặc hiện tất cả, rồi mới phê duyệt.",
   "shown.all": "Hiện tất cả",
   "shown.region": "Tham số, đúng như khi sẽ chạy",
-  "shown.warning": "Hãy xem kỹ. Những ký tự có thể gây nhầm lẫn được viết dưới dạng \\u{…}:",
+  "shown.warning": "Hãy xem kỹ. Những ký tự có thể gây nhầm lẫn được viết dưới dạng ⟨U+…⟩ hoặc \\u{…}: ",
   "shown.places": "Vị trí",
   "shown.elsewhere": "ở những chỗ khác",
   "shown.invisible": "{n} ký tự vô hình",
@@ -38,7 +38,7 @@ export const texts: Texts = {
 
   "args.region": "Các tham số, dạng bảng",
   "args.exact": "JSON chính xác",
-  "args.notSet": "Không đặt:",
+  "args.notSet": "Không đặt: ",
   "args.default": "mặc định: {value}",
   "args.more": "Ở đây lược bớt {n} mục. JSON chính xác bên dưới có đủ.",
   "args.moreChars": "… còn {n} ký tự, có đủ trong JSON chính xác bên dưới.",
@@ -112,7 +112,7 @@ const done = {
   approve: "Đã phê duyệt",
   reject: "Đã từ chối",
   edit: "Đã phê duyệt với thay đổi",
-  respond: "Đã có người trả lời thay",
+  respond: "Đã có người nhập kết quả",
   defer: "Để quyết định sau",
 };
 const how = { decided: "Đã quyết định", timeout: "Không ai quyết định kịp", cancelled: "Đã hủy" };
@@ -126,7 +126,7 @@ const errors: Partial<Record<string, string>> = {
 export const vietnamese: Labels = {
   language: "vi",
   texts,
-  choices: { approve: "Phê duyệt", reject: "Từ chối", edit: "Sửa", respond: "Trả lời thay", defer: "Quyết định sau" },
+  choices: { approve: "Phê duyệt", reject: "Từ chối", edit: "Sửa", respond: "Nhập kết quả thay", defer: "Quyết định sau" },
   again: "Thử lại",
   reason: "Lý do (agent sẽ đọc)",
   result: "Kết quả đưa cho agent",

@@ -26,7 +26,7 @@ export const texts: Texts = {
   "shown.long": "内容较长：请先滚动到末尾或显示全部，然后才能批准。",
   "shown.all": "显示全部",
   "shown.region": "参数（与将要执行的完全一致）",
-  "shown.warning": "请仔细查看。可能造成误解的字符写作 \\u{…}：",
+  "shown.warning": "请仔细查看。可能造成误解的字符写作 ⟨U+…⟩ 或 \\u{…}：",
   "shown.places": "位置",
   "shown.elsewhere": "其他位置",
   "shown.invisible": "{n} 个不可见字符",
@@ -108,7 +108,7 @@ export const texts: Texts = {
   "elicit.hint": "“拒绝”告诉服务器您不同意；“取消”告诉它您未作选择。",
 };
 
-const done = { approve: "已批准", reject: "已拒绝", edit: "修改后批准", respond: "已由人工回答", defer: "留待稍后决定" };
+const done = { approve: "已批准", reject: "已拒绝", edit: "修改后批准", respond: "结果由人工填写", defer: "留待稍后决定" };
 const how = { decided: "已决定", timeout: "无人及时决定", cancelled: "已取消" };
 const errors: Partial<Record<string, string>> = {
   invalid_edit: "修改后的参数不符合该工具的要求。",
@@ -120,7 +120,7 @@ const errors: Partial<Record<string, string>> = {
 export const chinese: Labels = {
   language: "zh",
   texts,
-  choices: { approve: "批准", reject: "拒绝", edit: "修改", respond: "代为回答", defer: "稍后决定" },
+  choices: { approve: "批准", reject: "拒绝", edit: "修改", respond: "直接填写结果", defer: "稍后决定" },
   again: "重试",
   reason: "理由（智能体会看到）",
   result: "交给智能体的结果",

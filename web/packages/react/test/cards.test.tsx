@@ -281,7 +281,7 @@ describe("arguments with a schema", () => {
       await click(button(page, labels.texts["edit.json"]));
       await click(button(page, labels.send));
       expect([...page.querySelectorAll('[role="alert"] li')].map((one) => one.textContent?.trim())).toEqual(
-        [`x⟨U+202E⟩ ${labels.texts["refusal.reason"]} is not known`, `${labels.texts["refusal.reason"]} is too dear`],
+        [`x⟨U+202E⟩ ${labels.texts["refusal.reason"]}is not known`, `${labels.texts["refusal.reason"]}is too dear`],
       );
     }
   });

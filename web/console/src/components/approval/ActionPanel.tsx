@@ -1,5 +1,5 @@
 /** One action of a request: what would run, and the means to decide about it. */
-import { useCallback, useEffect, useId, useRef, type RefObject } from "react";
+import { useCallback, useEffect, useId, useRef, type ReactNode, type RefObject } from "react";
 import { allowedOf, configOf, type Action, type Always, type ApprovalView, type DecisionType } from "@countersign/client";
 import { AgentSays, Arguments, PreviewText, useArgumentEdit, visibleText, type Lack } from "@countersign/react";
 import { asksAnew, editApproves, needsSight, type FieldProblem } from "@countersign/react/forms";
@@ -20,6 +20,8 @@ interface Props {
   /** Why what is entered cannot be sent; nothing where it can. */
   lack: Lack | undefined;
   disabled: boolean;
+  /** How sending goes, where the buttons here send. */
+  sending: ReactNode;
   /** Others decide it: it is only shown. */
   readOnly: boolean;
   /** Whether all that would run has been in view; what has not is not approved. */
@@ -50,6 +52,7 @@ export function ActionPanel({
   draft,
   lack,
   disabled,
+  sending,
   readOnly,
   seen,
   onSeen,
@@ -70,6 +73,8 @@ export function ActionPanel({
   // "Decide later" only means something beside actions that are decided now.
   const order: DecisionType[] = doubt ? ["respond", "approve", "reject"] : ["approve", "edit", "respond", "defer", "reject"];
   const choices = order.filter((c) => allowedOf(config).includes(c) && (c !== "defer" || !single));
+  // Said where the buttons are, too: what has to be looked at may be far above them.
+  const waitsForSight = !seen && choices.some((choice) => needsSight(choice) && !barred(choice));
   const label = (choice: DecisionType): string =>
     t(doubt && choice !== "edit" && choice !== "defer" ? `doubt.${choice}` : `decide.${choice}`);
 
@@ -156,6 +161,7 @@ export function ActionPanel({
 
       {readOnly ? null : alwaysDraft ? (
         <AlwaysPanel
+          sending={sending}
           action={action}
           choices={always}
           draft={alwaysDraft}
@@ -190,6 +196,7 @@ export function ActionPanel({
                 ? t(doubt ? "doubt.confirmReject" : "decide.confirmReject")
                 : t("doubt.send")}
           </button>
+          {sending}
         </div>
       ) : (
         <div
@@ -197,6 +204,11 @@ export function ActionPanel({
           role="group"
           aria-label={t("decide.group", { tool: visibleText(action.name) })}
         >
+          {waitsForSight && (
+            <p id={`${id}-sight`} className="hint warn">
+              {t("shown.long")}
+            </p>
+          )}
           {choices.map((choice) => (
             <button
               key={choice}
@@ -206,6 +218,7 @@ export function ActionPanel({
               disabled={disabled || barred(choice) || (!seen && needsSight(choice))}
               aria-pressed={single ? undefined : draft.choice === choice}
               aria-keyshortcuts={shortcuts[choice]}
+              aria-describedby={waitsForSight && needsSight(choice) ? `${id}-sight` : undefined}
               onClick={() => open(choice)}
             >
               <Icon name={icons[choice]} />
@@ -218,6 +231,7 @@ export function ActionPanel({
               {t("always.marked", { scope: t(`always.scope.${scopeOf(draft.always)}`) })}
             </span>
           )}
+          {sending}
           {keys !== "" && <span className="hint keys">{t("card.keys", { list: keys })}</span>}
         </div>
       )}

@@ -1,5 +1,5 @@
 /** A decision for later calls too. What it means is said before it is made. */
-import { useId, useRef } from "react";
+import { useId, useRef, type ReactNode } from "react";
 import type { Action } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
@@ -16,6 +16,8 @@ interface Props {
   /** Whose sessions it would be for. */
   user: string | undefined;
   disabled: boolean;
+  /** How sending goes. */
+  sending: ReactNode;
   /** What would run has not been seen whole yet. */
   unseen: boolean;
   /** Of several actions the decision is only marked here, and sent with the others. */
@@ -25,7 +27,7 @@ interface Props {
   onConfirm: () => void;
 }
 
-export function AlwaysPanel({ action, choices, draft, user, disabled, unseen, single, onChange, onBack, onConfirm }: Props) {
+export function AlwaysPanel({ action, choices, draft, user, disabled, sending, unseen, single, onChange, onBack, onConfirm }: Props) {
   const { t, language } = useI18n();
   const id = useId();
   const box = useRef<HTMLFieldSetElement>(null);
@@ -97,7 +99,7 @@ export function AlwaysPanel({ action, choices, draft, user, disabled, unseen, si
             ? t("always.endsSession")
             : draft.until === "" || !read.ok
               ? t(draft.scope === "tool" ? "always.pickDate" : "always.endsNever")
-              : t("always.endsDate", { date: dayText(endOfDay(draft.until), language) })}{" "}
+              : t("always.endsDate", { date: dayText(endOfDay(draft.until), language) })}
           <a href={rulesHref}>{t("rules.heading")}</a>
         </p>
       </div>
@@ -109,10 +111,12 @@ export function AlwaysPanel({ action, choices, draft, user, disabled, unseen, si
           type="button"
           className={draft.choice === "reject" ? "button danger solid" : "button primary"}
           disabled={disabled || !read.ok || (unseen && draft.choice === "approve")}
+          title={unseen && draft.choice === "approve" ? t("shown.long") : undefined}
           onClick={onConfirm}
         >
           {t(single ? `always.confirm.${draft.choice}` : `always.mark.${draft.choice}`)}
         </button>
+        {sending}
       </div>
     </fieldset>
   );

@@ -16,14 +16,15 @@ import { AskedLine } from "./When.js";
 
 interface Props extends Pick<FrameProps, "approval" | "replying" | "problems"> {
   onKeyDown?: (event: KeyboardEvent) => void;
+  /** Its buttons stay in view, and how sending goes is said beside them. */
+  saysItself?: boolean;
   children: ReactNode;
 }
 
-export function CardFrame({ approval, replying, problems = [], onKeyDown, children }: Props) {
+export function CardFrame({ approval, replying, problems = [], onKeyDown, saysItself, children }: Props) {
   const { t } = useI18n();
   const id = useId();
   const failed = useContext(TurnFailed);
-  const online = useConnection() === "open";
   const { state, error } = replying;
   useFocusBack(state !== "no");
   const errorBox = useRef<HTMLDivElement>(null);
@@ -69,13 +70,21 @@ export function CardFrame({ approval, replying, problems = [], onKeyDown, childr
           </div>
         </div>
       )}
-      {state !== "no" && (
-        <p className="card-sending" role="status">
-          {state === "sent" ? t(question ? "question.stored" : "decide.stored") : online ? t("decide.sending") : t("decide.sendingOffline")}
-        </p>
-      )}
+      {!saysItself && <Sending approval={approval} replying={replying} />}
       <Discussion approval={approval} />
     </section>
+  );
+}
+
+/** How sending the reply goes; nothing before that. */
+export function Sending({ approval, replying: { state } }: Pick<FrameProps, "approval" | "replying">) {
+  const { t } = useI18n();
+  const online = useConnection() === "open";
+  if (state === "no") return null;
+  return (
+    <p className="card-sending" role="status">
+      {state === "sent" ? t(isAnswered(approval) ? "question.stored" : "decide.stored") : t(online ? "decide.sending" : "decide.sendingOffline")}
+    </p>
   );
 }
 

@@ -14,7 +14,7 @@ import type { ActionDraft } from "../../lib/decisions.js";
 import { isBarred } from "../../lib/people.js";
 import { useBar } from "../../state/bar.js";
 import { ActionPanel } from "./ActionPanel.js";
-import { CardFrame } from "./CardFrame.js";
+import { CardFrame, Sending } from "./CardFrame.js";
 import { Comment } from "./Comment.js";
 import { People } from "./People.js";
 
@@ -72,8 +72,9 @@ export function DecisionCard({ approval, replying }: WaitingProps) {
   };
 
   const decided = deciding.decisions.filter(Boolean).length;
+  const sending = <Sending approval={approval} replying={replying} />;
   return (
-    <CardFrame approval={approval} replying={replying} problems={deciding.problems} onKeyDown={onKeyDown}>
+    <CardFrame approval={approval} replying={replying} problems={deciding.problems} onKeyDown={onKeyDown} saysItself={!others}>
       <People approval={approval} bar={bar} />
       {approval.kind === "in_doubt" && (
         <p className="card-text">
@@ -91,6 +92,7 @@ export function DecisionCard({ approval, replying }: WaitingProps) {
           draft={calls[i]!}
           lack={lacks(i)}
           disabled={busy}
+          sending={single && sending}
           readOnly={others}
           seen={isSeen(i)}
           onSeen={deciding.onSeen}
@@ -125,6 +127,7 @@ export function DecisionCard({ approval, replying }: WaitingProps) {
                 type="button"
                 className="button"
                 disabled={busy || !allSeen || someOther || barred("approve")}
+                title={allSeen ? undefined : t("shown.long")}
                 onClick={() => decideEvery("approve")}
               >
                 {t("decide.approveAll")}
@@ -139,6 +142,7 @@ export function DecisionCard({ approval, replying }: WaitingProps) {
               {t("decide.send")}
             </button>
           </div>
+          {sending}
         </div>
       )}
     </CardFrame>

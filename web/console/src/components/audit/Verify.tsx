@@ -81,7 +81,7 @@ export function Verify() {
               <span>{t("audit.broken", { n: found.fault?.n ?? 0 })}</span>
             </p>
             <p className="refusal-reason">
-              {t("refusal.reason")} <span lang="en">{found.fault?.message}</span>
+              {t("refusal.reason")}<span lang="en">{found.fault?.message}</span>
             </p>
           </div>
         ))}

@@ -5,6 +5,7 @@ import { AgentSays, Arguments, PreviewText, shownArgs, useConnection, visibleTex
 import { isLongText } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { bulkDecisions, type BulkChoice } from "../../lib/bulk.js";
+import { riskOf } from "../../lib/risk.js";
 import { useFocusBack } from "../../lib/useFocusBack.js";
 import { client } from "../../state/connection.js";
 import { RiskMark } from "../approval/RiskMark.js";
@@ -128,7 +129,7 @@ interface RowProps {
 
 function BulkRow({ row, outcome, seen, onSeen }: RowProps) {
   const { t } = useI18n();
-  const risk = row.reviewConfigs.find((config) => config.risk)?.risk;
+  const risk = riskOf(row);
   return (
     <li className="bulk-row">
       <h3>{rowTitle(row, t)}</h3>
@@ -148,7 +149,7 @@ function BulkRow({ row, outcome, seen, onSeen }: RowProps) {
           <AgentSays action={action} />
           {action.digest !== undefined && (
             <p className="bulk-digest">
-              {t("bulk.digest")} <code>{action.digest}</code>
+              {t("bulk.digest")}<code>{action.digest}</code>
             </p>
           )}
         </div>

@@ -24,6 +24,7 @@ export function InboxList({ groups, query, chosen: { choosable, chosen, choose, 
   return groups.map(({ values, rows, total }) => {
     const name = query.group && groupName(query.group, values, t);
     const keys = rows.map((row) => row.approvalKey).filter((key) => choosable.has(key));
+    const chooses = t(keys.length < rows.length ? "inbox.chooseSome" : "inbox.chooseAll", { n: keys.length });
     const all = keys.length > 0 && keys.every((key) => chosen.has(key));
     return (
       <section key={values.join("\n")} className="inbox-group" aria-label={name ?? t("inbox.list")}>
@@ -37,10 +38,10 @@ export function InboxList({ groups, query, chosen: { choosable, chosen, choose, 
                   ref={(box) => {
                     if (box) box.indeterminate = !all && keys.some((key) => chosen.has(key));
                   }}
-                  aria-label={name === undefined ? t("inbox.chooseAll", { n: keys.length }) : t("inbox.chooseGroup", { n: keys.length, name })}
+                  aria-label={name === undefined ? chooses : t("inbox.chooseGroup", { n: keys.length, name })}
                   onChange={(e) => chooseAll(keys, e.target.checked)}
                 />
-                {name === undefined && <span aria-hidden="true">{t("inbox.chooseAll", { n: keys.length })}</span>}
+                {name === undefined && <span aria-hidden="true">{chooses}</span>}
               </label>
             )}
             {name !== undefined && (

@@ -46,9 +46,13 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
 
   const onBulkStored = (done: ListedApproval[], choice: BulkChoice) => {
     const keys = done.map((row) => row.approvalKey);
+    // The dialog says why none was stored.
+    if (keys.length === 0) return;
     keys.forEach(waiting.forget);
     chosen.chooseAll(keys, false);
-    announce(t(`bulk.stored.${choice}`, { n: keys.length }));
+    const text = t(`bulk.stored.${choice}`, { n: keys.length });
+    walk.setStored({ text });
+    announce(text);
     const now = opened();
     if (now !== undefined && keys.includes(now)) walk.go(undefined);
   };
@@ -88,8 +92,9 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
           <InboxFilters query={query} rows={listing.tabs[query.tab]} onQuery={(next) => showInbox(next, false)} />
         </div>
         <div className="inbox-side-list">
+          {/* Beside an open request that one stays in view which was decided before it. */}
+          {(open === undefined || walk.stored?.approvalKey === undefined) && <StoredNote stored={walk.stored} query={query} />}
           <div className="inbox-list" ref={list} tabIndex={-1}>
-            {open === undefined && <StoredNote stored={walk.stored} query={query} />}
             <ListBody query={query} listing={listing} chosen={chosen} />
           </div>
           <BulkBar
@@ -216,8 +221,8 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
     const { approvalKey } = request;
     const title = rowTitle(request, t);
     waiting.forget(approvalKey);
-    setStored({ approvalKey, title });
     const said = t("inbox.stored", { what: title });
+    setStored({ approvalKey, text: said });
     // Who has gone on to something else meanwhile stays there.
     announce(opened() === approvalKey ? `${said} ${goOn(approvalKey)}` : said);
   };
@@ -230,7 +235,7 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
     const until = timeText(putOffRequest(row), language);
     announce(`${t("inbox.putOff", { time: until })} ${goOn(row.approvalKey)}`);
   };
-  return { row, stored, settling, go, step, sent, later };
+  return { row, stored, setStored, settling, go, step, sent, later };
 }
 
 /** The request that is open in the inbox, if the inbox is. */

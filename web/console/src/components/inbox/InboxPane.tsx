@@ -4,10 +4,10 @@ import { inboxHref, type InboxQuery } from "../../lib/inbox.js";
 import { Icon } from "../Icon.js";
 import { OpenRequest } from "./OpenRequest.js";
 
-/** A request that was decided here a moment ago. */
+/** What was decided here a moment ago: a request, or many at once, which have no key. */
 export interface Stored {
-  approvalKey: string;
-  title: string;
+  approvalKey?: string;
+  text: string;
 }
 
 interface Props {
@@ -37,7 +37,7 @@ export function InboxPane({ query, row, place, of, putOff, stored, settling, onS
         <div className="inbox-pane-head">
           <button type="button" className="button quiet small inbox-back" onClick={onBack}>
             <Icon name="back" />
-            {t("inbox.back")}
+            <span className="words">{t("inbox.back")}</span>
           </button>
           <span className="muted grow">{place >= 0 && t("inbox.place", { n: place + 1, of })}</span>
           <button type="button" className="icon-button" disabled={place <= 0} onClick={() => onStep(-1)} aria-label={t("keys.previous")}>
@@ -58,7 +58,7 @@ export function InboxPane({ query, row, place, of, putOff, stored, settling, onS
         <p className="inbox-none muted">{t("inbox.none")}</p>
       ) : (
         <>
-          <StoredNote stored={stored} query={query} />
+          {stored?.approvalKey !== undefined && <StoredNote stored={stored} query={query} />}
           <OpenRequest key={open} approvalKey={open} row={row} onSent={onSent} />
         </>
       )}
@@ -69,14 +69,16 @@ export function InboxPane({ query, row, place, of, putOff, stored, settling, onS
 /** What was decided last, and the way back to it. */
 export function StoredNote({ stored, query }: { stored: Stored | undefined; query: InboxQuery }) {
   const { t } = useI18n();
-  if (!stored || stored.approvalKey === query.open) return null;
+  if (!stored || (query.open !== undefined && stored.approvalKey === query.open)) return null;
   return (
     <p className="inbox-stored">
       <Icon name="check" />
-      <span className="grow">{t("inbox.stored", { what: stored.title })}</span>
-      <a className="link" href={inboxHref({ ...query, open: stored.approvalKey })}>
-        {t("inbox.show")}
-      </a>
+      <span className="grow">{stored.text}</span>
+      {stored.approvalKey !== undefined && (
+        <a className="link" href={inboxHref({ ...query, open: stored.approvalKey })}>
+          {t("inbox.show")}
+        </a>
+      )}
     </p>
   );
 }

@@ -3,6 +3,7 @@ import { assigned, decidingRole, progress, type ListedApproval } from "@counters
 import { visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { deciderName, roleName } from "../../lib/people.js";
+import { riskOf } from "../../lib/risk.js";
 import { agoText } from "../../lib/time.js";
 import { useNow } from "../../lib/useNow.js";
 import { Countdown } from "../approval/Countdown.js";
@@ -30,7 +31,7 @@ export const InboxRow = memo(function InboxRow({ row, href, open, others, until,
   const { t } = useI18n();
   const title = rowTitle(row, t);
   const detail = rowDetail(row, t);
-  const risk = row.reviewConfigs.find((config) => config.risk)?.risk;
+  const risk = riskOf(row);
   return (
     <li className="inbox-row" id={rowId(row.approvalKey)} data-open={open || undefined} data-chosen={chosen || undefined}>
       {chosen !== undefined && (
@@ -99,12 +100,12 @@ function decidedSoFar(row: ListedApproval, ago: (at: string) => string, t: Trans
     if (update.update !== "approved" || update.by === undefined) return [];
     return visibleText(update.by) + (update.at ? t("text.paren", { text: ago(update.at) }) : "");
   });
-  const { level, levels } = row.reviewConfigs[0] ?? {};
-  const step = level !== undefined && levels !== undefined && t("card.level", { n: level, of: levels.length });
+  // Its calls may be at different steps.
+  const steps = row.reviewConfigs.flatMap(({ level, levels }) => (level !== undefined && levels ? t("card.level", { n: level, of: levels.length }) : []));
   const votesText =
     votes &&
     (names.length > 0
       ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: names.join(t("text.comma")) })
       : t("people.progress", { n: votes.approved, of: votes.quorum }));
-  return [step, votesText].filter(Boolean).join(" · ");
+  return [...new Set(steps), votesText].filter(Boolean).join(" · ");
 }

@@ -2,13 +2,13 @@ import { useI18n } from "../../i18n/index.js";
 import { Dialog } from "../Dialog.js";
 
 const KEYS = [
-  ["j", "next"],
-  ["k", "previous"],
-  ["a", "approve"],
-  ["e", "edit"],
-  ["r", "reject"],
-  ["x", "choose"],
-  ["l", "later"],
+  ["J", "next"],
+  ["K", "previous"],
+  ["A", "approve"],
+  ["E", "edit"],
+  ["R", "reject"],
+  ["X", "choose"],
+  ["L", "later"],
   ["/", "search"],
   ["Esc", "back"],
   ["?", "help"],
@@ -48,5 +48,5 @@ export type KeyName = (typeof KEYS)[number][1];
 
 /** What a key does, unless something is being typed. */
 export function keyName(key: string): KeyName | undefined {
-  return KEYS.find(([one]) => one === (key === "Escape" ? "Esc" : key.toLowerCase()))?.[1];
+  return KEYS.find(([one]) => one === (key === "Escape" ? "Esc" : key.toUpperCase()))?.[1];
 }

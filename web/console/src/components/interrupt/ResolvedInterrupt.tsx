@@ -28,7 +28,7 @@ export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
         </span>
         <span className="resolved-text">
           <strong>{text}</strong> <code>{asked ? visibleText(asked.from) : subjectOf(approval)}</code>
-          {approval.by && <span className="muted"> {t("question.by", { name: visibleText(approval.by) })}</span>}
+          {approval.by && <span className="muted"> {t("resolved.by", { name: visibleText(approval.by) })}</span>}
           <ResolvedWhen approval={approval} />
         </span>
       </p>

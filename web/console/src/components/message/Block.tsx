@@ -80,5 +80,6 @@ function waits(approvals: SessionView["approvals"], use: ToolUse): Waits | undef
     (a) => a.resolution === undefined && a.actions.some((action) => action.tool_use_id === use.id),
   );
   if (open.length === 0) return undefined;
-  return open.some((a) => a.kind === "approval" || a.kind === "in_doubt") ? "waiting" : "asking";
+  if (open.some((a) => a.kind === "in_doubt")) return "unknown";
+  return open.some((a) => a.kind === "approval") ? "waiting" : "asking";
 }

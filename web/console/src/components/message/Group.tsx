@@ -62,7 +62,7 @@ export function Group({ group, blocks, context }: Props) {
         <Icon name="chevron" />
         <span className="group-title">
           {summary !== undefined ? (
-            <Visible text={summary} />
+            <Visible text={summary} strict />
           ) : thought ? (
             t(thought.open ? "chat.thinkingNow" : "chat.thinking")
           ) : (

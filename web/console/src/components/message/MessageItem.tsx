@@ -1,6 +1,6 @@
 import { memo, useContext, useMemo } from "react";
 import { isCut, type BlockView, type ImageSource, type MessageView, type SessionView } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { showDirectionMarks, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { reviewedCalls } from "../../lib/edits.js";
 import { layOut } from "../../lib/segments.js";
@@ -57,7 +57,7 @@ export function Said({ text, images }: { text: string; images: ImageSource[] }) 
           ))}
         </div>
       )}
-      {(text !== "" || images.length === 0) && <div className="bubble">{text}</div>}
+      {(text !== "" || images.length === 0) && <div className="bubble">{showDirectionMarks(text)}</div>}
     </>
   );
 }

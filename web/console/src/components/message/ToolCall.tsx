@@ -12,8 +12,8 @@ import { TodoList } from "./TodoList.js";
 export type ToolUse = Extract<BlockView, { type: "tool_use" }>;
 export type ToolResult = Extract<BlockView, { type: "tool_result" }>;
 
-/** What a call waits for: that a person decides about it, or answers what it asks. */
-export type Waits = "waiting" | "asking";
+/** What a call waits for: that a person decides about it, says what became of it, or answers what it asks. */
+export type Waits = "waiting" | "unknown" | "asking";
 
 interface Props {
   use?: ToolUse | undefined;
@@ -46,14 +46,14 @@ export function ToolCall({ use, result, reviewed, waits, end, newestTodos }: Pro
         <Icon name="chevron" />
         {message !== undefined && (
           <span className="tool-message">
-            <Visible text={message} />
+            <Visible text={message} strict />
           </span>
         )}
         <code className="tool-name">
           <Visible text={name} />
         </code>
         <span className="tool-preview" aria-hidden="true">
-          {message === undefined && args && !open && <Visible text={edited ? lineOf(stringifyJson(edited.args)) : args.line} />}
+          {message === undefined && args && !open && <Visible text={edited ? lineOf(stringifyJson(edited.args)) : args.line} strict />}
         </span>
         {edited && (
           <span className="outcome" data-edited>

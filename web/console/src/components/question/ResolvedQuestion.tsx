@@ -19,7 +19,7 @@ export function ResolvedQuestion({ approval, children }: { approval: ApprovalVie
         </span>
         <span className="resolved-text">
           <strong>{text}</strong>
-          {approval.by && <span className="muted"> {t("question.by", { name: visibleText(approval.by) })}</span>}
+          {approval.by && <span className="muted"> {t("resolved.by", { name: visibleText(approval.by) })}</span>}
           <ResolvedWhen approval={approval} />
         </span>
       </p>

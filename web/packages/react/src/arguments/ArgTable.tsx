@@ -36,7 +36,7 @@ export function ArgTable({ args, schema, display, cut }: Props) {
       <Rows rows={table.rows} more={table.more} shared={{ known, cut }} />
       {table.unset.length > 0 && (
         <p {...part("args-unset")}>
-          {t("args.notSet")} <UnsetList unset={table.unset} />
+          {t("args.notSet")}<UnsetList unset={table.unset} />
         </p>
       )}
     </div>

@@ -157,7 +157,7 @@ function Warnings({ display }: { display: Display }) {
       <Glyph name="warning" />
       <div>
         <p>
-          {t("shown.warning")} {totals(warnings).map(([kind, n]) => kindText(kind, n, t)).join(t("text.comma"))}
+          {t("shown.warning")}{totals(warnings).map(([kind, n]) => kindText(kind, n, t)).join(t("text.comma"))}
         </p>
         <details>
           <summary>{t("shown.places")}</summary>

@@ -213,7 +213,7 @@ export function ServersWords({ text }: { text: string }) {
   const { t } = useTexts();
   return (
     <>
-      {t("edit.error.refused")} {t("refusal.reason")} <span lang="en"><Visible text={text} /></span>
+      {t("edit.error.refused")} {t("refusal.reason")}<span lang="en"><Visible text={text} /></span>
     </>
   );
 }

@@ -19,7 +19,7 @@ export function Problems({ problems }: { problems: readonly Problem[] }) {
           {p.what && <code><Visible text={p.what} /></code>}{" "}
           {p.own ?? (
             <>
-              {t("refusal.reason")} <span lang="en"><Visible text={p.message} /></span>
+              {t("refusal.reason")}<span lang="en"><Visible text={p.message} /></span>
             </>
           )}
         </li>
