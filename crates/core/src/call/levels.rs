@@ -66,10 +66,10 @@ mod tests {
     /// Spec P1: each level needs other people.
     #[test]
     fn p1_each_level_has_people_of_its_own() {
-        let levels = |people: &[&[&str]]| {
-            let sets = people.iter().map(|one| one.iter().copied().collect::<BTreeSet<&str>>());
-            ["lead", "admin", "board"].into_iter().zip(sets).collect::<Vec<_>>()
-        };
+        fn levels<'a>(people: &[&[&'a str]]) -> Vec<Level<'static, &'a str>> {
+            let sets = people.iter().map(|one| one.iter().copied().collect());
+            ["lead", "admin", "board"].into_iter().zip(sets).collect()
+        }
         for (people, quorum, expected) in [
             (&[&["bob"][..], &["bob"]][..], 1, Some("admin")),
             (&[&["bob", "eve"], &["bob"]], 1, None),
