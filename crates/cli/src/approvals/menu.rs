@@ -67,10 +67,16 @@ pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
 }
 
 /// The meaning of an answer that is not typed at a prompt: the options that [`typed`] finds by their numbers, where a
-/// number can mean nothing else. A label comes first, and a number of no option, or of one for free text, is a text.
+/// number can mean nothing else: not where an option takes free text or is itself a number.
 pub(crate) fn given(question: &Value, text: &str) -> Value {
-    let is_label = |part: &str| list(&question["options"]).iter().any(|option| option["label"] == part);
-    if is_label(text) || text.split(',').map(str::trim).any(is_label) {
+    let options = list(&question["options"]);
+    let is_label = |part: &str| options.iter().any(|option| option["label"] == part);
+    let is_number = |option: &Value| option["label"].as_str().is_some_and(|label| label.trim().parse::<f64>().is_ok());
+    // A number that is typed may be the answer itself.
+    if options.iter().any(|option| option["input"] == true || is_number(option))
+        || is_label(text)
+        || text.split(',').map(str::trim).any(is_label)
+    {
         return json!(text);
     }
     match typed(question, text) {
@@ -92,23 +98,18 @@ mod tests {
     #[test]
     fn u3_an_answer_that_is_given_is_an_option_by_its_number_unless_its_text_says_otherwise() {
         let mut question = json!({ "question": "Q", "multiSelect": false,
-            "options": [{ "label": "A" }, { "label": "B" }, { "label": "1" }, { "label": "Other", "input": true }] });
-        for (text, answer) in [
-            ("2", "B"),
-            ("1", "1"),
-            ("3", "1"),
-            ("4", "4"),
-            ("9", "9"),
-            ("1,2", "1,2"),
-            ("B", "B"),
-            (" x ", " x "),
-            ("", ""),
-        ] {
+            "options": [{ "label": "A" }, { "label": "B" }, { "label": "C 1" }] });
+        for (text, answer) in
+            [("2", "B"), ("1", "A"), ("3", "C 1"), ("9", "9"), ("1,2", "1,2"), ("B", "B"), (" x ", " x "), ("", "")]
+        {
             assert_eq!(given(&question, text), json!(answer), "{text:?}");
         }
         question["multiSelect"] = json!(true);
-        assert_eq!(given(&question, "2, 3"), json!(["B", "1"]));
-        assert_eq!(given(&question, "1, 2"), json!("1, 2"), "it may be the label");
+        assert_eq!(given(&question, "2, 3"), json!(["B", "C 1"]));
+        for other in [json!({ "label": "10" }), json!({ "label": "Other", "input": true })] {
+            question["options"][2] = other;
+            assert_eq!(given(&question, "2"), json!("2"), "it may be the answer itself");
+        }
     }
 
     #[test]

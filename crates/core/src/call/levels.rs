@@ -19,9 +19,12 @@ pub fn able<P: Ord>(
 ) -> Option<BTreeSet<P>> {
     let mut able = BTreeSet::new();
     for asked in iter::once(role).chain(ask.escalate.iter().filter_map(Reviewer::role)) {
-        let mut people = BTreeSet::new();
-        for role in iter::once(asked).chain(ask.reassign.iter().filter_map(Reviewer::role)) {
-            people.append(&mut holders(role)?);
+        let mut people = holders(asked)?;
+        // Only somebody who could approve it can reassign it.
+        if !people.is_empty() {
+            for role in ask.reassign.iter().filter_map(Reviewer::role) {
+                people.append(&mut holders(role)?);
+            }
         }
         // Votes survive a reassignment; an escalation starts without any.
         if people.len() >= ask.quorum as usize {

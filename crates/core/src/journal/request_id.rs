@@ -7,10 +7,15 @@
 
 use serde::Serialize;
 
-use crate::call::args::Digest;
+use crate::{
+    call::{args::Digest, json::Json},
+    limits,
+};
 
 const WHOSE: char = '\u{1f}';
 const ASKED: char = '\u{1e}';
+/// What is around a client's own JSON is not deep.
+const DEPTH: usize = limits::JSON_DEPTH + 16;
 /// Hexadecimal digits of a fingerprint.
 const FINGERPRINT: usize = 16;
 
@@ -22,8 +27,10 @@ pub fn kept(sent: &str, whose: Option<&str>, birth: &str, asked: &impl Serialize
         kept.push(WHOSE);
         kept.push_str(whose);
     }
-    // What has no JSON form has no fingerprint: then only the kind of input is compared.
-    if let Ok(asked) = serde_json::to_string(asked) {
+    // What has no JSON form has no fingerprint: then only the kind of input is compared. The same JSON is the same however
+    // it is written.
+    let asked = serde_json::to_string(asked).ok();
+    if let Some(asked) = asked.and_then(|text| Json::parse(&text, DEPTH).ok()).map(|json| json.canonical()) {
         let digest = Digest::of_all(&[birth, "\0", &asked]).to_string();
         kept.push(ASKED);
         kept.extend(digest.chars().filter(char::is_ascii_hexdigit).take(FINGERPRINT));
@@ -51,7 +58,10 @@ pub fn fingerprint(kept: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::*;
+    use crate::journal::run::Raw;
 
     #[test]
     fn w1_a_kept_id_gives_back_what_was_sent_whose_it_is_and_a_fingerprint_of_what_it_asks_for() {
@@ -61,6 +71,9 @@ mod tests {
         let print = |kept: &str| fingerprint(kept).expect("a fingerprint").to_owned();
         assert_eq!((print(&own).len(), print(&own)), (FINGERPRINT, print(&others)));
         assert_ne!(print(&own), print(&kept("r1", None, "birth", &("buy", 6))));
+        let raw = |text: &str| Raw::of(&serde_json::from_str::<Box<RawValue>>(text).expect("JSON")).expect("JSON");
+        let written = |text: &str| print(&kept("r1", None, "birth", &raw(text)));
+        assert_eq!(written(r#"{"a":"dry","b":1}"#), written(r#"{ "b": 1, "a": "\u0064ry" }"#), "the same JSON");
         assert_ne!(print(&own), print(&kept("r1", None, "another", &("buy", 5))), "it tells nothing by itself");
         assert_eq!((key("r1"), fingerprint("r1")), ("r1", None));
     }

@@ -255,7 +255,12 @@ pub fn call_name(label: &str, tool: &str) -> String {
 #[doc(hidden)]
 pub fn askable(mut ask: Ask) -> Ask {
     let can_be = |decision: &DecisionType| !matches!(decision, DecisionType::Edit | DecisionType::Respond);
-    ask.allowed = Some(ask.allowed().iter().copied().filter(can_be).collect());
+    let mut allowed: Vec<DecisionType> = ask.allowed().iter().copied().filter(can_be).collect();
+    if allowed.iter().all(|decision| *decision == DecisionType::Defer) {
+        // A person can always reject.
+        allowed.push(DecisionType::Reject);
+    }
+    ask.allowed = Some(allowed);
     ask
 }
 

@@ -10,7 +10,6 @@ use countersign_core::{
     journal::{
         draft::Draft,
         record::SessionCreated,
-        request_id,
         run::{Raw, RunStarted, StateEdited},
         state::State,
     },
@@ -128,24 +127,20 @@ impl Inner {
         live: &LiveRef,
         by: &Principal,
         state: Raw,
-        mut request_id: Option<String>,
+        request_id: Option<String>,
     ) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         let known = self.load(live, &mut guard).await?;
         if known.pos > 0 {
             owned(by, &known)?;
             of_graph(graph.name(), &known)?;
-            request_id = kept_id(by, &known, request_id, &state);
+            // Without a fingerprint: a state is written anew each time, and may have been given defaults.
             if self.is_repeat(&live.session_id, request_id.as_deref(), Purpose::RUN).await? {
                 self.released().await?;
                 return Ok(false);
             }
         }
         let mut made = known.run.as_ref().map(|run| run.made).unwrap_or_default();
-        let birth = unique();
-        if known.pos == 0 {
-            request_id = request_id.map(|id| request_id::kept(&id, None, &birth, &state));
-        }
         let started = RunStarted {
             graph: graph.name().clone(),
             state,
@@ -160,7 +155,7 @@ impl Inner {
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             context: None,
-            birth,
+            birth: unique(),
         };
         let make = |state: &State| {
             let mut draft = Draft::new(state, self.now());

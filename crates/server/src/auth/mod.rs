@@ -85,10 +85,12 @@ pub(crate) fn check_token(token: &str) -> Result<(), String> {
     if !token.chars().all(|c| (' '..='~').contains(&c)) {
         return Err("has characters other than printable ASCII, which no header carries".to_owned());
     }
-    if token.contains(',') {
-        return Err("has a comma, which ends it where a browser's WebSocket sends it, in a list".to_owned());
-    }
     Ok(())
+}
+
+/// Whether a browser's WebSocket can send this token, which names it as a subprotocol (RFC 7230, `token`).
+pub(crate) fn is_subprotocol(token: &str) -> bool {
+    token.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
 /// Whether this is the SHA-256 of a token that is no text: of what a shell prints for a variable that is not set.

@@ -15,7 +15,9 @@ use super::{
     reader::{Entry, Section},
     table::{Kind, choice, names, set, short, table, tables, text, variable, whole},
 };
-use crate::auth::{JwtAlgorithm, JwtOptions, KeySource, Token, check_token, check_url, count_keys, is_of_nothing};
+use crate::auth::{
+    JwtAlgorithm, JwtOptions, KeySource, Token, check_token, check_url, count_keys, is_of_nothing, is_subprotocol,
+};
 
 /// Most clock skew that can be allowed, in seconds.
 const LEEWAY_MAX: u32 = 300;
@@ -136,6 +138,12 @@ fn digest(section: &Section<'_>, known: &RefCell<Known>) -> Option<[u8; 32]> {
         if let Err(what) = check_token(token) {
             entry.bad(format!("names the environment variable {name}, whose token {what}"));
             return None;
+        }
+        if !is_subprotocol(token) {
+            entry.warn(format!(
+                "names the environment variable {name}, whose token has other characters than letters, digits and \
+                 !#$%&'*+-.^_`|~: no browser can send it, so it cannot be used in the console"
+            ));
         }
         once(entry, Sha256::digest(token.as_bytes()).into(), format!("{name:?}"))
     });

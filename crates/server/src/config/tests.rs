@@ -455,6 +455,19 @@ fn c_what_may_be_meant_is_a_warning() {
     );
 }
 
+/// Programs can use such a token, so a file that has one still counts, as when it revokes another.
+#[test]
+fn c_a_token_that_no_browser_can_send_is_a_warning() {
+    let text = format!("{MINIMAL}[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"LIST\"\n");
+    let warnings: Vec<String> = parse(&text).expect("config").warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains("names the environment variable LIST, whose token has other characters"),
+        "{warnings:?}"
+    );
+    assert!(!warnings[0].contains("one,two"), "{warnings:?}");
+}
+
 #[test]
 fn c_toml_that_is_not_toml_is_told_with_its_line() {
     assert_eq!(lines("a = 1\na = 2\n"), ["countersign.toml:2: not valid TOML: duplicate key"]);

@@ -16,6 +16,7 @@ use countersign_core::{
         cursor::Cursor,
         fork::Forked,
         record::{Entry, Record},
+        request_id,
     },
     number::CallNo,
     session::Session,
@@ -274,7 +275,7 @@ fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings)
     let mut stored: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in evidence.entries.iter().flat_map(|entry| &entry.records) {
         if let (Some(id), false) = (record.request_id(), matches!(record, Record::MessageQueued(_))) {
-            stored.entry(id).or_default().push(record);
+            stored.entry(request_id::key(id)).or_default().push(record);
         }
     }
     let at = evidence.session_id;
@@ -313,7 +314,9 @@ fn forks(at: &str, asked: &[Request], sessions: &[Evidence<'_>], findings: &mut 
         let Asked::Fork { into } = &request.what else { continue };
         findings.counts.forks_acked += 1;
         let made = sessions.iter().find(|made| made.session_id == into).and_then(|made| forked(made.entries));
-        if !made.is_some_and(|(_, made)| *made.from == *at && made.request_id.as_deref() == Some(&*request.id)) {
+        if !made.is_some_and(|(_, made)| {
+            *made.from == *at && made.request_id.as_deref().map(request_id::key) == Some(&*request.id)
+        }) {
             findings.wrong(format!("R3 {at}: {request:?} was acknowledged and is not stored"));
         }
     }

@@ -57,7 +57,7 @@ fn started(attempt: u32) -> Value {
 fn asked(idempotent: bool) -> Vec<Value> {
     vec![
         json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
-        json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
+        json!({ "user_message": { "text": ["hello"], "request_id": "q1\u{1e}0123456789abcdef" } }),
         json!({ "model_responded": { "model": "m", "first_call": 1, "blocks": [{ "tool_use": { "id": "t", "name": "pay", "input": "{\"n\":1}" } }] } }),
         json!({ "calls_gated": [{ "verdict": { "ask": {} }, "idempotent": idempotent }] }),
         interrupted(1, "approval"),
@@ -347,7 +347,10 @@ fn q3_wrong_answers_are_found() {
 
 #[test]
 fn g6_forks_that_are_lost_or_have_another_past_are_found() {
-    let forked = |at: usize, id: &str| json!({ "forked": { "from": "s", "at": at, "request_id": id, "birth": "c" } });
+    let forked = |at: usize, id: &str| {
+        let id = format!("{id}\u{1e}0123456789abcdef");
+        json!({ "forked": { "from": "s", "at": at, "request_id": id, "birth": "c" } })
+    };
     let findings = |change: &dyn Fn(&mut Vec<Value>), id: &str| {
         let mut original = good();
         original.requests.push(request("q3", Asked::Fork { into: "f".into() }, Some(Ok(()))));

@@ -273,6 +273,7 @@ fn standing(state: &State, staged: &[Staged], call: CallNo) -> Option<Decision> 
         // As for later calls: it replaces one person's decision, and for the tool that they were shown.
         let applies = !approves
             || (action.ask.is_one_person()
+                && action.allowed().contains(&DecisionType::Approve)
                 && action.reviewer() == other.reviewer()
                 && state.signature_shown(action) == state.signature_shown(other));
         (same && applies).then(|| Decision::from(staged.decision.choice.clone()).always(Always::No))

@@ -12,6 +12,7 @@ import { useNow } from "../../lib/useNow.js";
 import { commentKey } from "../../lib/unsent.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { client } from "../../state/connection.js";
+import { useBar } from "../../state/bar.js";
 import { useDates } from "../../state/dates.js";
 import { useMayHand } from "../../state/me.js";
 import { Icon } from "../Icon.js";
@@ -26,7 +27,10 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
   const role = decidingRole(approval);
   const handed = approval.updates.some((u) => u.update === "reassigned");
   const roles = approval.reviewConfigs[0]?.reassign ?? [];
-  const mayHand = useMayHand(approval);
+  // Who asked for it does not choose who approves it.
+  const bar = useBar(approval);
+  const asked = bar === "asked" || bar === "spoke" || bar === "edited";
+  const mayHand = useMayHand(approval) && !asked;
   const canHand = mayHand && !question && (roles.length > 0 || role !== undefined);
   // Without others who can see it there is nobody to talk to.
   const others = role !== undefined || roles.length > 0 || (approval.reviewConfigs[0]?.levels?.length ?? 0) > 1;
