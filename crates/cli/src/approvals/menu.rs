@@ -67,16 +67,13 @@ pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
 }
 
 /// The meaning of an answer that is not typed at a prompt: the options that [`typed`] finds by their numbers, where a
-/// number can mean nothing else: not where an option takes free text or is itself a number.
+/// number can mean nothing else: not where an option is itself a number.
 pub(crate) fn given(question: &Value, text: &str) -> Value {
     let options = list(&question["options"]);
     let is_label = |part: &str| options.iter().any(|option| option["label"] == part);
     let is_number = |option: &Value| option["label"].as_str().is_some_and(|label| label.trim().parse::<f64>().is_ok());
-    // A number that is typed may be the answer itself.
-    if options.iter().any(|option| option["input"] == true || is_number(option))
-        || is_label(text)
-        || text.split(',').map(str::trim).any(is_label)
-    {
+    // Among numbers, one that is typed is the answer itself.
+    if options.iter().any(is_number) || is_label(text) || text.split(',').map(str::trim).any(is_label) {
         return json!(text);
     }
     match typed(question, text) {
@@ -106,10 +103,8 @@ mod tests {
         }
         question["multiSelect"] = json!(true);
         assert_eq!(given(&question, "2, 3"), json!(["B", "C 1"]));
-        for other in [json!({ "label": "10" }), json!({ "label": "Other", "input": true })] {
-            question["options"][2] = other;
-            assert_eq!(given(&question, "2"), json!("2"), "it may be the answer itself");
-        }
+        question["options"][2] = json!({ "label": "10" });
+        assert_eq!(given(&question, "2"), json!("2"), "it may be the answer itself");
     }
 
     #[test]

@@ -46,9 +46,9 @@ fn folder() -> tempfile::TempDir {
 
 fn env(name: &str) -> Option<String> {
     match name {
-        "ALICE_TOKEN" => Some("alice's secret".to_owned()),
-        "ALICE_AGAIN" => Some("alice's secret".to_owned()),
-        "BOB_TOKEN" => Some("bob's secret".to_owned()),
+        "ALICE_TOKEN" => Some("alice's_secret".to_owned()),
+        "ALICE_AGAIN" => Some("alice's_secret".to_owned()),
+        "BOB_TOKEN" => Some("bob's_secret".to_owned()),
         "STORE_KEY" => Some("0f".repeat(32)),
         "STORE_KEY_AGAIN" => Some(format!("{}\n", "0f".repeat(32))),
         "OLD_STORE_KEY" => Some("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()),

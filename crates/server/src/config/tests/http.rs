@@ -24,7 +24,7 @@ fn m2_a_request_is_declared_with_its_limits_and_its_secrets_are_in_no_text() {
         (Some(20), Some(1000), Some(true))
     );
     assert_eq!(request.variables(), [("headers", "BOB_TOKEN".to_owned())]);
-    assert!(!format!("{config:?}").contains("bob's secret"), "secrets are in no text of it");
+    assert!(!format!("{config:?}").contains("bob's_secret"), "secrets are in no text of it");
     let entries = tool_entries(&config).expect("entries");
     let (order, look) = (&entries["order"], &entries["look"]);
     assert!(order.idempotent && order.preview.is_some() && order.content_message.is_some());

@@ -23,7 +23,7 @@ fn s13_servers_are_declared_and_agents_have_their_tools() {
     assert_eq!(files.require_approval, json!({ "always": ["delete"], "never": ["read"] }));
     assert_eq!(files.answer_timeout, 0);
     assert_eq!((files.timeout, files.connect_timeout, files.prefix.as_deref()), (5, 7, Some("f_")));
-    assert!(!format!("{config:?}").contains("bob's secret"), "secrets are in no text of it");
+    assert!(!format!("{config:?}").contains("bob's_secret"), "secrets are in no text of it");
     let servers = mcp_servers(&config).expect("servers");
     assert_eq!(sources(&config, &config.agents[0], &servers).expect("sources").len(), 3);
 }

@@ -209,8 +209,8 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             // The digest of BOB_TOKEN.
-            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"BOB_TOKEN\"\n[[auth.tokens]]\nsubject = \"b\"\ntoken_sha256 = \"437956831b64425041615f45a91cdbf1bd6a7b2d1ae577a42afe91f66c341a6e\"",
-            r#"11: "token_sha256" in [[auth.tokens]] is "43795683" …, whose token is the same as that of "BOB_TOKEN""#,
+            "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"BOB_TOKEN\"\n[[auth.tokens]]\nsubject = \"b\"\ntoken_sha256 = \"71ead2ff132d0423440bcf8842de76bedfaddcfc0c566e328dcbc4c23748f373\"",
+            r#"11: "token_sha256" in [[auth.tokens]] is "71ead2ff" …, whose token is the same as that of "BOB_TOKEN""#,
         ),
         (
             "[auth]\ntokens = []",
