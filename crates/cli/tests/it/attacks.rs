@@ -464,7 +464,7 @@ on_both_stores! {
         server.decide_as("kim", "s_2", json!({ "type": "approve" })).await.problem(403, "forbidden");
         assert!(server.calls().is_empty());
         assert_eq!(server.ask_as("kim", "GET", "/v1/rules", None).await.ok()["rules"], json!([]));
-        server.decide_as("dan", "s_2", json!({ "type": "approve" })).await.ok();
+        server.decide_as("bob", "s_2", json!({ "type": "approve" })).await.ok();
         assert_eq!(server.calls().len(), 1);
     }
 
