@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     Outcome, asks,
     loaded::{self, TLS_EXPECTED, expects_tls, in_words},
-    matches::Matches,
+    matches::{Matches, hosted},
     mcp, policy,
     reach::{self, Reached},
     rules, say,
@@ -129,11 +129,6 @@ fn found(config: &Config, reached: Option<&Reached>) -> Result<String, String> {
         let _ = write!(text, "\n{TLS_EXPECTED}");
     }
     Ok(text)
-}
-
-/// The MCP servers that the provider of an agent's model calls.
-fn hosted<'c>(config: &'c Config, agent: &ConfigAgent) -> &'c [ConfigHostedMcp] {
-    config.models.iter().find(|model| model.name == agent.model).map_or(&[], |model| &model.hosted_mcp)
 }
 
 fn hosted_in_words(server: &ConfigHostedMcp) -> String {

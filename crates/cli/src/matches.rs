@@ -3,11 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_engine::{
+    model::hosted_mcp::call_name,
     policy::{Glob, Judge, Policy},
     tool::source::ToolSource,
 };
 use countersign_mcp::Mcp;
-use countersign_server::config::{Config, ConfigAgent, ConfigRule, mcp_servers, nearest, sources, tool_entries};
+use countersign_server::config::{
+    Config, ConfigAgent, ConfigHostedMcp, ConfigRule, mcp_servers, nearest, sources, tool_entries,
+};
 
 use crate::mcp::Reached;
 
@@ -61,7 +64,7 @@ impl<'c> Matches<'c> {
                     },
                 );
             }
-            for prefix in hosted(config, agent) {
+            for prefix in of_hosted(config, agent) {
                 add(Origin::Elsewhere, guessed(config, agent, |pattern| may_begin(pattern, &prefix)));
             }
             for to in &agent.handoffs {
@@ -100,7 +103,7 @@ pub(crate) fn unknown_tools(config: &Config, reached: &[Reached]) -> Result<Vec<
         let Ok(tools) = &server.tools else { return Ok(Vec::new()) };
         known.extend(tools.iter().map(|tool| tool.as_name.clone()));
     }
-    let elsewhere: Vec<String> = config.agents.iter().flat_map(|agent| hosted(config, agent)).collect();
+    let elsewhere: Vec<String> = config.agents.iter().flat_map(|agent| of_hosted(config, agent)).collect();
     let is_known = |name: &String| known.contains(name) || elsewhere.iter().any(|prefix| name.starts_with(prefix));
     let mut unknown = Vec::new();
     for rule in &config.rules {
@@ -169,11 +172,14 @@ fn may_begin(pattern: &Glob, prefix: &str) -> bool {
     }
 }
 
+/// The MCP servers that the provider of an agent's model calls.
+pub(crate) fn hosted<'c>(config: &'c Config, agent: &ConfigAgent) -> &'c [ConfigHostedMcp] {
+    config.models.iter().find(|model| model.name == agent.model).map_or(&[], |model| &model.hosted_mcp)
+}
+
 /// What the names of tools begin with that the provider of an agent's model calls.
-fn hosted(config: &Config, agent: &ConfigAgent) -> Vec<String> {
-    let model = config.models.iter().find(|model| model.name == agent.model);
-    let servers = model.map_or(&[][..], |model| &model.hosted_mcp);
-    servers.iter().map(|server| format!("mcp__{}__", server.label)).collect()
+fn of_hosted(config: &Config, agent: &ConfigAgent) -> Vec<String> {
+    hosted(config, agent).iter().map(|server| call_name(&server.label, "")).collect()
 }
 
 /// The tool by which an agent hands off to another.

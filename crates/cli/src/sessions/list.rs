@@ -193,8 +193,8 @@ impl Rename {
 }
 
 impl Delete {
-    /// Deletes them, one after another. One that cannot be deleted does not stop the others from being deleted; the exit code is that of the
-    /// first.
+    /// Deletes them, one after another. One that cannot be deleted does not stop the others from being deleted; the exit
+    /// code is that of the first that was not.
     pub(crate) fn run(&self) -> Outcome {
         self.id.iter().try_for_each(|id| check_id(id))?;
         let which = self.id.join(", ");
