@@ -224,6 +224,18 @@ fn of_store(store: &Source, anchor: Option<Anchor>) -> Result<Checked, String> {
     Ok(Checked { records, end: fault.map_or_else(|| verifier.end(), Err) })
 }
 
+/// The anchor of what comes before a part of a log that begins with this record.
+fn before(first: &AuditRecord, anchor: Option<Anchor>) -> Result<Anchor, String> {
+    let n = first.n - 1;
+    anchor.filter(|anchor| anchor.n == n).ok_or_else(|| {
+        format!(
+            "it begins with record {}, so it is a part of a log: give the anchor of the part before it, --anchor {n}:HASH, \
+             or verify the whole log",
+            first.n
+        )
+    })
+}
+
 fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Checked, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     let reader: Box<dyn BufRead> = if file.as_os_str() == "-" {
@@ -231,7 +243,7 @@ fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Checked, String> {
     } else {
         Box::new(BufReader::new(File::open(file).map_err(failed)?))
     };
-    let mut verifier = Verifier::new(anchor);
+    let mut verifier = Verifier::new(anchor.clone());
     let mut records = 0;
     for (number, line) in (1_u64..).zip(reader.lines()) {
         let line = match line {
@@ -240,7 +252,14 @@ fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Checked, String> {
             Err(error) => return Err(failed(error)),
         };
         let taken = match serde_json::from_str::<AuditRecord>(&line) {
-            Ok(record) => verifier.take(&record),
+            Ok(record) => {
+                if number == 1 && record.n > 1 {
+                    verifier = Verifier::after(
+                        before(&record, anchor.clone()).map_err(|what| format!("{}: {what}", file.display()))?,
+                    );
+                }
+                verifier.take(&record)
+            }
             Err(error) => Err(Fault { n: number, what: format!("line {number} is not a record: {error}") }),
         };
         if let Err(fault) = taken {

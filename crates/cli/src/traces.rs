@@ -69,9 +69,10 @@ fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     debug_fn(field).delimited(" ")
 }
 
-/// The filter of `RUST_LOG`, or this one.
+/// The filter of `RUST_LOG`, or this one. An empty one would silence errors, and is what a file of variables has for none.
 fn filter(default: &str) -> EnvFilter {
-    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
+    let given = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|given| !given.trim().is_empty());
+    given.and_then(|given| EnvFilter::try_new(given).ok()).unwrap_or_else(|| EnvFilter::new(default))
 }
 
 fn begin(config: &Config, log: Log) -> Result<Traces, String> {

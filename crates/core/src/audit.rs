@@ -524,6 +524,12 @@ impl Verifier {
         Verifier { last: Anchor::start(), anchor: anchor.filter(|anchor| anchor.n > 0) }
     }
 
+    /// Begins after the record of an anchor: for a part of a log.
+    #[must_use]
+    pub fn after(anchor: Anchor) -> Verifier {
+        Verifier { last: anchor, anchor: None }
+    }
+
     /// Checks the next record.
     ///
     /// # Errors

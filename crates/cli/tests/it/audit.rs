@@ -186,7 +186,21 @@ async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
     assert_eq!(export.code, Some(0), "{}", export.stderr);
     let lines: Vec<Value> = export.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(Value::from(lines), log["audit"]);
-    assert_eq!(audit(&server, &["export", "--after", "2"], "").stdout.lines().count(), 1);
+    let part = audit(&server, &["export", "--after", "2"], "").stdout;
+    assert_eq!(part.lines().count(), 1);
+    // A part follows from the anchor of the part before it, and is no whole log.
+    let before: Value = serde_json::from_str(part.trim()).unwrap();
+    let anchor = format!("2:{}", before["prev"].as_str().unwrap());
+    let verified = audit(&server, &["verify", "-", "--anchor", &anchor], &part);
+    assert!(verified.stdout.starts_with("ok: 1 record"), "{} {}", verified.stdout, verified.stderr);
+    let alone = audit(&server, &["verify", "-"], &part);
+    assert!(
+        alone.stderr.contains("it begins with record 3") && alone.stderr.contains("--anchor 2:HASH"),
+        "{}",
+        alone.stderr
+    );
+    let wrong = audit(&server, &["verify", "-", "--anchor", &format!("2:{}", "0".repeat(64))], &part);
+    assert!(wrong.stderr.contains("does not follow"), "{}", wrong.stderr);
     fs::write(server.path("log.jsonl"), &export.stdout).unwrap();
     for (arguments, input) in
         [(vec!["verify"], ""), (vec!["verify", "log.jsonl"], ""), (vec!["verify", "-"], &*export.stdout)]
