@@ -11,8 +11,9 @@
 import { backoffMs, type BackoffOptions } from "./backoff.js";
 import { Emitter } from "./emitter.js";
 import { CountersignError } from "./errors.js";
+import { frameOf } from "./frame.js";
 import { randomId } from "./ids.js";
-import { parseJson, stringifyJson } from "./json.js";
+import { parseJson } from "./json.js";
 import type { ApprovalView } from "./view.js";
 import {
   isSessionEvent,
@@ -20,14 +21,16 @@ import {
   UNAUTHENTICATED,
   type AckEvent,
   type ApprovalCommand,
-  type ClientCommand,
   type CommentCommand,
   type ErrorEvent,
   type HelloEvent,
   type MessageCommand,
+  type PingCommand,
   type ReassignCommand,
   type ServerEvent,
   type SessionEvent,
+  type SubscribeCommand,
+  type UnsubscribeCommand,
 } from "./protocol.js";
 
 export type ConnectionState =
@@ -89,8 +92,11 @@ export type ClientEvents = {
 /** RFC 9110, token. */
 const SUBPROTOCOL_CHARACTERS = /^[\w!#$%&'*+.^`|~-]+$/;
 
+type Request = (MessageCommand | ApprovalCommand | CommentCommand | ReassignCommand) & { request_id: string };
+
 interface Pending {
-  command: (MessageCommand | ApprovalCommand | CommentCommand | ReassignCommand) & { request_id: string };
+  /** Its frame. */
+  text: string;
   /** How often it went out; more than once means that a connection was lost in between. */
   sent: number;
   resolve: (ack: AckEvent) => void;
@@ -118,6 +124,15 @@ const FOLLOW_AGAIN_MS = 1000;
 
 /** The server does not know the `seq` that a session was to be followed from: all of the session is gone, or its end. */
 const LOST: readonly string[] = ["session_not_found", "invalid_message"] satisfies ErrorEvent["code"][];
+
+/**
+ * A frame of ours that the server could not read: it does not say which. It answers the frames of a connection in their
+ * order, so it is the first that has no answer yet, and all others may still be taken.
+ */
+const UNREAD: readonly string[] = ["bad_json", "too_large"] satisfies ErrorEvent["code"][];
+
+/** After so long a connection works: the pauses before the next ones begin anew, as when the server has answered a request. */
+const LASTING_MS = 10_000;
 
 /** How long the server may take to greet a new connection, and to say whether it refuses the token. */
 const HELLO_MS = 20_000;
@@ -162,6 +177,10 @@ export class CountersignClient extends Emitter<ClientEvents> {
   readonly #followed = new Map<string, Followed>();
   readonly #outbox = new Map<string, Pending>();
   readonly #cancels = new Map<string, PendingCancel>();
+  /** The ids of the requests that went out on this connection and have no answer, in the order they went out. */
+  readonly #inFlight = new Set<string>();
+  /** When the server greeted this connection, in ms. */
+  #greetedAt: number | undefined;
 
   constructor(options: ClientOptions) {
     super();
@@ -197,6 +216,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   /** Close for good. What was not acknowledged is rejected. */
   close(): void {
     clearTimeout(this.#retryTimer);
+    this.#attempt = 0;
     this.#drop();
     this.#setState("closed");
     this.#failAll(new CountersignError("closed", "The connection was closed."));
@@ -227,7 +247,6 @@ export class CountersignClient extends Emitter<ClientEvents> {
    */
   sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
     const sessionId = message.session_id ?? randomId();
-    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { lastSeq: 0, inOrder: false, missing: false, exists: false });
     return this.#request({ ...message, type: "message", session_id: sessionId, request_id: randomId() });
   }
 
@@ -254,12 +273,13 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   /** Stop the session's turn. Not repeated after a reconnect: by then it could stop another turn. */
-  cancel(sessionId: string): Promise<AckEvent> {
-    if (!this.#ready) return Promise.reject(new CountersignError("offline", "Not connected."));
+  async cancel(sessionId: string): Promise<AckEvent> {
+    if (!this.#ready) throw new CountersignError("offline", "Not connected.");
     const requestId = randomId();
+    const text = frameOf({ type: "cancel", session_id: sessionId, request_id: requestId });
     return new Promise((resolve, reject) => {
       this.#cancels.set(requestId, { resolve, reject });
-      this.#send({ type: "cancel", session_id: sessionId, request_id: requestId });
+      this.#ask(requestId, text);
     });
   }
 
@@ -314,6 +334,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   async #lost(opened: boolean): Promise<void> {
+    if (this.#greetedAt !== undefined && Date.now() - this.#greetedAt >= LASTING_MS) this.#attempt = 0;
     this.#drop();
     this.#failCancels(new CountersignError("offline", "The connection was lost."));
     if (this.#state === "closed") return;
@@ -343,6 +364,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const socket = this.#socket;
     this.#socket = undefined;
     this.#ready = false;
+    this.#greetedAt = undefined;
+    this.#inFlight.clear();
     if (!socket) return;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close();
@@ -367,8 +390,21 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   // -------------------------------------------------------------- frames
 
-  #send(command: ClientCommand): void {
-    this.#socket?.send(stringifyJson(command));
+  /** What nobody awaits: nothing in it can be wrong but the session's id. */
+  #send(command: SubscribeCommand | UnsubscribeCommand | PingCommand): void {
+    let text: string;
+    try {
+      text = frameOf(command);
+    } catch (error) {
+      const about = "session_id" in command ? { session_id: command.session_id } : {};
+      return this.emit("error", { type: "error", code: "invalid_session_id", message: CountersignError.of(error).message, ...about });
+    }
+    this.#socket?.send(text);
+  }
+
+  #ask(requestId: string, text: string): void {
+    this.#inFlight.add(requestId);
+    this.#socket?.send(text);
   }
 
   #receive(text: string): void {
@@ -389,7 +425,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #welcome(hello: HelloEvent): void {
     if (this.#ready) return this.emit("hello", hello);
     clearTimeout(this.#helloTimer);
-    this.#attempt = 0;
+    this.#greetedAt = Date.now();
     this.#beat(hello.heartbeat_seconds);
     const socket = this.#socket;
     try {
@@ -418,9 +454,9 @@ export class CountersignClient extends Emitter<ClientEvents> {
     for (const [sessionId, followed] of this.#followed) {
       if (followed.exists) this.#follow(sessionId, followed);
     }
-    for (const pending of this.#outbox.values()) {
+    for (const [requestId, pending] of this.#outbox) {
       pending.sent++;
-      this.#send(pending.command);
+      this.#ask(requestId, pending.text);
     }
   }
 
@@ -452,19 +488,26 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   // -------------------------------------------------------------- requests
 
-  #request(command: Pending["command"]): Promise<AckEvent> {
+  async #request(command: Request): Promise<AckEvent> {
     // It would wait for whoever signs in next.
-    if (this.#state === "unauthorized") return Promise.reject(new CountersignError("unauthenticated", "The server wants a token first."));
-    if (this.#state === "closed") return Promise.reject(new CountersignError("closed", "The connection was closed."));
+    if (this.#state === "unauthorized") throw new CountersignError("unauthenticated", "The server wants a token first.");
+    if (this.#state === "closed") throw new CountersignError("closed", "The connection was closed.");
+    const text = frameOf(command);
+    if (command.type === "message") this.#expect(command.session_id!);
     return new Promise((resolve, reject) => {
-      const pending: Pending = { command, sent: this.#ready ? 1 : 0, resolve, reject };
-      this.#outbox.set(command.request_id, pending);
-      if (this.#ready) this.#send(command);
+      this.#outbox.set(command.request_id, { text, sent: this.#ready ? 1 : 0, resolve, reject });
+      if (this.#ready) this.#ask(command.request_id, text);
     });
+  }
+
+  /** The server follows the session of a message for us. */
+  #expect(sessionId: string): void {
+    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { lastSeq: 0, inOrder: false, missing: false, exists: false });
   }
 
   #acknowledged(ack: AckEvent): void {
     if (ack.request_id === undefined) return;
+    this.#answered(ack.request_id);
     this.#takeCancel(ack.request_id)?.resolve(ack);
     const pending = this.#outbox.get(ack.request_id);
     if (!pending) return;
@@ -483,13 +526,15 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #refused(event: ErrorEvent): void {
     const error = CountersignError.fromEvent(event);
-    if (event.request_id !== undefined) {
-      const pending = this.#outbox.get(event.request_id);
+    const requestId = event.request_id ?? this.#unread(event);
+    if (requestId !== undefined) {
+      this.#answered(requestId);
+      const pending = this.#outbox.get(requestId);
       if (pending) {
-        this.#outbox.delete(event.request_id);
+        this.#outbox.delete(requestId);
         return pending.reject(error);
       }
-      const cancel = this.#takeCancel(event.request_id);
+      const cancel = this.#takeCancel(requestId);
       if (cancel) return cancel.reject(error);
     }
     const followed = event.session_id === undefined ? undefined : this.#followed.get(event.session_id);
@@ -513,6 +558,18 @@ export class CountersignClient extends Emitter<ClientEvents> {
       followed.soon = false;
       if (this.#ready && this.#followed.get(sessionId) === followed) this.#follow(sessionId, followed);
     }, FOLLOW_AGAIN_MS);
+  }
+
+  #answered(requestId: string): void {
+    this.#attempt = 0;
+    this.#inFlight.delete(requestId);
+  }
+
+  /** Which request the server could not read, if the error is about one. */
+  #unread({ code, session_id }: ErrorEvent): string | undefined {
+    if (session_id !== undefined || !UNREAD.includes(code)) return undefined;
+    const [first] = this.#inFlight;
+    return first;
   }
 
   #takeCancel(requestId: string): PendingCancel | undefined {

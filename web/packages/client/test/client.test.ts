@@ -308,10 +308,19 @@ describe("u2: CountersignClient", () => {
       await vi.advanceTimersByTimeAsync(1);
       expect(FakeSocket.all).toHaveLength(before + 1);
     }
+    // A greeting alone is none: a server that greets and closes would be asked without a pause.
     last().hello();
+    await vi.advanceTimersByTimeAsync(9_999);
+    last().die();
+    await vi.advanceTimersByTimeAsync(799);
+    expect(FakeSocket.all).toHaveLength(4);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(FakeSocket.all).toHaveLength(5);
+    last().hello();
+    await vi.advanceTimersByTimeAsync(10_000);
     last().die();
     await vi.advanceTimersByTimeAsync(100);
-    expect(FakeSocket.all).toHaveLength(5);
+    expect(FakeSocket.all).toHaveLength(6);
   });
 
   it("pings, and gives up a connection that does not answer", async () => {
