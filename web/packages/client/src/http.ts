@@ -394,7 +394,7 @@ export class CountersignHttp {
   async #fetch(operation: keyof Operations, { path = {}, query = {}, body, accept, signal, endless }: Ask): Promise<Response> {
     const { baseUrl = "", token, fetch: fetchFn = globalThis.fetch, timeoutMs } = this.#options;
     const { method, path: template } = OPERATIONS[operation];
-    const place = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name] ?? ""));
+    const place = template.replace(/\{(\w+)\}/g, (_, name: string) => segment(name, path[name]));
     const bearer = token?.();
     const limit = endless || timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
     // Browsers of before 2024 have no way to take the first of two.
@@ -428,6 +428,13 @@ export class CountersignHttp {
     // A difference below two seconds is no difference.
     this.clockOffsetMs = Math.abs(offset) < 2000 ? 0 : offset;
   }
+}
+
+/** A part of a path. In an address `.` and `..` are other places, however they are written, and so is nothing. */
+function segment(name: string, value = ""): string {
+  if (!["", ".", ".."].includes(value)) return encodeURIComponent(value);
+  const code = name === "session_id" ? "invalid_session_id" : "not_found";
+  throw new CountersignError(code, `${JSON.stringify(value)} is no ${name}: in an address it would be another place.`);
 }
 
 /** No answer came, unless the caller has given up itself. */

@@ -110,6 +110,20 @@ describe("u2: the HTTP interface", () => {
     expect(error).toMatchObject({ status: 409, message: '"s_1" is already resolved', details: { by: "bob" } });
   });
 
+  it("asks for no other place where an id would be one in an address", async () => {
+    let asked = 0;
+    const http = answering(() => (asked++, new Response("{}")));
+    for (const id of ["..", ".", ""]) {
+      await expect(http.session(id)).rejects.toMatchObject({ code: "invalid_session_id", message: expect.stringContaining(`"${id}" is no session_id`) });
+      await expect(http.deleteSession(id)).rejects.toMatchObject({ code: "invalid_session_id" });
+      await expect(http.events(id).next()).rejects.toMatchObject({ code: "invalid_session_id" });
+      await expect(http.approval(id)).rejects.toMatchObject({ code: "not_found" });
+    }
+    expect(asked).toBe(0);
+    await http.session("...");
+    expect(asked).toBe(1);
+  });
+
   it("has codes of its own for answers that are not the server's", async () => {
     const page = (status: number) => answering(() => new Response("<html>Sorry</html>", { status }));
     expect(await refusal(page(502))).toMatchObject({ code: "http_502", status: 502 });
