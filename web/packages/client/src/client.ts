@@ -122,6 +122,9 @@ export type FollowFrom =
 const FOR_NOW: readonly string[] = ["store_unavailable", "too_busy"] satisfies ErrorEvent["code"][];
 const FOLLOW_AGAIN_MS = 1000;
 
+/** A connection follows as many sessions as it may. */
+const NO_ROOM: ErrorEvent["code"] = "queue_full";
+
 /** The server does not know the `seq` that a session was to be followed from: all of the session is gone, or its end. */
 const LOST: readonly string[] = ["session_not_found", "invalid_message"] satisfies ErrorEvent["code"][];
 
@@ -153,6 +156,8 @@ interface Followed {
   missing: boolean;
   /** It is to be followed again soon. */
   soon?: boolean;
+  /** The connection had no room for it. */
+  waits?: boolean;
   /** Where it begins if nothing of it is known; absent: at its start. */
   last?: number | undefined;
   /** The `seq` of the first event, where the server chose it. */
@@ -222,7 +227,10 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#failAll(new CountersignError("closed", "The connection was closed."));
   }
 
-  /** Follow a session: replay what came after `from`, then live. */
+  /**
+   * Follow a session: replay what came after `from`, then live. A connection has room for 256: of another one `error` says
+   * `queue_full`, and it is followed once an `unsubscribe` has made room.
+   */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
     const { after = 0, last }: { after?: number; last?: number } = typeof from === "number" ? { after: from } : from;
     const known = after > 0;
@@ -231,19 +239,27 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (this.#ready) this.#follow(sessionId, followed);
   }
 
-  #follow(session_id: string, { lastSeq, last }: Followed): void {
+  #follow(session_id: string, followed: Followed): void {
+    const { lastSeq, last } = followed;
+    followed.waits = false;
     this.#send({ type: "subscribe", session_id, ...(last === undefined || lastSeq > 0 ? { after: lastSeq } : { last }) });
   }
 
   unsubscribe(sessionId: string): void {
-    if (this.#followed.delete(sessionId) && this.#ready) {
-      this.#send({ type: "unsubscribe", session_id: sessionId });
-    }
+    if (this.#followed.delete(sessionId) && this.#ready) this.#leave(sessionId);
+  }
+
+  /** With the room that this makes, one that there was none for is followed. */
+  #leave(sessionId: string): void {
+    this.#send({ type: "unsubscribe", session_id: sessionId });
+    const waits = [...this.#followed].find(([, followed]) => followed.waits);
+    if (waits) this.#follow(...waits);
   }
 
   /**
    * Send a user message. Without a `session_id` one is made here rather than by the server: a retry after
-   * a lost connection must reach the same session.
+   * a lost connection must reach the same session. The session is followed until `unsubscribe`; where the connection has no
+   * room for another one, the message is refused with `queue_full`.
    */
   sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
     const sessionId = message.session_id ?? randomId();
@@ -520,7 +536,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       if (pending.sent > 1) this.#follow(ack.session_id, followed);
     }
     // The server follows a session for whoever replies in it, and a connection has room for so many only.
-    if (!followed && this.#ready) this.#send({ type: "unsubscribe", session_id: ack.session_id });
+    if (!followed && this.#ready) this.#leave(ack.session_id);
     pending.resolve(ack);
   }
 
@@ -539,6 +555,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     }
     const followed = event.session_id === undefined ? undefined : this.#followed.get(event.session_id);
     if (followed && event.request_id === undefined) {
+      if (event.code === NO_ROOM) followed.waits = true;
       if (FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed);
       // From its beginning nothing can be lost: that is asked for once, and what is refused then is told.
       if (LOST.includes(event.code) && followed.lastSeq > 0) return this.#beginAnew(event.session_id!, followed);
