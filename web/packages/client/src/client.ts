@@ -9,7 +9,7 @@
  *   given up: a half-open socket would otherwise look alive for minutes.
  */
 import { backoffMs, type BackoffOptions } from "./backoff.js";
-import { Emitter } from "./emitter.js";
+import { Emitter, report } from "./emitter.js";
 import { CountersignError } from "./errors.js";
 import { frameOf } from "./frame.js";
 import { randomId } from "./ids.js";
@@ -210,7 +210,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   /** Try at once instead of waiting for the next attempt, for example when the network is back. */
   retryNow(): void {
-    if (this.#state === "reconnecting" && !this.#socket) this.#open();
+    if (this.#state === "reconnecting" && !this.#socket) this.#retry();
   }
 
   setToken(token: string | undefined): void {
@@ -303,8 +303,17 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #open(): void {
     clearTimeout(this.#retryTimer);
+    const before = this.#state;
     this.#setState(this.#attempt === 0 ? "connecting" : "reconnecting");
-    const socket = this.#make();
+    // A listener has closed it.
+    if (this.#state === "closed") return;
+    let socket: AnyWebSocket | undefined;
+    try {
+      socket = this.#make();
+    } catch (error) {
+      this.#setState(before);
+      throw error;
+    }
     if (!socket) return this.#isUnauthorized("The token has characters that a token cannot have.");
     this.#socket = socket;
     let opened = false;
@@ -360,9 +369,22 @@ export class CountersignClient extends Emitter<ClientEvents> {
     // Somebody may have closed it meanwhile, or asked for another attempt, or there is another token.
     if (this.#state !== "reconnecting" || this.#socket) return;
     if (refused && this.#token === token) return this.#isUnauthorized("The server refuses the token.");
+    this.#retryLater();
+  }
+
+  #retryLater(): void {
     const pause = backoffMs(this.#attempt++, this.#options.backoff);
     clearTimeout(this.#retryTimer);
-    this.#retryTimer = setTimeout(() => this.#open(), pause);
+    this.#retryTimer = setTimeout(() => this.#retry(), pause);
+  }
+
+  #retry(): void {
+    try {
+      this.#open();
+    } catch (error) {
+      report(error);
+      this.#retryLater();
+    }
   }
 
   /** Whether the server refuses the token; not, as long as it does not say so. */
@@ -370,7 +392,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const silence = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), PROBE_MS)));
     const ask = this.#options.isUnauthorized ?? ((token) => isRefused(this.#options.url, token));
-    const answer = ask(token).catch(() => false);
+    // It may throw at once, too.
+    const answer = (async () => ask(token))().catch(() => false);
     return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
   }
 
@@ -444,14 +467,11 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#greetedAt = Date.now();
     this.#beat(hello.heartbeat_seconds);
     const socket = this.#socket;
-    try {
-      this.#compareHistory(hello.history_id);
-      // The token may be another person's than before: a listener can close the connection before anything is sent.
-      this.#setState("open");
-      this.emit("hello", hello);
-    } finally {
-      if (this.#socket === socket) this.#sendWhatWaits();
-    }
+    this.#compareHistory(hello.history_id);
+    // The token may be another person's than before: a listener can close the connection before anything is sent.
+    this.#setState("open");
+    this.emit("hello", hello);
+    if (this.#socket === socket) this.#sendWhatWaits();
   }
 
   /** In another history the same `seq` is another event, also where both have as many. */

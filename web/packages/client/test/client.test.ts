@@ -56,7 +56,11 @@ describe("u2: CountersignClient", () => {
     });
     client.subscribe("s");
     client.connect();
-    expect(() => last().hello()).toThrow("Mine.");
+    const report = vi.fn();
+    vi.stubGlobal("reportError", report);
+    last().hello();
+    vi.unstubAllGlobals();
+    expect(report).toHaveBeenCalledExactlyOnceWith(new Error("Mine."));
     expect(last().sent.map(({ type }) => type)).toEqual(["subscribe", "message"]);
   });
 
