@@ -371,8 +371,13 @@ export class CountersignHttp {
   // ------------------------------------------------------------ asking
 
   async #json<K extends keyof Operations>(operation: K, ask: Ask = {}): Promise<Operations[K]["answer"]> {
-    const text = await this.#text(operation, ask);
-    return (text === "" ? undefined : parseJson(text)) as Operations[K]["answer"];
+    const response = await this.#fetch(operation, ask);
+    const text = await response.text().catch(unreachableUnless(ask.signal));
+    try {
+      return (text === "" ? undefined : parseJson(text)) as Operations[K]["answer"];
+    } catch (cause) {
+      throw notTheServers(response, "application/json", cause);
+    }
   }
 
   async #text(operation: keyof Operations, ask: Ask): Promise<string> {
@@ -383,11 +388,15 @@ export class CountersignHttp {
   async *#stream(operation: keyof Operations, ask: Ask): AsyncGenerator<SessionEvent, void> {
     const { body } = await this.#fetch(operation, { ...ask, accept: "text/event-stream", endless: true });
     if (!body) return;
-    for await (const data of dataOf(body)) {
-      const event = parseJson(data) as unknown as SessionEvent | ErrorEvent;
-      if (event.type === "error") throw CountersignError.fromEvent(event);
-      // A newer server may send others.
-      if (isSessionEvent(event)) yield event;
+    try {
+      for await (const data of dataOf(body)) {
+        const event = parseJson(data) as unknown as SessionEvent | ErrorEvent;
+        if (event.type === "error") throw CountersignError.fromEvent(event);
+        // A newer server may send others.
+        if (isSessionEvent(event)) yield event;
+      }
+    } catch (cause) {
+      unreachableUnless(ask.signal)(cause);
     }
   }
 
@@ -412,7 +421,12 @@ export class CountersignHttp {
       cache: "no-store",
     }).catch(unreachableUnless(signal));
     this.#readClock(response.headers.get("date"), before);
-    if (response.ok) return response;
+    if (response.ok) {
+      if (accept === undefined || accept.includes(typeOf(response) ?? accept)) return response;
+      // Nothing else would tell it from what was asked for.
+      await response.body?.cancel().catch(() => undefined);
+      throw notTheServers(response, accept);
+    }
     throw CountersignError.fromAnswer(response.status, await response.text().catch(unreachableUnless(signal)));
   }
 
@@ -441,6 +455,15 @@ function segment(name: string, value = ""): string {
 const unreachableUnless = (signal: AbortSignal | undefined) => (cause: unknown): never => {
   throw signal?.aborted ? cause : CountersignError.of(cause);
 };
+
+const typeOf = (response: Response) => response.headers.get("content-type")?.split(";")[0]!.trim();
+
+/** A page of a proxy's, for example, that asks who you are. */
+function notTheServers(response: Response, wanted: string, cause?: unknown): CountersignError {
+  const { status } = response;
+  const message = `The answer is not the server's: it is ${typeOf(response) ?? "of no type"}, not ${wanted}.`;
+  return new CountersignError(`http_${status}`, message, { status, cause });
+}
 
 const of = (session_id: string) => ({ path: { session_id } });
 const about = (approval_key: string) => ({ path: { approval_key } });
