@@ -13,7 +13,7 @@ import { Emitter, report } from "./emitter.js";
 import { CountersignError } from "./errors.js";
 import { frameOf } from "./frame.js";
 import { randomId } from "./ids.js";
-import { parseJson } from "./json.js";
+import { readJson } from "./json.js";
 import type { ApprovalView } from "./view.js";
 import {
   isSessionEvent,
@@ -448,7 +448,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #receive(text: string): void {
     this.#heardSincePing = true;
-    const event = parseJson(text) as unknown as ServerEvent;
+    const event = readJson(text) as unknown as ServerEvent;
     if (isSessionEvent(event)) return this.#receiveSessionEvent(event);
     switch (event.type) {
       case "hello":

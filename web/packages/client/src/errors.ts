@@ -1,4 +1,4 @@
-import { isObject, parseJson, type JsonObject } from "./json.js";
+import { isObject, readJson, type JsonObject } from "./json.js";
 import type { ErrorCode, ErrorEvent } from "./protocol.js";
 
 /**
@@ -63,7 +63,7 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
 
 function objectIn(text: string): JsonObject {
   try {
-    const body = parseJson(text);
+    const body = readJson(text);
     return isObject(body) ? body : {};
   } catch {
     return {}; // The status has to do.

@@ -3,7 +3,7 @@ import { CountersignError } from "./errors.js";
 import { approvalFromBlock } from "./fold.js";
 import { OPERATIONS, type ApprovalView as ApprovalRow, type Operations } from "./generated/http.js";
 import type * as Http from "./generated/http.js";
-import { parseJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
+import { readJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
 import { isSessionEvent, type ErrorEvent, type Preview, type ReviewConfig, type SessionEvent } from "./protocol.js";
 import { dataOf } from "./sse.js";
 import type { ApprovalView } from "./view.js";
@@ -374,7 +374,7 @@ export class CountersignHttp {
     const response = await this.#fetch(operation, ask);
     const text = await response.text().catch(unreachableUnless(ask.signal));
     try {
-      return (text === "" ? undefined : parseJson(text)) as Operations[K]["answer"];
+      return (text === "" ? undefined : readJson(text)) as Operations[K]["answer"];
     } catch (cause) {
       throw notTheServers(response, "application/json", cause);
     }
@@ -390,7 +390,7 @@ export class CountersignHttp {
     if (!body) return;
     try {
       for await (const data of dataOf(body)) {
-        const event = parseJson(data) as unknown as SessionEvent | ErrorEvent;
+        const event = readJson(data) as unknown as SessionEvent | ErrorEvent;
         if (event.type === "error") throw CountersignError.fromEvent(event);
         // A newer server may send others.
         if (isSessionEvent(event)) yield event;
