@@ -14,6 +14,7 @@ import { CountersignError } from "./errors.js";
 import { frameOf } from "./frame.js";
 import { randomId } from "./ids.js";
 import { readJson } from "./json.js";
+import { refusesToken } from "./probe.js";
 import type { ApprovalView } from "./view.js";
 import {
   isSessionEvent,
@@ -51,6 +52,7 @@ export interface ClientOptions {
   /**
    * A browser cannot see why an upgrade failed. This is asked after a connection that never opened, and says whether the
    * server refuses the token. Unless given it is asked over HTTP, at the address beside that of the WebSocket: `…/v1/agents`.
+   * A `CountersignError` with the code `forbidden` that it throws is told as `error`.
    */
   isUnauthorized?: (token: string | undefined) => Promise<boolean>;
   /** Where there is no global `WebSocket`, as in Node before 22: that of the package `ws`, for example. */
@@ -83,7 +85,10 @@ export type ClientEvents = {
   restarted: string;
   /** The server has another history, of this id: nothing that was seen of any session holds. Those followed are `restarted` next. */
   historyChanged: string;
-  /** An error that answers no request of ours, for example of a subscription. */
+  /**
+   * An error that answers no request of ours, for example of a subscription. `forbidden` without a session: the server lets this
+   * page, or anyone who calls it by this name, not connect, as far as that can be known; it is told once, and tried again.
+   */
   error: ErrorEvent;
   /** The token this connection was opened with is valid no longer; the server's reason. The state is `unauthorized`. */
   tokenEnded: string;
@@ -141,13 +146,6 @@ const LASTING_MS = 10_000;
 const HELLO_MS = 20_000;
 const PROBE_MS = 10_000;
 
-async function isRefused(webSocket: string, token: string | undefined): Promise<boolean> {
-  const url = new URL("agents", webSocket.replace(/^ws/i, "http"));
-  const response = await fetch(url, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } });
-  await response.body?.cancel();
-  return response.status === 401;
-}
-
 interface Followed {
   lastSeq: number;
   /** Whether the next event is the one after `lastSeq`, and not any. */
@@ -177,6 +175,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #helloTimer: ReturnType<typeof setTimeout> | undefined;
   #beatTimer: ReturnType<typeof setInterval> | undefined;
   #heardSincePing = true;
+  /** It has been told why there is no connection. */
+  #toldWhy = false;
   /** The id of the history that all seen events are from. */
   #historyId: string | undefined;
   readonly #followed = new Map<string, Followed>();
@@ -391,10 +391,19 @@ export class CountersignClient extends Emitter<ClientEvents> {
   async #refuses(token: string | undefined): Promise<boolean> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const silence = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), PROBE_MS)));
-    const ask = this.#options.isUnauthorized ?? ((token) => isRefused(this.#options.url, token));
+    const ask = this.#options.isUnauthorized ?? ((token) => refusesToken(this.#options.url, token));
     // It may throw at once, too.
-    const answer = (async () => ask(token))().catch(() => false);
+    const answer = (async () => ask(token))().catch((error: unknown) => {
+      if (CountersignError.is(error, "forbidden")) this.#tellWhy(error);
+      return false;
+    });
     return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
+  }
+
+  #tellWhy({ code, message }: CountersignError<"forbidden">): void {
+    if (this.#toldWhy || this.#state !== "reconnecting") return;
+    this.#toldWhy = true;
+    this.emit("error", { type: "error", code, message });
   }
 
   #drop(): void {
@@ -465,6 +474,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (this.#ready) return this.emit("hello", hello);
     clearTimeout(this.#helloTimer);
     this.#greetedAt = Date.now();
+    this.#toldWhy = false;
     this.#beat(hello.heartbeat_seconds);
     const socket = this.#socket;
     this.#compareHistory(hello.history_id);
