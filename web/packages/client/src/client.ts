@@ -337,7 +337,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #make(): AnyWebSocket | undefined {
     const WebSocketClass = this.#options.webSocket ?? globalThis.WebSocket;
     if (!WebSocketClass) {
-      throw new Error("There is no global WebSocket here. Give the client one: new CountersignClient({ url, webSocket }), for example of the package ws.");
+      throw new Error("There is no global WebSocket here: give the client one, as that of the package ws.");
     }
     const token = this.#token;
     if (token && !SUBPROTOCOL_CHARACTERS.test(token)) return undefined;

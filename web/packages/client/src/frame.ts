@@ -10,12 +10,12 @@ import { FRAME_BYTES, MESSAGE_FRAME_BYTES, type ClientCommand } from "./protocol
 export function frameOf(command: ClientCommand): string {
   const text = jsonOf(command);
   if (hasHalfCharacter(text)) {
-    throw new CountersignError("bad_json", "A text has half of a character (a lone surrogate), as of an emoji that was cut: no UTF-8 can carry it.");
+    throw new CountersignError("bad_json", "A text has half a character (a lone surrogate), as of a cut emoji.");
   }
   const most = command.type === "message" ? MESSAGE_FRAME_BYTES : FRAME_BYTES;
   const bytes = bytesOf(text, most);
   if (bytes > most) {
-    throw new CountersignError("too_large", `A frame of the type "${command.type}" has at most ${most} bytes; this one has ${bytes}.`);
+    throw new CountersignError("too_large", `A ${command.type} has at most ${most} bytes as a frame, not ${bytes}.`);
   }
   return text;
 }
@@ -24,8 +24,7 @@ function jsonOf(command: ClientCommand): string {
   try {
     return stringifyJson(command);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CountersignError("bad_json", `What is to be sent cannot be written as JSON: ${why}`, { cause });
+    throw new CountersignError("bad_json", `This is no JSON: ${String(cause)}`, { cause });
   }
 }
 

@@ -448,7 +448,7 @@ export class CountersignHttp {
 function segment(name: string, value = ""): string {
   if (!["", ".", ".."].includes(value)) return encodeURIComponent(value);
   const code = name === "session_id" ? "invalid_session_id" : "not_found";
-  throw new CountersignError(code, `${JSON.stringify(value)} is no ${name}: in an address it would be another place.`);
+  throw new CountersignError(code, `"${value}" is no ${name}: it is another place in an address.`);
 }
 
 /** No answer came, unless the caller has given up itself. */
@@ -461,8 +461,7 @@ const typeOf = (response: Response) => response.headers.get("content-type")?.spl
 /** A page of a proxy's, for example, that asks who you are. */
 function notTheServers(response: Response, wanted: string, cause?: unknown): CountersignError {
   const { status } = response;
-  const message = `The answer is not the server's: it is ${typeOf(response) ?? "of no type"}, not ${wanted}.`;
-  return new CountersignError(`http_${status}`, message, { status, cause });
+  return new CountersignError(`http_${status}`, `The answer is ${typeOf(response)}, not ${wanted}.`, { status, cause });
 }
 
 const of = (session_id: string) => ({ path: { session_id } });

@@ -62,7 +62,7 @@ function refuseDuplicates(text: string): void {
       if (!colon.test(text)) continue;
       const key = JSON.parse(text.slice(mark.index, end)) as string;
       const keys = objects.at(-1)!;
-      if (keys.size === keys.add(key).size) throw new SyntaxError(`Duplicate key ${JSON.stringify(key)} at position ${mark.index}`);
+      if (keys.size === keys.add(key).size) throw new SyntaxError(`Duplicate key "${key}" at position ${mark.index}`);
     }
   }
 }

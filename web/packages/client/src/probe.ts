@@ -18,6 +18,6 @@ async function whyUnread(url: URL, cause: unknown): Promise<never> {
   const page = globalThis.location?.origin;
   if (page === undefined || page === url.origin) throw cause;
   await fetch(url, { mode: "no-cors" });
-  const message = `${url.origin} answers, but lets no page of ${page} read it: if it is the server, name that origin in its allowed_origins.`;
+  const message = `${url.origin} answers, but not to pages of ${page}: name that origin in the server's allowed_origins.`;
   throw new CountersignError("forbidden", message, { cause });
 }

@@ -31,7 +31,7 @@ describe("u2: what the server could not read", () => {
   it("is refused here if it is too large, so that nothing else waits behind it", async () => {
     const client = opened();
     const large = client.sendMessage({ session_id: "s", content: "x".repeat(MESSAGE_FRAME_BYTES) });
-    await expect(large).rejects.toMatchObject({ code: "too_large", message: expect.stringContaining("at most 9437184 bytes; this one has 9437") });
+    await expect(large).rejects.toMatchObject({ code: "too_large", message: expect.stringContaining("at most 9437184 bytes as a frame, not 9437") });
     // In bytes, not in characters.
     await expect(client.comment({ session_id: "s", approval_key: "s_1", text: "é".repeat(FRAME_BYTES / 2) })).rejects.toMatchObject({ code: "too_large" });
     expect(last().sent).toEqual([]);

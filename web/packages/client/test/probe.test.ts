@@ -50,7 +50,7 @@ describe("u2: a server that does not let a page connect", () => {
       return new Response();
     }, "http://localhost:5173");
     expect(asked.slice(0, 2)).toEqual(["cors http://test/v1/agents", "no-cors http://test/v1/agents"]);
-    expect(errors).toEqual([expect.objectContaining({ code: "forbidden", message: expect.stringContaining("no page of http://localhost:5173 read it: if it is the server, name that origin in its allowed_origins") })]);
+    expect(errors).toEqual([expect.objectContaining({ code: "forbidden", message: expect.stringContaining("answers, but not to pages of http://localhost:5173: name that origin in the server's allowed_origins") })]);
   });
 
   it("is not suspected where nothing answers, nor of its own pages, nor where there is no page", async () => {
