@@ -2,7 +2,6 @@
 import { expect, send, test } from "./support/console.js";
 
 test("u1: a message that is too large for the server is refused at once, with its words given back, and the next one goes out", async ({ page, serve }) => {
-  test.slow();
   const { url } = await serve({ turns: [{ text: "Read: {{ last_user }}" }] });
   await page.goto(url);
   const large = "x".repeat(9 * 1024 * 1024);
