@@ -9,10 +9,12 @@
  *   given up: a half-open socket would otherwise look alive for minutes.
  */
 import { backoffMs, type BackoffOptions } from "./backoff.js";
-import { Emitter } from "./emitter.js";
+import { Emitter, report } from "./emitter.js";
 import { CountersignError } from "./errors.js";
+import { frameOf } from "./frame.js";
 import { randomId } from "./ids.js";
-import { parseJson, stringifyJson } from "./json.js";
+import { readJson } from "./json.js";
+import { refusesToken } from "./probe.js";
 import type { ApprovalView } from "./view.js";
 import {
   isSessionEvent,
@@ -20,14 +22,16 @@ import {
   UNAUTHENTICATED,
   type AckEvent,
   type ApprovalCommand,
-  type ClientCommand,
   type CommentCommand,
   type ErrorEvent,
   type HelloEvent,
   type MessageCommand,
+  type PingCommand,
   type ReassignCommand,
   type ServerEvent,
   type SessionEvent,
+  type SubscribeCommand,
+  type UnsubscribeCommand,
 } from "./protocol.js";
 
 export type ConnectionState =
@@ -48,6 +52,7 @@ export interface ClientOptions {
   /**
    * A browser cannot see why an upgrade failed. This is asked after a connection that never opened, and says whether the
    * server refuses the token. Unless given it is asked over HTTP, at the address beside that of the WebSocket: `…/v1/agents`.
+   * A `CountersignError` with the code `forbidden` that it throws is told as `error`.
    */
   isUnauthorized?: (token: string | undefined) => Promise<boolean>;
   /** Where there is no global `WebSocket`, as in Node before 22: that of the package `ws`, for example. */
@@ -80,7 +85,10 @@ export type ClientEvents = {
   restarted: string;
   /** The server has another history, of this id: nothing that was seen of any session holds. Those followed are `restarted` next. */
   historyChanged: string;
-  /** An error that answers no request of ours, for example of a subscription. */
+  /**
+   * An error that answers no request of ours, for example of a subscription. `forbidden` without a session: the server lets this
+   * page, or anyone who calls it by this name, not connect, as far as that can be known; it is told once, and tried again.
+   */
   error: ErrorEvent;
   /** The token this connection was opened with is valid no longer; the server's reason. The state is `unauthorized`. */
   tokenEnded: string;
@@ -89,8 +97,11 @@ export type ClientEvents = {
 /** RFC 9110, token. */
 const SUBPROTOCOL_CHARACTERS = /^[\w!#$%&'*+.^`|~-]+$/;
 
+type Request = (MessageCommand | ApprovalCommand | CommentCommand | ReassignCommand) & { request_id: string };
+
 interface Pending {
-  command: (MessageCommand | ApprovalCommand | CommentCommand | ReassignCommand) & { request_id: string };
+  /** Its frame. */
+  text: string;
   /** How often it went out; more than once means that a connection was lost in between. */
   sent: number;
   resolve: (ack: AckEvent) => void;
@@ -116,19 +127,24 @@ export type FollowFrom =
 const FOR_NOW: readonly string[] = ["store_unavailable", "too_busy"] satisfies ErrorEvent["code"][];
 const FOLLOW_AGAIN_MS = 1000;
 
+/** A connection follows as many sessions as it may. */
+const NO_ROOM: ErrorEvent["code"] = "queue_full";
+
 /** The server does not know the `seq` that a session was to be followed from: all of the session is gone, or its end. */
 const LOST: readonly string[] = ["session_not_found", "invalid_message"] satisfies ErrorEvent["code"][];
+
+/**
+ * A frame of ours that the server could not read: it does not say which. It answers the frames of a connection in their
+ * order, so it is the first that has no answer yet, and all others may still be taken.
+ */
+const UNREAD: readonly string[] = ["bad_json", "too_large"] satisfies ErrorEvent["code"][];
+
+/** After so long a connection works: the pauses before the next ones begin anew, as when the server has answered a request. */
+const LASTING_MS = 10_000;
 
 /** How long the server may take to greet a new connection, and to say whether it refuses the token. */
 const HELLO_MS = 20_000;
 const PROBE_MS = 10_000;
-
-async function isRefused(webSocket: string, token: string | undefined): Promise<boolean> {
-  const url = new URL("agents", webSocket.replace(/^ws/i, "http"));
-  const response = await fetch(url, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } });
-  await response.body?.cancel();
-  return response.status === 401;
-}
 
 interface Followed {
   lastSeq: number;
@@ -138,6 +154,8 @@ interface Followed {
   missing: boolean;
   /** It is to be followed again soon. */
   soon?: boolean;
+  /** The connection had no room for it. */
+  waits?: boolean;
   /** Where it begins if nothing of it is known; absent: at its start. */
   last?: number | undefined;
   /** The `seq` of the first event, where the server chose it. */
@@ -157,11 +175,17 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #helloTimer: ReturnType<typeof setTimeout> | undefined;
   #beatTimer: ReturnType<typeof setInterval> | undefined;
   #heardSincePing = true;
+  /** It has been told why there is no connection. */
+  #toldWhy = false;
   /** The id of the history that all seen events are from. */
   #historyId: string | undefined;
   readonly #followed = new Map<string, Followed>();
   readonly #outbox = new Map<string, Pending>();
   readonly #cancels = new Map<string, PendingCancel>();
+  /** The ids of the requests that went out on this connection and have no answer, in the order they went out. */
+  readonly #inFlight = new Set<string>();
+  /** When the server greeted this connection, in ms. */
+  #greetedAt: number | undefined;
 
   constructor(options: ClientOptions) {
     super();
@@ -186,7 +210,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   /** Try at once instead of waiting for the next attempt, for example when the network is back. */
   retryNow(): void {
-    if (this.#state === "reconnecting" && !this.#socket) this.#open();
+    if (this.#state === "reconnecting" && !this.#socket) this.#retry();
   }
 
   setToken(token: string | undefined): void {
@@ -197,12 +221,16 @@ export class CountersignClient extends Emitter<ClientEvents> {
   /** Close for good. What was not acknowledged is rejected. */
   close(): void {
     clearTimeout(this.#retryTimer);
+    this.#attempt = 0;
     this.#drop();
     this.#setState("closed");
     this.#failAll(new CountersignError("closed", "The connection was closed."));
   }
 
-  /** Follow a session: replay what came after `from`, then live. */
+  /**
+   * Follow a session: replay what came after `from`, then live. A connection has room for 256: of another one `error` says
+   * `queue_full`, and it is followed once an `unsubscribe` has made room.
+   */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
     const { after = 0, last }: { after?: number; last?: number } = typeof from === "number" ? { after: from } : from;
     const known = after > 0;
@@ -211,23 +239,30 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (this.#ready) this.#follow(sessionId, followed);
   }
 
-  #follow(session_id: string, { lastSeq, last }: Followed): void {
+  #follow(session_id: string, followed: Followed): void {
+    const { lastSeq, last } = followed;
+    followed.waits = false;
     this.#send({ type: "subscribe", session_id, ...(last === undefined || lastSeq > 0 ? { after: lastSeq } : { last }) });
   }
 
   unsubscribe(sessionId: string): void {
-    if (this.#followed.delete(sessionId) && this.#ready) {
-      this.#send({ type: "unsubscribe", session_id: sessionId });
-    }
+    if (this.#followed.delete(sessionId) && this.#ready) this.#leave(sessionId);
+  }
+
+  /** With the room that this makes, one that there was none for is followed. */
+  #leave(sessionId: string): void {
+    this.#send({ type: "unsubscribe", session_id: sessionId });
+    const waits = [...this.#followed].find(([, followed]) => followed.waits);
+    if (waits) this.#follow(...waits);
   }
 
   /**
    * Send a user message. Without a `session_id` one is made here rather than by the server: a retry after
-   * a lost connection must reach the same session.
+   * a lost connection must reach the same session. The session is followed until `unsubscribe`; where the connection has no
+   * room for another one, the message is refused with `queue_full`.
    */
   sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
     const sessionId = message.session_id ?? randomId();
-    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { lastSeq: 0, inOrder: false, missing: false, exists: false });
     return this.#request({ ...message, type: "message", session_id: sessionId, request_id: randomId() });
   }
 
@@ -254,12 +289,13 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   /** Stop the session's turn. Not repeated after a reconnect: by then it could stop another turn. */
-  cancel(sessionId: string): Promise<AckEvent> {
-    if (!this.#ready) return Promise.reject(new CountersignError("offline", "Not connected."));
+  async cancel(sessionId: string): Promise<AckEvent> {
+    if (!this.#ready) throw new CountersignError("offline", "Not connected.");
     const requestId = randomId();
+    const text = frameOf({ type: "cancel", session_id: sessionId, request_id: requestId });
     return new Promise((resolve, reject) => {
       this.#cancels.set(requestId, { resolve, reject });
-      this.#send({ type: "cancel", session_id: sessionId, request_id: requestId });
+      this.#ask(requestId, text);
     });
   }
 
@@ -267,8 +303,17 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #open(): void {
     clearTimeout(this.#retryTimer);
+    const before = this.#state;
     this.#setState(this.#attempt === 0 ? "connecting" : "reconnecting");
-    const socket = this.#make();
+    // A listener has closed it.
+    if (this.#state === "closed") return;
+    let socket: AnyWebSocket | undefined;
+    try {
+      socket = this.#make();
+    } catch (error) {
+      this.#setState(before);
+      throw error;
+    }
     if (!socket) return this.#isUnauthorized("The token has characters that a token cannot have.");
     this.#socket = socket;
     let opened = false;
@@ -292,7 +337,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #make(): AnyWebSocket | undefined {
     const WebSocketClass = this.#options.webSocket ?? globalThis.WebSocket;
     if (!WebSocketClass) {
-      throw new Error("There is no global WebSocket here. Give the client one: new CountersignClient({ url, webSocket }), for example of the package ws.");
+      throw new Error("There is no global WebSocket here: give the client one, as that of the package ws.");
     }
     const token = this.#token;
     if (token && !SUBPROTOCOL_CHARACTERS.test(token)) return undefined;
@@ -314,6 +359,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   async #lost(opened: boolean): Promise<void> {
+    if (this.#greetedAt !== undefined && Date.now() - this.#greetedAt >= LASTING_MS) this.#attempt = 0;
     this.#drop();
     this.#failCancels(new CountersignError("offline", "The connection was lost."));
     if (this.#state === "closed") return;
@@ -323,18 +369,41 @@ export class CountersignClient extends Emitter<ClientEvents> {
     // Somebody may have closed it meanwhile, or asked for another attempt, or there is another token.
     if (this.#state !== "reconnecting" || this.#socket) return;
     if (refused && this.#token === token) return this.#isUnauthorized("The server refuses the token.");
+    this.#retryLater();
+  }
+
+  #retryLater(): void {
     const pause = backoffMs(this.#attempt++, this.#options.backoff);
     clearTimeout(this.#retryTimer);
-    this.#retryTimer = setTimeout(() => this.#open(), pause);
+    this.#retryTimer = setTimeout(() => this.#retry(), pause);
+  }
+
+  #retry(): void {
+    try {
+      this.#open();
+    } catch (error) {
+      report(error);
+      this.#retryLater();
+    }
   }
 
   /** Whether the server refuses the token; not, as long as it does not say so. */
   async #refuses(token: string | undefined): Promise<boolean> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const silence = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), PROBE_MS)));
-    const ask = this.#options.isUnauthorized ?? ((token) => isRefused(this.#options.url, token));
-    const answer = ask(token).catch(() => false);
+    const ask = this.#options.isUnauthorized ?? ((token) => refusesToken(this.#options.url, token));
+    // It may throw at once, too.
+    const answer = (async () => ask(token))().catch((error: unknown) => {
+      if (CountersignError.is(error, "forbidden")) this.#tellWhy(error);
+      return false;
+    });
     return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
+  }
+
+  #tellWhy({ code, message }: CountersignError<"forbidden">): void {
+    if (this.#toldWhy || this.#state !== "reconnecting") return;
+    this.#toldWhy = true;
+    this.emit("error", { type: "error", code, message });
   }
 
   #drop(): void {
@@ -343,6 +412,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const socket = this.#socket;
     this.#socket = undefined;
     this.#ready = false;
+    this.#greetedAt = undefined;
+    this.#inFlight.clear();
     if (!socket) return;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close();
@@ -367,13 +438,26 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   // -------------------------------------------------------------- frames
 
-  #send(command: ClientCommand): void {
-    this.#socket?.send(stringifyJson(command));
+  /** What nobody awaits: nothing in it can be wrong but the session's id. */
+  #send(command: SubscribeCommand | UnsubscribeCommand | PingCommand): void {
+    let text: string;
+    try {
+      text = frameOf(command);
+    } catch (error) {
+      const about = "session_id" in command ? { session_id: command.session_id } : {};
+      return this.emit("error", { type: "error", code: "invalid_session_id", message: CountersignError.of(error).message, ...about });
+    }
+    this.#socket?.send(text);
+  }
+
+  #ask(requestId: string, text: string): void {
+    this.#inFlight.add(requestId);
+    this.#socket?.send(text);
   }
 
   #receive(text: string): void {
     this.#heardSincePing = true;
-    const event = parseJson(text) as unknown as ServerEvent;
+    const event = readJson(text) as unknown as ServerEvent;
     if (isSessionEvent(event)) return this.#receiveSessionEvent(event);
     switch (event.type) {
       case "hello":
@@ -389,17 +473,15 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #welcome(hello: HelloEvent): void {
     if (this.#ready) return this.emit("hello", hello);
     clearTimeout(this.#helloTimer);
-    this.#attempt = 0;
+    this.#greetedAt = Date.now();
+    this.#toldWhy = false;
     this.#beat(hello.heartbeat_seconds);
     const socket = this.#socket;
-    try {
-      this.#compareHistory(hello.history_id);
-      // The token may be another person's than before: a listener can close the connection before anything is sent.
-      this.#setState("open");
-      this.emit("hello", hello);
-    } finally {
-      if (this.#socket === socket) this.#sendWhatWaits();
-    }
+    this.#compareHistory(hello.history_id);
+    // The token may be another person's than before: a listener can close the connection before anything is sent.
+    this.#setState("open");
+    this.emit("hello", hello);
+    if (this.#socket === socket) this.#sendWhatWaits();
   }
 
   /** In another history the same `seq` is another event, also where both have as many. */
@@ -418,9 +500,9 @@ export class CountersignClient extends Emitter<ClientEvents> {
     for (const [sessionId, followed] of this.#followed) {
       if (followed.exists) this.#follow(sessionId, followed);
     }
-    for (const pending of this.#outbox.values()) {
+    for (const [requestId, pending] of this.#outbox) {
       pending.sent++;
-      this.#send(pending.command);
+      this.#ask(requestId, pending.text);
     }
   }
 
@@ -452,19 +534,26 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   // -------------------------------------------------------------- requests
 
-  #request(command: Pending["command"]): Promise<AckEvent> {
+  async #request(command: Request): Promise<AckEvent> {
     // It would wait for whoever signs in next.
-    if (this.#state === "unauthorized") return Promise.reject(new CountersignError("unauthenticated", "The server wants a token first."));
-    if (this.#state === "closed") return Promise.reject(new CountersignError("closed", "The connection was closed."));
+    if (this.#state === "unauthorized") throw new CountersignError("unauthenticated", "The server wants a token first.");
+    if (this.#state === "closed") throw new CountersignError("closed", "The connection was closed.");
+    const text = frameOf(command);
+    if (command.type === "message") this.#expect(command.session_id!);
     return new Promise((resolve, reject) => {
-      const pending: Pending = { command, sent: this.#ready ? 1 : 0, resolve, reject };
-      this.#outbox.set(command.request_id, pending);
-      if (this.#ready) this.#send(command);
+      this.#outbox.set(command.request_id, { text, sent: this.#ready ? 1 : 0, resolve, reject });
+      if (this.#ready) this.#ask(command.request_id, text);
     });
+  }
+
+  /** The server follows the session of a message for us. */
+  #expect(sessionId: string): void {
+    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { lastSeq: 0, inOrder: false, missing: false, exists: false });
   }
 
   #acknowledged(ack: AckEvent): void {
     if (ack.request_id === undefined) return;
+    this.#answered(ack.request_id);
     this.#takeCancel(ack.request_id)?.resolve(ack);
     const pending = this.#outbox.get(ack.request_id);
     if (!pending) return;
@@ -477,23 +566,26 @@ export class CountersignClient extends Emitter<ClientEvents> {
       if (pending.sent > 1) this.#follow(ack.session_id, followed);
     }
     // The server follows a session for whoever replies in it, and a connection has room for so many only.
-    if (!followed && this.#ready) this.#send({ type: "unsubscribe", session_id: ack.session_id });
+    if (!followed && this.#ready) this.#leave(ack.session_id);
     pending.resolve(ack);
   }
 
   #refused(event: ErrorEvent): void {
     const error = CountersignError.fromEvent(event);
-    if (event.request_id !== undefined) {
-      const pending = this.#outbox.get(event.request_id);
+    const requestId = event.request_id ?? this.#unread(event);
+    if (requestId !== undefined) {
+      this.#answered(requestId);
+      const pending = this.#outbox.get(requestId);
       if (pending) {
-        this.#outbox.delete(event.request_id);
+        this.#outbox.delete(requestId);
         return pending.reject(error);
       }
-      const cancel = this.#takeCancel(event.request_id);
+      const cancel = this.#takeCancel(requestId);
       if (cancel) return cancel.reject(error);
     }
     const followed = event.session_id === undefined ? undefined : this.#followed.get(event.session_id);
     if (followed && event.request_id === undefined) {
+      if (event.code === NO_ROOM) followed.waits = true;
       if (FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed);
       // From its beginning nothing can be lost: that is asked for once, and what is refused then is told.
       if (LOST.includes(event.code) && followed.lastSeq > 0) return this.#beginAnew(event.session_id!, followed);
@@ -513,6 +605,18 @@ export class CountersignClient extends Emitter<ClientEvents> {
       followed.soon = false;
       if (this.#ready && this.#followed.get(sessionId) === followed) this.#follow(sessionId, followed);
     }, FOLLOW_AGAIN_MS);
+  }
+
+  #answered(requestId: string): void {
+    this.#attempt = 0;
+    this.#inFlight.delete(requestId);
+  }
+
+  /** Which request the server could not read, if the error is about one. */
+  #unread({ code, session_id }: ErrorEvent): string | undefined {
+    if (session_id !== undefined || !UNREAD.includes(code)) return undefined;
+    const [first] = this.#inFlight;
+    return first;
   }
 
   #takeCancel(requestId: string): PendingCancel | undefined {

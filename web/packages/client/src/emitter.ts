@@ -10,9 +10,22 @@ export class Emitter<Events extends Record<string, unknown>> {
     return () => void set.delete(listener);
   }
 
+  /** What a listener throws keeps the value from no other one, nor whoever emits from going on. */
   protected emit<K extends keyof Events>(name: K, value: Events[K]): void {
     for (const listener of [...(this.#listeners.get(name) ?? [])]) {
-      (listener as (value: Events[K]) => void)(value);
+      try {
+        (listener as (value: Events[K]) => void)(value);
+      } catch (error) {
+        report(error);
+      }
     }
   }
+}
+
+/** Let an error of the application's be known as one that nobody has caught. */
+export function report(error: unknown): void {
+  if (typeof globalThis.reportError === "function") return globalThis.reportError(error);
+  queueMicrotask(() => {
+    throw error;
+  });
 }

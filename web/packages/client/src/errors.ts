@@ -1,10 +1,10 @@
-import { isObject, parseJson, type JsonObject } from "./json.js";
+import { isObject, readJson, type JsonObject } from "./json.js";
 import type { ErrorCode, ErrorEvent } from "./protocol.js";
 
 /**
  * The server's codes (`docs/errors.md`), and the client's own: `offline`, the connection was lost and the request is
- * not repeated; `closed`, the client was closed; `unreachable`, no answer came; `http_502` and the like, an answer that
- * is not the server's. A newer server may have others.
+ * not repeated; `closed`, the client was closed; `unreachable`, no answer came, or it broke off; `http_502` and the like, an
+ * answer that is not the server's, with the status 200 too. A newer server may have others.
  */
 export type AnyCode = ErrorCode | "offline" | "closed" | "unreachable" | `http_${number}`;
 
@@ -63,7 +63,7 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
 
 function objectIn(text: string): JsonObject {
   try {
-    const body = parseJson(text);
+    const body = readJson(text);
     return isObject(body) ? body : {};
   } catch {
     return {}; // The status has to do.

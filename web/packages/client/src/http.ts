@@ -3,7 +3,7 @@ import { CountersignError } from "./errors.js";
 import { approvalFromBlock } from "./fold.js";
 import { OPERATIONS, type ApprovalView as ApprovalRow, type Operations } from "./generated/http.js";
 import type * as Http from "./generated/http.js";
-import { parseJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
+import { readJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
 import { isSessionEvent, type ErrorEvent, type Preview, type ReviewConfig, type SessionEvent } from "./protocol.js";
 import { dataOf } from "./sse.js";
 import type { ApprovalView } from "./view.js";
@@ -371,8 +371,13 @@ export class CountersignHttp {
   // ------------------------------------------------------------ asking
 
   async #json<K extends keyof Operations>(operation: K, ask: Ask = {}): Promise<Operations[K]["answer"]> {
-    const text = await this.#text(operation, ask);
-    return (text === "" ? undefined : parseJson(text)) as Operations[K]["answer"];
+    const response = await this.#fetch(operation, ask);
+    const text = await response.text().catch(unreachableUnless(ask.signal));
+    try {
+      return (text === "" ? undefined : readJson(text)) as Operations[K]["answer"];
+    } catch (cause) {
+      throw notTheServers(response, "application/json", cause);
+    }
   }
 
   async #text(operation: keyof Operations, ask: Ask): Promise<string> {
@@ -383,18 +388,22 @@ export class CountersignHttp {
   async *#stream(operation: keyof Operations, ask: Ask): AsyncGenerator<SessionEvent, void> {
     const { body } = await this.#fetch(operation, { ...ask, accept: "text/event-stream", endless: true });
     if (!body) return;
-    for await (const data of dataOf(body)) {
-      const event = parseJson(data) as unknown as SessionEvent | ErrorEvent;
-      if (event.type === "error") throw CountersignError.fromEvent(event);
-      // A newer server may send others.
-      if (isSessionEvent(event)) yield event;
+    try {
+      for await (const data of dataOf(body)) {
+        const event = readJson(data) as unknown as SessionEvent | ErrorEvent;
+        if (event.type === "error") throw CountersignError.fromEvent(event);
+        // A newer server may send others.
+        if (isSessionEvent(event)) yield event;
+      }
+    } catch (cause) {
+      unreachableUnless(ask.signal)(cause);
     }
   }
 
   async #fetch(operation: keyof Operations, { path = {}, query = {}, body, accept, signal, endless }: Ask): Promise<Response> {
     const { baseUrl = "", token, fetch: fetchFn = globalThis.fetch, timeoutMs } = this.#options;
     const { method, path: template } = OPERATIONS[operation];
-    const place = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name] ?? ""));
+    const place = template.replace(/\{(\w+)\}/g, (_, name: string) => segment(name, path[name]));
     const bearer = token?.();
     const limit = endless || timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
     // Browsers of before 2024 have no way to take the first of two.
@@ -412,7 +421,12 @@ export class CountersignHttp {
       cache: "no-store",
     }).catch(unreachableUnless(signal));
     this.#readClock(response.headers.get("date"), before);
-    if (response.ok) return response;
+    if (response.ok) {
+      if (accept === undefined || accept.includes(typeOf(response) ?? accept)) return response;
+      // Nothing else would tell it from what was asked for.
+      await response.body?.cancel().catch(() => undefined);
+      throw notTheServers(response, accept);
+    }
     throw CountersignError.fromAnswer(response.status, await response.text().catch(unreachableUnless(signal)));
   }
 
@@ -430,10 +444,25 @@ export class CountersignHttp {
   }
 }
 
+/** A part of a path. In an address `.` and `..` are other places, however they are written, and so is nothing. */
+function segment(name: string, value = ""): string {
+  if (!["", ".", ".."].includes(value)) return encodeURIComponent(value);
+  const code = name === "session_id" ? "invalid_session_id" : "not_found";
+  throw new CountersignError(code, `"${value}" is no ${name}: it is another place in an address.`);
+}
+
 /** No answer came, unless the caller has given up itself. */
 const unreachableUnless = (signal: AbortSignal | undefined) => (cause: unknown): never => {
   throw signal?.aborted ? cause : CountersignError.of(cause);
 };
+
+const typeOf = (response: Response) => response.headers.get("content-type")?.split(";")[0]!.trim();
+
+/** A page of a proxy's, for example, that asks who you are. */
+function notTheServers(response: Response, wanted: string, cause?: unknown): CountersignError {
+  const { status } = response;
+  return new CountersignError(`http_${status}`, `The answer is ${typeOf(response)}, not ${wanted}.`, { status, cause });
+}
 
 const of = (session_id: string) => ({ path: { session_id } });
 const about = (approval_key: string) => ({ path: { approval_key } });

@@ -12,6 +12,10 @@ export const SUBPROTOCOL = "countersign.v1";
 /** The close code of a connection whose token is valid no longer. */
 export const UNAUTHENTICATED = 4401;
 
+/** The most bytes that the server takes in a frame with a message, and in any other; as in `crates/core/src/limits.rs`. */
+export const MESSAGE_FRAME_BYTES = 9 * 1024 * 1024;
+export const FRAME_BYTES = 1024 * 1024;
+
 export { ERROR_CODES, IMAGE_TYPES, STATUSES } from "./generated/wire.js";
 
 // ---------------------------------------------------------------- client → server

@@ -15,7 +15,7 @@ export async function* dataOf(body: ReadableStream<Uint8Array>): AsyncGenerator<
       const lines = decoder.decode(value, { stream: true }).split("\n");
       lines[0] = rest + lines[0];
       rest = lines.pop() ?? "";
-      if (rest.length > LONGEST) throw new Error(`A line of the stream is longer than ${LONGEST} characters.`);
+      if (rest.length > LONGEST) throw new Error("A line of the stream is too long.");
       for (const line of lines) {
         if (line.startsWith("data:")) yield line.slice("data:".length).trim();
       }

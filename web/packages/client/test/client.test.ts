@@ -56,7 +56,11 @@ describe("u2: CountersignClient", () => {
     });
     client.subscribe("s");
     client.connect();
-    expect(() => last().hello()).toThrow("Mine.");
+    const report = vi.fn();
+    vi.stubGlobal("reportError", report);
+    last().hello();
+    vi.unstubAllGlobals();
+    expect(report).toHaveBeenCalledExactlyOnceWith(new Error("Mine."));
     expect(last().sent.map(({ type }) => type)).toEqual(["subscribe", "message"]);
   });
 
@@ -148,6 +152,28 @@ describe("u2: CountersignClient", () => {
     await done;
     expect(seqs).toEqual([]);
     expect(last().sent.at(-1)).toEqual({ type: "unsubscribe", session_id: "s" });
+  });
+
+  it("follows what the connection had no room for, once an unsubscribe makes room", () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    for (const id of ["a", "b", "c", "d"]) client.subscribe(id, { last: 80 });
+    const full = (session_id: string) => last().receive({ type: "error", code: "queue_full", message: "at most 2 sessions", session_id });
+    full("c");
+    full("d");
+    last().sent.length = 0;
+    client.unsubscribe("a");
+    expect(last().sent).toEqual([{ type: "unsubscribe", session_id: "a" }, { type: "subscribe", session_id: "c", last: 80 }]);
+    // If it was no room after all, it waits on.
+    full("c");
+    // Nor does the room stay taken that a reply takes for a moment.
+    void client.sendApproval({ session_id: "e", approval_key: "e_1", decisions: [{ type: "approve" }] });
+    last().receive({ type: "ack", request_id: last().sent.at(-1)!.request_id, session_id: "e" });
+    expect(last().sent.slice(3)).toEqual([{ type: "unsubscribe", session_id: "e" }, { type: "subscribe", session_id: "c", last: 80 }]);
+    client.unsubscribe("d");
+    client.unsubscribe("b");
+    expect(last().sent.slice(5)).toEqual([{ type: "unsubscribe", session_id: "d" }, { type: "unsubscribe", session_id: "b" }]);
   });
 
   it("tries again to follow what cannot be followed for the moment, once a second", () => {
@@ -308,10 +334,19 @@ describe("u2: CountersignClient", () => {
       await vi.advanceTimersByTimeAsync(1);
       expect(FakeSocket.all).toHaveLength(before + 1);
     }
+    // A greeting alone is none: a server that greets and closes would be asked without a pause.
     last().hello();
+    await vi.advanceTimersByTimeAsync(9_999);
+    last().die();
+    await vi.advanceTimersByTimeAsync(799);
+    expect(FakeSocket.all).toHaveLength(4);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(FakeSocket.all).toHaveLength(5);
+    last().hello();
+    await vi.advanceTimersByTimeAsync(10_000);
     last().die();
     await vi.advanceTimersByTimeAsync(100);
-    expect(FakeSocket.all).toHaveLength(5);
+    expect(FakeSocket.all).toHaveLength(6);
   });
 
   it("pings, and gives up a connection that does not answer", async () => {

@@ -20,8 +20,12 @@ describe("lossless JSON", () => {
     expect(stringifyJson(value)).toBe('{"__proto__":{"admin":true}}');
   });
 
-  it("refuses duplicate keys", () => {
-    expect(() => parseJson('{"a":1,"a":2}')).toThrow();
+  it.each(['{"a":1,"a":2}', '{"a":1,"a":1}', '[{"x":{"a":"}"},"b":[{}],"\\u0062" : [{}]}]', '{"\\"":1,"":2,"\\"":1}'])("refuses duplicate keys, also of equal values: %s", (text) => {
+    expect(() => parseJson(text)).toThrow(SyntaxError);
+  });
+
+  it.each(['[{"a":1},{"a":1}]', '{"a":{"a":["a","a",":","{"]},"A":"\\\\","b":"\\\\\\"a\\":"}', '{"a":"}","b":"\\"","__proto__":1}', '"a"'])("takes keys that differ, or are of different objects: %s", (text) => {
+    expect(stringifyJson(parseJson(text))).toBe(text);
   });
 
   it("compares numbers by their text", () => {

@@ -79,7 +79,7 @@ it("u2: says what is missing where there is no WebSocket", async () => {
   Reflect.deleteProperty(globalThis, "WebSocket");
   try {
     client = new CountersignClient({ url: server.url });
-    expect(() => client.connect()).toThrow("There is no global WebSocket here. Give the client one");
+    expect(() => client.connect()).toThrow("There is no global WebSocket here: give the client one");
   } finally {
     if (global) globalThis.WebSocket = global;
   }

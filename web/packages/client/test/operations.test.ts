@@ -71,7 +71,8 @@ describe("u2: the HTTP interface", () => {
     const real = globalThis.fetch;
     globalThis.fetch = (async (url: string, init: RequestInit = {}) => {
       seen.push(`${init.method ?? "GET"} ${url.replace("http://server", "")}${init.body ? " with a body" : ""}`);
-      return new Response(JSON.stringify(PAGE));
+      const { accept = "" } = (init.headers ?? {}) as Record<string, string>;
+      return new Response(JSON.stringify(PAGE), { headers: { "content-type": accept.split(",")[0]! } });
     }) as typeof fetch;
     try {
       for (const [path, methods] of Object.entries<Record<string, any>>(paths)) {
@@ -110,12 +111,58 @@ describe("u2: the HTTP interface", () => {
     expect(error).toMatchObject({ status: 409, message: '"s_1" is already resolved', details: { by: "bob" } });
   });
 
+  it("asks for no other place where an id would be one in an address", async () => {
+    let asked = 0;
+    const http = answering(() => (asked++, new Response("{}")));
+    for (const id of ["..", ".", ""]) {
+      await expect(http.session(id)).rejects.toMatchObject({ code: "invalid_session_id", message: expect.stringContaining(`"${id}" is no session_id`) });
+      await expect(http.deleteSession(id)).rejects.toMatchObject({ code: "invalid_session_id" });
+      await expect(http.events(id).next()).rejects.toMatchObject({ code: "invalid_session_id" });
+      await expect(http.approval(id)).rejects.toMatchObject({ code: "not_found" });
+    }
+    expect(asked).toBe(0);
+    await http.session("...");
+    expect(asked).toBe(1);
+  });
+
   it("has codes of its own for answers that are not the server's", async () => {
     const page = (status: number) => answering(() => new Response("<html>Sorry</html>", { status }));
     expect(await refusal(page(502))).toMatchObject({ code: "http_502", status: 502 });
     expect(await refusal(page(401))).toMatchObject({ code: "unauthenticated" });
     const down = answering(() => Promise.reject(new TypeError("fetch failed")));
     expect(await refusal(down)).toMatchObject({ code: "unreachable", message: "fetch failed" });
+  });
+
+  it("takes no page of a proxy's for an answer, whatever its status", async () => {
+    const page = () => answering(() => new Response("<html>Sign in</html>", { headers: { "content-type": "text/html; charset=utf-8" } }));
+    const error = { name: "CountersignError", code: "http_200", status: 200, message: expect.stringContaining("text/html") };
+    expect(await refusal(page())).toMatchObject(error);
+    await expect(page().events("s").next()).rejects.toMatchObject(error);
+    await expect(page().streamMessage("s", { content: "Hi" }).next()).rejects.toMatchObject(error);
+    await expect(page().auditLines()).rejects.toMatchObject(error);
+    await expect(page().metrics()).rejects.toMatchObject(error);
+  });
+
+  it("says of a stream that breaks that the server is unreachable, unless whoever reads it has ended it", async () => {
+    const breaking = () => {
+      const controllers: ReadableStreamDefaultController<Uint8Array>[] = [];
+      const body = new ReadableStream<Uint8Array>({ start: (controller) => void controllers.push(controller) });
+      const [stream] = controllers;
+      stream!.enqueue(new TextEncoder().encode('data: {"type":"message_stop","session_id":"s","seq":1}\n\n'));
+      return { stream: stream!, http: answering(() => new Response(body, { headers: { "content-type": "text/event-stream" } })) };
+    };
+    const broken = breaking();
+    const events = broken.http.events("s");
+    expect(await events.next()).toMatchObject({ value: { seq: 1 } });
+    broken.stream.error(new TypeError("terminated"));
+    await expect(events.next()).rejects.toMatchObject({ name: "CountersignError", code: "unreachable", message: "terminated" });
+
+    const [ended, gaveUp] = [breaking(), new AbortController()];
+    const others = ended.http.events("s", { signal: gaveUp.signal });
+    await others.next();
+    gaveUp.abort(new Error("Enough."));
+    ended.stream.error(gaveUp.signal.reason);
+    await expect(others.next()).rejects.toThrow("Enough.");
   });
 
   it("streams the events of a turn, whole across chunks, and ends with the reason of a stream that cannot go on", async () => {

@@ -49,6 +49,8 @@ export class Sessions {
   readonly #client: CountersignClient;
   /** Those that were followed last are the last. */
   readonly #opened = new Map<string, Opened>();
+  /** Of those that were only read, as where a page is rendered on a server: each the same object as long as it is read again soon. */
+  readonly #read = new Map<string, SessionState>();
   #queue: SessionEvent[] = [];
 
   constructor(client: CountersignClient) {
@@ -68,9 +70,15 @@ export class Sessions {
     });
   }
 
-  /** It stays the same object until something changes. */
+  /** It stays the same object until something changes. Nothing is kept of one that nobody watches. */
   get(id: string): SessionState {
-    return this.#open(id).now;
+    const now = this.#opened.get(id)?.now ?? this.#read.get(id);
+    if (now) return now;
+    const empty = { view: emptySession(id), missing: false, deleted: false };
+    this.#read.set(id, empty);
+    const [oldest] = this.#read.keys();
+    if (this.#read.size > KEPT) this.#read.delete(oldest!);
+    return empty;
   }
 
   /** Be told when it changes; returns how to stop. */
@@ -119,7 +127,10 @@ export class Sessions {
   /** Read more of what came before what is here, if anything did; once, however often it is asked for meanwhile. */
   loadEarlier(id: string, http: CountersignHttp): Promise<void> {
     const session = this.#open(id);
-    session.reading ??= this.#readEarlier(id, http).finally(() => (session.reading = undefined));
+    session.reading ??= this.#readEarlier(id, http).finally(() => {
+      session.reading = undefined;
+      this.#forgetUnknown(id);
+    });
     return session.reading;
   }
 
@@ -147,7 +158,8 @@ export class Sessions {
   #open(id: string): Opened {
     let session = this.#opened.get(id);
     if (!session) {
-      session = { now: { view: emptySession(id), missing: false, deleted: false }, listeners: new Set(), followers: 0, followed: false };
+      session = { now: this.get(id), listeners: new Set(), followers: 0, followed: false };
+      this.#read.delete(id);
       this.#opened.set(id, session);
     }
     return session;

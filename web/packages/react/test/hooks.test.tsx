@@ -68,6 +68,26 @@ describe("useSession", () => {
     expect(subscriptions()).toEqual(["subscribe s", "unsubscribe s"]);
   });
 
+  it("keeps nothing of sessions that are only rendered, as on a server", async () => {
+    const client = connected();
+    const sessions = sessionsOf(client);
+    const first = sessions.get("s0");
+    expect(sessions.get("s0")).toBe(first);
+    const refs = Array.from({ length: 100 }, (_, i) => sessions.get(`s${i}`));
+    // Another object only where it was forgotten meanwhile.
+    expect(sessions.get("s0")).not.toBe(first);
+    expect(sessions.get("s0")).toEqual(first);
+    expect(sessions.get("s99")).toBe(refs[99]);
+    // What was rendered is what is watched then.
+    const stop = sessions.watch("s99", () => undefined);
+    expect(sessions.get("s99")).toBe(refs[99]);
+    for (let i = 0; i < 100; i++) sessions.get(`t${i}`);
+    expect(sessions.get("s99")).toBe(refs[99]);
+    stop();
+    for (let i = 0; i < 100; i++) sessions.get(`t${i}`);
+    expect(sessions.get("s99")).not.toBe(refs[99]);
+  });
+
   it("shares a session between components, and ends with the last", async () => {
     const { page, draw } = await show(<><Chat /><Chat key="b" /></>);
     expect(subscriptions()).toEqual(["subscribe s"]);

@@ -1,0 +1,65 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { FakeSocket, last, make } from "./support/socket.js";
+
+beforeEach(() => {
+  FakeSocket.all = [];
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+/** The errors told while connections fail three times, and what was asked over HTTP. */
+async function failing(fetch: (mode: RequestMode | undefined) => Promise<Response>, page?: string) {
+  const asked: string[] = [];
+  vi.stubGlobal("fetch", (url: URL, { mode }: RequestInit) => (asked.push(`${mode ?? "cors"} ${url}`), fetch(mode)));
+  vi.stubGlobal("location", page === undefined ? undefined : { origin: page });
+  const client = make({ isUnauthorized: undefined });
+  const errors: unknown[] = [];
+  client.on("error", (error) => void errors.push(error));
+  client.connect();
+  for (let i = 0; i < 3; i++) {
+    last().die();
+    await vi.advanceTimersByTimeAsync(2_000);
+  }
+  expect(client.state).toBe("reconnecting");
+  return { client, errors, asked };
+}
+
+describe("u2: a server that does not let a page connect", () => {
+  const detail = 'this server answers to localhost only';
+  const refused = () => new Response(JSON.stringify({ code: "forbidden", detail }), { status: 403 });
+
+  it("is told of once, in the server's words where they can be read, and again after a connection", async () => {
+    const { client, errors } = await failing(async () => refused());
+    expect(errors).toEqual([{ type: "error", code: "forbidden", message: detail }]);
+    last().hello();
+    last().die();
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(errors).toHaveLength(1);
+    last().die();
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(errors).toHaveLength(2);
+    client.close();
+  });
+
+  it("is told of where a page may not read what is answered, with what would be right", async () => {
+    const { errors, asked } = await failing(async (mode) => {
+      if (mode !== "no-cors") throw new TypeError("Failed to fetch");
+      return new Response();
+    }, "http://localhost:5173");
+    expect(asked.slice(0, 2)).toEqual(["cors http://test/v1/agents", "no-cors http://test/v1/agents"]);
+    expect(errors).toEqual([expect.objectContaining({ code: "forbidden", message: expect.stringContaining("answers, but not to pages of http://localhost:5173: name that origin in the server's allowed_origins") })]);
+  });
+
+  it("is not suspected where nothing answers, nor of its own pages, nor where there is no page", async () => {
+    const silent = () => Promise.reject(new TypeError("Failed to fetch"));
+    expect((await failing(silent, "http://localhost:5173")).errors).toEqual([]);
+    for (const page of ["http://test", undefined]) {
+      const { errors, asked } = await failing(silent, page);
+      expect(errors).toEqual([]);
+      expect(new Set(asked)).toEqual(new Set(["cors http://test/v1/agents"]));
+    }
+  });
+});
