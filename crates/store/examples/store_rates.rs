@@ -23,7 +23,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use countersign_core::{approval::decision::Decision, journal::state::Phase};
+use countersign_core::{
+    approval::decision::Decision,
+    journal::{outcome::Outcome, state::Phase},
+};
 use countersign_store::{
     Durability, Store,
     memory::MemoryStore,
@@ -49,7 +52,7 @@ async fn cycle(store: &dyn Store, driven: &mut Driven, now: i64) -> u64 {
     let calls = driven.in_phase(|p| *p == Phase::Permitted);
     let t = driven.draft(now).start(&calls);
     driven.store(store, t).await.expect("store");
-    let t = driven.draft(now).call_finished(calls[0], 1, Ok(text.clone()), &Anything).expect("finished");
+    let t = driven.draft(now).ended(&[Outcome::finished(calls[0], 1, Ok(text.clone()))], &Anything).expect("finished");
     driven.store(store, t).await.expect("store");
     let t = driven.answers(now, "done");
     driven.store(store, t).await.expect("store");

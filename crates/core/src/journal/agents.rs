@@ -22,8 +22,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    draft::{Catalog, Draft, Transition, finished},
+    draft::{Catalog, Draft, Transition},
     graph,
+    outcome::finished,
     parts::{Call, Phase},
     record::{Block, CallStatus, ModelResponded, Record},
     state::State,
@@ -230,7 +231,7 @@ impl Draft {
             return self.finish();
         }
         self.end_agent(run, CallStatus::Error, message);
-        self.settle(catalog)
+        self.settled(catalog)
     }
 
     /// The model of a nested agent has answered, and one of the answer's calls ends the agent's work: its caller gets
@@ -250,7 +251,7 @@ impl Draft {
         self.push_answer(answer);
         self.push(Record::CallsGated(gates));
         self.stop_agent(run, message);
-        self.settle(catalog)
+        self.settled(catalog)
     }
 
     /// The application switches the session's agent (spec S19). Pending requests stay with the agents that made them.
@@ -260,8 +261,8 @@ impl Draft {
     }
 
     /// The agents that permitted calls target begin to work. Where some of them cannot, those calls fail, and the
-    /// others begin with the next transition.
-    pub fn delegate(mut self, calls: &[CallNo], catalog: &dyn Catalog) -> Transition {
+    /// others begin with the next append.
+    pub(super) fn delegate(&mut self, calls: &[CallNo], catalog: &dyn Catalog) {
         let begins = |call: &&Call| {
             calls.contains(&call.call)
                 && call.phase == Phase::Permitted
@@ -281,7 +282,7 @@ impl Draft {
                 self.push(Record::AgentBegan(AgentBegan { call: call.call, agent: agent.clone(), input: input(args) }));
             }
         }
-        self.settle(catalog)
+        self.settle(catalog);
     }
 
     fn cannot_delegate(&self, call: &Call, catalog: &dyn Catalog) -> Option<String> {

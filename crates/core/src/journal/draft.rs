@@ -13,8 +13,8 @@ use super::{
     illegal::Illegal,
     parts::next_reviewer,
     record::{
-        Answered, Block, CallFinished, CallStatus, Decided, Entry, Kind, Millis, ModelResponded, Note, Noted, Record,
-        RuleRevoked, SessionCreated, records,
+        Answered, Block, Decided, Entry, Kind, Millis, ModelResponded, Note, Noted, Record, RuleRevoked,
+        SessionCreated, records,
     },
     state::{Call, Open, Phase, State},
 };
@@ -25,10 +25,8 @@ pub use super::{
 use crate::{
     approval::rule::RuleId,
     call::{gate::Gate, reviewer::Reviewer},
-    limits,
-    locale::{Locale, Text},
+    locale::Text,
     number::{CallNo, InterruptionNo},
-    todo::{Todo, Todos},
 };
 
 /// Records in the making, and the state they lead to.
@@ -71,6 +69,12 @@ impl Transition {
         self.entries.is_empty()
     }
 
+    /// Whether it starts calls.
+    #[must_use]
+    pub fn starts_calls(&self) -> bool {
+        !self.started.is_empty()
+    }
+
     /// Records that were made outside the store, and the state they lead to. They come next in the store, and give no
     /// permits.
     pub fn made(state: Arc<State>, entries: Vec<Arc<Entry>>) -> Transition {
@@ -107,6 +111,13 @@ impl Draft {
         let (entries, records, started) = (Vec::new(), Vec::new(), Vec::new());
         let state = Arc::new(state.clone());
         Draft { now, state, entries, records, started, illegal: None }
+    }
+
+    /// Goes on after a transition that is not stored yet, at `now`: what follows is stored with it.
+    #[must_use]
+    pub fn after(made: Transition, now: Millis) -> Draft {
+        let Transition { state, entries, started, illegal } = made;
+        Draft { now, state, entries, records: Vec::new(), started, illegal }
     }
 
     /// The times of records never run backwards within a session, whatever the clock does. They only order records:
@@ -146,7 +157,7 @@ impl Draft {
             self.push(Record::Noted(Noted { n, note, by: by.clone(), request_id: None }));
         }
         self.reviewer_said(user_edit_content, by);
-        self.settle(catalog)
+        self.settled(catalog)
     }
 
     /// Takes answers that [`crate::decide::resolve::decide`] has checked and filled in.
@@ -159,7 +170,7 @@ impl Draft {
         let by = answered.by.clone();
         self.push(Record::Answered(answered));
         self.reviewer_said(user_edit_content, by);
-        self.settle(catalog)
+        self.settled(catalog)
     }
 
     /// Records that the model's provider is about to be told that it may make these calls; see
@@ -189,7 +200,7 @@ impl Draft {
                 self.withdraw_inputs(action.call);
             }
         }
-        Some(self.settle(catalog))
+        Some(self.settled(catalog))
     }
 
     /// Records a reminder of interruption `n`. `None` if it is not pending, or not yet due.
@@ -275,7 +286,7 @@ impl Draft {
         } else if run.is_nested() {
             self.agent_answered(run, &text);
         }
-        self.settle(catalog)
+        self.settled(catalog)
     }
 
     /// Records an answer, whose calls get the next numbers.
@@ -287,6 +298,11 @@ impl Draft {
 
     /// Claims the start of those of `calls` that are permitted.
     pub fn start(mut self, calls: &[CallNo]) -> Transition {
+        self.start_calls(calls);
+        self.finish()
+    }
+
+    pub(super) fn start_calls(&mut self, calls: &[CallNo]) {
         for number in calls {
             let begins = |call: &&Call| call.phase == Phase::Permitted && call.target.is_none();
             if let Some(call) = self.state.call(*number).filter(begins) {
@@ -295,29 +311,6 @@ impl Draft {
                 self.push(Record::CallStarted { call: *number, attempt });
             }
         }
-        self.finish()
-    }
-
-    /// An attempt has its outcome. `None` if that attempt is not the running one: its outcome is discarded (the turn
-    /// was cancelled).
-    #[must_use]
-    pub fn call_finished(
-        mut self,
-        call: CallNo,
-        attempt: u32,
-        outcome: Result<String, String>,
-        catalog: &dyn Catalog,
-    ) -> Option<Transition> {
-        let found = self.state.attempt(call, attempt)?;
-        let (status, output) = match outcome {
-            Ok(output) => (CallStatus::Success, output),
-            Err(message) => (CallStatus::Error, message),
-        };
-        let kind = catalog.tool(&found.agent, &found.name).map(|tool| tool.kind).unwrap_or_default();
-        let todos = (kind == ToolKind::Todos && status == CallStatus::Success).then(|| todos(found)).flatten();
-        let record = finished(found, status, &output, todos, self.state.locale);
-        self.push(record);
-        Some(self.settle(catalog))
     }
 
     /// After a crash: no process runs any call of this session but those in `at_work`, so other started calls have an
@@ -325,13 +318,18 @@ impl Draft {
     /// nothing to recover.
     #[must_use]
     pub fn recover(mut self, at_work: &BTreeSet<CallNo>, catalog: &dyn Catalog) -> Option<Transition> {
+        self.recover_all(at_work, catalog).then(|| self.finish())
+    }
+
+    /// Says whether there is something to recover.
+    pub(super) fn recover_all(&mut self, at_work: &BTreeSet<CallNo>, catalog: &dyn Catalog) -> bool {
         if !self.state.status.is_active() {
-            return None;
+            return false;
         }
         let is_lost = |c: &&Call| matches!(c.phase, Phase::Started(_)) && !at_work.contains(&c.call);
         let lost: Vec<Call> = self.state.calls.iter().filter(is_lost).cloned().collect();
         if !self.recover_steps() && lost.is_empty() {
-            return None;
+            return false;
         }
         for call in lost {
             // Declared idempotent both when asked and now: today's declaration alone does not upgrade an old call.
@@ -344,7 +342,8 @@ impl Draft {
                 self.push(Record::CallLost { call: call.call, forgotten: false });
             }
         }
-        Some(self.settle(catalog))
+        self.settle(catalog);
+        true
     }
 
     /// Withdraws pending requests.
@@ -355,8 +354,9 @@ impl Draft {
     }
 
     /// Ends the draft with what follows by itself.
-    pub fn settled(self, catalog: &dyn Catalog) -> Transition {
-        self.settle(catalog)
+    pub fn settled(mut self, catalog: &dyn Catalog) -> Transition {
+        self.settle(catalog);
+        self.finish()
     }
 
     /// Ends the draft without adding anything.
@@ -377,39 +377,4 @@ impl Draft {
             self.entries.push(Arc::new(entry));
         }
     }
-}
-
-/// The record of a result, truncated to [`limits::RESULT_BYTES`].
-pub(super) fn finished(
-    call: &Call,
-    status: CallStatus,
-    output: &str,
-    todos: Option<Vec<Todo>>,
-    locale: Locale,
-) -> Record {
-    let output = if output.len() > limits::RESULT_BYTES {
-        let end = output.floor_char_boundary(limits::RESULT_BYTES);
-        let (bytes, kept) = (output.len().to_string(), end.to_string());
-        let note = locale.fill(Text::ResultCut, &[("bytes", &bytes), ("kept", &kept)]);
-        format!("{}\n{note}", &output[..end])
-    } else {
-        output.to_owned()
-    };
-    Record::CallFinished(CallFinished {
-        call: call.call,
-        id: call.id.clone(),
-        name: call.name.clone(),
-        status,
-        output,
-        hidden: !call.display.stream.stream_tool_result,
-        content: call.display.stream.display_as_content,
-        todos,
-        run: call.run,
-    })
-}
-
-/// The list that a call of `write_todos` wrote.
-fn todos(call: &Call) -> Option<Vec<Todo>> {
-    let written: Todos = serde_json::from_str(call.args.as_ref()?.text()).ok()?;
-    Some(written.todos)
 }

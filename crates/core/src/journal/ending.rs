@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    draft::{Catalog, Draft, Transition, finished},
+    draft::{Catalog, Draft, Transition},
+    outcome::finished,
     record::{Block, CallStatus, EndReason, Record, TurnEnded},
     state::{Call, Phase, Status},
 };
@@ -25,7 +26,7 @@ impl Draft {
         partial: Option<Block>,
         catalog: &dyn Catalog,
     ) -> Result<Transition, Refusal> {
-        Ok(self.cancelled(by, request_id, partial)?.settle(catalog))
+        Ok(self.cancelled(by, request_id, partial)?.settled(catalog))
     }
 
     /// Cancels the turn of a session that is deleted next: its queued messages begin no other turn.

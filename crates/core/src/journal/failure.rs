@@ -231,7 +231,7 @@ impl Draft {
         if self.state.status.is_active() {
             self.push_failure(Why::Error(code.to_owned()), message, partial);
         }
-        self.settle(catalog)
+        self.settled(catalog)
     }
 
     /// An attempt ended in a way that fails its turn too, whatever the result means. For a call of a nested agent it
@@ -247,14 +247,14 @@ impl Draft {
     ) -> Option<Transition> {
         let found = self.state.attempt(call, attempt)?;
         let run = found.run;
-        let record = super::draft::finished(found, CallStatus::Error, message, None, self.state.locale);
+        let record = super::outcome::finished(found, CallStatus::Error, message, None, self.state.locale);
         self.push(record);
         if run.is_nested() {
             self.stop_agent(run, message);
         } else if self.state.status.is_active() {
             self.push_failure(Why::Error(code.to_owned()), message.to_owned(), None);
         }
-        Some(self.settle(catalog))
+        Some(self.settled(catalog))
     }
 
     pub(super) fn push_failure(&mut self, why: Why, message: String, partial: Option<Block>) {
@@ -280,7 +280,7 @@ impl Draft {
         if was_held {
             self.push_released();
         }
-        let settled = self.settle(catalog);
+        let settled = self.settled(catalog);
         let is_spent =
             |record: &Record| matches!(record, Record::TurnFailed(failed) if failed.failure.why == Why::MaxTurns);
         if settled.records().any(is_spent) {

@@ -242,7 +242,7 @@ impl Draft {
         if let Some(message) = message {
             self.push(Record::UserMessage(message));
         }
-        Ok(self.settle(catalog))
+        Ok(self.settled(catalog))
     }
 
     /// Resumes a held fork, which begins whatever waits for nobody. `None` if it is not one.
@@ -252,7 +252,7 @@ impl Draft {
             return None;
         }
         self.release();
-        Some(self.settle(catalog))
+        Some(self.settled(catalog))
     }
 
     /// Records that a held turn resumes.

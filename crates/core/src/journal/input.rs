@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     asked::{Action, Interrupted, Kind, Schema},
-    draft::{Catalog, Draft, Transition},
+    draft::{Catalog, Draft},
     record::Record,
     run::{At, Raw, given},
     running::shown,
@@ -278,23 +278,18 @@ impl State {
 }
 
 impl Draft {
-    /// An attempt of a call has ended with questions. `None` if that attempt is not the running one.
-    #[must_use]
-    pub fn input_required(mut self, mut required: InputRequired, catalog: &dyn Catalog) -> Option<Transition> {
-        let InputRequired { call, attempt, .. } = required;
-        self.state.attempt(call, attempt)?;
+    /// An attempt of a call has ended with questions.
+    pub(super) fn asks_input(&mut self, mut required: InputRequired) {
         distinct_names(&mut required.questions);
         if let Timeout::After(seconds) = required.timeout {
             required.timeout = Timeout::of(seconds.get().min(limits::APPROVAL_TIMEOUT_SECONDS_MAX));
         }
         self.push(Record::InputRequired(Arc::new(required)));
-        Some(self.settle(catalog))
     }
 
     /// Calls that have their answers, but whose attempt was lost with the process that it waited in: their outcome is
-    /// unknown (spec R4). One that is idempotent begins again. `None` if nothing follows for `calls`.
-    #[must_use]
-    pub fn input_lost(mut self, calls: &[CallNo], catalog: &dyn Catalog) -> Option<Transition> {
+    /// unknown (spec R4). One that is idempotent begins again. Says whether anything follows for `calls`.
+    pub(super) fn input_lost(&mut self, calls: &[CallNo], catalog: &dyn Catalog) -> bool {
         let idempotent =
             |call: &Call| call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent);
         let lost: Vec<CallNo> = self
@@ -305,23 +300,13 @@ impl Draft {
             .filter(|call| !idempotent(call))
             .map(|call| call.call)
             .collect();
-        if lost.is_empty() {
-            return None;
+        for call in &lost {
+            self.push(Record::CallLost { call: *call, forgotten: true });
         }
-        for call in lost {
-            self.push(Record::CallLost { call, forgotten: true });
+        if !lost.is_empty() {
+            self.settle(catalog);
         }
-        Some(self.settle(catalog))
-    }
-
-    /// An attempt of a call received the answers to its questions, and cannot resume with them: what it did before it
-    /// asked is unknown, so a person decides whether it runs again (spec R4). `None` if that attempt is not the running
-    /// one.
-    #[must_use]
-    pub fn call_forgotten(mut self, call: CallNo, attempt: u32, catalog: &dyn Catalog) -> Option<Transition> {
-        self.state.attempt(call, attempt)?;
-        self.push(Record::CallLost { call, forgotten: true });
-        Some(self.settle(catalog))
+        !lost.is_empty()
     }
 
     /// A question of a call timed out, which ends the call: its other questions are withdrawn.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     asked::{Action, Interrupted, Kind, Schema},
-    draft::{Catalog, Draft, ToolFacts, Transition},
+    draft::{Catalog, Draft, ToolFacts},
     record::Record,
     state::{Call, Phase, State},
 };
@@ -190,17 +190,16 @@ impl State {
 
 impl Draft {
     /// Asks again about those of `calls` whose tool has another description, schema or source than when they were
-    /// allowed; none of them begins. `None` if there are none.
-    #[must_use]
-    pub fn outdated(mut self, calls: &[CallNo], catalog: &dyn Catalog) -> Option<Transition> {
+    /// allowed; none of them begins. Says whether there are any.
+    pub(super) fn outdate_all(&mut self, calls: &[CallNo], catalog: &dyn Catalog) -> bool {
         let outdated = self.state.outdated(calls, catalog);
-        if outdated.is_empty() {
-            return None;
+        for call in &outdated {
+            self.outdate(*call, catalog);
         }
-        for call in outdated {
-            self.outdate(call, catalog);
+        if !outdated.is_empty() {
+            self.settle(catalog);
         }
-        Some(self.settle(catalog))
+        !outdated.is_empty()
     }
 
     /// An allowed call is requested again.

@@ -360,7 +360,7 @@ impl Draft {
             return Err(Refusal::new(Code::SessionBusy, "a run is going on; wait for it to end, or cancel it"));
         }
         self.push(Record::RunStarted(Box::new(started)));
-        Ok(self.settle(catalog))
+        Ok(self.settled(catalog))
     }
 
     /// A graph inside the run begins.
@@ -496,7 +496,7 @@ impl Draft {
     /// Takes an answer that [`crate::decide::resolve::decide`] has checked.
     pub(crate) fn resumed(mut self, resumed: Resumed, catalog: &dyn Catalog) -> Transition {
         self.push(Record::Resumed(resumed));
-        self.settle(catalog)
+        self.settled(catalog)
     }
 
     /// A person changes the state of a graph's run, as a node would; the caller has checked that the update can be
@@ -535,7 +535,7 @@ impl Draft {
         }
         self.withdraw(edited.by.as_ref(), stale);
         self.push(Record::StateEdited(edited));
-        Ok(self.settle(catalog))
+        Ok(self.settled(catalog))
     }
 
     /// What follows by itself in the run of a graph: it fails when nothing in it continues.

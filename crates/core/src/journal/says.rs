@@ -42,7 +42,7 @@ impl Draft {
             // Queued messages came first.
             self.queue_reaches_the_model();
             self.push(Record::UserMessage(message));
-            return Ok(self.settle(catalog));
+            return Ok(self.settled(catalog));
         }
         let waits = !self.state.open.is_empty();
         let has_calls = self.state.calls.iter().any(|call| call.phase != Phase::Finished);
@@ -84,7 +84,7 @@ impl Draft {
                 ));
             }
         }
-        Ok(self.settle(catalog))
+        Ok(self.settled(catalog))
     }
 
     /// Takes a user's message in a turn that no driver runs. If the model is asked next, it reads this first; else it
@@ -102,7 +102,7 @@ impl Draft {
         // The interrupted answer, as far as it was shown, was made without this message.
         let mut draft = self.replaced(None);
         draft.push(Record::UserMessage(UserMessage { content, by, roles, agent: None, request_id, queued: 0 }));
-        Ok(draft.settle(catalog))
+        Ok(draft.settled(catalog))
     }
 
     /// A message that rejects everything pending, with itself as the reason.

@@ -1,9 +1,10 @@
 //! What follows from a transition by itself: results of refused calls, interruptions, the end of the turn, the next one.
 
 use super::{
-    draft::{Catalog, Draft, Transition, finished},
+    draft::{Catalog, Draft},
     failure::Why,
     graph,
+    outcome::finished,
     record::Record,
     state::{Call, Phase, Status},
 };
@@ -14,9 +15,9 @@ use crate::{
 
 impl Draft {
     /// Adds what follows by itself, until nothing does. Nothing follows from a failed turn before its retry.
-    pub(super) fn settle(mut self, catalog: &dyn Catalog) -> Transition {
+    pub(super) fn settle(&mut self, catalog: &dyn Catalog) {
         if self.state.is_stopped_short() {
-            return self.finish();
+            return;
         }
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
             self.push_status(Vec::new(), false);
@@ -40,7 +41,6 @@ impl Draft {
         }
         self.ask_for_room(catalog);
         self.push_awaiting();
-        self.finish()
     }
 
     /// Once all calls have their results the turn ends, fails, or continues with the next model call.

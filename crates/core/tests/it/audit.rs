@@ -8,6 +8,7 @@ use countersign_core::{
         agents::CallResult,
         draft::{Catalog, ToolFacts},
         fork,
+        outcome::Outcome,
         record::{Block, EndReason, ModelResponded, Record, ToolUse, records},
         state::{State, Status},
     },
@@ -168,7 +169,11 @@ fn r8_what_a_rule_decides_is_told_with_its_call_also_where_it_ends_the_turn() {
         if allowed {
             world.commit(world.draft().start(&[CallNo::new(1)]));
             let draft = world.draft();
-            world.commit(draft.call_finished(CallNo::new(1), 1, Ok("paid".into()), &EndsWithACall).expect("it runs"));
+            world.commit(
+                draft
+                    .ended(&[Outcome::finished(CallNo::new(1), 1, Ok("paid".into()))], &EndsWithACall)
+                    .expect("it runs"),
+            );
         }
         assert_eq!(world.state.status, Status::Completed, "the turn ends with its result");
         told_of(&world, allowed);

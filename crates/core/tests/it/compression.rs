@@ -8,6 +8,7 @@ use countersign_core::{
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
         graph::{self, Node},
+        outcome::Outcome,
         record::{Block, Entry, ModelResponded, Record, SessionCreated, ToolUse, Usage, records},
         restart::Held,
         state::Status,
@@ -91,7 +92,11 @@ impl Talk {
         let start = graph::next(&self.state).start;
         self.commit(self.draft().start(&start));
         for call in start {
-            self.commit(self.draft().call_finished(call, 1, Ok(output.to_owned()), &self.catalog).expect("running"));
+            self.commit(
+                self.draft()
+                    .ended(&[Outcome::finished(call, 1, Ok(output.to_owned()))], &self.catalog)
+                    .expect("running"),
+            );
         }
     }
 

@@ -17,6 +17,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, MessageInput, OnPending},
         graph,
+        outcome::Outcome,
         record::{Record, records},
         state::{Phase, State},
     },
@@ -451,7 +452,11 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     let mut ran = waiting(&[("pay", plain())]);
     decide(&mut ran, 1, edit(), Principal::trusted()).expect("edited");
     ran.commit(ran.draft().start(&[CallNo::FIRST]));
-    ran.commit(ran.draft().call_finished(CallNo::FIRST, 1, Ok("paid".to_owned()), &Tools::FIRST).expect("running"));
+    ran.commit(
+        ran.draft()
+            .ended(&[Outcome::finished(CallNo::FIRST, 1, Ok("paid".to_owned()))], &Tools::FIRST)
+            .expect("running"),
+    );
     assert_eq!(told(&ran), "[A reviewer changed this call. What ran: pay {\"n\":77}]\npaid");
 
     let mut stopped = waiting(&[("pay", plain())]);
@@ -469,7 +474,9 @@ fn w6_a_call_that_was_refused_or_failed_without_a_word_is_told_as_such() {
     decide(&mut world, 1, vec![without_a_word, Decision::approve()], Principal::trusted()).expect("decided");
     let second = CallNo::new(2);
     world.commit(world.draft().start(&[second]));
-    world.commit(world.draft().call_finished(second, 1, Err("\n".to_owned()), &Tools::FIRST).expect("running"));
+    world.commit(
+        world.draft().ended(&[Outcome::finished(second, 1, Err("\n".to_owned()))], &Tools::FIRST).expect("running"),
+    );
     let mut conversation = Conversation::new();
     world.journal.iter().for_each(|entry| conversation.apply(entry));
     let told = conversation.into_messages().into_iter().filter_map(|message| match message {

@@ -14,6 +14,7 @@ use countersign_core::{
         agents::CallResult,
         draft::{Catalog, MessageInput, OnPending, ToolFacts},
         graph,
+        outcome::Outcome,
         record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, UserMessage, records},
         state::Status,
     },
@@ -95,7 +96,8 @@ fn begins(world: &mut World) {
 }
 
 fn ends(world: &mut World, helper: &Helper) {
-    let finished = world.draft().call_finished(CallNo::FIRST, 1, Ok("out".into()), helper).expect("running");
+    let finished =
+        world.draft().ended(&[Outcome::finished(CallNo::FIRST, 1, Ok("out".into()))], helper).expect("running");
     world.commit(finished);
 }
 

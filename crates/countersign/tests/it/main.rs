@@ -60,6 +60,7 @@ mod models_odd;
 mod models_openai;
 mod models_openai_errors;
 mod models_responses;
+mod one_commit;
 mod paced;
 mod policy;
 mod power;

@@ -24,6 +24,11 @@ impl Claim {
         Claim { live: live.clone(), held: true, hold }
     }
 
+    /// Takes it over.
+    pub(super) fn take(&mut self) -> Claim {
+        Claim { live: self.live.clone(), held: std::mem::take(&mut self.held), hold: self.hold.take() }
+    }
+
     pub(super) fn give_back(&mut self) {
         if std::mem::take(&mut self.held) {
             self.hold = None;

@@ -26,9 +26,10 @@ use countersign_core::{
     session::Session,
 };
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument as _;
 
 use super::{
-    Inner, Outcome, Runtime, Stored, failpoint, kept_id, live::LiveRef, nodes::contested, store_refusal,
+    Inner, Outcome, Runtime, Stored, driver::Start, failpoint, kept_id, live::LiveRef, nodes::contested, store_refusal,
     subscription::Subscription,
 };
 use crate::store::{Durability, StoreError, index::Purpose};
@@ -86,10 +87,21 @@ impl Runtime {
     /// `invalid_answers`, `invalid_message`, `request_id_reused`, `store_unavailable`, `internal` (judging its edits takes
     /// too long). The interruption is then unchanged.
     pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
-        let taken = self.take_decision(by, decision, follow, Durability::Synced).await;
-        let (live, stored) = self.inner.or_refused(taken).await?;
-        self.inner.spawn_driver(live);
-        Ok(stored)
+        let (runtime, by) = (self.clone(), by.clone());
+        // A caller that is dropped half way must not leave a call that is on record as started and never runs.
+        let taken = tokio::spawn(
+            async move {
+                let taken = runtime.take_decision(&by, decision, follow, Durability::Synced).await;
+                let (live, stored, start) = runtime.inner.or_refused(taken).await?;
+                runtime.inner.spawn_driver_from(live, start);
+                Ok(stored)
+            }
+            .in_current_span(),
+        );
+        taken.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a decision was interrupted");
+            Err(Refusal::new(Code::Internal, "the decision was interrupted; look whether it was taken"))
+        })
     }
 
     /// Decides the interruption with a key and runs the agent here, until it pauses or ends.
@@ -98,8 +110,8 @@ impl Runtime {
     /// As [`Runtime::decide`]; `session_busy`: another node has the session, and stores nothing.
     pub async fn decide_and_run(&self, by: &Principal, decision: NewDecision) -> Result<Outcome, Refusal> {
         let taken = self.take_decision(by, decision, false, Durability::Buffered).await;
-        let (live, _) = self.inner.or_refused(taken).await?;
-        self.inner.clone().drive_here(live).await
+        let (live, _, start) = self.inner.or_refused(taken).await?;
+        self.inner.clone().drive_here(live, start).await
     }
 
     async fn take_decision(
@@ -108,7 +120,7 @@ impl Runtime {
         decision: NewDecision,
         follow: bool,
         durability: Durability,
-    ) -> Result<(LiveRef, Stored), Refusal> {
+    ) -> Result<(LiveRef, Stored, Option<Start>), Refusal> {
         let not_found = || resolve::not_found(&decision.approval_key);
         let (session_id, n) = parse_approval_key(&decision.approval_key).ok_or_else(not_found)?;
         let live = self.inner.named(session_id).map_err(|_| not_found())?;
@@ -116,7 +128,8 @@ impl Runtime {
         let taken =
             contested!(self.take_decision_in(&live, by, n, decision.clone(), (follow, durability), until).await);
         let session_id = live.session_id.clone();
-        Ok((live, Stored { session_id, follow: taken? }))
+        let (follow, start) = taken?;
+        Ok((live, Stored { session_id, follow }, start))
     }
 
     async fn take_decision_in(
@@ -127,7 +140,7 @@ impl Runtime {
         mut decision: NewDecision,
         (follow, durability): (bool, Durability),
         until: Instant,
-    ) -> Result<Option<Subscription>, Refusal> {
+    ) -> Result<(Option<Subscription>, Option<Start>), Refusal> {
         let has_edits = decision.reply.decisions().iter().any(|decision| decision.edited().is_some());
         let ahead = if has_edits { self.judged_ahead(live, by, n, decision.clone(), until).await? } else { None };
         let mut guard = live.lock().await;
@@ -136,7 +149,7 @@ impl Runtime {
         decision.request_id = kept_id(by, &state, decision.request_id.clone(), &decision.asked());
         if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), Purpose::decision(n)).await? {
             self.inner.released().await?;
-            return self.inner.follow_if(follow, live, &mut guard);
+            return Ok((self.inner.follow_if(follow, live, &mut guard)?, None));
         }
         let Some(open) = state.waiting(n) else {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
@@ -153,13 +166,13 @@ impl Runtime {
             // The request or its requesters changed while the edit was judged: the whole decision is tried again.
             _ => return Err(store_refusal(StoreError::Conflict)),
         };
-        let make = |state: &State| judged.decide(&self.inner, state, at);
+        let decided = judged.decide(&self.inner, &state, at)?;
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         failpoint::hit("decide.before_commit");
-        self.inner.transact_if(guards, live, &mut guard, durability, make).await?;
+        let start = self.inner.store_input(live, &mut guard, decided, guards, durability).await?;
         failpoint::hit("decide.after_commit");
         live.wake();
-        Ok(followed)
+        Ok((followed, start))
     }
 
     /// A reply that edits calls, with the state by which it was judged; `None` if there is nothing to judge.

@@ -12,13 +12,12 @@ use std::{
 
 use countersign_core::{
     journal::{
-        draft::{Draft, Transition},
+        draft::Transition,
         failure::Turn,
-        graph::{self, Effects},
-        permit::Permit,
-        state::{State, Status},
+        graph::Effects,
+        state::{Phase, State, Status},
     },
-    number::{CallNo, RunNo},
+    number::RunNo,
     refusal::Refusal,
 };
 use futures::FutureExt as _;
@@ -27,6 +26,7 @@ use tracing::Instrument as _;
 
 use super::{
     Inner, Outcome,
+    advance::Input,
     claim::Claim,
     failpoint,
     graph::{AtWork, Hot},
@@ -36,11 +36,14 @@ use super::{
     outcomes::Done,
     pass_on::{NO_AGENT, NO_SOURCE},
     patience::until_stored,
-    sources::{Held, outdated_of},
-    spans, store_refusal,
+    sources::Held,
+    spans,
     work::{Running, Work},
 };
-use crate::store::nodes::Epoch;
+use crate::{
+    store::{Durability, Guards, nodes::Epoch},
+    tool::AppContext,
+};
 
 /// A task has ended without reporting. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
@@ -69,15 +72,19 @@ impl Inner {
 
     /// Resumes the session in the background.
     pub(super) fn spawn_driver(self: &Arc<Self>, live: LiveRef) {
+        self.spawn_driver_from(live, None);
+    }
+
+    /// The same, from where an input has begun it.
+    pub(super) fn spawn_driver_from(self: &Arc<Self>, live: LiveRef, start: Option<Start>) {
         if !self.effects {
             return;
         }
-        if live.claim_driver() {
-            self.driver_began();
+        if start.is_some() || self.claims_driver(&live) {
             let inner = self.clone();
             let threads = self.threads.clone().unwrap_or_else(Handle::current);
             threads.spawn(async move {
-                inner.clone().drive(&live).await;
+                inner.clone().drive(&live, start).await;
                 inner.lives_on(&live).await;
             });
         } else {
@@ -85,9 +92,42 @@ impl Inner {
         }
     }
 
-    /// Resumes the session here, and returns its outcome.
-    pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef) -> Result<Outcome, Refusal> {
-        self.clone().drive_until_idle(&live).await?;
+    /// Stores a person's input, with the calls that it starts where the session rests here: they begin when it is driven
+    /// from there.
+    ///
+    /// # Errors
+    /// The input is refused, and nothing of it is stored.
+    pub(super) async fn store_input(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        input: Transition,
+        guards: Guards,
+        durability: Durability,
+    ) -> Result<Option<Start>, Refusal> {
+        let Some(mut driver) = Driver::of_rest(self, live, guard).await? else {
+            self.transact_if(guards, live, guard, durability, |_| Ok(input)).await?;
+            return Ok(None);
+        };
+        if let Err(refused) = driver.advance(guard, Input::Person(input, guards, durability), true).await {
+            guard.working = None;
+            return Err(refused);
+        }
+        Ok(Some(driver.into_start()))
+    }
+
+    /// Makes the caller the session's only driver; false if there is one.
+    fn claims_driver(&self, live: &LiveRef) -> bool {
+        let claimed = live.claim_driver();
+        if claimed {
+            self.driver_began();
+        }
+        claimed
+    }
+
+    /// Resumes the session here, from where an input has begun it, and returns its outcome.
+    pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef, start: Option<Start>) -> Result<Outcome, Refusal> {
+        self.clone().drive_until_idle(&live, start).await?;
         let mut guard = live.lock().await;
         let state = self.known(&live, &mut guard).await?;
         let outcome = self.outcome(&state, guard).await?;
@@ -99,15 +139,18 @@ impl Inner {
     ///
     /// # Errors
     /// `session_busy`: another node has the session, and stores nothing.
-    pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) -> Result<(), Refusal> {
+    pub(super) async fn drive_until_idle(
+        self: Arc<Self>,
+        live: &LiveRef,
+        mut start: Option<Start>,
+    ) -> Result<(), Refusal> {
         if !self.effects {
             return Ok(());
         }
         let mut elsewhere = Elsewhere::default();
         loop {
-            if live.claim_driver() {
-                self.driver_began();
-                self.clone().drive(live).await;
+            if start.is_some() || self.claims_driver(live) {
+                self.clone().drive(live, start.take()).await;
                 self.lives_on(live).await;
                 if self.store.nodes().is_none() || live.lock().await.rests() {
                     return Ok(());
@@ -161,12 +204,16 @@ impl Inner {
         hold
     }
 
-    async fn drive(self: Arc<Self>, live: &LiveRef) {
-        let mut driver = Driver::new(&self, live);
-        let mut closing = self.closing.subscribe();
+    /// Takes the session for a driver, with what it needs; `false` if it cannot.
+    async fn takes(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        driver: &mut Driver<'_>,
+        closing: &mut watch::Receiver<bool>,
+    ) -> bool {
         driver.claim.hold = tokio::select! { biased;
             hold = self.alone_at(live) => Some(hold),
-            _ = closing.wait_for(|closing| *closing) => return,
+            _ = closing.wait_for(|closing| *closing) => return false,
         };
         let leads = until_stored!(self, async {
             let mut guard = live.lock().await;
@@ -183,10 +230,24 @@ impl Inner {
             }
             Ok(leads)
         });
-        if leads != Some(true) {
-            return driver.claim.give_back();
+        if leads == Some(true) {
+            until_stored!(self, self.reach_tools(live));
         }
-        until_stored!(self, self.reach_tools(live));
+        leads == Some(true)
+    }
+
+    async fn drive(self: Arc<Self>, live: &LiveRef, start: Option<Start>) {
+        let mut closing = self.closing.subscribe();
+        let mut driver = match start {
+            Some(start) => Driver::from(&self, live, start),
+            None => {
+                let mut driver = Driver::new(&self, live);
+                if !self.takes(live, &mut driver, &mut closing).await {
+                    return driver.claim.give_back();
+                }
+                driver
+            }
+        };
         while !*closing.borrow() {
             let stepped = until_stored!(self, async {
                 let mut guard = live.lock().await;
@@ -212,7 +273,7 @@ impl Inner {
                 Some(Ok(Some(step))) => driver.carry_out(step, &mut closing).await,
                 Some(Ok(None)) => return,
                 Some(Err(error)) => {
-                    driver.running.stop().await;
+                    driver.stop().await;
                     self.gives_up(live, &mut *live.lock().await, &error).await;
                     return driver.claim.give_back();
                 }
@@ -222,7 +283,7 @@ impl Inner {
         if *closing.borrow() {
             self.ends_in_order(live, &mut *live.lock().await).await;
         }
-        driver.running.stop().await;
+        driver.stop().await;
         driver.claim.give_back();
     }
 }
@@ -238,21 +299,34 @@ enum Step {
     Waits,
 }
 
+/// What an input has begun with a session that rested, for the driver that goes on from there.
+pub(super) struct Start {
+    claim: Claim,
+    lease: Option<Epoch>,
+    turn: Turn,
+    begun: Vec<Work>,
+    recovered: bool,
+    part: spans::Part,
+}
+
 /// A driver's knowledge of its session beyond the journal.
-struct Driver<'a> {
-    inner: &'a Arc<Inner>,
-    live: &'a LiveRef,
+pub(super) struct Driver<'a> {
+    pub(super) inner: &'a Arc<Inner>,
+    pub(super) live: &'a LiveRef,
     claim: Claim,
     /// The lease it last worked under.
     lease: Option<Epoch>,
-    turn: Turn,
-    running: Running,
+    pub(super) turn: Turn,
+    pub(super) running: Running,
+    /// What begins with the next step.
+    pub(super) begun: Vec<Work>,
     /// Whether the effects that were started before this driver, or before its turn failed, are accounted for.
-    recovered: bool,
+    pub(super) recovered: bool,
     hot: Option<Hot>,
     at_work: AtWork,
-    held: Held,
-    part: spans::Part,
+    pub(super) held: Held,
+    pub(super) context: Option<AppContext>,
+    pub(super) part: spans::Part,
 }
 
 impl Drop for Driver<'_> {
@@ -263,32 +337,80 @@ impl Drop for Driver<'_> {
 
 impl<'a> Driver<'a> {
     fn new(inner: &'a Arc<Inner>, live: &'a LiveRef) -> Driver<'a> {
+        Driver::of(inner, live, Claim::of(live, None))
+    }
+
+    fn of(inner: &'a Arc<Inner>, live: &'a LiveRef, claim: Claim) -> Driver<'a> {
         Driver {
             inner,
             live,
-            claim: Claim::of(live, None),
+            claim,
             lease: None,
             turn: Turn::default(),
             running: Running::default(),
+            begun: Vec::new(),
             recovered: false,
             hot: None,
             at_work: AtWork::default(),
             held: Held::default(),
+            context: None,
             part: spans::Part::default(),
         }
     }
 
-    /// Stores the transitions that follow from the state, and starts its effects.
+    /// A driver of a session that rests. `None` if others have the session, or what its tools come from must be reached
+    /// before a call begins.
+    async fn of_rest(
+        inner: &'a Arc<Inner>,
+        live: &'a LiveRef,
+        guard: &mut LiveState,
+    ) -> Result<Option<Driver<'a>>, Refusal> {
+        let is_ours = inner.effects && inner.store.nodes().is_none() && !inner.agents.have_sources();
+        if !is_ours || !inner.claims_driver(live) {
+            return Ok(None);
+        }
+        let mut driver = Driver::new(inner, live);
+        let Ok(hold) = Hold::take(inner, &live.session_id) else { return Ok(None) };
+        hold.works();
+        driver.claim.hold = Some(hold);
+        inner.take_lease(live, guard).await?;
+        driver.enter_lease(guard).await;
+        let state = guard.state()?;
+        driver.only_of(&state).await;
+        // A call waits for its context, not its approval.
+        Ok(driver.context(&state).await.is_ok().then_some(driver))
+    }
+
+    fn into_start(mut self) -> Start {
+        Start {
+            claim: self.claim.take(),
+            lease: self.lease,
+            turn: self.turn,
+            begun: std::mem::take(&mut self.begun),
+            recovered: self.recovered,
+            part: std::mem::take(&mut self.part),
+        }
+    }
+
+    /// Goes on from what an input has begun.
+    fn from(inner: &'a Arc<Inner>, live: &'a LiveRef, start: Start) -> Driver<'a> {
+        let Start { claim, lease, turn, begun, recovered, part } = start;
+        let mut driver = Driver::of(inner, live, claim);
+        (driver.lease, driver.turn, driver.begun, driver.recovered, driver.part) =
+            (lease, turn, begun, recovered, part);
+        driver
+    }
+
+    /// Stores what follows from the state, and starts its effects.
     async fn step(&mut self, guard: &mut LiveState) -> Result<Step, Refusal> {
-        let mut begun = Vec::new();
-        let stepped = self.begin(guard, &mut begun).await;
+        let stepped = self.begin(guard).await;
         // An effect that needs no waiting needs no task, if nothing else runs meanwhile.
         let single = match &stepped {
-            Ok(Begun { alone: None, .. }) if begun.len() == 1 && self.running.is_empty() => begun.pop(),
+            Ok(Begun { alone: None, .. }) if self.begun.len() == 1 && self.running.is_empty() => self.begun.pop(),
             _ => None,
         };
         // It runs whatever else fails in this step, since its start is on record.
-        begun.into_iter().for_each(|work| self.running.spawn(work));
+        self.begun.drain(..).for_each(|work| self.running.spawn(work));
         let Begun { alone, full } = stepped?;
         Ok(match (single.or(alone), full) {
             (Some(work), _) => Step::Alone(work),
@@ -298,15 +420,16 @@ impl<'a> Driver<'a> {
         })
     }
 
-    async fn begin(&mut self, guard: &mut LiveState, begun: &mut Vec<Work>) -> Result<Begun, Refusal> {
-        let state = self.inner.known(self.live, guard).await?;
+    async fn begin(&mut self, guard: &mut LiveState) -> Result<Begun, Refusal> {
+        let inner = self.inner;
+        let state = inner.known(self.live, guard).await?;
         if !self.enter_lease(guard).await {
             self.only_of(&state).await;
             // The results of running work are no longer needed.
-            self.running.stop().await;
+            self.stop().await;
             return Ok(Begun::default());
         }
-        if self.inner.term().is_none() && self.running.is_empty() {
+        if inner.term().is_none() && self.running.is_empty() && self.begun.is_empty() {
             // Work started now would not run.
             return Err(term_ended());
         }
@@ -315,42 +438,40 @@ impl<'a> Driver<'a> {
         if !state.status.is_active() {
             return Ok(Begun::default());
         }
-        let inner = self.inner;
-        let is_stuck = self.running.is_empty() && !state.held && inner.lacks_agent(&state);
-        if is_stuck && inner.pass_on(self.live, guard, &NO_AGENT).await? {
+        let is_idle = self.running.is_empty() && self.begun.is_empty();
+        if is_idle && !state.held && inner.lacks_agent(&state) && inner.pass_on(self.live, guard, &NO_AGENT).await? {
             return Ok(Begun::default());
         }
-        // A held session's effects began before the hold, and are not started again.
-        if !self.recovered && !state.held {
-            self.recover(&state, guard, begun).await?;
-        }
-        self.inner.walk_loop(self.live, guard).await?;
-        // A call whose start was stored without a term would not run, and would count as one of unknown outcome.
-        let draining = self.inner.draining.load(Ordering::SeqCst) || self.inner.term().is_none();
-        let mut effects = if draining { Effects::default() } else { self.effects(guard).await? };
-        let session = guard.session()?;
-        let state = session.state.clone();
-        let full = self.inner.full(&state).filter(|_| state.status == Status::Running && !state.held && !draining);
+        let recovers = !self.recovered && !state.held;
+        let effects = self.advance(guard, Input::None, recovers).await?;
+        let (state, draining) = (guard.state()?, effects.is_none());
+        let mut effects = effects.unwrap_or_default();
+        let full = inner.full(&state).filter(|_| state.status == Status::Running && !state.held && !draining);
         if full.is_some() {
             // No more model calls or nodes; approved calls begin, and the outcomes of running ones are stored.
             effects.compress = false;
             effects.ask.clear();
         }
-        self.inner.hold_back(self.live, &session, &mut effects.start, &mut self.held, &mut self.running.others);
-        let is_none = effects.start.is_empty() && effects.ask.is_empty() && !effects.compress;
+        inner.hold_back(self.live, &state, &effects.start, &mut self.held, &mut self.running.others);
+        let is_none = self.begun.is_empty() && effects.ask.is_empty() && !effects.compress;
         let is_stuck = is_none && self.held.is_long() && self.running.len() == self.held.reaching();
         if is_stuck && inner.pass_on(self.live, guard, &NO_SOURCE).await? {
-            self.running.stop().await;
+            self.stop().await;
             return Ok(Begun::default());
         }
-        self.start(&state, guard, &effects.start, begun).await?;
-        self.ask_models(&state, &effects, begun);
+        self.ask_models(&state, &effects);
         if draining || full.is_some() {
             return Ok(Begun { alone: None, full });
         }
-        let Driver { inner, live, running, hot, at_work, part, .. } = self;
+        let Driver { live, running, hot, at_work, part, .. } = self;
         let alone = inner.begin_tasks(live, guard, hot, at_work, &mut running.others, part).await?;
         Ok(Begun { alone: alone.map(|work| Work::other(RunNo::ROOT, work)), full })
+    }
+
+    /// Aborts everything, and waits until it is gone. What is about to begin does not.
+    async fn stop(&mut self) {
+        self.begun.clear();
+        self.running.stop().await;
     }
 
     /// Works under the lease that the node has now, if any. If another node took the lease in between, effects started
@@ -366,7 +487,7 @@ impl<'a> Driver<'a> {
             None => guard.working.is_some(),
         };
         if is_over {
-            self.running.stop().await;
+            self.stop().await;
             self.hot = None;
             self.at_work.clear();
             guard.unwrite();
@@ -381,9 +502,11 @@ impl<'a> Driver<'a> {
     /// Aborts tasks that the state no longer asks for.
     async fn only_of(&mut self, state: &State) {
         self.running.only_open(state);
+        let is_started = |call| state.call(call).is_some_and(|call| matches!(call.phase, Phase::Started(_)));
+        self.begun.retain(|work| work.call.is_none_or(is_started));
         let is_over = !state.status.is_open() || state.turns != self.turn.number;
         if is_over {
-            self.running.stop().await;
+            self.stop().await;
             // If the turn has no calls, anything a tool still holds belongs to an abandoned turn.
             if self.turn.number != 0 || !state.status.is_open() || state.calls.is_empty() {
                 self.inner.agents.forget(&self.live.session_id);
@@ -399,91 +522,11 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Accounts for effects that were started and no longer run.
-    async fn recover(&mut self, state: &State, guard: &mut LiveState, begun: &mut Vec<Work>) -> Result<(), Refusal> {
-        let mut permits = Vec::new();
-        let (inner, term) = (self.inner, self.inner.term());
-        let context = inner.app_context(state).await.map_err(store_refusal)?;
-        let agents = &inner.agents;
-        // Nothing else of this session runs anywhere now, so started effects have an unknown outcome.
-        if state.has_begun_work()
-            && let Some(transition) = Draft::new(state, self.inner.now()).recover(self.running.calls(), agents)
-        {
-            failpoint::hit("recover.before_commit");
-            permits = self.store(guard, transition).await?;
-            failpoint::hit("recover.after_commit");
-        }
-        self.recovered = true;
-        for permit in permits {
-            begun.push(inner.call_work(state, (permit, term), &context, &mut self.part));
-        }
-        // The session may be older than its agent's current budget.
-        let wants = guard.state()?.wants_room(agents).is_some();
-        if wants && let Some(transition) = Draft::new(&*guard.state()?, self.inner.now()).make_room(agents) {
-            self.store(guard, transition).await?;
-        }
-        Ok(())
-    }
-
-    /// The effects to carry out, once everything that must be recorded before them is.
-    async fn effects(&mut self, guard: &mut LiveState) -> Result<Effects, Refusal> {
-        let inner = self.inner;
-        let agents = &inner.agents;
-        let mut effects = graph::next(&*guard.state()?);
-        if let Some(transition) = inner.without_answers(&*guard.state()?, &effects.start) {
-            self.store(guard, transition).await?;
-            effects = graph::next(&*guard.state()?);
-        }
-        let begins = [&*effects.start, &*effects.delegate].concat();
-        if !guard.state()?.outdated(&begins, agents).is_empty()
-            && let Some(transition) = Draft::new(&*guard.state()?, self.inner.now()).outdated(&begins, agents)
-        {
-            let outdated: Vec<CallNo> = outdated_of(&transition).collect();
-            self.store(guard, transition).await?;
-            for call in outdated {
-                agents.forget_call(&self.live.session_id, call);
-            }
-            effects = graph::next(&*guard.state()?);
-        }
-        // Calls for other agents begin after that, so that none of them is for a tool that has changed.
-        while !effects.delegate.is_empty() {
-            let calls = std::mem::take(&mut effects.delegate);
-            let transition = Draft::new(&*guard.state()?, self.inner.now()).delegate(&calls, agents);
-            self.store(guard, transition).await?;
-            effects = graph::next(&*guard.state()?);
-        }
-        Ok(effects)
-    }
-
-    /// Starts as many of these calls as may run in parallel.
-    async fn start(
-        &mut self,
-        state: &State,
-        guard: &mut LiveState,
-        calls: &[CallNo],
-        begun: &mut Vec<Work>,
-    ) -> Result<(), Refusal> {
-        let room = self.inner.settings.parallel_calls().saturating_sub(self.running.len() + begun.len());
-        let calls = calls.get(..room.min(calls.len())).unwrap_or_default();
-        if calls.is_empty() {
-            return Ok(());
-        }
-        // Read before anything is started: a start on record is never left without its call.
-        let context = self.inner.app_context(state).await.map_err(store_refusal)?;
-        failpoint::hit("start.before_commit");
-        let transition = Draft::new(&*guard.state()?, self.inner.now()).start(calls);
-        let term = self.inner.term();
-        for permit in self.store(guard, transition).await? {
-            begun.push(self.inner.call_work(state, (permit, term), &context, &mut self.part));
-        }
-        Ok(())
-    }
-
-    fn ask_models(&mut self, state: &Arc<State>, effects: &Effects, begun: &mut Vec<Work>) {
+    fn ask_models(&mut self, state: &Arc<State>, effects: &Effects) {
         if effects.compress && self.running.asks(RunNo::ROOT) {
             let span = self.part.compression(state);
             let compressing = self.inner.clone().compress(state.clone()).map(Done::Compressed);
-            begun.push(Work::other(RunNo::ROOT, compressing.instrument(span).boxed()));
+            self.begun.push(Work::other(RunNo::ROOT, compressing.instrument(span).boxed()));
         }
         // A model call beyond the turn's budget would be paid for, and refused only once it has answered.
         let left = usize::try_from(state.calls_left(RunNo::ROOT, &self.inner.agents)).unwrap_or(usize::MAX);
@@ -495,15 +538,7 @@ impl<'a> Driver<'a> {
             }
             let span = self.part.chat(self.inner, state, run);
             let asked = self.inner.clone().ask(self.live.clone(), state.clone(), run);
-            begun.push(Work::other(run, asked.instrument(span).boxed()));
-        }
-    }
-
-    async fn store(&mut self, guard: &mut LiveState, transition: Transition) -> Result<Vec<Permit>, Refusal> {
-        match self.inner.record(self.live, guard, |_| Ok(transition)).await {
-            // What follows from that is looked at again.
-            Err(refusal) if refusal.has_failed_turn() => Ok(Vec::new()),
-            stored => stored,
+            self.begun.push(Work::other(run, asked.instrument(span).boxed()));
         }
     }
 
@@ -525,18 +560,26 @@ impl<'a> Driver<'a> {
                 _ = closing.changed() => None,
             },
         };
-        // Nodes that end together are recorded together.
-        let (mut next, mut nodes) = (done, Vec::new());
+        // What ends together is recorded together.
+        let (mut next, mut nodes, mut outcomes) = (done, Vec::new(), Vec::new());
         while let Some(done) = next {
             match done {
                 Ok(Done::Task(ended)) => nodes.push(ended),
+                Ok(Done::Call { call, attempt, outcome, stop: None }) => {
+                    failpoint::hit("call.after_effect");
+                    outcomes.push(self.inner.outcome_of(call, attempt, outcome));
+                }
                 // It counts as started, like the call of a process that has ended.
                 Ok(Done::Unbegun { .. }) => self.recovered = false,
-                Ok(done) => self.inner.done(self.live, self.turn, done).await,
+                Ok(done) => {
+                    self.record_outcomes(&mut outcomes).await;
+                    self.done(done).await;
+                }
                 Err(error) => lost(&error),
             }
-            next = if nodes.is_empty() { None } else { self.running.try_next() };
+            next = self.running.try_next();
         }
+        self.record_outcomes(&mut outcomes).await;
         if !nodes.is_empty() {
             self.inner.tasks_ended(self.live, self.turn, &mut self.hot, &mut self.at_work, nodes).await;
         }

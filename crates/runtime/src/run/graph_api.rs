@@ -266,7 +266,7 @@ impl<S: GraphState> Runs<S> {
     }
 
     async fn drive(&self, live: LiveRef) -> Result<Outcome<S>, Refusal> {
-        self.inner.clone().drive_until_idle(&live).await?;
+        self.inner.clone().drive_until_idle(&live, None).await?;
         let state = self.inner.load(&live, &mut *live.lock().await).await?;
         self.outcome_of(None, &state).await
     }

@@ -42,7 +42,7 @@ impl Runtime {
     pub async fn run(&self, by: &Principal, message: NewMessage) -> Result<Outcome, Refusal> {
         let taken = self.take_message(by, message, false, Durability::Buffered).await;
         let (live, _) = self.inner.or_refused(taken).await?;
-        self.inner.clone().drive_here(live).await
+        self.inner.clone().drive_here(live, None).await
     }
 
     /// Accepts a message; nothing runs yet.

@@ -5,6 +5,7 @@
 //! nothing else.
 
 mod activity;
+mod advance;
 mod audit;
 mod authority;
 pub mod budget;
@@ -311,7 +312,7 @@ impl Runtime {
     /// `session_busy`: another node has it, and stores nothing.
     pub(crate) async fn run_until_idle(&self, session_id: &Arc<str>) -> Result<(), Refusal> {
         let live = self.inner.live(session_id);
-        self.inner.clone().drive_until_idle(&live).await
+        self.inner.clone().drive_until_idle(&live, None).await
     }
 
     pub(crate) async fn loaded(&self, session_id: &Arc<str>) -> Result<Session, Refusal> {

@@ -6,27 +6,22 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         failure::Turn,
+        input::InputRequired,
+        outcome::Outcome,
         record::{Block, Compressed, ModelResponded, ToolUse},
         state::State,
     },
     number::{CallNo, RunNo},
-    refusal::Refusal,
 };
 
 use super::{
-    Inner, failpoint,
-    gate::Weighed,
-    graph::Ended,
-    live::{LiveRef, LiveState},
-    patience::until_stored,
-    stops::Stop,
-    store_refusal,
-    stream::Asked,
+    Inner, driver::Driver, failpoint, gate::Weighed, graph::Ended, live::LiveRef, patience::until_stored, stops::Stop,
+    store_refusal, stream::Asked,
 };
 use crate::{
     model::ModelError,
     store::{RuleName, StoreError},
-    tool::{ON_APPROVAL, ToolError},
+    tool::{Asks, ON_APPROVAL, ToolError},
 };
 
 /// Something that has ended.
@@ -81,75 +76,97 @@ fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
 }
 
 impl Inner {
-    /// Records an outcome, retrying until the store accepts it.
-    pub(super) async fn done(&self, live: &LiveRef, turn: Turn, done: Done) {
+    pub(super) fn outcome_of(&self, call: CallNo, attempt: u32, outcome: Result<String, ToolError>) -> Outcome {
+        match outcome.map_err(ToolError::into_asks) {
+            Ok(result) => Outcome::finished(call, attempt, Ok(result)),
+            Err(Ok(Asks { questions, state, live, timeout })) => {
+                let timeout = self.settings.patient(timeout);
+                Outcome::Asks(InputRequired { call, attempt, questions, state, live, timeout })
+            }
+            Err(Err(error)) if error.is_forgotten() => Outcome::Forgotten { call, attempt },
+            Err(Err(error)) => Outcome::finished(call, attempt, Err(error.message)),
+        }
+    }
+}
+
+impl Driver<'_> {
+    /// Records how calls have ended, together, also if their turn has failed: an outcome is never lost.
+    pub(super) async fn record_outcomes(&mut self, outcomes: &mut Vec<Outcome>) {
+        let outcomes = std::mem::take(outcomes);
+        if outcomes.is_empty() {
+            return;
+        }
+        failpoint::hit("finish.before_commit");
+        let (inner, turn) = (self.inner, self.turn);
+        let wants = |state: &State| state.turns == turn.number && state.status.is_open();
+        let make = |state: &State, _| Draft::new(state, inner.now()).ended(&outcomes, &inner.agents);
+        self.take(wants, make).await;
+        failpoint::hit("finish.after_commit");
+        self.stops().await;
+    }
+
+    /// A tool's guardrail has stopped the run.
+    async fn stops(&mut self) {
+        if let Some((code, message)) = self.inner.stopping() {
+            self.inner.fail(self.live, self.turn, code, message).await;
+        }
+    }
+
+    /// Records what has ended, retrying until the store accepts it.
+    pub(super) async fn done(&mut self, done: Done) {
+        let (inner, live, turn) = (self.inner, self.live, self.turn);
         match done {
             Done::Call { call, attempt, stop: Some(stop), .. } => {
                 failpoint::hit("call.after_effect");
-                self.call_stopped(live, turn, call, attempt, stop).await;
-            }
-            Done::Call { call, attempt, outcome, stop: None } => {
-                failpoint::hit("call.after_effect");
-                let outcome = match outcome.map_err(ToolError::into_asks) {
-                    Ok(result) => Ok(result),
-                    Err(Ok(asks)) => return self.call_asks(live, turn, call, attempt, asks).await,
-                    Err(Err(error)) if error.is_forgotten() => {
-                        return self.call_forgotten(live, turn, call, attempt).await;
-                    }
-                    Err(Err(error)) => Err(error.message),
-                };
-                failpoint::hit("finish.before_commit");
-                self.must_store_outcome(live, turn, |state| {
-                    Draft::new(state, self.now()).call_finished(call, attempt, outcome.clone(), &self.agents)
-                })
-                .await;
-                failpoint::hit("finish.after_commit");
+                inner.call_stopped(live, turn, call, attempt, stop).await;
             }
             Done::Model(run, Asked::Stopped(stop)) if run.is_nested() && !stop.ends_all() => {
-                self.agent_stopped(live, turn, run, &stop.message).await;
+                inner.agent_stopped(live, turn, run, &stop.message).await;
             }
             Done::Model(_, Asked::Stopped(stop)) | Done::Compressed(Err(stop)) => {
-                let (code, message) = self.stopped(stop);
-                self.fail(live, turn, code, message).await;
+                let (code, message) = inner.stopped(stop);
+                inner.fail(live, turn, code, message).await;
             }
-            Done::Model(_, Asked::Answered(answer)) => self.answered(live, turn, answer).await,
+            Done::Model(_, Asked::Answered(answer)) => self.answered(answer).await,
             Done::Model(run, Asked::Failed(error)) if run.is_nested() => {
-                self.agent_stopped(live, turn, run, &error.message).await;
+                inner.agent_stopped(live, turn, run, &error.message).await;
             }
             Done::Model(_, Asked::Failed(error)) => {
                 let ModelError { message, .. } = error;
-                self.must_store(live, turn, |state, partial| {
-                    let draft = state.wants_answer(RunNo::ROOT).then(|| Draft::new(state, self.now()))?;
-                    Some(draft.fail("model_error", message.clone(), partial, &self.agents))
-                })
-                .await;
+                inner
+                    .must_store(live, turn, |state, partial| {
+                        let draft = state.wants_answer(RunNo::ROOT).then(|| Draft::new(state, inner.now()))?;
+                        Some(draft.fail("model_error", message.clone(), partial, &inner.agents))
+                    })
+                    .await;
             }
             Done::Model(_, Asked::Stale)
             | Done::Compressed(Ok(None))
+            | Done::Call { .. }
             | Done::Task(_)
             | Done::Reached
             | Done::Unbegun { .. } => {}
             Done::Compressed(Ok(Some(compressed))) => {
                 failpoint::hit("compress.before_commit");
-                self.must_store(live, turn, |state, _| Draft::new(state, self.now()).compressed(compressed.clone()))
+                inner
+                    .must_store(live, turn, |state, _| Draft::new(state, inner.now()).compressed(compressed.clone()))
                     .await;
                 failpoint::hit("compress.after_commit");
             }
         }
-        if let Some((code, message)) = self.stopping() {
-            self.fail(live, turn, code, message).await;
-        }
+        self.stops().await;
     }
 
     /// Stores an answer with the verdicts on its calls. Standing rules are read again with each try, and it is stored
     /// only while those that decide are in force, so that a revoked one allows nothing.
-    async fn answered(&self, live: &LiveRef, turn: Turn, answer: ModelResponded) {
-        let Some(first) = self.loaded(live).await else { return };
+    async fn answered(&mut self, answer: ModelResponded) {
+        let (inner, live, turn) = (self.inner, self.live, self.turn);
+        let Some(first) = inner.loaded(live).await else { return };
         // By index, whatever happens to the session meanwhile, so that no result is used for another call.
         let calls = calls_of(&first, &answer);
         let mut before = Vec::new();
-        until_stored!(self, async {
-            let Some(state) = self.loaded(live).await else { return Ok(()) };
+        until_stored!(inner, async {
+            let Some(state) = inner.loaded(live).await else { return Ok(()) };
             if answer.run.is_nested() && state.nested(answer.run).is_none() {
                 return Ok(()); // The call that it works for was stopped.
             }
@@ -157,34 +174,36 @@ impl Inner {
                 return Ok(()); // It is stored, though the store did not confirm it.
             }
             let weighed = tokio::select! { biased;
-                weighed = self.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &before) => weighed,
-                () = self.turn_is_over(live, turn) => return Ok(()), // A rule may never answer.
+                weighed = inner.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &before) => weighed,
+                () = inner.turn_is_over(live, turn) => return Ok(()), // A rule may never answer.
             };
             failpoint::hit("model.before_commit");
             match weighed.iter().find_map(Weighed::stop) {
                 Some(stop) if answer.run.is_nested() => {
-                    self.answer_stopped(live, turn, &answer, &weighed, stop).await;
+                    inner.answer_stopped(live, turn, &answer, &weighed, stop).await;
                     return Ok(());
                 }
-                Some(stop) => drop(self.stopped(stop.clone())),
+                Some(stop) => drop(inner.stopped(stop.clone())),
                 None => {}
             }
             let gates = gates_of(&weighed);
             let by_rule = gates.iter().any(|gate| gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL));
             before = weighed;
             let mut guard = live.lock().await;
-            if by_rule && self.known(live, &mut guard).await?.pos != state.pos {
+            if by_rule && inner.known(live, &mut guard).await?.pos != state.pos {
                 return Err(store_refusal(StoreError::Conflict)); // The session's own rules may have changed.
             }
             let make = |state: &State, _| {
-                Some(Draft::new(state, self.now()).model_responded(answer.clone(), gates.clone(), &self.agents))
+                Some(Draft::new(state, inner.now()).model_responded(answer.clone(), gates.clone(), &inner.agents))
             };
-            self.try_store(rules_of(&state, &gates), live, &mut guard, |state| state.is_in(turn), make).await?;
+            self.try_take(rules_of(&state, &gates), &mut guard, |state| state.is_in(turn), make).await?;
             failpoint::hit("model.after_commit");
             Ok(())
         });
     }
+}
 
+impl Inner {
     /// Stores the transition that `make` makes, retrying until it is stored. `false`: the turn has ended or failed, or
     /// the runtime closes.
     pub(super) async fn must_store(
@@ -215,27 +234,16 @@ impl Inner {
     ) -> bool {
         let stored = until_stored!(self, async {
             let mut guard = live.lock().await;
-            self.try_store(Vec::new(), live, &mut guard, &wants, &make).await
+            let state = self.known(live, &mut guard).await?;
+            if !wants(&state) {
+                return Ok(false);
+            }
+            if let Some(transition) = make(&state, guard.written()) {
+                self.record(live, &mut guard, |_| Ok(transition)).await?;
+            }
+            Ok(true)
         });
         stored.unwrap_or(false)
-    }
-
-    async fn try_store(
-        &self,
-        rules: Vec<RuleName>,
-        live: &LiveRef,
-        guard: &mut LiveState,
-        wants: impl Fn(&State) -> bool,
-        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
-    ) -> Result<bool, Refusal> {
-        let state = self.known(live, guard).await?;
-        if !wants(&state) {
-            return Ok(false);
-        }
-        if let Some(transition) = make(&state, guard.written()) {
-            self.record_by(rules, live, guard, |_| Ok(transition)).await?;
-        }
-        Ok(true)
     }
 }
 

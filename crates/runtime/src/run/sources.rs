@@ -3,13 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
-    journal::{
-        draft::{Draft, Transition},
-        failure::Turn,
-        input::InputRequired,
-        record::Record,
-        state::{Call, State},
-    },
+    journal::state::{Call, State},
     number::CallNo,
     refusal::Refusal,
     session::Session,
@@ -20,7 +14,6 @@ use tokio::{
 };
 
 use super::{Inner, live::LiveRef, outcomes::Done, pass_on::LEFT_TO_OTHERS};
-use crate::tool::Asks;
 
 /// How long calls wait for their tools' source, if it was never reached in this process; and after which time they are
 /// left to other nodes, which may reach it.
@@ -29,44 +22,14 @@ const HELD_HERE: Duration = Duration::from_secs(3);
 /// The pause before the next try.
 const REACH_AGAIN: Duration = Duration::from_millis(250);
 
-/// The calls that a transition asks about again, since their tools have changed.
-pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = CallNo> {
-    transition.records().filter_map(|record| match record {
-        Record::CallOutdated { call, .. } => Some(*call),
-        _ => None,
-    })
-}
-
 impl Inner {
-    /// Stores that a call ended its attempt with questions to a person.
-    pub(super) async fn call_asks(&self, live: &LiveRef, turn: Turn, call: CallNo, attempt: u32, asks: Asks) {
-        let Asks { questions, state, live: waits, timeout } = asks;
-        let timeout = self.settings.patient(timeout);
-        let required = InputRequired { call, attempt, questions, state, live: waits, timeout };
-        self.must_store_outcome(live, turn, |state| {
-            Draft::new(state, self.now()).input_required(required.clone(), &self.agents)
-        })
-        .await;
-    }
-
-    /// Stores that a call cannot use the answers that it was given.
-    pub(super) async fn call_forgotten(&self, live: &LiveRef, turn: Turn, call: CallNo, attempt: u32) {
-        self.must_store_outcome(live, turn, |state| {
-            Draft::new(state, self.now()).call_forgotten(call, attempt, &self.agents)
-        })
-        .await;
-    }
-
-    /// Of these calls, those that have their answers but no running attempt to receive them: another process had it.
-    pub(super) fn without_answers(&self, state: &State, calls: &[CallNo]) -> Option<Transition> {
-        let parked = |call: &Call| {
-            let tool = self.agents.get(&call.agent).and_then(|agent| agent.tool(&call.name));
-            let (session_id, input) = (&state.session_id, call.input.as_ref());
-            tool.zip(input).is_some_and(|(tool, input)| tool.entry.tool.has_parked(session_id, call.call.get(), input))
-        };
-        let lost = state.calls.iter().filter(|call| calls.contains(&call.call) && call.is_live() && !parked(call));
-        let lost: Vec<CallNo> = lost.map(|call| call.call).collect();
-        if lost.is_empty() { None } else { Draft::new(state, self.now()).input_lost(&lost, &self.agents) }
+    /// Whether a call has its answers but no running attempt to receive them: another process had it.
+    pub(super) fn has_lost_answers(&self, state: &State, call: &Call) -> bool {
+        let tool = self.agents.get(&call.agent).and_then(|agent| agent.tool(&call.name));
+        let is_parked = tool
+            .zip(call.input.as_ref())
+            .is_some_and(|(tool, input)| tool.entry.tool.has_parked(&state.session_id, call.call.get(), input));
+        !is_parked
     }
 
     /// Starts to reach the sources of all agents' tools. Only the sessions that need one wait for it.
@@ -97,38 +60,34 @@ impl Inner {
         Ok(())
     }
 
-    /// Of these calls, those whose tool may come from a source never reached in this process.
-    fn unreached(&self, state: &State, calls: &[CallNo]) -> Vec<CallNo> {
-        let unreached = |call: &&Call| {
-            let agent = self.agents.get(&call.agent);
-            agent.is_some_and(|agent| agent.tool(&call.name).is_none() && agent.has_unreached())
-        };
-        let calls = state.calls.iter().filter(|call| calls.contains(&call.call));
-        calls.filter(unreached).map(|call| call.call).collect()
+    /// Whether a call's tool may come from a source never reached in this process.
+    pub(super) fn is_unreached(&self, call: &Call) -> bool {
+        let agent = self.agents.get(&call.agent);
+        agent.is_some_and(|agent| agent.tool(&call.name).is_none() && agent.has_unreached())
     }
 
-    /// Takes out of `start` the calls whose tool is not known yet: starting one would only use up a person's approval.
-    /// Its source is retried for a limited time; then it counts as dead, and the call fails.
+    /// Whether the calls that a driver holds back have waited long enough, those that other nodes have not begun either:
+    /// their source counts as dead, and they fail.
+    pub(super) fn have_waited(&self, live: &LiveRef, session: &Session, held: &Held) -> bool {
+        let since = self.passed_on.since(&live.session_id, session.cursor.seq).or(held.since);
+        since.is_some_and(|since| since.elapsed() >= HELD_BACK)
+    }
+
+    /// Reaches the source of those of `start` that were held back, since their tool is not known yet: starting one would
+    /// only use up a person's approval. It is retried for a limited time.
     pub(super) fn hold_back(
         self: &Arc<Self>,
         live: &LiveRef,
-        session: &Session,
-        start: &mut Vec<CallNo>,
+        state: &State,
+        start: &[CallNo],
         held: &mut Held,
         running: &mut JoinSet<Done>,
     ) {
-        let unreached = self.unreached(session, start);
-        if unreached.is_empty() {
+        if !start.iter().any(|call| state.call(*call).is_some_and(|call| self.is_unreached(call))) {
             (held.since, held.was_told) = (None, false);
             return;
         }
-        // Those that other nodes have not begun either have waited long enough.
-        let here = *held.since.get_or_insert_with(Instant::now);
-        let since = self.passed_on.since(&live.session_id, session.cursor.seq).unwrap_or(here);
-        if since.elapsed() >= HELD_BACK {
-            return;
-        }
-        start.retain(|call| !unreached.contains(call));
+        held.since.get_or_insert_with(Instant::now);
         if held.reaching.as_ref().is_none_or(AbortHandle::is_finished) {
             if !std::mem::replace(&mut held.was_told, true) {
                 tracing::warn!(session = &*live.session_id, "calls wait: the source of their tools does not answer");

@@ -127,8 +127,7 @@ pub(super) async fn decide(
     let reply = Reply::of(body.decisions, body.answers.as_deref(), body.resume)?;
     let (kinds, digest, user_edit_content) = (reply.kinds(), body.digest, body.user_edit_content);
     let decision = NewDecision { approval_key: key.clone(), reply, digest, user_edit_content, request_id };
-    let (runtime, decider) = (app.runtime.clone(), pass.by().clone());
-    let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await }).await?;
+    let stored = app.runtime.decide(pass.by(), decision, false).await.map_err(Problem::of)?;
     app.metrics.decided(&kinds);
     if params.wait {
         return Ok(Json(outcome(&app, &mut pass, &stored.session_id).await?).into_response());

@@ -22,12 +22,14 @@ use countersign_core::{
     },
     journal::{
         cursor::Cursor,
-        draft::{Draft, MessageInput, Transition},
+        draft::{Catalog, Draft, MessageInput, Transition},
         graph,
+        outcome::Outcome,
         permit::Permit,
         record::{Entry, InputRequired, Kind, Millis, Record, Retried, SessionCreated, records},
-        run::Raw,
+        run::{Raw, Task, TaskFailed, Then},
         state::{Call, Open, State},
+        step::{Program, Reach, advance},
     },
     number::{CallNo, RunNo},
     refusal::Refusal,
@@ -75,6 +77,27 @@ pub struct World {
     keys: HashMap<String, (CallNo, u32)>,
     /// The digests of requests about calls: none is used twice (spec R11).
     digests: HashSet<Arc<str>>,
+}
+
+/// The program around a random session.
+struct Around {
+    tools: Tools,
+    parked: HashSet<CallNo>,
+}
+
+impl Program for Around {
+    fn catalog(&self) -> &dyn Catalog {
+        &self.tools
+    }
+    fn after_node(&self, _: &Arc<State>, task: &Task) -> Result<Then, TaskFailed> {
+        panic!("no loop has custom nodes: {task:?}")
+    }
+    fn has_lost_answers(&self, _: &State, call: &Call) -> bool {
+        !self.parked.contains(&call.call)
+    }
+    fn holds_back(&self, _: &Call) -> bool {
+        false
+    }
 }
 
 impl World {
@@ -156,15 +179,17 @@ impl World {
         }
     }
 
-    /// Refuses calls before they begin: those of ended turns, and those of tools that have changed.
-    fn stopped(&self) -> Option<Transition> {
-        let effects = graph::next(&self.state);
-        let gone = |call: &Call| call.is_live() && !self.parked.contains(&call.call);
-        let calls = self.state.calls.iter().filter(|call| effects.start.contains(&call.call) && gone(call));
-        let lost: Vec<CallNo> = calls.map(|call| call.call).collect();
-        let begins = [&*effects.start, &*effects.delegate].concat();
-        let lost = self.draft().input_lost(&lost, &self.tools);
-        lost.or_else(|| self.draft().outdated(&begins, &self.tools))
+    /// Commits an input, or none, with everything that follows from it. `recovers`: nothing but this is at work.
+    fn step(&mut self, input: Option<Transition>, recovers: Option<&BTreeSet<CallNo>>, starts: usize) {
+        let input = input.unwrap_or_else(|| Transition::made(self.state.clone(), Vec::new()));
+        let around = Around { tools: self.tools, parked: self.parked.clone() };
+        let reach = Reach { recovers, begins: recovers.is_none(), starts };
+        self.commit(advance(input, self.now, &around, reach).0);
+    }
+
+    /// Commits an input alone, or with what starts with it.
+    fn take(&mut self, input: Transition) {
+        if self.now % 2 == 0 { self.step(Some(input), None, usize::MAX) } else { self.commit(input) }
     }
 
     pub fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
@@ -184,29 +209,19 @@ impl World {
                 self.answer(runs[calls.len() % runs.len()], calls);
             }
             Op::ShowBlock(what) if graph::next(&self.state).ask.contains(&RunNo::ROOT) => self.show(*what),
-            Op::Start(_) if self.stopped().is_some() => {
-                if let Some(transition) = self.stopped() {
-                    self.commit(transition);
-                }
-            }
-            Op::Start(_) if !graph::next(&self.state).delegate.is_empty() => {
-                self.commit(self.draft().delegate(&graph::next(&self.state).delegate, &self.tools));
-            }
             Op::Fail if graph::next(&self.state).ask.iter().any(RunNo::is_nested) => {
                 let run = graph::next(&self.state).ask[0];
                 self.commit(self.draft().agent_failed(run, "no answer", &self.tools));
             }
-            Op::Start(n) => {
-                let start: Vec<CallNo> = graph::next(&self.state).start.into_iter().take(*n).collect();
-                self.commit(self.draft().start(&start));
-            }
+            Op::Start(n) => self.step(None, None, *n),
             Op::Finish(i, ok) if !self.running.is_empty() => {
                 let permit = self.running.remove(i % self.running.len());
                 let outcome = if *ok { Ok("ran".to_owned()) } else { Err("broke".to_owned()) };
-                if let Some(t) =
-                    self.draft().call_finished(CallNo::new(permit.call()), permit.attempt(), outcome, &self.tools)
+                if let Some(t) = self
+                    .draft()
+                    .ended(&[Outcome::finished(CallNo::new(permit.call()), permit.attempt(), outcome)], &self.tools)
                 {
-                    self.commit(t);
+                    self.take(t);
                 }
             }
             Op::Decide(i, decisions, comment, by, verdict) if !self.state.open.is_empty() => {
@@ -219,7 +234,7 @@ impl World {
                     ..DecideInput::new(open.asked.n, decisions, person(*by))
                 };
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
-                self.commit(transition);
+                self.take(transition);
             }
             Op::Note(i, what, by) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
@@ -258,7 +273,7 @@ impl World {
                     ..DecideInput::new(open.asked.n, reply, Principal::trusted())
                 };
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
-                self.commit(transition);
+                self.take(transition);
             }
             Op::Later(seconds) => {
                 self.now += Millis::from(*seconds) * 1000;
@@ -282,7 +297,7 @@ impl World {
                 let timeout = if what % 2 == 0 { 0 } else { 60 };
                 let state = Some("half done".into());
                 let required = InputRequired { call, attempt, questions, state, live: *live, timeout: timeout.into() };
-                if let Some(transition) = self.draft().input_required(required, &self.tools) {
+                if let Some(transition) = self.draft().ended(&[Outcome::Asks(required)], &self.tools) {
                     if *live {
                         self.parked.insert(call);
                     }
@@ -302,7 +317,7 @@ impl World {
                 let reply = Reply::Resume(Raw::of(&value).expect("JSON"));
                 let input = DecideInput::new(open.asked.n, reply, Principal::trusted());
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
-                self.commit(transition);
+                self.take(transition);
             }
             // A failure in the middle of any work; in a held turn nothing works.
             Op::Fail if self.state.status.is_active() && !self.state.held && self.now % 3 == 0 => {
@@ -328,9 +343,7 @@ impl World {
             Op::Crash => {
                 self.running.clear();
                 self.parked.clear();
-                if let Some(t) = self.draft().recover(&BTreeSet::new(), &self.tools) {
-                    self.commit(t);
-                }
+                self.step(None, Some(&BTreeSet::new()), 0);
             }
             _ => {}
         }
@@ -381,9 +394,7 @@ impl World {
     fn retry(&mut self, more_calls: u32) -> Result<(), Refusal> {
         self.commit(self.draft().retry(Retried { more_calls, ..Retried::default() }, &self.tools)?);
         let at_work = self.running.iter().map(|permit| CallNo::new(permit.call())).collect();
-        if let Some(recovered) = self.draft().recover(&at_work, &self.tools) {
-            self.commit(recovered);
-        }
+        self.step(None, Some(&at_work), 0);
         Ok(())
     }
 }

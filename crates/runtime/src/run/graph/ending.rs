@@ -24,7 +24,7 @@ use crate::{
 /// Works out the records for tasks that have ended.
 pub(super) struct Ending<'a> {
     pub(super) inner: &'a Inner,
-    pub(super) state: &'a State,
+    pub(super) state: &'a Arc<State>,
     pub(super) run: &'a GraphRun,
     pub(super) hot: &'a mut Hot,
     pub(super) ops: Vec<Op>,

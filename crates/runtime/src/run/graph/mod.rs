@@ -20,24 +20,17 @@ use countersign_core::{
         failure::Turn,
         graph as loops,
         run::{
-            DoneTask, FrameState, GraphRun, NewTask, Question, Raw, Round, Step, Task, TaskFailed, TaskPhase,
-            TasksDone, Then,
+            FrameState, GraphRun, NewTask, Question, Raw, Round, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
         },
         running::NewQuestion,
         state::{Call, Phase, State},
     },
     limits,
     number::{FrameNo, RunNo, TaskNo},
-    refusal::Refusal,
 };
 use futures::future::BoxFuture;
 
-use super::{
-    Inner,
-    live::{Live, LiveRef, LiveState},
-    nodes::ELSEWHERE,
-    patience::until_stored,
-};
+use super::{Inner, live::LiveRef, nodes::ELSEWHERE, patience::until_stored};
 use ending::Ending;
 pub(crate) use warm::Suspended;
 pub(super) use warm::Warm;
@@ -233,7 +226,7 @@ impl Inner {
                 return Ok(());
             }
             if let (Some(ended), Some(hot), Some(run)) = (ended.take(), hot.as_mut(), &state.run) {
-                let mut ending = Ending { inner: self, state: &state, run, hot, ops: Vec::new(), spoiled: false };
+                let mut ending = Ending { inner: self, state: &state.state, run, hot, ops: Vec::new(), spoiled: false };
                 ending.all(ended);
                 (ops, spoiled) = (ending.ops, ending.spoiled);
             } else if ops.iter().any(|op| op.is_in(&state)) {
@@ -264,42 +257,12 @@ impl Inner {
         }
     }
 
-    /// An agent's loop continues from a node that the runner executes itself, as far as such nodes are done.
-    pub(super) async fn walk_loop(&self, live: &Live, guard: &mut LiveState) -> Result<(), Refusal> {
-        loop {
-            let state = guard.state()?;
-            let task = state
-                .run
-                .as_ref()
-                .filter(|_| state.status.is_active() && !state.held)
-                .and_then(|run| run.loop_node().cloned());
-            let Some(task) = task.filter(|_| countersign_core::journal::graph::node_done(&state)) else {
-                return Ok(());
-            };
-            let make = |state: &State| {
-                let mut draft = Draft::new(state, self.now());
-                match self.walk_on(state, &task, None) {
-                    Ok(then) => draft.tasks_done(TasksDone {
-                        frame: FrameNo::ROOT,
-                        done: vec![DoneTask { task: task.task, update: None }],
-                        then,
-                    }),
-                    Err(NodeError { code, message, .. }) => {
-                        draft.task_failed(TaskFailed { task: task.task, code: code.to_owned(), message });
-                    }
-                }
-                Ok(draft.settled(&self.agents))
-            };
-            self.record(live, guard, make).await?;
-        }
-    }
-
     /// Where an agent's loop continues after a node.
-    fn walk_on(&self, state: &State, task: &Task, update: Option<&Raw>) -> Result<Then, NodeError> {
+    pub(super) fn walk_on(&self, state: &Arc<State>, task: &Task, update: Option<&Raw>) -> Result<Then, NodeError> {
         let graph = self.agents.agent_loop_of(&state.agent).ok_or_else(|| node_gone(&task.node))?;
         let run = state.run.as_ref().ok_or_else(|| node_gone(&task.node))?;
         let node = resolve(&*graph, &task.node).ok_or_else(|| node_gone(&task.node))?;
-        let mut turn: AnyState = Arc::new(AgentState::of(&Arc::new(state.clone())));
+        let mut turn: AnyState = Arc::new(AgentState::of(state));
         if let Some(update) = update {
             let update = graph.read_update(Some(update)).map_err(NodeError::permanent)?;
             graph.merge(&mut turn, vec![update])?;

@@ -1,0 +1,121 @@
+//! How attempts of calls end, and what is recorded of it.
+
+use super::{
+    draft::{Catalog, Draft, ToolKind, Transition},
+    input::InputRequired,
+    record::{CallFinished, CallStatus, Record},
+    state::Call,
+};
+use crate::{
+    limits,
+    locale::{Locale, Text},
+    number::CallNo,
+    todo::{Todo, Todos},
+};
+
+/// How an attempt of a call has ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// With a result, or an error.
+    Finished {
+        /// The call.
+        call: CallNo,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// Its result, or the error.
+        result: Result<String, String>,
+    },
+    /// With questions to a person (spec S13).
+    Asks(InputRequired),
+    /// It cannot resume with the answers to its questions: what it did before it asked is unknown, so a person decides
+    /// whether it runs again (spec R4).
+    Forgotten {
+        /// The call.
+        call: CallNo,
+        /// The attempt, from 1.
+        attempt: u32,
+    },
+}
+
+impl Outcome {
+    /// This attempt of a call has ended with a result, or an error.
+    #[must_use]
+    pub fn finished(call: CallNo, attempt: u32, result: Result<String, String>) -> Outcome {
+        Outcome::Finished { call, attempt, result }
+    }
+
+    fn attempt(&self) -> (CallNo, u32) {
+        match self {
+            Outcome::Finished { call, attempt, .. } | Outcome::Forgotten { call, attempt } => (*call, *attempt),
+            Outcome::Asks(InputRequired { call, attempt, .. }) => (*call, *attempt),
+        }
+    }
+}
+
+impl Draft {
+    /// Attempts have ended, in this order, each with an append of its own. One that is not running is left out: its
+    /// outcome is discarded, since the turn was cancelled. `None` if all are.
+    #[must_use]
+    pub fn ended(mut self, outcomes: &[Outcome], catalog: &dyn Catalog) -> Option<Transition> {
+        for outcome in outcomes {
+            let (call, attempt) = outcome.attempt();
+            let Some(found) = self.state.attempt(call, attempt) else { continue };
+            match outcome {
+                Outcome::Finished { result, .. } => {
+                    let record = finished_as(found, result, catalog, self.state.locale);
+                    self.push(record);
+                }
+                Outcome::Asks(required) => self.asks_input(required.clone()),
+                Outcome::Forgotten { .. } => self.push(Record::CallLost { call, forgotten: true }),
+            }
+            self.settle(catalog);
+            self.end_append();
+        }
+        Some(self.finish()).filter(|made| !made.is_empty())
+    }
+}
+
+fn finished_as(call: &Call, result: &Result<String, String>, catalog: &dyn Catalog, locale: Locale) -> Record {
+    let (status, output) = match result {
+        Ok(output) => (CallStatus::Success, output),
+        Err(message) => (CallStatus::Error, message),
+    };
+    let kind = catalog.tool(&call.agent, &call.name).map(|tool| tool.kind).unwrap_or_default();
+    let todos = (kind == ToolKind::Todos && status == CallStatus::Success).then(|| todos(call)).flatten();
+    finished(call, status, output, todos, locale)
+}
+
+/// The record of a result, truncated to [`limits::RESULT_BYTES`].
+pub(super) fn finished(
+    call: &Call,
+    status: CallStatus,
+    output: &str,
+    todos: Option<Vec<Todo>>,
+    locale: Locale,
+) -> Record {
+    let output = if output.len() > limits::RESULT_BYTES {
+        let end = output.floor_char_boundary(limits::RESULT_BYTES);
+        let (bytes, kept) = (output.len().to_string(), end.to_string());
+        let note = locale.fill(Text::ResultCut, &[("bytes", &bytes), ("kept", &kept)]);
+        format!("{}\n{note}", &output[..end])
+    } else {
+        output.to_owned()
+    };
+    Record::CallFinished(CallFinished {
+        call: call.call,
+        id: call.id.clone(),
+        name: call.name.clone(),
+        status,
+        output,
+        hidden: !call.display.stream.stream_tool_result,
+        content: call.display.stream.display_as_content,
+        todos,
+        run: call.run,
+    })
+}
+
+/// The list that a call of `write_todos` wrote.
+fn todos(call: &Call) -> Option<Vec<Todo>> {
+    let written: Todos = serde_json::from_str(call.args.as_ref()?.text()).ok()?;
+    Some(written.todos)
+}

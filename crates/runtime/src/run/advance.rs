@@ -1,0 +1,206 @@
+//! An input on its way to the store with everything that follows from it ([`advance`]), and the calls that begin with
+//! it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+};
+
+use countersign_core::{
+    journal::{
+        draft::{Catalog, Transition},
+        graph::Effects,
+        permit::Permit,
+        record::{Block, Record},
+        run::{Task, TaskFailed, Then},
+        state::{Call, State},
+        step::{Program, Reach, advance},
+    },
+    number::CallNo,
+    refusal::Refusal,
+};
+
+use super::{Inner, driver::Driver, failpoint, live::LiveState, patience::until_stored, store_refusal};
+use crate::{
+    graph::NodeError,
+    store::{Durability, Guards, RuleName},
+    tool::AppContext,
+};
+
+/// What comes before what follows.
+pub(super) enum Input {
+    None,
+    /// Of an effect, stored only while these standing rules are in force.
+    Outcome(Transition, Vec<RuleName>),
+    /// A person's, stored only while this holds; it is acknowledged when it is stored like this.
+    Person(Transition, Guards, Durability),
+}
+
+/// Who stores it: for effects it is retried, a person's is refused.
+enum By {
+    Effects(Vec<RuleName>),
+    Person(Guards, Durability),
+}
+
+/// The program around a session, as a step asks it.
+struct Around<'a> {
+    inner: &'a Inner,
+    /// Whether calls of tools that are not known yet are held back.
+    holds_back: bool,
+}
+
+impl Program for Around<'_> {
+    fn catalog(&self) -> &dyn Catalog {
+        &self.inner.agents
+    }
+
+    fn after_node(&self, state: &Arc<State>, task: &Task) -> Result<Then, TaskFailed> {
+        self.inner.walk_on(state, task, None).map_err(|NodeError { code, message, .. }| TaskFailed {
+            task: task.task,
+            code: code.to_owned(),
+            message,
+        })
+    }
+
+    fn has_lost_answers(&self, state: &State, call: &Call) -> bool {
+        self.inner.has_lost_answers(state, call)
+    }
+
+    fn holds_back(&self, call: &Call) -> bool {
+        self.holds_back && self.inner.is_unreached(call)
+    }
+}
+
+/// The calls that a transition asks about again, since their tools have changed.
+fn outdated_of(transition: &Transition) -> Vec<CallNo> {
+    let outdated = transition.records().filter_map(|record| match record {
+        Record::CallOutdated { call, .. } => Some(*call),
+        _ => None,
+    });
+    outdated.collect()
+}
+
+impl Driver<'_> {
+    /// Stores an input with all that follows from it. The calls that start with it are added to those that begin; the
+    /// rest of what is to be carried out is returned, or `None` if nothing may begin here now. `recovers`: what was
+    /// started before this driver is accounted for.
+    pub(super) async fn advance(
+        &mut self,
+        guard: &mut LiveState,
+        input: Input,
+        recovers: bool,
+    ) -> Result<Option<Effects>, Refusal> {
+        let inner = self.inner;
+        let (before, term) = (guard.session()?, inner.term());
+        let (input, by) = match input {
+            Input::None => (Transition::made(before.state.clone(), Vec::new()), By::Effects(Vec::new())),
+            Input::Outcome(input, rules) => (input, By::Effects(rules)),
+            Input::Person(input, guards, durability) => (input, By::Person(guards, durability)),
+        };
+        let at_work = recovers.then(|| self.calls_at_work());
+        // A call whose start was stored without a term would not run, and would count as one of unknown outcome.
+        let begins = term.is_some() && !inner.draining.load(Ordering::SeqCst) && !*inner.closing.borrow();
+        let starts = inner.settings.parallel_calls().saturating_sub(self.running.len() + self.begun.len());
+        let reach = Reach { recovers: at_work.as_ref(), begins: begins && (recovers || self.recovered), starts };
+        let around = Around { inner, holds_back: !inner.have_waited(self.live, &before, &self.held) };
+        let (made, effects) = advance(input, inner.now(), &around, reach);
+        if !made.is_empty() && !self.store(guard, made, by, recovers && before.has_begun_work(), term).await? {
+            return Ok(Some(Effects::default()));
+        }
+        let after = guard.state()?;
+        self.recovered |= recovers && after.status.is_active() && !after.held;
+        Ok(Some(effects).filter(|_| begins))
+    }
+
+    /// Stores a transition; `false` if the turn has failed instead, since it would break the session's journal.
+    async fn store(
+        &mut self,
+        guard: &mut LiveState,
+        made: Transition,
+        by: By,
+        recovers: bool,
+        term: Option<u64>,
+    ) -> Result<bool, Refusal> {
+        let (inner, live) = (self.inner, self.live);
+        // Read before anything is started: a start on record is never left without its call.
+        let context = match made.starts_calls() {
+            true => Some(self.context(made.state()).await?),
+            false => None,
+        };
+        let outdated = outdated_of(&made);
+        if recovers {
+            failpoint::hit("recover.before_commit");
+        }
+        if context.is_some() {
+            failpoint::hit("start.before_commit");
+        }
+        let stored = match by {
+            By::Effects(rules) => inner.record_by(rules, live, guard, |_| Ok(made)).await,
+            By::Person(guards, durability) => {
+                let guards = Guards { lease: guard.lease, ..guards };
+                inner.transact_if(guards, live, guard, durability, |_| Ok(made)).await
+            }
+        };
+        let permits = match stored {
+            // What follows from that is looked at again.
+            Err(refusal) if refusal.has_failed_turn() => return Ok(false),
+            stored => stored?,
+        };
+        if recovers {
+            failpoint::hit("recover.after_commit");
+        }
+        for call in outdated {
+            inner.agents.forget_call(&live.session_id, call);
+        }
+        if let Some(context) = context {
+            let state = guard.state()?;
+            guard.part = self.part.at(&state);
+            let work = |permit: Permit| inner.call_work(&state, (permit, term), &context, &mut self.part);
+            self.begun.extend(permits.into_iter().map(work));
+        }
+        Ok(true)
+    }
+
+    /// What the application gave its session, which never changes.
+    pub(super) async fn context(&mut self, state: &State) -> Result<AppContext, Refusal> {
+        if self.context.is_none() {
+            self.context = Some(self.inner.app_context(state).await.map_err(store_refusal)?);
+        }
+        Ok(self.context.clone().unwrap_or_default())
+    }
+
+    /// The calls that run here, or are about to.
+    fn calls_at_work(&self) -> BTreeSet<CallNo> {
+        self.running.calls().iter().copied().chain(self.begun.iter().filter_map(|work| work.call)).collect()
+    }
+
+    /// Stores the input that `make` makes, with what follows from it, if the state still wants it.
+    pub(super) async fn try_take(
+        &mut self,
+        rules: Vec<RuleName>,
+        guard: &mut LiveState,
+        wants: impl Fn(&State) -> bool,
+        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+    ) -> Result<(), Refusal> {
+        let state = self.inner.known(self.live, guard).await?;
+        if wants(&state)
+            && let Some(input) = make(&state, guard.written())
+        {
+            self.advance(guard, Input::Outcome(input, rules), false).await?;
+        }
+        Ok(())
+    }
+
+    /// The same, retried until it is stored.
+    pub(super) async fn take(
+        &mut self,
+        wants: impl Fn(&State) -> bool,
+        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+    ) {
+        let (inner, live) = (self.inner, self.live);
+        until_stored!(inner, async {
+            let mut guard = live.lock().await;
+            self.try_take(Vec::new(), &mut guard, &wants, &make).await
+        });
+    }
+}
