@@ -445,11 +445,19 @@ impl<'w> Thread<'w> {
     /// Leaves one file: the log is emptied and removed.
     fn end(self) {
         let Thread { conn, broken, .. } = self;
-        if broken.check().is_ok()
-            && let Err(e) = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE")
-        {
-            tracing::warn!("the SQLite log could not be emptied: {e}");
-            log::leave(&conn);
+        if broken.check().is_ok() {
+            let place = conn.path().unwrap_or_default();
+            match log::empty(&conn) {
+                Ok(true) => {}
+                Ok(false) => tracing::warn!(
+                    "somebody is reading the store {place}, so a part of it stays in {place}-wal: both files are the store, \
+                     until a server opens it again"
+                ),
+                Err(e) => {
+                    tracing::warn!("the log of the store {place} could not be emptied: {e}");
+                    log::leave(&conn);
+                }
+            }
         }
         if let Err((_, e)) = conn.close() {
             tracing::warn!("the SQLite store could not be closed: {e}");
