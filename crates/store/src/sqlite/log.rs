@@ -103,6 +103,11 @@ fn place(db: &Path) -> PathBuf {
     path.into()
 }
 
+/// Whether a database has a log, as every open one does.
+pub(super) fn is_there(db: &Path) -> bool {
+    place(db).exists()
+}
+
 /// Whether a database has no log that says more than it does.
 pub(super) fn is_empty(db: &Path) -> bool {
     place(db).metadata().map_or(true, |log| log.len() == 0)
