@@ -238,10 +238,11 @@ impl SqliteStore {
 /// # Errors
 /// As [`SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
 pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    let named = path;
     let path = &schema::resolve(path, Absent::Refuse)?;
     let read = || {
         let conn = schema::only_read(path)?;
-        let values = sealing::reading(&conn, path, keys)?;
+        let values = sealing::reading(&conn, named, keys)?;
         rows::audit(&conn, &values, None, AuditRange::After(after), limit)
     };
     let records = read().map_err(|e| schema::named(path, e))?;

@@ -31,10 +31,10 @@ impl Past {
     /// # Errors
     /// As [`super::SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
     pub fn open(path: &Path, keys: Option<&Keys>) -> Result<Past, StoreError> {
-        let path = schema::resolve(path, Absent::Refuse)?;
-        let conn = schema::only_read(&path).map_err(|e| schema::named(&path, e))?;
-        let values = sealing::reading(&conn, &path, keys)?;
-        Ok(Past { path, conn, values })
+        let file = schema::resolve(path, Absent::Refuse)?;
+        let conn = schema::only_read(&file).map_err(|e| schema::named(&file, e))?;
+        let values = sealing::reading(&conn, path, keys)?;
+        Ok(Past { path: file, conn, values })
     }
 
     /// The ids of at most `limit` sessions after `after`, in the order of ids.

@@ -47,8 +47,8 @@ fn no_store(path: &Path) -> StoreError {
     StoreError::Failed(format!("there is no store at {}", path.display()))
 }
 
-/// Refuses a file with several names where it is to be written: SQLite and this program find the log and the lock of a database by its name, so
-/// that under another name it would lack what is in the log, and could be served twice.
+/// Refuses a file with several names where it is to be written: SQLite and this program find the log and the lock of a
+/// database by its name, so that under another name it would lack what is in the log, and could be served twice.
 pub(super) fn one_name(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     if let Ok(file) = path.metadata()
@@ -69,7 +69,6 @@ pub(super) fn one_name(path: &Path) -> Result<(), StoreError> {
 /// The connection that writes, and whether the database is new; makes it then, unless it is to be there.
 pub(super) fn writer(path: &Path, options: &SqliteOptions, absent: Absent) -> Result<(Connection, bool), StoreError> {
     warn_of_others(path);
-    whole_log(path)?;
     let new = {
         let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         log::leave(&conn);
@@ -193,7 +192,6 @@ fn is_store(conn: Connection, path: &Path) -> Result<Connection, StoreError> {
 /// Reads a file as it is where it has no log: then no process has it open, and SQLite would make a log, for which it needs
 /// the right to write. A process that opens it meanwhile writes to its log first, and only much later to the file.
 fn looks(path: &Path) -> Result<Connection, StoreError> {
-    whole_log(path)?;
     if !log::is_there(path)
         && let Some(uri) = unchanging(path)
     {
@@ -247,6 +245,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
 
 /// Opens a name of the file at `path`.
 fn connect_to(name: &Path, path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    whole_log(path)?;
     // No mutex: each connection stays on its thread.
     Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(|e| {
         // SQLite does not say why.
