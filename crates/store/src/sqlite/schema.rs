@@ -200,16 +200,19 @@ fn looks(path: &Path) -> Result<Connection, StoreError> {
         settings(&conn, 2048)?;
         return Ok(conn);
     }
-    reader(path).map_err(|e| match e {
-        StoreError::Failed(e) => {
-            let path = path.display();
-            StoreError::Failed(format!(
-                "{e}; {path} has a log, {path}-wal, and to read that SQLite has to write beside it: run this as the user of \
-                 the server, or copy both files, and read the copy"
-            ))
-        }
-        e => e,
-    })
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let first = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+    if let Err(e) = first
+        && matches!(e.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+    {
+        let path = path.display();
+        return Err(StoreError::Failed(format!(
+            "{path} has a log, {path}-wal, and to read that SQLite has to write beside it ({e}): run this as the user of the \
+             server, or copy both files, and read the copy"
+        )));
+    }
+    settings(&conn, 2048)?;
+    Ok(conn)
 }
 
 /// The URI of a file that nobody changes, where every path has one.
