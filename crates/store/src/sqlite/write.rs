@@ -378,22 +378,17 @@ impl<'w> Thread<'w> {
     /// Logs that something was refused, such as by a full disk, and that nothing is refused any more: once each.
     fn tell(&mut self, answers: &[Result<bool, StoreError>]) {
         let place = self.conn.path().unwrap_or_default();
-        let refused =
-            answers.iter().find_map(|answer| answer.as_ref().err().filter(|e| matches!(e, StoreError::Failed(_))));
-        match refused {
-            Some(e) => {
-                if self.refused.replace(Instant::now()).is_none() {
-                    tracing::error!(
-                        "{place} does not take what is to be stored, and nothing of that is acknowledged; each request tries it \
-                         again: {e}"
-                    );
-                }
+        let failed = |answer: &&StoreError| matches!(answer, StoreError::Failed(_));
+        if let Some(e) = answers.iter().filter_map(|answer| answer.as_ref().err()).find(failed) {
+            if self.refused.replace(Instant::now()).is_none() {
+                tracing::error!(
+                    "{place} does not take what is to be stored, and nothing of that is acknowledged; each request tries it \
+                     again: {e}"
+                );
             }
-            None if self.refused.is_some_and(|last| last.elapsed() >= CALM) && answers.iter().any(Result::is_ok) => {
-                tracing::info!("{place} takes what is to be stored again");
-                self.refused = None;
-            }
-            None => {}
+        } else if self.refused.is_some_and(|last| last.elapsed() >= CALM) && answers.iter().any(Result::is_ok) {
+            tracing::info!("{place} takes what is to be stored again");
+            self.refused = None;
         }
     }
 
