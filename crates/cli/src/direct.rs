@@ -210,7 +210,11 @@ async fn sqlite(path: &Path, keys: Option<Keys>, purpose: Purpose) -> Result<Res
         return Err(Failure::new(Exit::Usage, text));
     }
     loaded::check_there(path)?;
-    match loaded::sqlite(path.to_owned(), keys).await {
+    let opened = match purpose {
+        Purpose::Changing => loaded::existing_sqlite(path.to_owned(), keys).await,
+        _ => loaded::readable_sqlite(path.to_owned(), keys).await,
+    };
+    match opened {
         Err(error @ StoreError::InUse(_)) => Err(taken(&error).into()),
         opened => Ok(opened),
     }

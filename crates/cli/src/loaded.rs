@@ -88,11 +88,29 @@ pub(crate) fn check_there(path: &Path) -> Result<(), String> {
 
 /// Opens a SQLite store, or makes it.
 pub(crate) async fn sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteStore, StoreError> {
-    let opened = tokio::task::spawn_blocking(move || match keys {
+    let open = move || match keys {
         Some(keys) => SqliteStore::open_sealed(path, &SqliteOptions::default(), &keys),
         None => SqliteStore::open(path, &SqliteOptions::default()),
-    });
-    opened.await.unwrap_or_else(|error| Err(StoreError::Failed(format!("the store cannot be opened: {error}"))))
+    };
+    opened(open).await
+}
+
+/// Opens a SQLite store that must be there: a mistyped name, or a file that lost its log, must not become a new one.
+pub(crate) async fn existing_sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteStore, StoreError> {
+    let open = move || SqliteStore::open_existing(path, &SqliteOptions::default(), keys.as_ref());
+    opened(open).await
+}
+
+/// Opens a SQLite store that must be there, to read it.
+pub(crate) async fn readable_sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteStore, StoreError> {
+    opened(move || SqliteStore::open_to_read(path, keys.as_ref())).await
+}
+
+async fn opened(
+    open: impl FnOnce() -> Result<SqliteStore, StoreError> + Send + 'static,
+) -> Result<SqliteStore, StoreError> {
+    let opened = tokio::task::spawn_blocking(open).await;
+    opened.unwrap_or_else(|error| Err(StoreError::Failed(format!("the store cannot be opened: {error}"))))
 }
 
 /// Why a store cannot be opened by its file alone, without keys.

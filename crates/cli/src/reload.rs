@@ -2,9 +2,10 @@
 
 use std::{
     convert::Infallible,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use countersign_server::{
@@ -22,18 +23,26 @@ use crate::loaded::{lines, log_warnings};
 /// How often the file is checked. A removed token's connections are closed soon after.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Distinguishes a changed file from an unchanged one.
+/// Distinguishes a changed file from an unchanged one. Another hash of a token has the same length, and `cp -p` and
+/// `rsync -t` keep the time of modification: only the time of the last change of the file itself cannot be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
-    modified: Option<SystemTime>,
+    modified: (i64, i64),
+    changed: (i64, i64),
+    file: (u64, u64),
     size: u64,
 }
 
 impl Stamp {
     /// `None` if there is no file now, as in the middle of being replaced.
     fn of(path: &Path) -> Option<Stamp> {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some(Stamp { modified: metadata.modified().ok(), size: metadata.len() })
+        let file = std::fs::metadata(path).ok()?;
+        Some(Stamp {
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+            file: (file.dev(), file.ino()),
+            size: file.size(),
+        })
     }
 }
 
@@ -167,4 +176,33 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
 /// The rules without their line numbers: a file with lines inserted above them has the same policy.
 fn rules(config: &Config) -> Vec<ConfigRule> {
     config.rules.iter().map(|rule| ConfigRule { line: 0, ..rule.clone() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, time::SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_replaced_by_one_of_its_size_and_time_is_read_again() {
+        let dir = tempfile::tempdir().expect("directory");
+        let (path, new) = (dir.path().join("a.toml"), dir.path().join("new.toml"));
+        let write = |path: &Path, text: &str| {
+            fs::write(path, text).expect("write");
+            let file = fs::File::options().write(true).open(path).expect("open");
+            file.set_modified(SystemTime::UNIX_EPOCH).expect("the time");
+        };
+        write(&path, "aaaa");
+        let first = Stamp::of(&path);
+        assert!(first == Stamp::of(&path), "nothing has changed");
+        write(&new, "bbbb");
+        fs::rename(&new, &path).expect("rename");
+        let replaced = Stamp::of(&path);
+        assert!(replaced != first, "another file");
+        // The clock of the file system goes in steps of some milliseconds.
+        std::thread::sleep(Duration::from_millis(50));
+        write(&path, "cccc");
+        assert!(Stamp::of(&path) != replaced, "the same file with other words");
+    }
 }

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
+use countersign_runtime::run::Runtime;
 use countersign_server::{
     Options, Server, Webhooks,
     config::{Config, ConfigWebhook},
@@ -64,7 +65,7 @@ pub(crate) fn on_threads<S: Future<Output = Outcome>>(traces: Traces, serve: imp
 
 async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: Handle) -> Outcome {
     // Installed first, so that no signal is lost.
-    let signals = Signals::new().map_err(|error| format!("signals cannot be handled: {error}"))?;
+    let mut signals = Signals::new().map_err(|error| format!("signals cannot be handled: {error}"))?;
     let hangup = signal(SignalKind::hangup()).map_err(|error| format!("signals cannot be handled: {error}"))?;
     let listen = serve.listen.unwrap_or(config.server.listen);
     if config.is_open() && !listen.ip().is_loopback() {
@@ -84,15 +85,19 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
     // Bind first: if that fails, the store is not opened.
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let store = open(config.store.clone(), keys(&config.store_keys)?).await?;
-    let webhooks = webhooks(&config, store.clone(), address).await?;
-    let mut runtime = assembled::runtime(&config, store.clone(), &options.auth, &sessions)?;
-    if let Some(days) = config.server.keep_days {
-        // Only a server deletes: a command that opens the store briefly is not expected to.
-        runtime = runtime.keep(Duration::from_secs(u64::from(days) * 86_400));
-    }
-    let runtime = runtime.build().map_err(|error| error.to_string())?;
-    runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
+    let keys = keys(&config.store_keys)?;
+    // A database may take the connection and never answer.
+    let Some(store) = signals.unless_told(open(config.store.clone(), keys)).await else { return Ok(()) };
+    let store = store?;
+    let starting = started(&config, store.clone(), address, &options, &sessions);
+    let (webhooks, runtime) = match signals.unless_told(starting).await {
+        Some(started) => started?,
+        None => {
+            tokio::spawn(signals.stop_at_once());
+            leave(&*store).await;
+            return Ok(());
+        }
+    };
     say(&format!("listening on http://{address}"))?;
     if config.is_open() {
         tracing::warn!("without [auth] only this machine can reach the server, and every user of it may do everything");
@@ -103,11 +108,34 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
     let watching = tokio::spawn(watched.watch(hangup));
     let served = Server::new(runtime, options).webhooks(webhooks).serve(listener, signals.first()).await;
     watching.abort();
+    leave(&*store).await;
+    served.map_err(|error| format!("the server failed: {error}").into())
+}
+
+/// Starts what is served.
+async fn started(
+    config: &Config,
+    store: Arc<dyn Store>,
+    address: SocketAddr,
+    options: &Options,
+    sessions: &Handle,
+) -> Result<(Webhooks, Runtime), String> {
+    let webhooks = webhooks(config, store.clone(), address).await?;
+    let mut runtime = assembled::runtime(config, store, &options.auth, sessions)?;
+    if let Some(days) = config.server.keep_days {
+        // Only a server deletes: a command that opens the store briefly is not expected to.
+        runtime = runtime.keep(Duration::from_secs(u64::from(days) * 86_400));
+    }
+    let runtime = runtime.build().map_err(|error| error.to_string())?;
+    runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
+    Ok((webhooks, runtime))
+}
+
+/// Lets other nodes take over the sessions of this one at once.
+async fn leave(store: &dyn Store) {
     if let Some(nodes) = store.nodes() {
-        // Other nodes take over its sessions at once.
         nodes.leave().await;
     }
-    served.map_err(|error| format!("the server failed: {error}").into())
 }
 
 /// The webhooks. Messages link to the console at this address, unless the configuration has another.
@@ -132,6 +160,17 @@ impl Signals {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}
+        }
+    }
+
+    /// What this leads to; `None` if a signal comes before.
+    async fn unless_told<T>(&mut self, starting: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            () = self.next() => {
+                tracing::info!("stopped before the start had ended");
+                None
+            }
+            started = starting => Some(started),
         }
     }
 

@@ -10,20 +10,18 @@ pub fn options() -> OpenOptions {
     options
 }
 
-/// The permissions that others have on a file, as `chmod` writes them; `None` if they have none.
-///
-/// # Errors
-/// The file's metadata cannot be read.
+/// The permissions that others have on a file, as `chmod` writes them; `None` if they have none, or nothing is known of it.
 #[cfg(feature = "sqlite")]
-pub fn shared(file: &File) -> std::io::Result<Option<String>> {
+#[must_use]
+pub fn shared(path: &std::path::Path) -> Option<String> {
     #[cfg(unix)]
     {
-        let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o777;
-        Ok((mode & 0o077 != 0).then(|| format!("{mode:o}")))
+        let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().ok()?.permissions()) & 0o777;
+        (mode & 0o077 != 0).then(|| format!("{mode:o}"))
     }
     #[cfg(not(unix))]
     {
-        let _ = file;
-        Ok(None)
+        let _ = path;
+        None
     }
 }

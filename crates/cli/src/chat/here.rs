@@ -191,10 +191,13 @@ async fn opened(config: &Config, resumed: bool) -> Result<Arc<dyn Store>, String
     let keys = loaded::keys(&config.store_keys)?;
     match config.store.clone() {
         ConfigStore::Sqlite(path) => {
-            if resumed {
+            let opened = if resumed {
                 loaded::check_there(&path)?;
-            }
-            Ok(Arc::new(loaded::sqlite(path, keys).await.map_err(|error| direct::taken(&error))?))
+                loaded::existing_sqlite(path, keys).await
+            } else {
+                loaded::sqlite(path, keys).await
+            };
+            Ok(Arc::new(opened.map_err(|error| direct::taken(&error))?))
         }
         #[cfg(feature = "postgres")]
         ConfigStore::Postgres { url, password_env, lease_seconds } => {

@@ -89,7 +89,7 @@ async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Holding, Stri
         ConfigStore::Memory => Err("a store in memory is restored from no backup".to_owned()),
         ConfigStore::Sqlite(path) => {
             loaded::check_there(&path)?;
-            let store = loaded::sqlite(path, keys).await.map_err(|error| error.to_string())?;
+            let store = loaded::existing_sqlite(path, keys).await.map_err(|error| error.to_string())?;
             restored::hold(&store).await.map_err(|error| error.to_string())
         }
         #[cfg(feature = "postgres")]

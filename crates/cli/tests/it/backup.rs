@@ -163,6 +163,31 @@ async fn goes_on_and_comes_back(store: Store) {
     assert_eq!(server.calls().len(), done.len() + 1);
 }
 
+/// Its file alone lacks what is in the log then.
+#[tokio::test]
+async fn r3_a_server_that_stops_while_somebody_reads_its_store_says_that_its_log_has_a_part_of_it() {
+    let script = json!({ "turns": [{ "text": "done" }], "at_end": "repeat" });
+    let mut server = Setup::new(Store::Sqlite, &script).log("warn").start().await;
+    let reader = rusqlite::Connection::open(server.path("test.db")).unwrap();
+    let read = || reader.query_row("SELECT count(*) FROM sessions", [], |row| row.get::<_, i64>(0)).unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    assert_eq!(read(), 0);
+    server.post("/v1/sessions/s/messages", &json!({ "content": "hello" })).await.ok();
+    server.until_status("s", "completed").await;
+    server.signal(Signal::TERM);
+    assert!(server.ended().await.success());
+    let log = server.until_logged("somebody is reading the store").await;
+    assert!(log.contains("test.db-wal: both files are the store"), "{log}");
+    assert!(server.path("test.db-wal").metadata().unwrap().len() > 0);
+    // Copied together, they are all of it.
+    for file in ["test.db", "test.db-wal"] {
+        std::fs::copy(server.path(file), server.path(&file.replace("test", "copy"))).unwrap();
+    }
+    let listed = server.command(&["sessions", "list", "--store", "copy.db"]);
+    assert!(listed.ok().contains('s'), "{}", listed.stdout);
+    reader.execute_batch("COMMIT").unwrap();
+}
+
 #[tokio::test]
 async fn r4_a_backup_of_sqlite_that_is_restored_after_the_server_went_on_repeats_nothing_before_a_person_says_so() {
     goes_on_and_comes_back(Store::Sqlite).await;

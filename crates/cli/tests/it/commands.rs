@@ -1,7 +1,13 @@
 //! Spec U3, C: the command line.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{
@@ -95,6 +101,27 @@ async fn c_a_second_server_on_the_same_store_is_refused_in_one_sentence() {
     let mut ws = server.ws().await;
     ws.message("s", "go").await;
     ws.until_status("awaiting_input").await;
+}
+
+/// A database can take a connection and never answer.
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn c_a_signal_ends_a_server_that_waits_for_its_database() {
+    let mut server = Setup::one_trade(Store::Sqlite).start().await;
+    server.kill();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://nobody@{}/none?sslmode=disable", silent.local_addr().unwrap());
+    server.configure(|text| text.replace("sqlite:test.db", &url));
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut waits = Command::new(BINARY);
+        waits.args(["serve", "--config", "countersign.toml"]).current_dir(server.path(""));
+        let mut waits = waits.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let _connection = silent.accept().unwrap();
+        kill_process(Pid::from_child(&waits), signal).unwrap();
+        let told = Instant::now();
+        assert!(waits.wait().unwrap().success());
+        assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
+    }
 }
 
 #[tokio::test]

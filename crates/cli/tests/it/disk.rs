@@ -141,6 +141,30 @@ async fn r3_r9_a_full_disk_refuses_loses_nothing_and_recovers_when_there_is_room
     server.get("/v1/sessions/b").await.problem(404, "session_not_found");
 }
 
+#[tokio::test]
+async fn r9_a_full_disk_is_logged_once_with_its_cause_and_so_is_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::new(dir.path()).unwrap();
+    let script = json!({ "turns": [{ "text": "done" }], "at_end": "repeat" });
+    let setup = Setup::new(Store::Sqlite, &script).envs(&disk.environment()).log("info");
+    let server = setup.start().await;
+    disk.fails(Fault::Full).unwrap();
+    for session in ["a", "b", "c"] {
+        say(&server, session, "no room").await.problem(503, "store_unavailable");
+    }
+    let log = server.until_logged("does not take what is to be stored").await;
+    let refused: Vec<&str> = log.lines().filter(|line| line.contains("does not take what is to be stored")).collect();
+    assert!(matches!(refused[..], [line] if line.contains("ERROR") && line.contains("test.db")), "{log}");
+    assert!(refused[0].contains("database or disk is full"), "{log}");
+    disk.mend().unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    for session in ["d", "e"] {
+        say(&server, session, "there is room").await.ok();
+    }
+    let log = server.until_logged("takes what is to be stored again").await;
+    assert_eq!(log.matches("takes what is to be stored again").count(), 1, "{log}");
+}
+
 /// A client that was shown an event finds it again under its `seq`, and can follow from there, whenever the power is
 /// cut.
 #[tokio::test]

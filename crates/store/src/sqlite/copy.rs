@@ -97,7 +97,8 @@ impl SqliteStore {
         index::check(&append)?;
         let lanes = self.lanes()?;
         let (until, born) = (append.expected(), append.after.created_at);
-        let copy = Copy::begin(&lanes.writer, append.session_id.clone()).await?;
+        let writer = lanes.writer()?;
+        let copy = Copy::begin(writer, append.session_id.clone()).await?;
         let mut after = 0;
         while after < until {
             let (asked, to, values) = (from.clone(), append.session_id.clone(), self.values.clone());
@@ -107,10 +108,10 @@ impl SqliteStore {
             let bodies = lanes.points.read(read).await?;
             let Some((last, _)) = bodies.last() else { return Err(self.gone(from, until).await) };
             after = *last;
-            lanes.writer.write(Op::Piece(Piece { session: copy.session(), bodies })).await?;
+            writer.write(Op::Piece(Piece { session: copy.session(), bodies })).await?;
         }
         let write = Write::of(&append, &self.values)?.after_copy(copy.session());
-        lanes.writer.write(Op::Append(Box::new(write))).await.map(|_| ())
+        writer.write(Op::Append(Box::new(write))).await.map(|_| ())
     }
 
     /// Why a past is missing.

@@ -336,7 +336,7 @@ pub(super) fn pending(conn: &Connection) -> Result<PendingCount, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{SqliteOptions, rows, schema},
+        super::{rows, schema},
         *,
     };
 
@@ -375,7 +375,7 @@ mod tests {
 
     fn conn() -> (tempfile::TempDir, Connection) {
         let dir = tempfile::tempdir().expect("directory");
-        let (conn, _) = schema::writer(&dir.path().join("s.db"), &SqliteOptions::default()).expect("open");
+        let conn = schema::made(&dir.path().join("s.db"));
         (dir, conn)
     }
 

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, config::DbConfig};
+use rusqlite::{Connection, Row, config::DbConfig};
 
 use super::{super::StoreError, schema::error};
 
@@ -70,6 +70,15 @@ pub(super) fn write_back(conn: &Connection, most: i64) -> Result<(), StoreError>
     conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(|e| error(&e))
 }
 
+/// Writes all of the log back and empties it. `false` if a part of it is still only there, since somebody reads what was
+/// before it.
+pub(super) fn empty(conn: &Connection) -> rusqlite::Result<bool> {
+    let counts = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    // It answers that it could not in a row, not with an error.
+    let (pages, written) = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], counts)?;
+    Ok(written >= pages)
+}
+
 /// Syncs the log of the database at `db`, whichever process has written it.
 pub(super) fn sync(db: &Path) -> Result<(), StoreError> {
     // A process that only reads may not be allowed to write.
@@ -92,6 +101,11 @@ fn place(db: &Path) -> PathBuf {
     let mut path = db.as_os_str().to_owned();
     path.push("-wal");
     path.into()
+}
+
+/// Whether a database has a log, as every open one does.
+pub(super) fn is_there(db: &Path) -> bool {
+    place(db).exists()
 }
 
 /// Whether a database has no log that says more than it does.

@@ -47,6 +47,7 @@ use self::{
     apply::Write,
     lock::Ownership,
     read::Reader,
+    schema::Absent,
     sealing::Values,
     waypoints::Kept,
     write::{Broken, Op, Writer},
@@ -92,16 +93,23 @@ pub struct SqliteStore {
     /// Whether any rule may apply to more than its session: if not, lookups are skipped.
     standing_rules: AtomicBool,
     /// Released last.
-    _ownership: Ownership,
+    _ownership: Option<Ownership>,
 }
 
 #[derive(Debug)]
 struct Lanes {
-    writer: Writer,
+    /// `None` if the store was opened to be read.
+    writer: Option<Writer>,
     /// Reads about one session.
     points: Reader,
     /// Lists, which may take longer.
     lists: Reader,
+}
+
+impl Lanes {
+    fn writer(&self) -> Result<&Writer, StoreError> {
+        self.writer.as_ref().ok_or_else(|| StoreError::Failed("the store was opened to be read only".to_owned()))
+    }
 }
 
 impl SqliteStore {
@@ -111,7 +119,7 @@ impl SqliteStore {
     /// [`StoreError::InUse`] if another process has it open; [`StoreError::Corrupt`] if the file is not
     /// one of ours or of another version; [`StoreError::Sealed`] if it is encrypted; [`StoreError::Failed`].
     pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
-        SqliteStore::open_with(path.as_ref(), options, None)
+        SqliteStore::open_with(path.as_ref(), options, None, Absent::Make)
     }
 
     /// Opens an encrypted store, and makes it if there is no file. Content is sealed with the first key and opened with
@@ -126,15 +134,71 @@ impl SqliteStore {
         options: &SqliteOptions,
         keys: &Keys,
     ) -> Result<SqliteStore, StoreError> {
-        SqliteStore::open_with(path.as_ref(), options, Some(keys))
+        SqliteStore::open_with(path.as_ref(), options, Some(keys), Absent::Make)
     }
 
-    fn open_with(path: &Path, options: &SqliteOptions, keys: Option<&Keys>) -> Result<SqliteStore, StoreError> {
-        let path = schema::resolve(path)?;
+    /// Opens a store that must be there, plain or encrypted.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open_sealed`]; a missing file and an empty database are [`StoreError::Failed`].
+    pub fn open_existing(
+        path: impl AsRef<Path>,
+        options: &SqliteOptions,
+        keys: Option<&Keys>,
+    ) -> Result<SqliteStore, StoreError> {
+        SqliteStore::open_with(path.as_ref(), options, keys, Absent::Refuse)
+    }
+
+    fn open_with(
+        path: &Path,
+        options: &SqliteOptions,
+        keys: Option<&Keys>,
+        absent: Absent,
+    ) -> Result<SqliteStore, StoreError> {
+        let path = schema::resolve(path, absent)?;
+        SqliteStore::open_at(path.clone(), options, keys, absent).map_err(|e| schema::named(&path, e))
+    }
+
+    /// Opens a store that must be there and that no other process has, plain or encrypted, to read it. It changes no file,
+    /// and makes none, but for SQLite's index (`-shm`) of a log that a killed process has left. Whatever is to be stored is
+    /// refused.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open_existing`].
+    pub fn open_to_read(path: impl AsRef<Path>, keys: Option<&Keys>) -> Result<SqliteStore, StoreError> {
+        let path = schema::resolve(path.as_ref(), Absent::Refuse)?;
+        Ownership::check(&path)?;
+        schema::warn_of_others(&path);
+        SqliteStore::read_at(path.clone(), keys).map_err(|e| schema::named(&path, e))
+    }
+
+    fn read_at(path: PathBuf, keys: Option<&Keys>) -> Result<SqliteStore, StoreError> {
+        let conn = schema::only_read_served(&path)?;
+        let values = sealing::reading(&conn, &path, keys)?;
+        let standing_rules = AtomicBool::new(rules::any(&conn)?);
+        let lists = (0..LISTS).map(|_| schema::only_read_served(&path)).collect::<Result<_, _>>()?;
+        let broken = Broken::default();
+        let (points, mut readers) = Reader::start(vec![conn], "reader", &broken)?;
+        let (lists, more) = Reader::start(lists, "lists", &broken)?;
+        readers.extend(more);
+        let lanes = Some(Lanes { writer: None, points, lists });
+        Ok(SqliteStore { path, lanes, readers, thread: None, standing_rules, values, _ownership: None })
+    }
+
+    fn open_at(
+        path: PathBuf,
+        options: &SqliteOptions,
+        keys: Option<&Keys>,
+        absent: Absent,
+    ) -> Result<SqliteStore, StoreError> {
         let ownership = Ownership::take(&path)?;
         let unopened = |e| if let StoreError::Closed(e) = e { StoreError::Failed(e) } else { e };
-        let (conn, new) = schema::writer(&path, options).map_err(unopened)?;
+        let (conn, new) = schema::writer(&path, options, absent).map_err(unopened)?;
         let values = sealing::writing(&conn, &path, keys, new)?;
+        if new {
+            // So that the file is a store by itself from the start, and is never taken for an empty one without its log.
+            log::empty(&conn).map_err(|e| schema::error(&e)).map_err(unopened)?;
+        }
         let lists = (0..LISTS).map(|_| schema::reader(&path)).collect::<Result<_, _>>()?;
         let points = vec![schema::reader(&path)?];
         let standing_rules = AtomicBool::new(rules::any(&conn)?);
@@ -145,12 +209,12 @@ impl SqliteStore {
         readers.extend(more);
         Ok(SqliteStore {
             path,
-            lanes: Some(Lanes { writer, points, lists }),
+            lanes: Some(Lanes { writer: Some(writer), points, lists }),
             readers,
             thread: Some(thread),
             standing_rules,
             values,
-            _ownership: ownership,
+            _ownership: Some(ownership),
         })
     }
 
@@ -165,7 +229,7 @@ impl SqliteStore {
     }
 
     async fn write(&self, op: Op) -> Result<bool, StoreError> {
-        self.lanes()?.writer.write(op).await
+        self.lanes()?.writer()?.write(op).await
     }
 }
 
@@ -174,9 +238,14 @@ impl SqliteStore {
 /// # Errors
 /// As [`SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
 pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-    let conn = schema::only_read(path)?;
-    let values = sealing::reading(&conn, path, keys)?;
-    let records = rows::audit(&conn, &values, None, AuditRange::After(after), limit)?;
+    let named = path;
+    let path = &schema::resolve(path, Absent::Refuse)?;
+    let read = || {
+        let conn = schema::only_read(path)?;
+        let values = sealing::reading(&conn, named, keys)?;
+        rows::audit(&conn, &values, None, AuditRange::After(after), limit)
+    };
+    let records = read().map_err(|e| schema::named(path, e))?;
     // The process that has it open may not have synced them yet, and they leave the process here.
     log::sync(path)?;
     Ok(records)
@@ -227,7 +296,18 @@ impl Store for SqliteStore {
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move { self.lanes()?.writer.sync().await }.boxed()
+        async move {
+            let lanes = self.lanes()?;
+            match &lanes.writer {
+                Some(writer) => writer.sync().await,
+                None => {
+                    // The process that was killed may not have synced it.
+                    let path = self.path.clone();
+                    lanes.points.read(move |_| log::sync(&path)).await
+                }
+            }
+        }
+        .boxed()
     }
 
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
@@ -249,7 +329,11 @@ impl Store for SqliteStore {
         let (id, values): (Arc<str>, _) = (session_id.into(), self.values.clone());
         let seal = move |conn: &mut Connection| Kept::of(conn, &values, id, &waypoint);
         async move {
-            match self.lanes()?.points.read(seal).await? {
+            let lanes = self.lanes()?;
+            if lanes.writer.is_none() {
+                return Ok(());
+            }
+            match lanes.points.read(seal).await? {
                 Some(kept) => self.write(Op::Keep(kept)).await.map(|_| ()),
                 None => Ok(()),
             }

@@ -10,7 +10,8 @@ use rusqlite::{Connection, params};
 
 use super::{
     super::{RuleRow, StoreError, seal::Keys},
-    log, rows, rules, schema,
+    log, rows, rules,
+    schema::{self, Absent},
     sealing::{self, Values},
     statement::all,
 };
@@ -30,9 +31,10 @@ impl Past {
     /// # Errors
     /// As [`super::SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
     pub fn open(path: &Path, keys: Option<&Keys>) -> Result<Past, StoreError> {
-        let conn = schema::only_read(path)?;
+        let file = schema::resolve(path, Absent::Refuse)?;
+        let conn = schema::only_read(&file).map_err(|e| schema::named(&file, e))?;
         let values = sealing::reading(&conn, path, keys)?;
-        Ok(Past { path: path.to_owned(), conn, values })
+        Ok(Past { path: file, conn, values })
     }
 
     /// The ids of at most `limit` sessions after `after`, in the order of ids.
@@ -44,6 +46,7 @@ impl Past {
         all(&self.conn, "SELECT id FROM sessions WHERE id > ?1 ORDER BY id LIMIT ?2", params![after, limit], |r| {
             r.get(0)
         })
+        .map_err(|e| schema::named(&self.path, e))
     }
 
     /// A session's entries at positions after `after`, oldest first, at most `limit`.
@@ -51,7 +54,8 @@ impl Past {
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`], [`StoreError::Sealed`].
     pub fn entries(&mut self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
-        let bodies = rows::entries(&mut self.conn, session, after, (limit, usize::MAX), &self.values)?;
+        let bodies = rows::entries(&mut self.conn, session, after, (limit, usize::MAX), &self.values)
+            .map_err(|e| schema::named(&self.path, e))?;
         let entries = rows::parse(session, bodies, &self.values)?;
         // As in `read_audit`: what leaves the process is synced.
         log::sync(&self.path)?;

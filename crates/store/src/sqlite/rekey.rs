@@ -19,7 +19,7 @@ use super::{
     SqliteOptions,
     lock::Ownership,
     log,
-    schema::{self, error},
+    schema::{self, Absent, error},
     sealing::{self, Ending, Seal},
     statement::run,
     unfinished,
@@ -60,12 +60,10 @@ pub fn rekey(
     to_plain: bool,
     progress: &mut dyn FnMut(&Rekeyed),
 ) -> Result<Rekeyed, StoreError> {
-    if !path.exists() {
-        return Err(StoreError::Failed(format!("there is no store at {}", path.display())));
-    }
-    let path = schema::resolve(path)?;
+    let path = schema::resolve(path, Absent::Refuse)?;
     let _ownership = Ownership::take(&path)?;
-    let (conn, _) = schema::writer(&path, &SqliteOptions::default())?;
+    let (conn, _) =
+        schema::writer(&path, &SqliteOptions::default(), Absent::Refuse).map_err(|e| schema::named(&path, e))?;
     let seal = sealing::seal(&conn)?;
     let Some(mut work) = Work::begin(&conn, &path, keys, to_plain, seal.as_ref())? else {
         return Ok(Rekeyed::default());

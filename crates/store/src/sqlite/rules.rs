@@ -299,7 +299,7 @@ fn stored(r: &Row<'_>) -> rusqlite::Result<Stored> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{super::Visible, SqliteOptions, schema},
+        super::{super::Visible, schema},
         *,
     };
 
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn s7_standing_rules_are_found_by_their_owner_and_tool() {
         let dir = tempfile::tempdir().expect("directory");
-        let (conn, _) = schema::writer(&dir.path().join("s.db"), &SqliteOptions::default()).expect("open");
+        let conn = schema::made(&dir.path().join("s.db"));
         for (conditions, by) in [
             (STANDING, "SEARCH r USING INDEX rules_standing (subject=? AND tool=? AND agent=?)"),
             (OF_SESSION, "SEARCH r USING INDEX sqlite_autoindex_rules_1 (key>? AND key<?)"),
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn r9_no_list_of_rules_looks_at_rows_of_others() {
         let dir = tempfile::tempdir().expect("directory");
-        let (conn, _) = schema::writer(&dir.path().join("s.db"), &SqliteOptions::default()).expect("open");
+        let conn = schema::made(&dir.path().join("s.db"));
         let start = Key { at: 5, session_id: "s".to_owned(), n: 7 };
         let who = |subject: Option<&str>, roles: &[&str]| Visible {
             subject: subject.map(str::to_owned),

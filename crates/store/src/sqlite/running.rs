@@ -37,15 +37,12 @@ pub(super) fn forget(conn: &Connection) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{SqliteOptions, schema},
-        *,
-    };
+    use super::{super::schema, *};
 
     #[test]
     fn r4_a_session_that_has_stopped_is_not_listed_and_is_forgotten() {
         let dir = tempfile::tempdir().expect("directory");
-        let (conn, _) = schema::writer(&dir.path().join("s.db"), &SqliteOptions::default()).expect("open");
+        let conn = schema::made(&dir.path().join("s.db"));
         for (row, status) in [(1, "running"), (2, "running"), (3, "completed")] {
             let sql = "INSERT INTO sessions (row, id, pos, agent, status, created_at, updated_at, pending)
                        VALUES (?1, 's' || ?1, 1, 'a', ?2, 1, 1, '[]')";

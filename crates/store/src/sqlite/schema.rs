@@ -1,6 +1,9 @@
 //! Opening a database: whether it is ours, its version, and the settings of each connection.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -17,27 +20,63 @@ pub(super) const MOVED: i32 = 0x4D4F_5645;
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
 
-/// The path without symbolic links, so that one file has one lock.
-pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
-    let failed = |e: std::io::Error| StoreError::Failed(format!("cannot open {}: {e}", path.display()));
-    match path.canonicalize() {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            let name = path.file_name().ok_or(e).map_err(failed)?;
-            let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-            Ok(parent.canonicalize().map_err(failed)?.join(name))
-        }
-        found => found.map_err(failed),
-    }
+/// Whether a store is made where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absent {
+    Make,
+    Refuse,
 }
 
-/// The connection that writes, and whether the database is new; makes it then.
-pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection, bool), StoreError> {
-    make(path).map_err(|e| StoreError::Failed(format!("cannot open {}: {e}", path.display())))?;
+/// The path without symbolic links, so that one file has one lock, and one log. Makes the file first if there is none:
+/// a symbolic link that leads nowhere yet has another name than the file that will be opened through it.
+pub(super) fn resolve(path: &Path, absent: Absent) -> Result<PathBuf, StoreError> {
+    let failed = |e: std::io::Error| StoreError::Failed(format!("cannot open {}: {e}", path.display()));
+    let found = match path.canonicalize() {
+        Err(e) if e.kind() == ErrorKind::NotFound && absent == Absent::Refuse => return Err(no_store(path)),
+        // Only then: closing a file that this process has open as a store would release SQLite's locks on it.
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            owner_only::options().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+            path.canonicalize()
+        }
+        found => found,
+    };
+    found.map_err(failed)
+}
+
+fn no_store(path: &Path) -> StoreError {
+    StoreError::Failed(format!("there is no store at {}", path.display()))
+}
+
+/// Refuses a file with several names where it is to be written: SQLite and this program find the log and the lock of a
+/// database by its name, so that under another name it would lack what is in the log, and could be served twice.
+pub(super) fn one_name(path: &Path) -> Result<(), StoreError> {
+    #[cfg(unix)]
+    if let Ok(file) = path.metadata()
+        && file.is_file()
+        && let names @ 2.. = std::os::unix::fs::MetadataExt::nlink(&file)
+    {
+        let path = path.display();
+        return Err(StoreError::Failed(format!(
+            "{path} has {names} names (hard links), and the log and the lock of a store are found by its name: remove the \
+             others, or give the store a file of its own with `cp`, while no server has it"
+        )));
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
+/// The connection that writes, and whether the database is new; makes it then, unless it is to be there.
+pub(super) fn writer(path: &Path, options: &SqliteOptions, absent: Absent) -> Result<(Connection, bool), StoreError> {
+    warn_of_others(path);
     let new = {
         let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         log::leave(&conn);
         !recognise(&conn, path)?
     };
+    if new && absent == Absent::Refuse {
+        return Err(nothing_in(path));
+    }
     // No other process has it open, and it is ours.
     log::rewrite(path)?;
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -71,6 +110,13 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
     Ok((conn, new))
 }
 
+/// The connection that writes to a new store at `path`.
+#[cfg(test)]
+pub(super) fn made(path: &Path) -> Connection {
+    let path = resolve(path, Absent::Make).expect("a file");
+    writer(&path, &SqliteOptions::default(), Absent::Make).expect("a store").0
+}
+
 /// Makes the tables atomically: a database with our application id has them all.
 fn create(conn: &mut Connection) -> rusqlite::Result<()> {
     let tx = conn.transaction()?;
@@ -80,14 +126,16 @@ fn create(conn: &mut Connection) -> rusqlite::Result<()> {
     tx.commit()
 }
 
-/// Makes the file if there is none, for its owner only; SQLite gives its log the same permissions. An existing file
-/// keeps the permissions its operator gave it.
-fn make(path: &Path) -> std::io::Result<()> {
-    let file = owner_only::options().read(true).write(true).create(true).truncate(false).open(path)?;
-    if let Some(mode) = owner_only::shared(&file)? {
+/// A new file is for its owner only, and SQLite gives its log the same permissions. An existing file keeps the permissions
+/// its operator gave it.
+pub(super) fn warn_of_others(path: &Path) {
+    if let Some(mode) = owner_only::shared(path) {
         tracing::warn!("{} may be used by other users of this machine (mode {mode})", path.display());
     }
-    Ok(())
+}
+
+fn nothing_in(path: &Path) -> StoreError {
+    StoreError::Failed(format!("there is no store in {}: it is an empty database", path.display()))
 }
 
 /// A connection that only reads.
@@ -114,22 +162,99 @@ fn moved_to(conn: &Connection, path: &impl std::fmt::Display) -> Result<String, 
     ))
 }
 
-/// A connection that only reads, to a store that another process may own.
+/// Refuses an empty file with a log that has something: SQLite would delete that.
+fn whole_log(path: &Path) -> Result<(), StoreError> {
+    if path.metadata().is_ok_and(|file| file.len() == 0) && !log::is_empty(path) {
+        let path = path.display();
+        return Err(StoreError::Corrupt(format!(
+            "{path} is empty, but {path}-wal beside it is not: put the file back that it belongs to, or move it away"
+        )));
+    }
+    Ok(())
+}
+
+/// A connection that only reads, to a store that another process may own, or that was moved; `path` is one without
+/// symbolic links.
 pub(super) fn only_read(path: &Path) -> Result<Connection, StoreError> {
-    let conn = reader(path)?;
-    if is_moved(&conn)? {
+    let conn = looks(path)?;
+    if is_moved(&conn)? { Ok(conn) } else { is_store(conn, path) }
+}
+
+/// The same, but not to a store that was moved.
+pub(super) fn only_read_served(path: &Path) -> Result<Connection, StoreError> {
+    is_store(looks(path)?, path)
+}
+
+fn is_store(conn: Connection, path: &Path) -> Result<Connection, StoreError> {
+    if recognise(&conn, path)? { Ok(conn) } else { Err(nothing_in(path)) }
+}
+
+/// Reads a file as it is where it has no log: then no process has it open, and SQLite would make a log, for which it needs
+/// the right to write. A process that opens it meanwhile writes to its log first, and only much later to the file.
+fn looks(path: &Path) -> Result<Connection, StoreError> {
+    if !log::is_there(path)
+        && let Some(uri) = unchanging(path)
+    {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let conn = connect_to(&uri, path, flags)?;
+        settings(&conn, 2048)?;
         return Ok(conn);
     }
-    if !recognise(&conn, path)? {
-        return Err(StoreError::Failed(format!("there is no store in {} yet", path.display())));
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let first = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+    if let Err(e) = first
+        && matches!(e.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+    {
+        let path = path.display();
+        return Err(StoreError::Failed(format!(
+            "{path} has a log, {path}-wal, and to read that SQLite has to write beside it ({e}): run this as the user of the \
+             server, or copy both files, and read the copy"
+        )));
     }
+    settings(&conn, 2048)?;
     Ok(conn)
 }
 
+/// The URI of a file that nobody changes, where every path has one.
+fn unchanging(path: &Path) -> Option<PathBuf> {
+    if cfg!(not(unix)) {
+        return None;
+    }
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => uri.push(char::from(*byte)),
+            other => uri.push_str(&format!("%{other:02x}")),
+        }
+    }
+    Some((uri + "?immutable=1").into())
+}
+
+/// An error with the file that it is about.
+pub(super) fn named(path: &Path, error: StoreError) -> StoreError {
+    let path = path.display().to_string();
+    let named = |what: String| if what.contains(&path) { what } else { format!("{path}: {what}") };
+    match error {
+        StoreError::Corrupt(what) => StoreError::Corrupt(named(what)),
+        StoreError::Failed(what) => StoreError::Failed(named(what)),
+        error => error,
+    }
+}
+
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
-    // No URIs: a path is a path. No mutex: each connection stays on its thread.
-    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .map_err(|e| StoreError::Failed(format!("cannot open {}: {e}", path.display())))
+    // No URIs: a path is a path.
+    connect_to(path, path, flags)
+}
+
+/// Opens a name of the file at `path`.
+fn connect_to(name: &Path, path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    whole_log(path)?;
+    // No mutex: each connection stays on its thread.
+    Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(|e| {
+        // SQLite does not say why.
+        let why = std::fs::File::open(path).err().map_or_else(|| e.to_string(), |why| why.to_string());
+        StoreError::Failed(format!("cannot open {}: {why}", path.display()))
+    })
 }
 
 /// Bounded memory, and no busy timeout: there are no other writers.
@@ -141,7 +266,8 @@ fn settings(conn: &Connection, cache_kib: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses a file that is not ours before anything is written to it. `false` if it is still empty.
+/// Refuses a file that is not ours before anything is written to it, or that has more than an empty database has. `false`
+/// if it is still empty.
 fn recognise(conn: &Connection, file: &Path) -> Result<bool, StoreError> {
     let path = file.display();
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
@@ -168,6 +294,15 @@ fn recognise(conn: &Connection, file: &Path) -> Result<bool, StoreError> {
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(unread)?;
     if id != 0 || tables != 0 {
         return Err(StoreError::Corrupt(format!("{path} is a SQLite database of another program")));
+    }
+    let pages: i64 = number("page_count").map_err(unread)?.into();
+    let page: i64 = number("page_size").map_err(unread)?.into();
+    let has = file.metadata().map_or(0, |file| file.len());
+    if pages > 1 || has > u64::try_from(page).unwrap_or_default() {
+        return Err(StoreError::Corrupt(format!(
+            "{path} has {has} bytes, but not the tables of a store: a part of it is missing, such as a {path}-wal that was \
+             beside it. Put that back, or restore a backup; for a new store, name another file"
+        )));
     }
     Ok(false)
 }

@@ -22,7 +22,7 @@ use super::{
     SqliteOptions, deliveries,
     lock::Ownership,
     rows, rules,
-    schema::{self, error},
+    schema::{self, Absent, error},
     sealing::{self, Values},
     statement::{all, find},
 };
@@ -48,15 +48,16 @@ pub(crate) struct Moved {
 impl Source {
     /// Opens the store at `path`, which may have been moved already.
     pub(crate) fn open(path: &Path, keys: Option<&Keys>) -> Result<Source, StoreError> {
-        if !path.exists() {
-            return Err(StoreError::Failed(format!("there is no store at {}", path.display())));
-        }
-        let path = schema::resolve(path)?;
+        let path = schema::resolve(path, Absent::Refuse)?;
+        Source::open_at(path.clone(), keys).map_err(|e| schema::named(&path, e))
+    }
+
+    fn open_at(path: PathBuf, keys: Option<&Keys>) -> Result<Source, StoreError> {
         let ownership = Ownership::take(&path)?;
         let moved = moved(&path)?;
         let conn = match moved {
             Some(_) => schema::only_read(&path)?,
-            None => schema::writer(&path, &SqliteOptions::default())?.0,
+            None => schema::writer(&path, &SqliteOptions::default(), Absent::Refuse)?.0,
         };
         let values = sealing::reading(&conn, &path, keys)?;
         Ok(Source { conn, values, path, moved, _ownership: ownership })

@@ -194,6 +194,9 @@ const LOOKS: Duration = Duration::from_micros(150);
 /// How long a write may stay unsynced.
 const UNSYNCED: Duration = Duration::from_millis(10);
 
+/// How long nothing may have been refused until that is over: a full disk takes what is small now and then.
+const CALM: Duration = Duration::from_secs(5);
+
 /// What the writer does next.
 enum Next {
     Job(Job),
@@ -247,6 +250,8 @@ struct Thread<'w> {
     /// How many groups there were since the last removal, and whether that failed: then it waits, as under load.
     since: u32,
     waits: bool,
+    /// When it last refused something for want of room, until that is over.
+    refused: Option<Instant>,
 }
 
 fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broken: &Broken, written: &Written) {
@@ -295,6 +300,7 @@ impl<'w> Thread<'w> {
             left: Vec::new(),
             since: 0,
             waits: false,
+            refused: None,
         }
     }
 
@@ -353,6 +359,7 @@ impl<'w> Thread<'w> {
                 }
             }
         };
+        self.tell(&answers);
         for (job, answer) in group.drain(..).zip(answers) {
             match &job.op {
                 // The number was rolled back, and may be given to another soon.
@@ -366,6 +373,23 @@ impl<'w> Thread<'w> {
             let _ = job.answer.send(answer);
         }
         self.write_back();
+    }
+
+    /// Logs that something was refused, such as by a full disk, and that nothing is refused any more: once each.
+    fn tell(&mut self, answers: &[Result<bool, StoreError>]) {
+        let place = self.conn.path().unwrap_or_default();
+        let failed = |answer: &&StoreError| matches!(answer, StoreError::Failed(_));
+        if let Some(e) = answers.iter().filter_map(|answer| answer.as_ref().err()).find(failed) {
+            if self.refused.replace(Instant::now()).is_none() {
+                tracing::error!(
+                    "{place} does not take what is to be stored, and nothing of that is acknowledged; each request tries it \
+                     again: {e}"
+                );
+            }
+        } else if self.refused.is_some_and(|last| last.elapsed() >= CALM) && answers.iter().any(Result::is_ok) {
+            tracing::info!("{place} takes what is to be stored again");
+            self.refused = None;
+        }
     }
 
     /// Counts a group. `waited`: whether the last commit that wrote anything was synced, if there was one.
@@ -445,11 +469,19 @@ impl<'w> Thread<'w> {
     /// Leaves one file: the log is emptied and removed.
     fn end(self) {
         let Thread { conn, broken, .. } = self;
-        if broken.check().is_ok()
-            && let Err(e) = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE")
-        {
-            tracing::warn!("the SQLite log could not be emptied: {e}");
-            log::leave(&conn);
+        if broken.check().is_ok() {
+            let place = conn.path().unwrap_or_default();
+            match log::empty(&conn) {
+                Ok(true) => {}
+                Ok(false) => tracing::warn!(
+                    "somebody is reading the store {place}, so a part of it stays in {place}-wal: both files are the store, \
+                     until a server opens it again"
+                ),
+                Err(e) => {
+                    tracing::warn!("the log of the store {place} could not be emptied: {e}");
+                    log::leave(&conn);
+                }
+            }
         }
         if let Err((_, e)) = conn.close() {
             tracing::warn!("the SQLite store could not be closed: {e}");

@@ -161,6 +161,203 @@ async fn c_a_second_opener_is_refused_by_any_path_to_the_file() {
     open(&path).expect("it is free again");
 }
 
+/// The link has another name than the file that is made through it.
+#[cfg(unix)]
+#[test]
+fn c_a_second_opener_is_refused_through_a_link_that_led_nowhere_at_first() {
+    let (dir, path) = place();
+    let link = dir.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).expect("link");
+    let store = open(&link).expect("open");
+    assert_eq!(store.path(), path.canonicalize().expect("the file is made where the link leads"));
+    assert!(matches!(open(&path), Err(StoreError::InUse(_))));
+    drop(store);
+    open(&path).expect("it is free again");
+}
+
+#[cfg(unix)]
+#[test]
+fn c_a_file_with_two_names_is_refused_by_either() {
+    let (dir, path) = place();
+    let store = open(&path).expect("open");
+    let other = dir.path().join("other.db");
+    std::fs::hard_link(&path, &other).expect("link");
+    let refused = open(&other).expect_err("it is served under its first name").to_string();
+    let wanted = "other.db has 2 names (hard links), and the log and the lock of a store are found by its name";
+    assert!(refused.contains(wanted), "{refused}");
+    assert!(!other.with_extension("db.lock").exists(), "nothing is left");
+    drop(store);
+    assert!(open(&path).is_err(), "which is the right one is not known");
+    std::fs::remove_file(other).expect("remove");
+    open(&path).expect("it has one name");
+}
+
+/// Without its log a new file is a store with what was in it at first, not a file for a new store.
+#[tokio::test]
+async fn r9_a_file_is_a_store_by_itself_from_the_start() {
+    for open in HOW {
+        let (dir, path) = place();
+        let store = open(&path).expect("open");
+        begun(&store, "s", 1, None).await;
+        let copy = dir.path().join("copy.db");
+        std::fs::copy(&path, &copy).expect("copy");
+        let begins = rusqlite::Connection::open(&copy).expect("open");
+        let id: i32 = begins.pragma_query_value(None, "application_id", |row| row.get(0)).expect("id");
+        assert_eq!(id, 0x4353_474E);
+        drop((begins, store));
+        open(&copy).expect("it is a store");
+    }
+}
+
+#[test]
+fn r9_a_file_that_lacks_its_tables_is_refused_and_left_alone() {
+    let (_dir, path) = place();
+    let conn = rusqlite::Connection::open(&path).expect("open");
+    let filled = "CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(50000)); DROP TABLE t";
+    conn.execute_batch(filled).expect("pages without tables");
+    drop(conn);
+    let before = std::fs::read(&path).expect("read");
+    for refused in [open(&path).expect_err("open"), read_audit(&path, None, 0, 1).expect_err("read")] {
+        let wanted = "but not the tables of a store: a part of it is missing";
+        assert!(matches!(&refused, StoreError::Corrupt(told) if told.contains(wanted)), "{refused}");
+        assert!(refused.to_string().contains("s.db has "), "{refused}");
+    }
+    assert_eq!(std::fs::read(&path).expect("read"), before);
+}
+
+/// SQLite deletes the log of an empty file.
+#[test]
+fn r9_an_empty_file_with_a_log_is_refused_and_both_are_left_alone() {
+    let (_dir, path) = place();
+    let log = path.with_extension("db-wal");
+    std::fs::write(&path, "").expect("write");
+    std::fs::write(&log, "what was stored").expect("write");
+    for refused in [open(&path).expect_err("open"), read_audit(&path, None, 0, 1).expect_err("read")] {
+        assert!(refused.to_string().contains("s.db is empty, but "), "{refused}");
+    }
+    assert_eq!(std::fs::read(&log).expect("it is there"), b"what was stored");
+}
+
+#[test]
+fn r9_a_store_that_must_be_there_is_not_made() {
+    let (_dir, path) = place();
+    let existing = || SqliteStore::open_existing(&path, &SqliteOptions::default(), None);
+    assert!(existing().expect_err("no file").to_string().contains("there is no store at "));
+    assert!(!path.exists() && !path.with_extension("db.lock").exists(), "none is made");
+    let conn = rusqlite::Connection::open(&path).expect("open");
+    conn.pragma_update(None, "journal_mode", "wal").expect("an empty database");
+    drop(conn);
+    let before = std::fs::read(&path).expect("read");
+    assert!(existing().expect_err("empty").to_string().contains("it is an empty database"));
+    assert_eq!(std::fs::read(&path).expect("read"), before);
+    drop(open(&path).expect("a server makes it"));
+    existing().expect("it is there");
+}
+
+/// The files of a folder, with what is in them.
+fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = std::fs::read_dir(dir).expect("folder").map(|file| file.expect("file").path());
+    let mut files: Vec<_> = files.map(|path| (path.clone(), std::fs::read(path).expect("read"))).collect();
+    files.sort();
+    files
+}
+
+/// As from a backup, or from a disk that is mounted to be read only.
+#[tokio::test]
+async fn u3_reading_a_store_changes_no_file_and_leaves_none() {
+    let dir = tempfile::tempdir().expect("directory");
+    // A path that is no URI.
+    let path = dir.path().join("s ?a=b#%20ü.db");
+    let store = open(&path).expect("open");
+    let driven = waiting(&store, "s", 1, Some("ann"), "t", asks(Some("admin"), 60)).await;
+    drop(store);
+    std::fs::remove_file(path.with_extension("db.lock")).expect("as in a backup");
+    let before = files(dir.path());
+    assert_eq!(before.len(), 1);
+    let store = SqliteStore::open_to_read(&path, None).expect("open");
+    assert_eq!(load(&store, "s").await.as_ref(), Some(&driven.state));
+    let listed = store.sessions(SessionFilter::default(), Page { cursor: None, limit: 9 }).await.expect("list");
+    assert_eq!(listed.rows.len(), 1);
+    store.sync().await.expect("nothing has to be synced");
+    let mut other = Driven::new("other");
+    let created = other.created(1, None);
+    let refused = other.store(&store, created).await.expect_err("it is read only");
+    assert!(refused.to_string().contains("the store was opened to be read only"), "{refused}");
+    assert!(!read_audit(&path, None, 0, 9).expect("the log").is_empty());
+    drop(store);
+    assert!(files(dir.path()) == before, "something was written");
+}
+
+#[tokio::test]
+async fn u3_a_store_with_the_log_of_a_killed_process_is_read_whole_and_a_servers_is_refused() {
+    let (dir, path) = place();
+    let store = open(&path).expect("open");
+    let driven = waiting(&store, "s", 1, None, "t", asks(None, 0)).await;
+    let refused = SqliteStore::open_to_read(&path, None).expect_err("a server has it");
+    assert!(matches!(refused, StoreError::InUse(_)), "{refused}");
+    let (copy, log) = (dir.path().join("copy.db"), dir.path().join("copy.db-wal"));
+    std::fs::copy(&path, &copy).expect("copy");
+    std::fs::copy(path.with_extension("db-wal"), &log).expect("copy");
+    let before = (std::fs::read(&copy).expect("read"), std::fs::read(&log).expect("read"));
+    let read = SqliteStore::open_to_read(&copy, None).expect("open");
+    assert_eq!(load(&read, "s").await.as_ref(), Some(&driven.state));
+    drop(read);
+    assert!((std::fs::read(&copy).expect("read"), std::fs::read(&log).expect("read")) == before, "it was changed");
+    assert!(!copy.with_extension("db.lock").exists());
+}
+
+/// SQLite has to write beside a log to read it.
+#[cfg(unix)]
+#[tokio::test]
+async fn u3_a_log_in_a_folder_that_cannot_be_written_to_is_named_with_what_to_do() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (dir, path) = place();
+    let store = open(&path).expect("open");
+    begun(&store, "s", 1, None).await;
+    let folder = dir.path().join("mounted");
+    std::fs::create_dir(&folder).expect("folder");
+    let copy = folder.join("copy.db");
+    std::fs::copy(&path, &copy).expect("copy");
+    std::fs::copy(path.with_extension("db-wal"), folder.join("copy.db-wal")).expect("copy");
+    let mode = |mode| std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).expect("permissions");
+    mode(0o555);
+    let is_root = std::fs::write(folder.join("probe"), "").is_ok();
+    let read = read_audit(&copy, None, 0, 9);
+    mode(0o755);
+    if is_root {
+        // Root may write everywhere.
+        read.expect("it is read");
+        return;
+    }
+    let refused = read.expect_err("it cannot be read").to_string();
+    assert!(refused.contains("copy.db has a log") && refused.contains("read the copy"), "{refused}");
+}
+
+#[tokio::test]
+async fn r9_what_cannot_be_read_names_its_file() {
+    let (_dir, path) = place();
+    let store = open(&path).expect("open");
+    waiting(&store, "s", 1, None, "t", asks(None, 0)).await;
+    drop(store);
+    let mut bytes = std::fs::read(&path).expect("read");
+    bytes[2048..].fill(0xff);
+    std::fs::write(&path, &bytes).expect("damage");
+    let opened = [
+        open(&path).expect_err("open"),
+        read_audit(&path, None, 0, 9).expect_err("read"),
+        SqliteStore::open_to_read(&path, None).expect_err("read"),
+    ];
+    for refused in opened {
+        assert!(refused.to_string().contains("s.db: database disk image is malformed"), "{refused}");
+    }
+    let (_dir, path) = place();
+    drop(open(&path).expect("open"));
+    let locks = rusqlite::Connection::open(&path).expect("open");
+    locks.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").expect("lock");
+    let refused = open(&path).expect_err("it is locked").to_string();
+    assert!(refused.contains("s.db: database is locked"), "{refused}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r9_a_full_disk_fails_what_does_not_fit_and_nothing_else() {
     let (_dir, path) = place();

@@ -3,7 +3,7 @@
 use super::*;
 
 fn thread<'w>(path: &std::path::Path, values: &'w Values, broken: &'w Broken) -> Thread<'w> {
-    let (conn, _) = super::super::schema::writer(path, &Default::default()).expect("open");
+    let conn = super::super::schema::made(path);
     Thread::new(conn, values, broken, Box::leak(Box::default()))
 }
 
@@ -12,7 +12,7 @@ fn thread<'w>(path: &std::path::Path, values: &'w Values, broken: &'w Broken) ->
 async fn r3_what_is_written_is_synced_when_somebody_waits_and_by_itself() {
     let dir = tempfile::tempdir().expect("tempdir");
     let broken = Broken::default();
-    let (conn, _) = super::super::schema::writer(&dir.path().join("t.db"), &Default::default()).expect("open");
+    let conn = super::super::schema::made(&dir.path().join("t.db"));
     let (writer, thread) = Writer::start(conn, Values::plain(), &broken).expect("writer");
     let count = |of: &AtomicU64| of.load(Ordering::SeqCst);
     let begin = || Op::Begin(Arc::default(), "s".into());
@@ -39,7 +39,7 @@ async fn r3_what_is_written_is_synced_when_somebody_waits_and_by_itself() {
 async fn r3_the_writer_of_a_closed_store_answers_and_ends() {
     let dir = tempfile::tempdir().expect("tempdir");
     let broken = Broken::default();
-    let (conn, _) = super::super::schema::writer(&dir.path().join("t.db"), &Default::default()).expect("open");
+    let conn = super::super::schema::made(&dir.path().join("t.db"));
     let (writer, thread) = Writer::start(conn, Values::plain(), &broken).expect("writer");
     let begin = || Op::Begin(Arc::default(), "s".into());
     writer.write(begin()).await.expect("written");
