@@ -629,6 +629,36 @@ async fn g1_a_number_that_json_does_not_have_is_refused_before_anything_is_store
     }
 }
 
+/// A state as it was sent tells a repeat from another request; a program's own state may be written anew each time.
+async fn w1_a_start_under_the_request_id_of_another_state_is_refused(store: Arc<dyn Store>) {
+    let graph = in_line("once", |graph| {
+        let one = graph.node("one", |_| async { Ok(said("one")) });
+        graph.start(one);
+        graph.edge(one, Node::END);
+    });
+    let (runtime, runs) = process(&store, &graph);
+    let start = |sum: i64, request_id: &str| {
+        let state = json!({ "last": "", "log": [], "sum": sum, "items": [] });
+        let (state, request_id) = (Raw::of(&state).expect("JSON"), Some(request_id.to_owned()));
+        let new = NewRun { session_id: Some("s".into()), state, request_id };
+        let runtime = &runtime;
+        async move { runtime.start_run(&me(), "once", new).await }
+    };
+    assert!(start(1, "r").await.expect("start").made);
+    runtime.wait(&me(), "s").await.expect("wait");
+    assert!(!start(1, "r").await.expect("again").made);
+    let refused = start(2, "r").await.expect_err("another state");
+    assert_eq!(refused.code, Code::RequestIdReused);
+    assert!(refused.message.contains("with other content"), "{refused}");
+    assert!(start(2, "r2").await.expect("start").made);
+    runtime.wait(&me(), "s").await.expect("wait");
+    let typed = |sum: i64| Work { sum, ..Work::default() };
+    runs.start(&me(), Some("t".into()), &typed(1), Some("r".into())).await.expect("start");
+    runtime.wait(&me(), "t").await.expect("wait");
+    runs.start(&me(), Some("t".into()), &typed(2), Some("r".into())).await.expect("nothing is started");
+    assert_eq!(runs.state(&me(), "t").await.expect("state").sum, 1);
+}
+
 /// Without agents, a message is refused, and makes no session.
 async fn g1_a_program_without_agents_takes_no_messages(store: Arc<dyn Store>) {
     let graph = in_line("alone", |graph| {
@@ -649,6 +679,7 @@ conformance!(
     p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last,
     r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again,
     g1_a_number_that_json_does_not_have_is_refused_before_anything_is_stored,
+    w1_a_start_under_the_request_id_of_another_state_is_refused,
     p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws,
     g6_the_state_at_a_checkpoint_is_what_it_was_then,
     g6_an_edit_and_a_long_run_begin_nothing_twice,
