@@ -555,7 +555,9 @@ impl ToolEntry {
         self.guarded(|guardrails| guardrails.output.push(ToolGuardrail::output(name, check)))
     }
 
-    /// Adds a fallible guardrail; `on_input`, or on its results.
+    /// Adds a fallible guardrail, such as one of a configuration; `on_input`, or on its results.
+    #[doc(hidden)]
+    #[must_use]
     pub fn guardrail(self, guardrail: ToolGuardrail, on_input: bool) -> ToolEntry {
         self.guarded(|guardrails| match on_input {
             true => guardrails.input.push(guardrail),
