@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     error::Error,
     io,
+    process::ExitCode,
 };
 
 use countersign::{Args, shown::Shown};
@@ -11,6 +12,18 @@ use serde::Serialize;
 
 /// The result of an example.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// The end of an example: an error is printed as its text. What `main` returns is printed as a program writes it.
+#[must_use]
+pub fn ends(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// A parsed command line.
 #[derive(Debug, Default)]

@@ -55,7 +55,7 @@ codes! {
     UnknownType = 400, "Use a `type` that the message lists.";
     /// A field is missing, of the wrong type or out of bounds.
     InvalidMessage = 400, "Mend the field that the message names.";
-    /// The session id is not `[A-Za-z0-9._-]{1,128}`.
+    /// The session id is not `[A-Za-z0-9._-]{1,128}`, or is `.` or `..`.
     InvalidSessionId = 400, "Choose another id, or let the server make one.";
     /// No session of that id, or not yours.
     SessionNotFound = 404, "Check the id, and whose token you send.";
@@ -87,6 +87,8 @@ codes! {
     SessionFull = 409, "Continue in a new session, or in a fork from an earlier checkpoint.";
     /// The session's queue of messages is full.
     QueueFull = 429, "Wait until the turn has taken some.";
+    /// The connection follows as many sessions as a connection may.
+    TooManyFollowed = 429, "Send `unsubscribe` for one of them, or use another connection.";
     /// The `request_id` was used in this session for something else.
     RequestIdReused = 409, "Give each input an id of its own.";
     /// No interruption of that key, or not yours.
@@ -177,8 +179,24 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("invalid_update", "A node changed the state in a way that does not fit it.", "Fix the node, and retry the run."),
     (
         "invalid_resume",
-        "An answer on record does not fit what the node reads.",
+        "An answer on record, or what was reported of a step, does not fit what the node reads.",
         "Retry the run: the node asks again, unless it is fixed to read the answer.",
+    ),
+    (
+        "question_changed",
+        "A node asks something else under the name of a question on record.",
+        "Undo the change, or give the new question a name of its own; then retry the run.",
+    ),
+    (
+        "question_gone",
+        "A node no longer asks a question that it waited for.",
+        "Bring the question back, or register a migration, and retry the run.",
+    ),
+    ("item_unreadable", "An item on record is not what the node's type reads.", "Mend the type, and retry the run."),
+    (
+        "join_unfinished",
+        "A run would end while a join waits for nodes that never run.",
+        "Fix the routes that lead to the join, and retry the run.",
     ),
     ("step_limit", "The run of a graph used up its rounds.", "Raise the limit, and retry the run."),
     ("too_deep", "Graphs are nested too deeply.", "Make the graph flatter."),

@@ -166,7 +166,8 @@ impl Agent {
         self.output_guardrails.push(Guardrail::new(name, check));
         self
     }
-    /// Adds a fallible guardrail; on the user's input, or on the final answer.
+    /// Adds a fallible guardrail, such as one of a configuration; on the user's input, or on the final answer.
+    #[doc(hidden)]
     #[must_use]
     pub fn guardrail(mut self, guardrail: Guardrail, on_input: bool) -> Agent {
         match on_input {

@@ -34,7 +34,6 @@ mod apart;
 mod compact;
 mod decide;
 mod file;
-mod finite;
 mod head;
 mod repeats;
 mod signed;

@@ -1,7 +1,7 @@
 //! Map-reduce with human review: texts are summarised concurrently, each summary is reviewed separately, and the
 //! accepted ones become a report. See `HELP`.
 
-use std::{env, sync::Arc};
+use std::{env, process::ExitCode, sync::Arc};
 
 use countersign::{
     Principal,
@@ -13,7 +13,7 @@ use countersign::{
         sqlite::{SqliteOptions, SqliteStore},
     },
 };
-use countersign_examples::terminal::{Options, Result, shown, shown_line};
+use countersign_examples::terminal::{Options, Result, ends, shown, shown_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -111,7 +111,11 @@ fn graph() -> Result<Graph<Reviews>> {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
+    ends(run().await)
+}
+
+async fn run() -> Result<()> {
     let mut options = Options::read(env::args(), HELP, &["--pause"], &["--db", "--answer"])?;
     if options.has("--help") {
         println!("{HELP}");

@@ -1,7 +1,7 @@
 //! A custom program with the server in it: a newsletter whose articles are written concurrently, each is reviewed
 //! separately, and the accepted ones are published. See `HELP`.
 
-use std::{env, path::PathBuf, sync::Arc, time::Duration};
+use std::{env, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use countersign::{
     Principal,
@@ -13,7 +13,7 @@ use countersign::{
         sqlite::{SqliteOptions, SqliteStore},
     },
 };
-use countersign_examples::terminal::{Options, Result};
+use countersign_examples::terminal::{Options, Result, ends};
 use countersign_server::{Auth, Server, Token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,7 +122,11 @@ fn graph(outbox: PathBuf, slow: Duration) -> Result<Graph<Newsletter>> {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
+    ends(run().await)
+}
+
+async fn run() -> Result<()> {
     let values = ["--db", "--listen", "--outbox", "--person", "--slow"];
     let mut options = Options::read(env::args(), HELP, &[], &values)?;
     if options.has("--help") {

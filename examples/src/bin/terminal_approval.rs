@@ -4,7 +4,7 @@
 //! The answers come from a script. With `COUNTERSIGN_MODEL=NAME` they come from a server with OpenAI's chat completions: the one at
 //! `OPENAI_BASE_URL` (OpenAI's own if not set), with the key in `OPENAI_API_KEY`.
 
-use std::{env, error::Error, io, sync::Arc};
+use std::{env, error::Error, io, process::ExitCode, sync::Arc};
 
 use countersign::{
     Agent, RunState,
@@ -15,6 +15,7 @@ use countersign::{
     },
     run, tool,
 };
+use countersign_examples::terminal::ends;
 
 /// Get the weather for a given city.
 #[tool(needs_approval = |_call, args| args.location == "San Francisco")]
@@ -23,7 +24,11 @@ async fn get_weather(location: String) -> String {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    ends(weather().await)
+}
+
+async fn weather() -> Result<(), Box<dyn Error>> {
     let model = model()?;
     let data_agent = Agent::new("Data agent", model.clone())
         .instructions("You are a data agent")

@@ -1,6 +1,6 @@
 //! Two-level approval: a manager approves expenses, and above a limit a director approves them too. See `HELP`.
 
-use std::{env, sync::Arc};
+use std::{env, process::ExitCode, sync::Arc};
 
 use countersign::{
     Principal,
@@ -12,7 +12,7 @@ use countersign::{
         sqlite::{SqliteOptions, SqliteStore},
     },
 };
-use countersign_examples::terminal::{Options, Result, shown, shown_line};
+use countersign_examples::terminal::{Options, Result, ends, shown, shown_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -125,7 +125,11 @@ fn graph() -> Result<Graph<Expense>> {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
+    ends(run().await)
+}
+
+async fn run() -> Result<()> {
     let mut options = Options::read(env::args(), HELP, &["--pause"], &["--db", "--as", "--answer"])?;
     if options.has("--help") {
         println!("{HELP}");

@@ -95,6 +95,35 @@ fn g4_deleting_needs_an_admin_after_the_user_over_processes_that_are_killed() {
     assert_eq!(printed(PROGRAM, &place, ""), end);
 }
 
+/// The lines of the README about an example, without the command before its arguments and without remarks.
+fn in_the_readme(example: &str) -> Vec<Vec<String>> {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).expect("the README");
+    let command = format!("cargo run -p countersign-examples --bin {example} -- ");
+    let words = |line: &str| line.split('#').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    readme.lines().filter_map(|line| line.strip_prefix(&command)).map(words).collect()
+}
+
+#[test]
+fn g4_the_lines_of_the_readme_lead_to_the_end() {
+    let place = tempfile::tempdir().expect("a folder");
+    let lines = in_the_readme("file_agent");
+    let mut said = String::new();
+    for line in &lines {
+        let at = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
+        let args: Vec<String> = line
+            .iter()
+            .map(|word| match word.as_str() {
+                "/tmp/files" => at("files"),
+                "files.db" => at("files.db"),
+                word => word.to_owned(),
+            })
+            .collect();
+        // The first one asks in the terminal.
+        said = printed(PROGRAM, &args.iter().map(String::as_str).collect::<Vec<_>>(), "no\nno\nno\n");
+    }
+    assert!(lines.len() == 5 && said.ends_with("完成。最后一步的结果：已修改 计划.txt\n"), "{said}");
+}
+
 #[test]
 fn g4_some_calls_of_a_batch_are_approved_and_others_are_not() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -112,7 +141,7 @@ fn g4_some_calls_of_a_batch_are_approved_and_others_are_not() {
 
 #[test]
 fn g4_the_file_agent_reports_errors_in_its_options() {
-    assert!(refused(PROGRAM, &[]).contains("--folder DIR"));
+    assert!(refused(PROGRAM, &[]).starts_with("Error: say which folder: --folder DIR\n\n"), "as lines");
     assert!(refused(PROGRAM, &["--folder"]).contains("--folder needs a value"));
     assert!(printed(PROGRAM, &["--help"], "").contains("tool_approval_required"));
 }

@@ -241,6 +241,8 @@ fn g3_answers_that_do_not_fit_say_where_and_change_nothing() {
     let body = json!({ "state": { "title": "One" }, "request_id": "r1" });
     let (first, again) = (served.post(start, body.clone()), served.post(start, body));
     assert_eq!(first["session_id"], again["session_id"]);
+    let other = json!({ "state": { "title": "Two" }, "request_id": "r1" });
+    served.refused(start, other, "request_id_reused");
 }
 
 #[test]

@@ -43,6 +43,9 @@ async fn r9_bad_frames_get_an_error_and_the_connection_stays_up() {
         ("{\"type\":\"message\",\"content\":\"x\",\"on_pending\":\"maybe\"}", "invalid_message"),
         ("{\"type\":\"message\",\"content\":\"x\",\"session_id\":\"../etc\"}", "invalid_session_id"),
         ("{\"type\":\"message\",\"content\":\"x\",\"session_id\":\"\"}", "invalid_session_id"),
+        // No client of URLs reaches these.
+        ("{\"type\":\"message\",\"content\":\"x\",\"session_id\":\".\"}", "invalid_session_id"),
+        ("{\"type\":\"message\",\"content\":\"x\",\"session_id\":\"..\"}", "invalid_session_id"),
         ("{\"type\":\"message\",\"content\":\"x\",\"request_id\":\"\"}", "invalid_message"),
         ("{\"type\":\"subscribe\",\"session_id\":\"s\",\"after\":-1}", "invalid_message"),
         ("{\"type\":\"subscribe\",\"session_id\":\"s\",\"after\":1.5}", "invalid_message"),
@@ -211,7 +214,7 @@ async fn r9_a_connection_follows_a_bounded_number_of_sessions_and_decides_in_any
     }
     ws.nothing_more().await;
     ws.message("one-more", "hi").await;
-    ws.error("queue_full").await;
+    ws.error("too_many_followed").await;
     let approve = json!([{ "type": "approve" }]);
     ws.send(&json!({ "type": "approval", "session_id": "asks", "approval_key": "asks_1", "decisions": approve, "request_id": "r" }))
         .await;

@@ -244,7 +244,9 @@ async fn w8_every_error_is_a_problem_document() {
     raw("POST", "/v1/sessions", &[], Some("[]")).await.problem(400, "invalid_message");
     raw("POST", "/v1/sessions", &[], Some(r#"{"agent":7}"#)).await.problem(400, "invalid_message");
     raw("POST", "/v1/sessions", &[], Some(r#"{"agent":"nobody"}"#)).await.problem(404, "unknown_agent");
-    raw("POST", "/v1/sessions", &[], Some(r#"{"session_id":"a b"}"#)).await.problem(400, "invalid_session_id");
+    for body in [r#"{"session_id":"a b"}"#, r#"{"session_id":"."}"#, r#"{"session_id":".."}"#] {
+        raw("POST", "/v1/sessions", &[], Some(body)).await.problem(400, "invalid_session_id");
+    }
     raw("POST", "/v1/sessions", &[], Some(r#"{"context":[1]}"#)).await.problem(400, "invalid_message");
     raw("POST", "/v1/sessions", &[], Some(r#"{"locale":"xx"}"#)).await.problem(400, "invalid_message");
     raw("POST", "/v1/sessions/s/messages", &[], Some("{}")).await.problem(400, "invalid_message");

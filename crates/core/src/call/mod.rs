@@ -4,6 +4,7 @@ pub mod args;
 pub mod ask_check;
 pub mod display;
 pub mod exact;
+pub mod finite;
 pub mod gate;
 pub mod json;
 pub mod levels;

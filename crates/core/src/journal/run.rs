@@ -20,12 +20,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, ser::Error as _};
 use serde_json::value::RawValue;
 
 use super::record::Schema;
 use crate::{
-    call::json::same_json,
+    call::{finite, json::same_json},
     number::{FrameNo, InterruptionNo, TaskNo},
 };
 
@@ -41,11 +41,12 @@ impl Raw {
         self.0.get()
     }
 
-    /// The JSON of a value.
+    /// The JSON of a value, which reads as that value again.
     ///
     /// # Errors
-    /// The value has no JSON form, such as a map with keys that are not strings.
+    /// The value has no JSON form, such as a map with keys that are not strings, or a number that is not finite.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Raw, serde_json::Error> {
+        finite::check(value).map_err(serde_json::Error::custom)?;
         serde_json::value::to_raw_value(value).map(Raw::from)
     }
 }
@@ -339,7 +340,8 @@ pub struct Task {
     /// The store was restored from a backup when it could run without a decision, or it is inside of a task like that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<MayHaveRun>,
-    /// It failed with [`INVALID_RESUME`] and was retried: where its node still cannot read an answer it asks again.
+    /// It failed with [`INVALID_RESUME`] and was retried: where its node still cannot read an answer, or what a person
+    /// reported of a step, it asks again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_again: bool,
 }
@@ -392,6 +394,8 @@ pub enum Step {
     Started,
     /// It has this result, and is not done again.
     Done(Raw),
+    /// A person reported this result of it, which may not be of the step's type.
+    Said(Raw),
     /// A crash left its outcome unknown: a person is asked.
     Lost,
     /// A person rejected it, for this reason.

@@ -191,7 +191,7 @@ impl State {
                     Choice::Respond { output } => serde_json::from_str::<Box<serde_json::value::RawValue>>(output)
                         .map(Raw::from)
                         .or_else(|_| Raw::of(output))
-                        .map_or_else(|error| Step::GivenUp(error.to_string()), Step::Done),
+                        .map_or_else(|error| Step::GivenUp(error.to_string()), Step::Said),
                     _ => Step::GivenUp(given_up),
                 };
                 task.steps.insert(at.question.clone(), step);
@@ -308,7 +308,8 @@ impl State {
         self.task(at.task, |task| {
             task.phase = TaskPhase::Waiting;
             if asked.kind == Kind::InDoubt {
-                task.steps.insert(at.question.clone(), Step::Lost);
+                let before = task.steps.insert(at.question.clone(), Step::Lost);
+                task.asks_again &= !matches!(before, Some(Step::Said(_)));
                 return;
             }
             let before = task.questions.insert(at.question.clone(), Question { n: asked.n, digest, answer: None });

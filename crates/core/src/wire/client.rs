@@ -50,7 +50,8 @@ pub enum ClientMessage {
 /// `message`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SendMessage {
-    /// The session, `[A-Za-z0-9._-]{1,128}`; created if it is unknown, with an id from the server if absent.
+    /// The session, `[A-Za-z0-9._-]{1,128}` but not `.` or `..`; created if it is unknown, with an id from the server if
+    /// absent.
     #[serde(default)]
     pub session_id: Option<String>,
     /// The agent that answers from now on; the default agent if the session is new.
@@ -275,11 +276,12 @@ fn body<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Refusal> {
 /// `invalid_session_id`.
 pub fn check_session_id(id: &str) -> Result<(), Refusal> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    if id.is_empty() || id.len() > limits::SESSION_ID_CHARS || !id.bytes().all(allowed) {
-        return Err(Refusal::new(
-            Code::InvalidSessionId,
-            format!("a session id has 1 to {} of the characters A-Z a-z 0-9 . _ -", limits::SESSION_ID_CHARS),
-        ));
+    // Clients of URLs take the segments `.` and `..` out of a path before they send it.
+    let is_path = matches!(id, "." | "..");
+    if id.is_empty() || id.len() > limits::SESSION_ID_CHARS || !id.bytes().all(allowed) || is_path {
+        let most = limits::SESSION_ID_CHARS;
+        let what = format!("a session id has 1 to {most} of the characters A-Z a-z 0-9 . _ - and is neither . nor ..");
+        return Err(Refusal::new(Code::InvalidSessionId, what));
     }
     Ok(())
 }

@@ -1,13 +1,17 @@
 //! The built-in tools on a folder, and the previews that a reviewer is shown. Over the whole runtime.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use countersign::{
-    Agent, Args, Decision, Principal, Status,
+    Agent, Args, Decision, Principal, Status, ToolGuardrailOutput,
     model::scripted::Scripted,
     run::{NewDecision, Outcome, Runtime},
     store::{Store, memory::MemoryStore},
-    tool::builtin::{self, Workspace},
+    tool::{
+        Approval,
+        builtin::{self, Workspace},
+        condition::ProposedCall,
+    },
 };
 use countersign_core::call::preview::PreviewKind;
 use serde_json::{Value, json};
@@ -108,7 +112,7 @@ async fn s12_a_call_that_waits_or_is_rejected_has_no_effect() {
     };
     assert!(only_a());
     // Nor after a restart: what is pending stays pending.
-    first.shutdown(std::time::Duration::from_secs(5)).await;
+    first.shutdown(Duration::from_secs(5)).await;
     drop(first);
     let second = runtime(store, folder.path(), &calls);
     second.start().await.expect("start");
@@ -207,7 +211,6 @@ async fn s12_edits_that_are_not_exact_are_refused() {
 /// Two people: the second sees the first one's edit, not the model's arguments.
 #[tokio::test]
 async fn s12_who_is_asked_after_an_edit_is_shown_what_the_edited_call_would_do() {
-    use countersign::tool::Approval;
     let folder = tempfile::tempdir().expect("folder");
     let script = json!({ "turns": [
         { "tool_calls": [{ "name": "write_file", "args": { "path": "a", "content": "model\n" } }] },
@@ -252,6 +255,48 @@ async fn s12_calls_of_one_answer_about_the_same_file_all_count() {
     assert!(told.iter().all(|(success, _)| *success), "{told:?}");
 }
 
+/// Calls of one answer start as tasks, which begin in any order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn s12_f71_changes_of_one_answer_to_a_file_are_made_in_the_models_order() {
+    let folder = tempfile::tempdir().expect("folder");
+    let workspace = Workspace::open(folder.path()).expect("workspace");
+    for round in 0..30 {
+        let (write, edit) = (format!("w{round}"), format!("e{round}"));
+        fs::write(folder.path().join(&edit), "0").expect("before");
+        let written = |i: i32| json!({ "name": "write_file", "args": { "path": write, "content": i.to_string() } });
+        let edited = |i: i32| {
+            let (old, new) = (i.to_string(), (i + 1).to_string());
+            json!({ "name": "edit_file", "args": { "path": edit, "old_string": old, "new_string": new } })
+        };
+        let read = json!({ "name": "read_file", "args": { "path": write } });
+        let mut calls: Vec<_> = (0..4).map(written).chain((0..4).map(edited)).collect();
+        calls.insert(2, read);
+        let script = json!({ "turns": [{ "tool_calls": calls }, { "text": "done" }] });
+        let model = Scripted::from_json(&script.to_string()).expect("script");
+        // A later call's guardrail may be done before that of an earlier one.
+        let slow = |call: ProposedCall| async move {
+            let first = call.args.text().contains("\"0\"");
+            tokio::time::sleep(Duration::from_millis(if first { 3 } else { 0 })).await;
+            ToolGuardrailOutput::Allow
+        };
+        let mut agent = Agent::new("coder", ("demo", Arc::new(model))).tool(builtin::read_file(&workspace));
+        for tool in [builtin::write_file(&workspace), builtin::edit_file(&workspace)] {
+            let tool = tool.needs_approval(Approval::never());
+            agent = agent.tool(if round % 2 == 0 { tool } else { tool.input_guardrail("slow", slow) });
+        }
+        let store = memory();
+        let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+        let runtime = Stored { runtime, store };
+        let outcome = send(&runtime, "s1", "go").await.expect("run");
+        assert_eq!(outcome.status, Status::Completed);
+        let told = results(&runtime, "s1").await;
+        assert!(told.iter().all(|(success, _)| *success), "{round}: {told:?}");
+        assert_eq!(told[2].1, "1", "{round}: a read is between the changes that it stands between");
+        let is = |name: &str| fs::read_to_string(folder.path().join(name)).expect("file");
+        assert_eq!((is(&write).as_str(), is(&edit).as_str()), ("3", "4"), "{round}");
+    }
+}
+
 /// An approval is for a change of the file that was shown, not of a later version.
 #[tokio::test]
 async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
@@ -273,7 +318,7 @@ async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
         let first = runtime(store.clone(), folder.path(), &calls);
         let outcome = send(&first, "s1", "go").await.expect("run");
         // What was shown is in the journal: a restart loses none of it.
-        first.shutdown(std::time::Duration::from_secs(5)).await;
+        first.shutdown(Duration::from_secs(5)).await;
         match meanwhile {
             Some(text) => fs::write(&file, text).expect("meanwhile"),
             None => drop(fs::remove_file(&file)),
@@ -330,7 +375,6 @@ async fn s12_an_edited_write_over_a_file_that_is_not_what_was_shown_is_refused()
 /// Whoever is asked after an edit approves the file as they were shown it, not as the editor was.
 #[tokio::test]
 async fn s12_what_the_last_reviewer_was_shown_is_overwritten_though_an_editor_saw_it_earlier() {
-    use countersign::tool::Approval;
     for (approval, later, written) in [
         (Approval::always().levels(["first", "second"]), None, true),
         (Approval::always().levels(["first", "second"]), Some("newest\n"), false),
@@ -410,7 +454,7 @@ async fn s12_r1_a_call_that_would_run_in_another_folder_is_asked_about_again() {
         let calls = [call];
         let first = runtime(store.clone(), one.path(), &calls);
         let asked = send(&first, "s1", "go").await.expect("run");
-        first.shutdown(std::time::Duration::from_secs(5)).await;
+        first.shutdown(Duration::from_secs(5)).await;
         let second = runtime(store, other.path(), &calls);
         let again = decide(&second, &asked.pending[0], vec![Decision::approve()]).await.expect("decide");
         assert_eq!((again.status, again.pending.len()), (Status::AwaitingInput, 1), "{calls:?}");

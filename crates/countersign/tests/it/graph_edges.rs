@@ -1,6 +1,6 @@
 //! Edge cases of graphs: nodes begun twice, nodes bypassed, panics (spec G1, G2, G3, G6).
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use countersign::{
     Agent, Decision, Principal, Raw, Status,
@@ -14,6 +14,7 @@ use countersign::{
     tool::Approval,
 };
 use countersign_runtime::run::{NewFork, NewRun};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
@@ -431,6 +432,74 @@ async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: A
     }
 }
 
+/// A node with a step that never ends; it takes its result as a `T`, and makes errors of steps its own.
+fn pays<T: Serialize + DeserializeOwned + Debug + Send + 'static>(begun: &Count) -> Graph<Work> {
+    let begun = begun.clone();
+    in_line("pays", |graph| {
+        let pay = graph.node("pay", move |ctx: Context<Work>| {
+            let begun = begun.clone();
+            async move {
+                let work = async move {
+                    begun.up();
+                    std::future::pending::<()>().await;
+                    Err::<T, _>(NodeError::new("never"))
+                };
+                let paid = ctx.step("pay", work).await;
+                Ok(said(format!("{:?}", paid.map_err(|error| NodeError::new(error.to_string()))?)))
+            }
+        });
+        graph.start(pay);
+        graph.edge(pay, Node::END);
+    })
+}
+
+/// Whoever errs about the result of a step is asked about it again, and the step does not run again for that.
+async fn r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again(store: Arc<dyn Store>) {
+    for session in ["warm", "cold", "mended"] {
+        let begun = Count::default();
+        let (mut runtime, mut runs) = process(&store, &pays::<String>(&begun));
+        runs.start(&me(), Some(session.to_owned()), &Work::default(), None).await.expect("start");
+        while begun.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        runtime.shutdown(Duration::ZERO).await;
+        (runtime, runs) = process(&store, &pays::<String>(&begun));
+        runtime.start().await.expect("start");
+        runtime.wait(&me(), session).await.expect("wait");
+        let report = |n: u32, output: &str| NewDecision::new(format!("{session}_{n}"), vec![Decision::respond(output)]);
+        for n in 1..3 {
+            let failed = runtime.decide_and_run(&me(), report(n, "5")).await.expect("reported");
+            let error = failed.error.expect("no text");
+            assert_eq!((failed.status, &*error.code), (Status::Failed, "invalid_resume"), "{}", error.message);
+            assert!(error.message.contains("invalid type: integer `5`, expected a string"), "{}", error.message);
+            if session == "mended" {
+                break;
+            }
+            if session == "cold" {
+                drop(runs);
+                (runtime, runs) = process(&store, &pays::<String>(&begun));
+            }
+            let again = runs.retry(&me(), session).await.expect("retry");
+            let [asked] = again.waiting() else { panic!("{again:?}") };
+            assert_eq!(
+                (asked.in_doubt, &*asked.key, &*asked.question),
+                (true, &*format!("{session}_{}", n + 1), "pay")
+            );
+        }
+        let over = if session == "mended" {
+            drop(runs);
+            (runtime, runs) = process(&store, &pays::<u32>(&begun));
+            runs.retry(&me(), session).await.expect("retry")
+        } else {
+            runtime.decide_and_run(&me(), report(3, "\"5\"")).await.expect("reported");
+            runs.outcome(&me(), session).await.expect("outcome")
+        };
+        let said = if session == "mended" { "5" } else { "\"5\"" };
+        assert_eq!((over.done().expect("done").log, begun.get()), (vec![said.to_owned()], 1));
+        runtime.shutdown(Duration::ZERO).await;
+    }
+}
+
 /// Asks an admin, then a clerk or the session's own user, and does a step that never ends.
 fn deletes(name: &str, clerks: bool, begun: &Count) -> Graph<Work> {
     let begun = begun.clone();
@@ -512,6 +581,84 @@ async fn g6_states_and_updates_from_outside_are_objects(store: Arc<dyn Store>) {
     assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 8);
 }
 
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, countersign::graph::GraphState)]
+struct Measured {
+    value: f64,
+    #[graph(append)]
+    all: Vec<f64>,
+}
+
+/// JSON would have `null` for it, which no number reads: the run could not be read again.
+async fn g1_a_number_that_json_does_not_have_is_refused_before_anything_is_stored(store: Arc<dyn Store>) {
+    let mut graph = StateGraph::<Measured>::new("measure");
+    let ask = graph.node("ask", |ctx: Context<Measured>| async move {
+        let where_to: String = ctx.interrupt("where?", ()).typed().await;
+        let measured = if where_to == "update" { f64::NAN } else { 1.0 };
+        if where_to == "step" {
+            let step = ctx.step("measure", async { Ok::<_, NodeError>(f64::NEG_INFINITY) }).idempotent();
+            step.await?;
+        }
+        let item = if where_to == "item" { f64::INFINITY } else { 2.0 };
+        Ok(MeasuredUpdate::new().value(measured).all([item]))
+    });
+    let each = graph.map_node("each", |_, item: f64| async move { Ok(MeasuredUpdate::new().all([item])) });
+    graph.start(ask);
+    graph.fan_out(ask, each, |measured| [if measured.all.contains(&2.0) { f64::INFINITY } else { 0.0 }]);
+    graph.edge(each, Node::END);
+    let graph = graph.compile().expect("graph");
+    let runtime = Runtime::builder(store.clone()).graph(&graph).build().expect("runtime");
+    let runs = runtime.runs(&graph).expect("runs");
+    let wrong = "is no number of JSON";
+    let none = Measured { value: f64::NAN, all: Vec::new() };
+    let refused = runs.run(&me(), "s", &none).await.expect_err("no JSON");
+    assert!(refused.code == Code::InvalidMessage && refused.message.contains("/value: NaN is"), "{refused}");
+    assert_eq!(runtime.session(&me(), "s").await.expect_err("not stored").code, Code::SessionNotFound);
+    for (place, what) in [("update", "/value: NaN"), ("step", "/: -inf"), ("item", "inf"), ("fan_out", "/: inf")] {
+        let asked = runs.run(&me(), place, &Measured::default()).await.expect("run");
+        let refused = runs.resume(&me(), &asked.waiting()[0].key, f64::NAN).await.expect_err("no JSON");
+        assert!(refused.code == Code::InvalidMessage && refused.message.contains(wrong), "{refused}");
+        let failed = runs.resume(&me(), &asked.waiting()[0].key, place).await.expect("resume");
+        let Outcome::Failed { code, message } = failed else { panic!("{place}: {failed:?}") };
+        assert_eq!(code, "node_failed", "{message}");
+        assert!(message.contains(what) && message.contains(wrong), "{place}: {message}");
+        assert!(runs.state(&me(), place).await.expect("it can be read").all.len() < 2);
+        // Another program, which has nothing of it in memory.
+        let cold = Runtime::builder(store.clone()).graph(&graph).build().expect("runtime");
+        let read = cold.runs(&graph).expect("runs").state(&me(), place).await;
+        assert!(read.expect("it can be read").value.is_finite());
+    }
+}
+
+/// A state as it was sent tells a repeat from another request; a program's own state may be written anew each time.
+async fn w1_a_start_under_the_request_id_of_another_state_is_refused(store: Arc<dyn Store>) {
+    let graph = in_line("once", |graph| {
+        let one = graph.node("one", |_| async { Ok(said("one")) });
+        graph.start(one);
+        graph.edge(one, Node::END);
+    });
+    let (runtime, runs) = process(&store, &graph);
+    let start = |sum: i64, request_id: &str| {
+        let state = json!({ "last": "", "log": [], "sum": sum, "items": [] });
+        let (state, request_id) = (Raw::of(&state).expect("JSON"), Some(request_id.to_owned()));
+        let new = NewRun { session_id: Some("s".into()), state, request_id };
+        let runtime = &runtime;
+        async move { runtime.start_run(&me(), "once", new).await }
+    };
+    assert!(start(1, "r").await.expect("start").made);
+    runtime.wait(&me(), "s").await.expect("wait");
+    assert!(!start(1, "r").await.expect("again").made);
+    let refused = start(2, "r").await.expect_err("another state");
+    assert_eq!(refused.code, Code::RequestIdReused);
+    assert!(refused.message.contains("with other content"), "{refused}");
+    assert!(start(2, "r2").await.expect("start").made);
+    runtime.wait(&me(), "s").await.expect("wait");
+    let typed = |sum: i64| Work { sum, ..Work::default() };
+    runs.start(&me(), Some("t".into()), &typed(1), Some("r".into())).await.expect("start");
+    runtime.wait(&me(), "t").await.expect("wait");
+    runs.start(&me(), Some("t".into()), &typed(2), Some("r".into())).await.expect("nothing is started");
+    assert_eq!(runs.state(&me(), "t").await.expect("state").sum, 1);
+}
+
 /// Without agents, a message is refused, and makes no session.
 async fn g1_a_program_without_agents_takes_no_messages(store: Arc<dyn Store>) {
     let graph = in_line("alone", |graph| {
@@ -530,6 +677,9 @@ conformance!(
     g1_an_edit_goes_to_sessions_of_its_graph_only,
     g6_states_and_updates_from_outside_are_objects,
     p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last,
+    r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again,
+    g1_a_number_that_json_does_not_have_is_refused_before_anything_is_stored,
+    w1_a_start_under_the_request_id_of_another_state_is_refused,
     p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws,
     g6_the_state_at_a_checkpoint_is_what_it_was_then,
     g6_an_edit_and_a_long_run_begin_nothing_twice,

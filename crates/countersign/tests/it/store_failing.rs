@@ -26,7 +26,7 @@ use countersign_core::{
 use countersign_engine::tool::{CallFacts, Previewer, function::FunctionTool};
 use countersign_runtime::run::{Direction, HistoryQuery, NewSession};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json, value::to_raw_value};
 use tokio::sync::Notify;
 
@@ -450,7 +450,17 @@ async fn s17_a_graphs_run_that_another_has_put_into_the_store_meanwhile_is_claim
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, GraphState)]
 struct Measured {
-    value: f64,
+    value: Length,
+}
+
+/// A length that is not read as it is written, once it has been measured.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Length(f64);
+
+impl Serialize for Length {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0 > 0.0 { serializer.serialize_str(&format!("{} m", self.0)) } else { self.0.serialize(serializer) }
+    }
 }
 
 #[tokio::test]
@@ -467,8 +477,7 @@ async fn s17_a_graphs_run_whose_state_cannot_be_read_back_does_nothing_twice() {
                 Ok::<_, NodeError>(())
             };
             ctx.step("pay", work).await?;
-            // JSON has no such number: it is written as null, which is read as none.
-            Ok(MeasuredUpdate::new().value(f64::NAN))
+            Ok(MeasuredUpdate::new().value(Length(1.0)))
         }
     });
     graph.start(pay);

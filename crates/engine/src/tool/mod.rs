@@ -5,6 +5,7 @@ pub mod context;
 pub mod function;
 pub mod guardrail;
 mod on_approval;
+pub mod order;
 pub mod reserved;
 mod same;
 pub mod source;
@@ -28,8 +29,11 @@ use countersign_core::{
 };
 use futures::future::BoxFuture;
 
-use self::guardrail::{ToolGuardrail, ToolGuardrailOutput, ToolGuardrails};
 pub use self::on_approval::{Decision, ON_APPROVAL, OnApproval, on_approval};
+use self::{
+    guardrail::{ToolGuardrail, ToolGuardrailOutput, ToolGuardrails},
+    order::{Order, Ticket},
+};
 pub use context::{AppContext, ContextError};
 pub use function::ToolContext;
 
@@ -344,6 +348,8 @@ pub struct ToolEntry {
     pub target: Option<Target>,
     /// That agent, if it is included, in the form its owner knows.
     pub agent: Option<Arc<dyn TargetAgent>>,
+    /// The order in which its calls take effect, if not as they come.
+    pub order: Option<Order>,
 }
 
 /// The agent that a tool's calls are for (spec S25), in the form its owner knows.
@@ -419,6 +425,7 @@ impl ToolEntry {
             on_approval: None,
             aliases: &[],
             source: None,
+            order: None,
         }
     }
 
@@ -462,6 +469,20 @@ impl ToolEntry {
     pub fn of_source(mut self, source: impl Into<Arc<str>>) -> ToolEntry {
         self.source = Some(source.into());
         self
+    }
+
+    /// Has its calls take effect in this order: a session's calls of one answer that start together run one after the
+    /// other then, as the model wrote them.
+    #[must_use]
+    pub fn in_order(mut self, order: Order) -> ToolEntry {
+        self.order = Some(order);
+        self
+    }
+
+    /// The place of a session's call, which is taken now, if its calls have an [order](ToolEntry::in_order).
+    #[must_use]
+    pub fn ticket(&self, session_id: &str) -> Option<Ticket> {
+        self.order.as_ref().map(|order| order.ticket(session_id))
     }
 
     /// Sets the preview shown to a reviewer beside a call's arguments (spec S12).
@@ -534,7 +555,9 @@ impl ToolEntry {
         self.guarded(|guardrails| guardrails.output.push(ToolGuardrail::output(name, check)))
     }
 
-    /// Adds a fallible guardrail; `on_input`, or on its results.
+    /// Adds a fallible guardrail, such as one of a configuration; `on_input`, or on its results.
+    #[doc(hidden)]
+    #[must_use]
     pub fn guardrail(self, guardrail: ToolGuardrail, on_input: bool) -> ToolEntry {
         self.guarded(|guardrails| match on_input {
             true => guardrails.input.push(guardrail),

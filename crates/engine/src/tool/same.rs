@@ -26,6 +26,7 @@ impl ToolEntry {
             target,
             agent,
             source,
+            order,
         } = self;
         let requires = match (require, &other.approval.require) {
             (Require::Never, Require::Never) | (Require::Always, Require::Always) => true,
@@ -53,6 +54,7 @@ impl ToolEntry {
             && shared(on_approval, &other.on_approval)
             && *aliases == other.aliases
             && *source == other.source
+            && *order == other.order
             && agents
     }
 }

@@ -4,7 +4,8 @@
 //! else under that name, skips an answered question, or no longer exists fails with a specific code
 //! (`question_changed`, `question_gone`, `node_gone`), and the answer is kept. So does a node that cannot read an answer
 //! as its type (`invalid_resume`): a schema cannot express every type. A retry of it reads the answer if the node has
-//! been mended, and asks again otherwise.
+//! been mended, and asks again otherwise. The same holds for what a person reports as the result of a step whose outcome
+//! was unknown: nothing checks that value before the node reads it.
 
 use std::{
     future::{Future, IntoFuture},
@@ -178,7 +179,8 @@ impl<T> Interrupt<T> {
         self
     }
 
-    /// After this time without an answer, `answer` is used. Whole seconds, at least one.
+    /// After this time without an answer, `answer` is used. Whole seconds: less than one counts as one, and more than 400
+    /// days as 400 days.
     pub fn timeout(mut self, time: Duration, answer: impl Serialize) -> Interrupt<T> {
         let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
         self.ask.timeout = Timeout::of(seconds.clamp(1, limits::APPROVAL_TIMEOUT_SECONDS_MAX));
@@ -440,16 +442,25 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     }
     if let Some(known) = known {
         if let Some(done) = known_result(&known, &named) {
-            return done;
+            let asks_again = memory.inside().asks_again && matches!(known, Known::Said(_)) && done.is_err();
+            if !asks_again {
+                return or_stops(&memory, &known, done).await;
+            }
+            // What a person reported of it would fail the node at every retry.
+            let mut inside = memory.inside();
+            inside.steps.insert(name.clone(), Known::Started);
+            inside.lost.push(name.clone());
         }
-        if known == Known::Lost || !idempotent {
+        if known != Known::Started || !idempotent {
             if known == Known::Started {
                 // Started by an earlier attempt: its outcome is unknown until a person decides.
                 memory.inside().lost.push(name.clone());
             }
             let said = Said { name: name.clone(), wait: Wait { memory: memory.clone(), waits: false } }.await;
-            if let Some(done) = said.as_ref().and_then(|known| known_result(known, &named)) {
-                return done;
+            if let Some(known) = said
+                && let Some(done) = known_result(&known, &named)
+            {
+                return or_stops(&memory, &known, done).await;
             }
             // The decision was to run it again.
         }
@@ -478,6 +489,18 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     result
 }
 
+/// The result of a step. If what a person reported of it cannot be read, the node fails with that, whatever it makes of
+/// errors: only so can a retry ask again.
+async fn or_stops<T>(memory: &Memory, known: &Known, done: Result<T, NodeError>) -> Result<T, NodeError> {
+    match (known, done) {
+        (Known::Said(_), Err(error)) => {
+            memory.fail(error);
+            std::future::pending().await
+        }
+        (_, done) => done,
+    }
+}
+
 fn known_result<T: DeserializeOwned>(
     known: &Known,
     named: &impl Fn(String) -> NodeError,
@@ -487,6 +510,11 @@ fn known_result<T: DeserializeOwned>(
             plain::read(value.get())
                 .map_err(|error| named(format!("its recorded result is not of the type it has now: {error}"))),
         ),
+        Known::Said(value) => Some(plain::read(value.get()).map_err(|error| {
+            let what = format!("the result that was reported for it is not of its type: {error}");
+            let again = "Retry the run: it is asked about again, unless the node reads the result by then";
+            NodeError::coded(INVALID_RESUME, format!("{}. {again}", named(what).message))
+        })),
         Known::GivenUp(why) => Some(Err(named(format!("its outcome is unknown, and it was given up: {why}")))),
         Known::Started | Known::Lost => None,
     }

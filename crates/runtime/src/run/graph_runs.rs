@@ -10,6 +10,7 @@ use countersign_core::{
     journal::{
         draft::Draft,
         record::SessionCreated,
+        request_id,
         run::{Raw, RunStarted, StateEdited},
         state::State,
     },
@@ -37,7 +38,7 @@ pub struct NewRun {
     pub session_id: Option<String>,
     /// The initial state: a JSON object, as the graph's type reads it.
     pub state: Raw,
-    /// Makes it safe to send again, with the same `session_id`.
+    /// Makes it safe to send again, with the same `session_id` and `state`.
     pub request_id: Option<String>,
 }
 
@@ -63,16 +64,17 @@ impl Runtime {
     /// Starts a run of the graph of this name in the background. [`super::Runs::start`] is the typed variant.
     ///
     /// # Errors
-    /// `unknown_graph`, `invalid_message` (the state does not fit, and where; an agent's session), and those of
-    /// [`super::Runs::run`].
+    /// `unknown_graph`, `invalid_message` (the state does not fit, and where; an agent's session), `request_id_reused`
+    /// (for another state), and those of [`super::Runs::run`].
     pub async fn start_run(&self, by: &Principal, graph: &str, new: NewRun) -> Result<BegunRun, Refusal> {
         let known = self.inner.graphs.get(graph);
         let graph = known.ok_or_else(|| self.inner.unknown_graph(graph))?;
         has_names("state", &new.state)?;
+        let sent = new.request_id.map(|id| RunId { id, asked: Some(new.state.clone()) });
         // As the graph writes it, so that defaults for omitted members are on record.
         let state = graph.read_state(&new.state).and_then(|state| graph.write_state(&state));
         let state = state.map_err(|error| invalid(format!("state: {error}")))?;
-        let (live, made) = self.inner.begin_run(&**graph, by, new.session_id.as_deref(), state, new.request_id).await?;
+        let (live, made) = self.inner.begin_run(&**graph, by, new.session_id.as_deref(), state, sent).await?;
         let session = self.session(by, &live.session_id).await;
         // It runs even if it cannot be read now.
         self.inner.spawn_driver(live);
@@ -103,6 +105,25 @@ impl Runtime {
     }
 }
 
+/// The `request_id` of a start.
+#[derive(Clone)]
+pub(super) struct RunId {
+    pub(super) id: String,
+    /// The state as it was sent, which tells a repeat from another request. A program writes a typed state anew each
+    /// time, perhaps in another order: then a repeat is known by its id only.
+    pub(super) asked: Option<Raw>,
+}
+
+impl RunId {
+    /// As the session of this birth keeps it. Only its owner starts runs in it.
+    fn kept(self, birth: &str) -> String {
+        match self.asked {
+            Some(asked) => request_id::kept(&self.id, None, birth, &asked),
+            None => self.id,
+        }
+    }
+}
+
 impl Inner {
     /// Starts a run; false: an earlier try of this request has started it.
     pub(super) async fn begin_run(
@@ -111,7 +132,7 @@ impl Inner {
         by: &Principal,
         session: Option<&str>,
         state: Raw,
-        request_id: Option<String>,
+        request_id: Option<RunId>,
     ) -> Result<(LiveRef, bool), Refusal> {
         let live = self.live(&session_id(session)?);
         if state.get().len() > limits::UPDATE_BYTES {
@@ -127,14 +148,15 @@ impl Inner {
         live: &LiveRef,
         by: &Principal,
         state: Raw,
-        request_id: Option<String>,
+        request_id: Option<RunId>,
     ) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         let known = self.load(live, &mut guard).await?;
+        let birth = if known.pos > 0 { known.birth.clone() } else { unique() };
+        let request_id = request_id.map(|request| request.kept(&birth));
         if known.pos > 0 {
             owned(by, &known)?;
             of_graph(graph.name(), &known)?;
-            // Without a fingerprint: a state is written anew each time, and may have been given defaults.
             if self.is_repeat(&live.session_id, request_id.as_deref(), Purpose::RUN).await? {
                 self.released().await?;
                 return Ok(false);
@@ -155,7 +177,7 @@ impl Inner {
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
             context: None,
-            birth: unique(),
+            birth,
         };
         let make = |state: &State| {
             let mut draft = Draft::new(state, self.now());

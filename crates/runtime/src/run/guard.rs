@@ -48,7 +48,7 @@ use crate::{
     hooks::RunHooks,
     run::budget::{Limits, ToolErrorFormatter, over_budget},
     store::StoreError,
-    tool::{AppContext, CallFacts, ToolError, condition::ProposedCall},
+    tool::{AppContext, CallFacts, ToolError, condition::ProposedCall, order::Ticket},
 };
 
 /// The additions of a run of the library. None by default.
@@ -420,13 +420,18 @@ impl Inner {
     pub(super) async fn run_guarded(
         &self,
         tool: &ReadyTool,
-        (permit, term): (Permit, Option<u64>),
+        (permit, term, ticket): (Permit, Option<u64>, Option<Ticket>),
         context: AppContext,
     ) -> Option<(Result<String, ToolError>, Option<Stop>)> {
         let tripped = |stop: Stop| (Err(ToolError::new(stop.message.clone())), Some(stop));
         let mut stops = None;
         let guardrails = tool.entry.tool.guardrails();
+        let turn = async || match ticket {
+            Some(ticket) => Some(ticket.turn().await),
+            None => None,
+        };
         if guardrails.is_none() && self.settings.hooks.is_empty() {
+            let _turn = turn().await;
             if !self.lasts(term) {
                 return None;
             }
@@ -441,11 +446,13 @@ impl Inner {
             }
         }
         self.tell(|hooks| hooks.tool_start(&call)).await;
+        let turn = turn().await;
         if !self.lasts(term) {
             return None;
         }
         // Its outcome is kept even if a guardrail or hook fails.
         let run = AssertUnwindSafe(context.within(async { tool.entry.tool.run(permit).await })).catch_unwind().await;
+        drop(turn);
         let mut outcome = run.unwrap_or_else(|_| Err(ToolError::new(locale.text(Text::ToolFailed))));
         if let (Some(guardrails), Ok(output)) = (guardrails, &outcome) {
             match self.check_call(&guardrails.output, GuardrailKind::ToolOutput, &call, Some(output), locale).await {

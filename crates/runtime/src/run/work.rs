@@ -24,7 +24,7 @@ use super::{
     spans,
     stream::{Asked, adapter_failed},
 };
-use crate::tool::{AppContext, ToolError};
+use crate::tool::{AppContext, ToolError, order::Ticket};
 
 pub(super) struct Work {
     /// The tool call, if it is one.
@@ -156,9 +156,13 @@ impl Inner {
     ) -> Work {
         let span = part.call(self, state, &permit);
         let call = CallNo::new(permit.call());
+        // Here calls are in the model's order still.
+        let tool = self.agents.get(permit.agent()).and_then(|agent| agent.tool(permit.tool()));
+        let ticket = tool.and_then(|tool| tool.entry.ticket(permit.session_id()));
         let is_nested = state.call(call).is_some_and(|call| call.run.is_nested());
         let (call, within) = (Some(call), if is_nested { call.run() } else { RunNo::ROOT });
-        Work { call, within, work: self.clone().run_call(permit, term, context.clone()).instrument(span).boxed() }
+        let work = self.clone().run_call((permit, term, ticket), context.clone()).instrument(span).boxed();
+        Work { call, within, work }
     }
 
     /// Asks a run's model for its next answer.
@@ -170,7 +174,11 @@ impl Inner {
     }
 
     /// Runs one attempt of one call. The permit was given for exactly this, in this term.
-    async fn run_call(self: Arc<Self>, permit: Permit, term: Option<u64>, context: AppContext) -> Done {
+    async fn run_call(
+        self: Arc<Self>,
+        (permit, term, ticket): (Permit, Option<u64>, Option<Ticket>),
+        context: AppContext,
+    ) -> Done {
         let (call, attempt, locale) = (CallNo::new(permit.call()), permit.attempt(), permit.locale());
         failpoint::hit("call.before_effect");
         let run = async {
@@ -180,7 +188,7 @@ impl Inner {
                 Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
                     Some((Err(ToolError::new(locale.text(Text::ArgsOutdated))), None))
                 }
-                Some(tool) => return self.run_guarded(&tool, (permit, term), context).await,
+                Some(tool) => return self.run_guarded(&tool, (permit, term, ticket), context).await,
                 None => {
                     let text = match agent.is_some_and(|agent| agent.has_unreached()) {
                         true => Text::ToolUnreached,

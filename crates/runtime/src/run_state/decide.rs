@@ -12,6 +12,7 @@ use countersign_core::{
     approval::{decision::Decision, key::approval_key, rule::Always},
     call::{
         args::Args,
+        finite,
         gate::DecisionType,
         schema::{ArgsSchema, SchemaError, pointer_for_people},
     },
@@ -27,7 +28,7 @@ use countersign_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{RunState, finite};
+use super::RunState;
 use crate::interruption::Interruption;
 
 /// A decision that takes effect when the run resumes.

@@ -52,7 +52,7 @@ pub(super) struct ForkSession {
     /// The checkpoint to fork from; the newest if absent.
     #[serde(default)]
     checkpoint: Option<u64>,
-    /// The new session's id, `[A-Za-z0-9._-]{1,128}`; generated if absent.
+    /// The new session's id, `[A-Za-z0-9._-]{1,128}` but not `.` or `..`; generated if absent.
     #[serde(default)]
     session_id: Option<String>,
     /// What to change in the fork.

@@ -24,7 +24,7 @@ use crate::{app::App, problem::Problem};
 /// The body of `POST /v1/graphs/{name}/runs`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct StartRun {
-    /// The session, `[A-Za-z0-9._-]{1,128}`; generated if absent, created if unknown.
+    /// The session, `[A-Za-z0-9._-]{1,128}` but not `.` or `..`; generated if absent, created if unknown.
     #[serde(default)]
     session_id: Option<String>,
     /// The initial state: a JSON object, as the graph's type reads it.

@@ -30,7 +30,7 @@ use crate::{app::App, auth::pass::Pass, metrics::Transport, problem::Problem};
 /// The body of `POST /v1/sessions`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct CreateSession {
-    /// Its id, `[A-Za-z0-9._-]{1,128}`; generated if absent.
+    /// Its id, `[A-Za-z0-9._-]{1,128}` but not `.` or `..`; generated if absent.
     #[serde(default)]
     session_id: Option<String>,
     /// The agent that answers; the first one if absent.

@@ -62,8 +62,10 @@ impl Follows {
             return Ok(());
         }
         Err(Refusal::new(
-            Code::QueueFull,
-            format!("a connection follows at most {SUBSCRIPTIONS} sessions; unsubscribe from one first"),
+            Code::TooManyFollowed,
+            format!(
+                "a connection follows at most {SUBSCRIPTIONS} sessions; send unsubscribe for one of them, or use another connection"
+            ),
         ))
     }
 

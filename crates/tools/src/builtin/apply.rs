@@ -59,7 +59,7 @@ const WHAT: &str = "Change files of the workspace with a patch; all of it is app
 /// once; and it is not deleted.
 #[must_use]
 pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
-    let (shown, source) = (Shows(workspace.clone()), workspace.source());
+    let (shown, source, order) = (Shows(workspace.clone()), workspace.source(), workspace.order());
     let workspace = workspace.clone();
     FunctionTool::with_context(APPLY_PATCH, WHAT, move |context: ToolContext, patch: Patch| {
         let workspace = workspace.clone();
@@ -71,6 +71,7 @@ pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
     })
     .entry()
     .of_source(source)
+    .in_order(order)
     .hints(WRITES)
     .needs_approval(Approval::always())
     .preview(Arc::new(shown))

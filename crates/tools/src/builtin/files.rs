@@ -59,7 +59,7 @@ struct Edit {
 /// Reads a text file without asking. A long file is read in parts: the result says how to continue.
 #[must_use]
 pub fn read_file(workspace: &Workspace) -> ToolEntry {
-    let (workspace, source) = (workspace.clone(), workspace.source());
+    let (workspace, source, order) = (workspace.clone(), workspace.source(), workspace.order().of_reads());
     let what = "Read a text file of the workspace. Long files are read in parts, by offset and limit.";
     tool(READ_FILE, what, move |read: Read| {
         let workspace = workspace.clone();
@@ -69,6 +69,7 @@ pub fn read_file(workspace: &Workspace) -> ToolEntry {
         })
     })
     .of_source(source)
+    .in_order(order)
     .idempotent(true)
     .hints(READS)
 }
@@ -80,7 +81,7 @@ pub fn read_file(workspace: &Workspace) -> ToolEntry {
 #[must_use]
 pub fn write_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: Write::change };
-    let (workspace, source) = (workspace.clone(), workspace.source());
+    let (workspace, source, order) = (workspace.clone(), workspace.source(), workspace.order());
     let what = "Write a file of the workspace: a new one, or all of one that is there. To change a part, edit it.";
     FunctionTool::with_context(WRITE_FILE, what, move |context: ToolContext, write: Write| {
         let workspace = workspace.clone();
@@ -100,6 +101,7 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
     })
     .entry()
     .of_source(source)
+    .in_order(order)
     // A second attempt finds the file as it was shown, or as the first has left it; else it writes nothing.
     .idempotent(true)
     .hints(WRITES)
@@ -114,7 +116,7 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
 #[must_use]
 pub fn edit_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: |edit: Edit, on| edit.change(on).map(|(one, _)| one) };
-    let (workspace, source) = (workspace.clone(), workspace.source());
+    let (workspace, source, order) = (workspace.clone(), workspace.source(), workspace.order());
     let what = "Replace a text in a file of the workspace. The text must be there exactly as it is written, and once \
                 only, so take enough of the lines around it; or replace it everywhere with replace_all.";
     FunctionTool::with_context(EDIT_FILE, what, move |context: ToolContext, edit: Edit| {
@@ -134,6 +136,7 @@ pub fn edit_file(workspace: &Workspace) -> ToolEntry {
     })
     .entry()
     .of_source(source)
+    .in_order(order)
     .hints(WRITES)
     .needs_approval(Approval::always())
     .preview(Arc::new(shown))

@@ -39,7 +39,7 @@ struct List {
 /// links are named and not followed.
 #[must_use]
 pub fn list_files(workspace: &Workspace) -> ToolEntry {
-    let (workspace, source) = (workspace.clone(), workspace.source());
+    let (workspace, source, order) = (workspace.clone(), workspace.source(), workspace.order().of_reads());
     let what = "List the files and folders of the workspace, or of a folder in it.";
     tool(LIST_FILES, what, move |list: List| {
         let workspace = workspace.clone();
@@ -94,6 +94,7 @@ pub fn list_files(workspace: &Workspace) -> ToolEntry {
     })
     .idempotent(true)
     .of_source(source)
+    .in_order(order)
     .hints(READS)
 }
 

@@ -24,7 +24,7 @@ use countersign_core::limits::FILE_BYTES;
 
 pub(super) use self::{commit::Change, going::blocking};
 use super::place::Place;
-use countersign_engine::tool::ToolError;
+use countersign_engine::tool::{ToolError, order::Order};
 
 /// A folder, the only one that file tools may touch.
 ///
@@ -41,8 +41,9 @@ pub struct Workspace {
 struct Root {
     folder: OwnedFd,
     path: PathBuf,
-    /// One change at a time: two calls of one answer may change the same file.
+    /// One change at a time: calls of several sessions may change the same file.
     writing: Mutex<()>,
+    order: Order,
 }
 
 /// A text file as it was read.
@@ -101,7 +102,9 @@ impl Workspace {
         let failed = |error: io::Error| format!("the workspace {} cannot be opened: {error}", folder.display());
         let path = folder.canonicalize().map_err(failed)?;
         let opened = openat(CWD, &path, FOLDER, Mode::empty()).map_err(|error| failed(error.into()))?;
-        Ok(Workspace { root: Arc::new(Root { folder: opened, path, writing: Mutex::new(()) }) })
+        Ok(Workspace {
+            root: Arc::new(Root { folder: opened, path, writing: Mutex::new(()), order: Order::default() }),
+        })
     }
 
     /// The folder's absolute path, without symbolic links, at the time it was opened.
@@ -113,6 +116,11 @@ impl Workspace {
     /// What its tools come from: a call that was approved for one folder is asked about again before it runs in another.
     pub(super) fn source(&self) -> Arc<str> {
         format!("folder {}", self.path().display()).into()
+    }
+
+    /// The order of its tools: calls of one answer may change the same file.
+    pub(super) fn order(&self) -> Order {
+        self.root.order.clone()
     }
 
     /// Opens a folder below.

@@ -9,7 +9,7 @@
 
 mod folder;
 
-use std::{env, fs, path::Path, sync::Arc};
+use std::{env, fs, path::Path, process::ExitCode, sync::Arc};
 
 use countersign::{
     Agent, Decision, Locale, Principal, Raw,
@@ -30,7 +30,7 @@ use countersign::{
     },
     tool::Approval,
 };
-use countersign_examples::terminal::{Options, Result, shown, shown_line};
+use countersign_examples::terminal::{Options, Result, ends, shown, shown_line};
 use folder::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,11 @@ fn runtime(store: Arc<dyn Store>, model: Arc<dyn Model>, folder: &Folder) -> Res
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
+    ends(run().await)
+}
+
+async fn run() -> Result<()> {
     let values = ["--folder", "--db", "--as", "--answer", "--script", "--model"];
     let mut options = Options::read(env::args(), HELP, &["--pause"], &values)?;
     if options.has("--help") {

@@ -724,6 +724,7 @@ export const en = {
   "error.too_large": "This is too large for the server.",
   "error.request_id_reused": "This request was already sent, for something else.",
   "error.queue_full": "Too many messages are queued already.",
+  "error.too_many_followed": "This connection follows as many sessions as it may.",
   "error.unreachable": "The server cannot be reached.",
   "error.other": "This could not be done.",
 

@@ -724,6 +724,7 @@ export const vi: Catalogue = {
   "error.too_large": "Nội dung quá lớn đối với máy chủ.",
   "error.request_id_reused": "Mã yêu cầu này đã được dùng cho việc khác.",
   "error.queue_full": "Đã có quá nhiều tin nhắn trong hàng đợi.",
+  "error.too_many_followed": "Kết nối này đã theo dõi số phiên tối đa.",
   "error.unreachable": "Không kết nối được tới máy chủ.",
   "error.other": "Không thực hiện được.",
 

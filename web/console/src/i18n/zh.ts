@@ -717,6 +717,7 @@ export const zh: Catalogue = {
   "error.too_large": "内容过大，服务器无法接受。",
   "error.request_id_reused": "此请求编号已用于其他操作。",
   "error.queue_full": "排队的消息已经太多。",
+  "error.too_many_followed": "此连接关注的会话数已达上限。",
   "error.unreachable": "无法连接到服务器。",
   "error.other": "操作未成功。",
 

@@ -198,7 +198,11 @@ impl Op {
                 // One that asks again has its old question on record, with the answer that it cannot read.
                 let is_asked = |known: &Question| !found.asks_again || known.answer.is_none();
                 asked.iter().any(|question| found.questions.get(&question.name).is_some_and(is_asked))
-                    || lost.iter().any(|step| found.steps.get(step) != Some(&Step::Started))
+                    || lost.iter().any(|step| match found.steps.get(step) {
+                        Some(Step::Started) => false,
+                        Some(Step::Said(_)) => !found.asks_again,
+                        _ => true,
+                    })
             }),
             Op::States(_) => false,
         }

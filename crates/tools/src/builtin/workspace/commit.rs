@@ -56,8 +56,8 @@ impl There {
 }
 
 impl Workspace {
-    /// Computes and makes changes without any other change of this workspace in between: a later call of an answer
-    /// builds on the earlier one's changes.
+    /// Computes and makes changes without any other change of this workspace in between. Of the calls of an answer a
+    /// later one builds on the earlier ones' changes, by the [order](Workspace::order) in which they run.
     ///
     /// # Errors
     /// Errors of `make`, and see [`Workspace::commit`].

@@ -1494,7 +1494,7 @@ export interface StartRun {
    */
   request_id?: string;
   /**
-   * The session, `[A-Za-z0-9._-]{1,128}`; generated if absent, created if unknown.
+   * The session, `[A-Za-z0-9._-]{1,128}` but not `.` or `..`; generated if absent, created if unknown.
    */
   session_id?: string;
   /**
@@ -1835,7 +1835,7 @@ export interface CreateSession {
    */
   request_id?: string;
   /**
-   * Its id, `[A-Za-z0-9._-]{1,128}`; generated if absent.
+   * Its id, `[A-Za-z0-9._-]{1,128}` but not `.` or `..`; generated if absent.
    */
   session_id?: string;
 }
@@ -1932,7 +1932,7 @@ export interface ForkSession {
    */
   run?: boolean;
   /**
-   * The new session's id, `[A-Za-z0-9._-]{1,128}`; generated if absent.
+   * The new session's id, `[A-Za-z0-9._-]{1,128}` but not `.` or `..`; generated if absent.
    */
   session_id?: string;
 }

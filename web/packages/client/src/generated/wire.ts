@@ -66,7 +66,7 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `bad_json`: The frame or body is not JSON, or not strict JSON.
  * - `unknown_type`: The message's `type` is not known.
  * - `invalid_message`: A field is missing, of the wrong type or out of bounds.
- * - `invalid_session_id`: The session id is not `[A-Za-z0-9._-]{1,128}`.
+ * - `invalid_session_id`: The session id is not `[A-Za-z0-9._-]{1,128}`, or is `.` or `..`.
  * - `session_not_found`: No session of that id, or not yours.
  * - `session_deleted`: The session with this id was deleted. Its id is never reused.
  * - `session_exists`: The id for a new session is taken.
@@ -82,6 +82,7 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `session_busy`: A message while a turn is running.
  * - `session_full`: The session is as large as sessions may grow.
  * - `queue_full`: The session's queue of messages is full.
+ * - `too_many_followed`: The connection follows as many sessions as a connection may.
  * - `request_id_reused`: The `request_id` was used in this session for something else.
  * - `approval_not_found`: No interruption of that key, or not yours.
  * - `rule_not_found`: No standing rule of that id, or not yours.
@@ -125,6 +126,7 @@ export type Code =
   | "session_busy"
   | "session_full"
   | "queue_full"
+  | "too_many_followed"
   | "request_id_reused"
   | "approval_not_found"
   | "rule_not_found"
@@ -305,7 +307,8 @@ export interface MessageCommand {
    */
   request_id?: string;
   /**
-   * The session, `[A-Za-z0-9._-]{1,128}`; created if it is unknown, with an id from the server if absent.
+   * The session, `[A-Za-z0-9._-]{1,128}` but not `.` or `..`; created if it is unknown, with an id from the server if
+   * absent.
    */
   session_id?: string;
   type: "message";
@@ -1631,6 +1634,7 @@ export const ERROR_CODES = [
   "session_busy",
   "session_full",
   "queue_full",
+  "too_many_followed",
   "request_id_reused",
   "approval_not_found",
   "rule_not_found",

@@ -2,11 +2,15 @@
 
 use std::{error, fmt};
 
-use countersign_core::call::schema::pointer_for_people;
 use serde::{Serialize, Serializer, ser};
 
+use super::schema::pointer_for_people;
+
 /// Finds a number in a value that JSON does not have. Other errors appear when the value is written.
-pub(super) fn check(value: &impl Serialize) -> Result<(), String> {
+///
+/// # Errors
+/// Where it is, and what would be right.
+pub fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), String> {
     match value.serialize(Finite) {
         Err(Wrong::Number { number, mut at }) => {
             at.reverse();
