@@ -128,7 +128,7 @@ const FOR_NOW: readonly string[] = ["store_unavailable", "too_busy"] satisfies E
 const FOLLOW_AGAIN_MS = 1000;
 
 /** A connection follows as many sessions as it may. */
-const NO_ROOM: ErrorEvent["code"] = "queue_full";
+const NO_ROOM: ErrorEvent["code"] = "too_many_followed";
 
 /** The server does not know the `seq` that a session was to be followed from: all of the session is gone, or its end. */
 const LOST: readonly string[] = ["session_not_found", "invalid_message"] satisfies ErrorEvent["code"][];
@@ -229,7 +229,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   /**
    * Follow a session: replay what came after `from`, then live. A connection has room for 256: of another one `error` says
-   * `queue_full`, and it is followed once an `unsubscribe` has made room.
+   * `too_many_followed`, and it is followed once an `unsubscribe` has made room.
    */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
     const { after = 0, last }: { after?: number; last?: number } = typeof from === "number" ? { after: from } : from;
@@ -259,7 +259,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   /**
    * Send a user message. Without a `session_id` one is made here rather than by the server: a retry after
    * a lost connection must reach the same session. The session is followed until `unsubscribe`; where the connection has no
-   * room for another one, the message is refused with `queue_full`.
+   * room for another one, the message is refused with `too_many_followed`.
    */
   sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
     const sessionId = message.session_id ?? randomId();

@@ -159,7 +159,7 @@ describe("u2: CountersignClient", () => {
     client.connect();
     last().hello();
     for (const id of ["a", "b", "c", "d"]) client.subscribe(id, { last: 80 });
-    const full = (session_id: string) => last().receive({ type: "error", code: "queue_full", message: "at most 2 sessions", session_id });
+    const full = (session_id: string) => last().receive({ type: "error", code: "too_many_followed", message: "at most 2 sessions", session_id });
     full("c");
     full("d");
     last().sent.length = 0;
