@@ -82,7 +82,7 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
         }
         Command::Verify(verify) => {
             let checked = match &verify.file {
-                Some(file) => of_file(file, verify.anchor.clone())?,
+                Some(file) => of_file(file, verify.anchor.as_ref())?,
                 None => of_store(&verify.place.store()?, verify.anchor.clone())?,
             };
             if verify.json {
@@ -225,9 +225,9 @@ fn of_store(store: &Source, anchor: Option<Anchor>) -> Result<Checked, String> {
 }
 
 /// The anchor of what comes before a part of a log that begins with this record.
-fn before(first: &AuditRecord, anchor: Option<Anchor>) -> Result<Anchor, String> {
+fn before(first: &AuditRecord, anchor: Option<&Anchor>) -> Result<Anchor, String> {
     let n = first.n - 1;
-    anchor.filter(|anchor| anchor.n == n).ok_or_else(|| {
+    anchor.filter(|anchor| anchor.n == n).cloned().ok_or_else(|| {
         format!(
             "it begins with record {}, so it is a part of a log: give the anchor of the part before it, --anchor {n}:HASH, \
              or verify the whole log",
@@ -236,14 +236,14 @@ fn before(first: &AuditRecord, anchor: Option<Anchor>) -> Result<Anchor, String>
     })
 }
 
-fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Checked, String> {
+fn of_file(file: &Path, anchor: Option<&Anchor>) -> Result<Checked, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     let reader: Box<dyn BufRead> = if file.as_os_str() == "-" {
         Box::new(std::io::stdin().lock())
     } else {
         Box::new(BufReader::new(File::open(file).map_err(failed)?))
     };
-    let mut verifier = Verifier::new(anchor.clone());
+    let mut verifier = Verifier::new(anchor.cloned());
     let mut records = 0;
     for (number, line) in (1_u64..).zip(reader.lines()) {
         let line = match line {
@@ -254,9 +254,8 @@ fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Checked, String> {
         let taken = match serde_json::from_str::<AuditRecord>(&line) {
             Ok(record) => {
                 if number == 1 && record.n > 1 {
-                    verifier = Verifier::after(
-                        before(&record, anchor.clone()).map_err(|what| format!("{}: {what}", file.display()))?,
-                    );
+                    verifier =
+                        Verifier::after(before(&record, anchor).map_err(|what| format!("{}: {what}", file.display()))?);
                 }
                 verifier.take(&record)
             }

@@ -47,9 +47,20 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     on_threads(traces, |sessions| serve_until_told(config, serve, seen, sessions))
 }
 
+/// Keeps other programs of the same user out of this one's memory and environment, in which its secrets are: without
+/// this, a tool could read `/proc/PID/environ` of the server that started it. A program of the superuser still can. It
+/// writes no core dump either.
+fn keep_memory_private() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "programs of this user, tools among them, can read the server's environment");
+    }
+}
+
 /// Runs a server on its own threads, and its sessions, whose handle it gets, on others, so that long arguments do
 /// not delay connections.
 pub(crate) fn on_threads<S: Future<Output = Outcome>>(traces: Traces, serve: impl FnOnce(Handle) -> S) -> Outcome {
+    keep_memory_private();
     let threads = || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.map_err(|error| format!("the server cannot start: {error}"))
@@ -184,5 +195,16 @@ impl Signals {
     pub(crate) async fn stop_at_once(mut self) {
         self.next().await;
         std::process::exit(130);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn x_programs_of_the_same_user_cannot_read_the_memory_of_a_server() {
+        use rustix::process::{DumpableBehavior, dumpable_behavior};
+        super::keep_memory_private();
+        assert_eq!(dumpable_behavior().expect("Linux tells"), DumpableBehavior::NotDumpable);
     }
 }

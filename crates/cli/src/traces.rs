@@ -14,9 +14,13 @@ use tracing_subscriber::{
 
 use crate::terminal::visible;
 
-/// The default filter of a server. The MCP client prints all that a server says of itself at `info`, which may be
-/// megabytes.
-const INFO: &str = "info,rmcp=warn";
+/// The default filter of a server. The MCP client prints what others send as it is, secrets and megabytes included, also
+/// in its warnings and errors; what operators need of it is said by this program.
+const INFO: &str = "info,rmcp=off";
+/// The same, for other commands.
+const WARN: &str = "warn,rmcp=off";
+/// How much of a field is printed in a line, in bytes.
+const FIELD_BYTES: usize = 8 * 1024;
 
 /// Where the log goes.
 type Log = Box<dyn Layer<Registry> + Send + Sync>;
@@ -53,20 +57,40 @@ pub(crate) fn warnings() {
 fn lines() -> Log {
     let lines = tracing_subscriber::fmt::layer().without_time().with_target(false);
     let lines = lines.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).fmt_fields(fields());
-    lines.with_filter(filter("warn")).boxed()
+    lines.with_filter(filter(WARN)).boxed()
 }
 
 /// The fields of a line. Foreign texts are in them, such as errors of providers: none looks like a line of its own, or
 /// commands the terminal that shows it.
 fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
-        let value = visible(&format!("{value:?}"));
+        let value = visible(&beginning(value));
         match field.name() {
             "message" => write!(writer, "{}", value.replace('\n', "\n    ")),
             name => write!(writer, "{name}={}", value.replace('\n', "\\n")),
         }
     };
     debug_fn(field).delimited(" ")
+}
+
+/// A field's text, cut where it is too long: it is not even written beyond that.
+fn beginning(value: &dyn fmt::Debug) -> String {
+    let mut room = Room(String::new());
+    if fmt::Write::write_fmt(&mut room, format_args!("{value:?}")).is_err() {
+        room.0.push_str(" […]");
+    }
+    room.0
+}
+
+/// A text that takes no more than [`FIELD_BYTES`].
+struct Room(String);
+
+impl fmt::Write for Room {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let part = &text[..text.floor_char_boundary(FIELD_BYTES - self.0.len().min(FIELD_BYTES))];
+        self.0.push_str(part);
+        if part.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
 }
 
 /// The filter of `RUST_LOG`, or this one. An empty one would silence errors, and is what a file of variables has for none.
@@ -143,12 +167,29 @@ mod tests {
         let subscriber = tracing_subscriber::registry().with(lines.with_filter(EnvFilter::new(INFO)));
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(target: "rmcp::service", peer_info = "instructions", "Service initialized as client");
-            tracing::warn!(target: "rmcp::service", "a warning of it");
+            tracing::warn!(target: "rmcp::service::client", notification = "instructions", "unexpected message");
+            tracing::error!(target: "rmcp::transport", "instructions");
             tracing::info!("what the server itself says");
         });
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         assert!(!text.contains("instructions"), "{text}");
-        assert!(text.contains("a warning of it") && text.contains("what the server itself says"), "{text}");
+        assert!(text.contains("what the server itself says"), "{text}");
+    }
+
+    #[test]
+    fn x_a_long_text_of_others_is_cut_in_a_line_of_the_log() {
+        let written = Written::default();
+        let to = written.clone();
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || to.clone());
+        let subscriber = tracing_subscriber::registry().with(lines.fmt_fields(fields()));
+        tracing::subscriber::with_default(subscriber, || {
+            let error = "ơ".repeat(1 << 20);
+            tracing::warn!(%error, "it failed: {error}");
+            tracing::warn!("{}", "x".repeat(FIELD_BYTES));
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert!(text.len() < 4 * FIELD_BYTES, "{}", text.len());
+        assert_eq!(text.matches(" […]").count(), 2, "what fits is not cut");
     }
 
     #[test]

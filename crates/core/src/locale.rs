@@ -253,6 +253,12 @@ texts! {
     OutputTwice = "output_twice",
     /// A message to a chat: a person is asked about calls: `what` (spec U4).
     NotifyRequested = "notify_requested",
+    /// The same: a person is asked a question, or for an input: `what`.
+    NotifyQuestion = "notify_question",
+    /// The same: it still is not answered: `what`.
+    NotifyQuestionReminded = "notify_question_reminded",
+    /// The same: it was handed over: `what`.
+    NotifyQuestionReassigned = "notify_question_reassigned",
     /// The same: it still is not decided: `what`.
     NotifyReminded = "notify_reminded",
     /// The same: it was handed over: `what`.
@@ -271,6 +277,8 @@ texts! {
     NotifyAgent = "notify_agent",
     /// Who decides: `role`.
     NotifyRole = "notify_role",
+    /// The user of the session decides.
+    NotifyUser = "notify_user",
     /// Who did it: `by`.
     NotifyBy = "notify_by",
     /// When it times out: `at`.

@@ -5,22 +5,27 @@ const MARK: &str = "[API key]";
 
 /// The text without the secret: verbatim, percent-encoded, or escaped as in a JSON string, character by character.
 pub fn redacted(text: String, secret: &str) -> String {
-    if secret.is_empty() {
-        return text;
-    }
+    let Some(first) = secret.chars().next() else { return text };
+    // The first characters of its spellings, which most of a text is skipped by.
+    let begins = |c: char| c == first || matches!(c, '%' | '\\' | '+');
     let (mut out, mut rest) = (String::new(), &*text);
     let mut found = false;
-    while let Some(first) = rest.chars().next() {
-        if let Some(len) = spelled(rest, secret) {
-            out.push_str(MARK);
-            rest = &rest[len..];
-            found = true;
-        } else {
-            out.push(first);
-            rest = &rest[first.len_utf8()..];
-        }
+    while let Some(at) = rest.find(begins) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (part, len) = match spelled(rest, secret) {
+            Some(len) => (MARK, len),
+            None => (&rest[..rest.ceil_char_boundary(1)], rest.ceil_char_boundary(1)),
+        };
+        found |= part == MARK;
+        out.push_str(part);
+        rest = &rest[len..];
     }
-    if found { out } else { text }
+    if !found {
+        return text;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// The length in bytes of the longest spelling of the secret at the beginning of the text.

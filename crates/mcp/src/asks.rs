@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::settings::secrets::Secrets;
 use countersign_core::{
     call::schema::ArgsSchema,
     journal::{input::InputQuestion, record::Schema, run::Raw},
@@ -20,25 +21,36 @@ const MESSAGE_CHARS: usize = 8000;
 const URL_CHARS: usize = 4000;
 
 /// The question as people see it: its server, its text, and the schema of the answer. An error says why it is not
-/// asked: it could not be shown whole, or no answer to it could be checked.
+/// asked: it could not be shown whole, no answer to it could be checked, or its address repeats a secret, which is
+/// redacted in its text and its form.
 ///
 /// An answer is `{"action": "accept", "content": …}`, where the content fits the server's schema, or `{"action":
 /// "decline"}`, or `{"action": "cancel"}`, which is also the answer on a timeout.
-pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -> Result<InputQuestion, String> {
+pub(super) fn question(
+    server: &str,
+    name: &str,
+    params: &ElicitRequestParams,
+    secrets: &Secrets,
+) -> Result<InputQuestion, String> {
+    let said = |message: &String| secrets.redact_said(message.clone());
     let (payload, content) = match params {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
             bounded("message", message, MESSAGE_CHARS)?;
             // As text: its fields stay in the server's order.
             let schema = serde_json::to_string(requested_schema).map_err(|error| error.to_string())?;
-            (json!({ "from": server, "mode": "form", "message": message }), Some(schema))
+            let schema = secrets.redact_said(schema);
+            (json!({ "from": server, "mode": "form", "message": said(message) }), Some(schema))
         }
         ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
             bounded("message", message, MESSAGE_CHARS)?;
             bounded("address", url, URL_CHARS)?;
+            if !secrets.are_not_in(url) {
+                return Err("its address repeats a secret of the server's declaration".to_owned());
+            }
             // It is shown in full and with its host, and opened only by a person.
             let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
             let host = host.ok_or("its address has no host")?;
-            (json!({ "from": server, "mode": "url", "message": message, "url": url, "host": host }), None)
+            (json!({ "from": server, "mode": "url", "message": said(message), "url": url, "host": host }), None)
         }
         _ => return Err("it is neither a form nor an address".to_owned()),
     };
@@ -104,7 +116,7 @@ mod tests {
     use super::*;
 
     fn of(params: Value) -> Result<InputQuestion, String> {
-        question("shop", "q", &serde_json::from_value(params).unwrap())
+        question("shop", "q", &serde_json::from_value(params).unwrap(), &Secrets::default())
     }
 
     #[test]
@@ -134,7 +146,8 @@ mod tests {
         // Parsed from text: a `Value` sorts them by name.
         let params = r#"{"mode":"form","message":"Who?","requestedSchema":{"type":"object","required":["zip"],"properties":{
             "zip":{"type":"string","title":"Zip"},"name":{"type":"string"},"age":{"type":"integer","minimum":1}}}}"#;
-        let asked = question("shop", "q", &serde_json::from_str(params).unwrap()).unwrap().schema.unwrap();
+        let asked =
+            question("shop", "q", &serde_json::from_str(params).unwrap(), &Secrets::default()).unwrap().schema.unwrap();
         let at = |name: &str| asked.0.get().find(&format!("\"{name}\":{{")).unwrap();
         assert!(at("zip") < at("name") && at("name") < at("age"), "{}", asked.0.get());
     }
@@ -151,6 +164,23 @@ mod tests {
         for url in ["not a url", "javascript:alert(1)", "data:text/html,x"] {
             assert!(of(json!({ "mode": "url", "message": "x", "url": url, "elicitationId": "1" })).is_err(), "{url}");
         }
+    }
+
+    #[test]
+    fn x_a_question_repeats_no_secret_of_its_server() {
+        let server = crate::McpServer::stdio("shop", ["shop"])
+            .env("TOKEN", countersign_engine::key::ApiKey::new("t0ken-of-shop"));
+        let secrets = Secrets::of(&server.reach);
+        let ask = |params: Value| question("shop", "q", &serde_json::from_value(params).unwrap(), &secrets);
+        let field = json!({ "type": "string", "title": "t0ken-of-shop" });
+        let schema = json!({ "type": "object", "properties": { "a": field } });
+        let form =
+            ask(json!({ "mode": "form", "message": "Is it t0ken-of-shop?", "requestedSchema": schema })).unwrap();
+        let shown = format!("{} {}", form.payload.get(), form.schema.unwrap().0.get());
+        assert!(!shown.contains("t0ken") && shown.matches("[API key]").count() == 2, "{shown}");
+        let at = |url: &str| ask(json!({ "mode": "url", "message": "Log in", "url": url, "elicitationId": "1" }));
+        assert!(at("https://a.example/?key=t0ken-of-shop").unwrap_err().contains("secret"));
+        assert!(at("https://a.example/?key=other").is_ok());
     }
 
     #[test]

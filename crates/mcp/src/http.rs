@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::stream::BoxStream;
+use futures::{StreamExt as _, stream::BoxStream};
 use reqwest::{
     Client,
     header::{HeaderName, HeaderValue},
@@ -22,7 +22,11 @@ use rmcp::{
 use sse_stream::Sse;
 use tokio::time::{Instant, sleep_until};
 
-use super::{failure::Failure, pipes::MESSAGE_BYTES, settings::secrets::Secrets};
+use super::{
+    failure::Failure,
+    pipes::{self, MESSAGE_BYTES},
+    settings::secrets::Secrets,
+};
 
 /// Streams are reopened no more often than this. A server that closes them may set the delay itself, and a malicious
 /// one sets none.
@@ -81,6 +85,9 @@ impl StreamableHttpClient for Http {
             Ok(StreamableHttpPostResponse::Json(message, session)) if !probes => self
                 .told(message, asked.as_ref(), in_session)
                 .map(|message| StreamableHttpPostResponse::Json(message, session)),
+            Ok(StreamableHttpPostResponse::Sse(events, session)) => {
+                Ok(StreamableHttpPostResponse::Sse(bounded(events), session))
+            }
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.ours(error, in_session)),
         }
@@ -122,7 +129,7 @@ impl StreamableHttpClient for Http {
             .client
             .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, most)
             .await;
-        stream.map_err(|error| match error {
+        stream.map(bounded).map_err(|error| match error {
             // Retrying would be refused forever.
             StreamableHttpError::Client(error) if error.status().is_some_and(|status| status.is_client_error()) => {
                 StreamableHttpError::ServerDoesNotSupportSse
@@ -210,6 +217,17 @@ impl Http {
         };
         StreamableHttpError::Client(failure)
     }
+}
+
+/// The events of a stream, none of them with more values than are read.
+fn bounded(events: BoxStream<'static, Result<Sse, SseError>>) -> BoxStream<'static, Result<Sse, SseError>> {
+    let bounded = |mut event: Sse| {
+        if let Some(instead) = event.data.as_deref().and_then(pipes::in_place) {
+            event.data = instead;
+        }
+        event
+    };
+    events.map(move |event| event.map(bounded)).boxed()
 }
 
 /// Whether it says that the session is no longer known, so that nothing has run. An error that names the request may be

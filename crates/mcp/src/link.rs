@@ -33,7 +33,7 @@ use tokio::{
 use self::{
     bounded::Bounded,
     handler::Handler,
-    listed::ListedTool,
+    listed::{ListedTool, Listing},
     running::{Calls, Parked, Turns},
 };
 use super::{
@@ -54,8 +54,6 @@ const FIRST_USE: Duration = Duration::from_secs(10);
 const COMES_BACK: Duration = Duration::from_secs(5);
 /// Most pages of a tool list that are read.
 const PAGES: usize = 64;
-/// Most tools of one server.
-const TOOLS: usize = 1024;
 
 /// One server: how it is reached, the connection to it, and its last tool list.
 pub(super) struct Link {
@@ -360,28 +358,28 @@ impl Link {
         let _one_at_a_time = self.listing.lock().await;
         // Changes from here on may not be in it.
         self.list_due.store(false, Ordering::SeqCst);
-        let (mut tools, mut cursor) = (Vec::new(), None);
+        let (mut listing, mut cursor) = (Listing::default(), None);
         for _ in 0..PAGES {
             let mut page = PaginatedRequestParams::default();
             page.cursor = cursor.take();
             let answer = peer.list_tools(Some(page)).await;
             let answer =
                 answer.map_err(|error| format!("its tools cannot be listed: {}", Failure::of_request(&error)))?;
-            tools.extend(answer.tools);
+            let is_whole = listing.add(&answer.tools, &self.settings);
             cursor = answer.next_cursor;
-            if cursor.is_none() || tools.len() > TOOLS {
+            if cursor.is_none() || !is_whole {
                 break;
             }
         }
-        if tools.len() > TOOLS || cursor.is_some() {
+        if listing.is_full || cursor.is_some() {
             tracing::warn!(
                 server = &*self.settings.name,
-                most = TOOLS,
-                "the MCP server has too many tools; the first are used"
+                most = listed::TOOLS,
+                most_bytes = listed::TOOLS_BYTES,
+                "the MCP server has too many tools, or too large ones; the first are used"
             );
-            tools.truncate(TOOLS);
         }
-        let tools: Arc<[ListedTool]> = tools.iter().map(|tool| ListedTool::of(tool, &self.settings)).collect();
+        let tools: Arc<[ListedTool]> = listing.tools.into();
         let first = self.version() == 0;
         if first || tools != self.listed() {
             *self.listed.write().unwrap_or_else(PoisonError::into_inner) = tools;

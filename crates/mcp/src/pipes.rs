@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc};
 
+use countersign_core::limits::JSON_VALUES;
 use rmcp::{
     RoleClient,
     model::{ClientJsonRpcMessage, ErrorData, ServerJsonRpcMessage},
@@ -18,6 +19,9 @@ pub(super) const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 /// The error for a longer one.
 pub(super) const TOO_LONG: &str = "it sent a message of more than 8 MiB, which is not read";
 const _: () = assert!(MESSAGE_BYTES == 8 * 1024 * 1024);
+/// The error for one of more values than are read: each takes many times its text's memory.
+pub(super) const TOO_MANY: &str = "it sent a message of more than 200,000 JSON values, which is not read";
+const _: () = assert!(JSON_VALUES == 200_000);
 /// The byte order mark, with which some programs begin.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// Longest top-level key or value that is examined, in bytes.
@@ -60,7 +64,7 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
             let newline = read.iter().position(|byte| *byte == b'\n');
             let part = &read[..newline.unwrap_or(read.len())];
             part.iter().for_each(|byte| self.line.take(*byte));
-            if self.line.bytes < MESSAGE_BYTES {
+            if self.line.wrong().is_none() {
                 self.text.extend_from_slice(part);
             } else {
                 self.text = Vec::new();
@@ -79,9 +83,13 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
 
 /// The message of a line, or the error in its place.
 fn message(line: Line, text: &[u8]) -> Option<ServerJsonRpcMessage> {
-    let wrong = if line.bytes >= MESSAGE_BYTES {
-        tracing::warn!(bytes = line.bytes, "a message of an MCP server is too long and not read");
-        TOO_LONG
+    let wrong = if let Some(wrong) = line.wrong() {
+        tracing::warn!(
+            bytes = line.bytes,
+            values = line.values,
+            "a message of an MCP server is too large and not read"
+        );
+        wrong
     } else {
         let text = text.strip_prefix(BOM).unwrap_or(text).trim_ascii();
         if text.is_empty() {
@@ -93,9 +101,17 @@ fn message(line: Line, text: &[u8]) -> Option<ServerJsonRpcMessage> {
         }
         UNREADABLE
     };
-    let id = line.id.filter(|_| !line.has_method)?;
-    let id = serde_json::from_value(id).ok()?;
-    Some(ServerJsonRpcMessage::error(ErrorData::internal_error(wrong, None), Some(id)))
+    line.answered(wrong)
+}
+
+/// What is read in place of a message that came by another way than a line, if it has more values than are read: an
+/// error for the request that it answers, or nothing. `None`: it is read.
+pub(super) fn in_place(text: &str) -> Option<Option<String>> {
+    let mut line = Line::default();
+    text.bytes().for_each(|byte| line.take(byte));
+    let wrong = line.wrong().filter(|wrong| *wrong == TOO_MANY)?;
+    tracing::warn!(bytes = line.bytes, values = line.values, "a message of an MCP server is too large and not read");
+    Some(line.answered(wrong).and_then(|error| serde_json::to_string(&error).ok()))
 }
 
 impl<R, W> Transport<RoleClient> for Pipes<R, W>
@@ -138,6 +154,8 @@ where
 #[derive(Default)]
 struct Line {
     bytes: usize,
+    /// At least as many values as it has, but for one: each is after a comma or begins a list or an object.
+    values: usize,
     /// How many objects and lists are open.
     depth: usize,
     in_string: bool,
@@ -160,12 +178,18 @@ impl Line {
             return;
         }
         match byte {
-            b'{' | b'[' => self.depth += 1,
+            b'{' | b'[' => {
+                self.depth += 1;
+                self.values += 1;
+            }
             b'}' | b']' => {
                 self.ended();
                 self.depth = self.depth.saturating_sub(1);
             }
-            b',' => self.ended(),
+            b',' => {
+                self.values += 1;
+                self.ended();
+            }
             b':' if self.depth == 1 => self.key = std::mem::take(&mut self.word),
             b' ' | b'\t' | b'\r' => {}
             _ => {
@@ -173,6 +197,22 @@ impl Line {
                 self.keep(byte);
             }
         }
+    }
+
+    /// Why it is not read, if it is too large.
+    fn wrong(&self) -> Option<&'static str> {
+        match self {
+            Line { bytes: MESSAGE_BYTES.., .. } => Some(TOO_LONG),
+            Line { values, .. } if *values > JSON_VALUES => Some(TOO_MANY),
+            _ => None,
+        }
+    }
+
+    /// The error for the request that it answers.
+    fn answered(self, wrong: &'static str) -> Option<ServerJsonRpcMessage> {
+        let id = self.id.filter(|_| !self.has_method)?;
+        let id = serde_json::from_value(id).ok()?;
+        Some(ServerJsonRpcMessage::error(ErrorData::internal_error(wrong, None), Some(id)))
     }
 
     fn keep(&mut self, byte: u8) {
@@ -251,6 +291,25 @@ mod tests {
             assert_eq!(read(written.clone().into_bytes(), 1 << 20).await, expected, "{told}");
             assert_eq!(read(written.into_bytes(), 1 << 25).await, expected, "{told}");
         }
+    }
+
+    #[tokio::test]
+    async fn s13_r9_a_message_of_too_many_values_is_answered_in_its_place_and_not_parsed() {
+        let of = |ones: usize| {
+            let ones = "1,".repeat(ones);
+            format!(r#"{{"jsonrpc":"2.0","result":{{"content":[],"structuredContent":[{ones}1]}},"id":7}}"#)
+        };
+        let text = format!(r#"{{"jsonrpc":"2.0","id":8,"result":{{"a":"{}"}}}}"#, ",[{".repeat(JSON_VALUES));
+        let (many, most) = (of(JSON_VALUES), of(JSON_VALUES - 10));
+        let read = read(format!("{many}\n{most}\n{text}\n").into_bytes(), 1 << 16).await;
+        assert_eq!(read[0], error(&json!(7), TOO_MANY));
+        assert_eq!((&read[1]["id"], read[1].get("error")), (&json!(7), None));
+        assert_eq!((&read[2]["id"], read[2].get("error")), (&json!(8), None), "no value is in a string");
+
+        assert_eq!(in_place(&most), None);
+        let instead: Value = serde_json::from_str(&in_place(&many).flatten().expect("an error")).expect("JSON");
+        assert_eq!(instead, error(&json!(7), TOO_MANY));
+        assert_eq!(in_place(&many.replace("\"result\"", "\"method\"")), Some(None), "a notification answers nothing");
     }
 
     #[tokio::test]

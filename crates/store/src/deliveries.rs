@@ -30,7 +30,7 @@ pub struct FailedDelivery {
     pub next_at: Option<Millis>,
     /// When the last attempt was.
     pub tried_at: Millis,
-    /// Why that attempt failed, without any text of the receiver.
+    /// Why that attempt failed: without any text of an HTTP receiver, with the answer of a mail server.
     pub why: String,
 }
 

@@ -21,6 +21,9 @@ use crate::support::{Stored, decide, results, send};
 const PAGE: &str =
     r#"<!doctype html><body style="margin:0;height:400px" onclick="fetch('/said?' + location.pathname)">"#;
 
+/// A page that does nothing any more once it is clicked.
+const LOOPS: &str = r#"<!doctype html><body style="margin:0;height:400px" onclick="for (;;) {}">"#;
+
 async fn site() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let (said, requests) = mpsc::unbounded_channel();
     let said = move |RawQuery(query): RawQuery| {
@@ -33,6 +36,7 @@ async fn site() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let app = Router::new()
         .route("/", get(|| async { Html(PAGE) }))
         .route("/elsewhere", get(|| async { Redirect::to("/") }))
+        .route("/loops", get(|| async { Html(LOOPS) }))
         .route("/said", get(said));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let address = listener.local_addr().expect("address");
@@ -114,6 +118,18 @@ async fn s14_a_start_page_that_leads_elsewhere_is_looked_at_before_anything_is_d
     assert!(said.try_recv().is_err(), "nothing was clicked");
     decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
     assert_eq!(next_request(&mut said).await, "/");
+}
+
+#[tokio::test]
+async fn s14_a_page_that_loops_costs_a_session_its_browser_and_not_its_next_one() {
+    let (address, _said) = site().await;
+    let (store, turns) = (store(), [click(), click(), json!({ "text": "done" })]);
+    let runtime = started(&store, &format!("http://{address}/loops"), &turns);
+    let outcome = send(&runtime, "s", "go").await.expect("run");
+    let outcome = decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
+    let (success, told) = results(&runtime, "s").await.remove(0);
+    assert!(!success && told.ends_with("was ended; the next call starts another one"), "{told}");
+    assert!(shown(&outcome).contains("in a browser that is started for it"), "{}", shown(&outcome));
 }
 
 #[tokio::test]

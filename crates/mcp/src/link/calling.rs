@@ -22,7 +22,12 @@ use super::{
     listed::ListedTool,
     running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
 };
-use crate::{asks, failure::Failure, pipes::TOO_LONG, result};
+use crate::{
+    asks,
+    failure::Failure,
+    pipes::{TOO_LONG, TOO_MANY},
+    result,
+};
 use countersign_engine::tool::{Asks, ToolError};
 
 /// Most rounds of one attempt without questions for people.
@@ -171,7 +176,11 @@ impl Link {
         };
         let refused = |error: &str| Step::Ended(Err(self.say(permit, Text::McpRefused, &[("error", error)])));
         match answer {
-            Ok(Ok(CallToolResponse::Complete(result))) => Step::Ended(result::text(&result).map_err(ToolError::new)),
+            Ok(Ok(CallToolResponse::Complete(result))) => {
+                let redacted = |text| self.settings.secrets.redact_said(text);
+                let text = result::text(&result).map(redacted);
+                Step::Ended(text.map_err(|error| ToolError::new(redacted(error))))
+            }
             Ok(Ok(CallToolResponse::InputRequired(required))) => match params {
                 Some(params) => self.required(required, params.clone(), earlier, permit),
                 None => refused("it asks in two ways at once"),
@@ -181,7 +190,7 @@ impl Link {
             Ok(Err(error)) => match self.addresses(&error, permit) {
                 Some(outcome) => Step::Ended(Err(outcome)),
                 None => refused(&self.settings.redact(&match &*error.message {
-                    TOO_LONG => TOO_LONG.to_owned(),
+                    ours @ (TOO_LONG | TOO_MANY) => ours.to_owned(),
                     said => format!("{said} ({})", error.code.0),
                 })),
             },
@@ -266,7 +275,7 @@ impl Link {
 
     /// A question for people, or none if it cannot be asked: it is then answered with `cancel`.
     pub(crate) fn question(&self, name: &str, params: &ElicitRequestParams) -> Option<InputQuestion> {
-        asks::question(&self.settings.name, name, params)
+        asks::question(&self.settings.name, name, params, &self.settings.secrets)
             .inspect_err(|why| {
                 tracing::warn!(server = &*self.settings.name, why, "the MCP server asks what people cannot be asked");
             })

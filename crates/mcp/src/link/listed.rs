@@ -1,16 +1,20 @@
 //! The tools of a server as it lists them, and as agents get them.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
-use countersign_core::journal::{input::CallInput, permit::Permit};
+use countersign_core::{
+    call::schema::SCHEMA_BYTES,
+    journal::{input::CallInput, permit::Permit},
+};
 use futures::future::BoxFuture;
 use rmcp::model::Tool as ServerTool;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     McpToolInfo,
     link::Link,
-    settings::{McpServer, in_names},
+    pipes::MESSAGE_BYTES,
+    settings::{McpServer, in_names, secrets::Secrets},
 };
 use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, ToolSpec, reserved};
 
@@ -18,6 +22,73 @@ use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, Tool
 const NAME_BYTES: usize = 64;
 /// Longest description of a tool that is passed on, in bytes.
 const DESCRIPTION_BYTES: usize = 16 * 1024;
+
+/// Most tools of one server.
+pub(crate) const TOOLS: usize = 1024;
+/// Most bytes of them, as JSON.
+pub(crate) const TOOLS_BYTES: usize = MESSAGE_BYTES;
+
+/// A server's list while its pages are read: what is kept of all of them is bounded.
+#[derive(Default)]
+pub(crate) struct Listing {
+    pub(crate) tools: Vec<ListedTool>,
+    bytes: usize,
+    /// There were more tools, or larger ones, than are kept.
+    pub(crate) is_full: bool,
+}
+
+impl Listing {
+    /// Adds a page. `false`: not all of it, and no more is to be read.
+    pub(crate) fn add(&mut self, page: &[ServerTool], settings: &McpServer) -> bool {
+        for tool in page {
+            self.bytes = self.bytes.saturating_add(bytes(tool));
+            if self.tools.len() == TOOLS || self.bytes > TOOLS_BYTES {
+                self.is_full = true;
+                break;
+            }
+            self.tools.push(ListedTool::of(tool, settings));
+        }
+        !self.is_full
+    }
+}
+
+/// The size of a tool in the server's list, as JSON. Nothing is kept of it.
+fn bytes(tool: &ServerTool) -> usize {
+    struct Counted(usize);
+    impl io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(0);
+    // What cannot be written does not fit.
+    serde_json::to_writer(&mut counted, tool).map_or(usize::MAX, |()| counted.0)
+}
+
+/// The schema of a tool's arguments, without the server's secrets. One that is too large for any tool is not kept: in its
+/// place is one that is refused, and says why.
+fn parameters(tool: &ServerTool, secrets: &Secrets) -> Value {
+    let not_used = |why: String| json!({ "type": why });
+    let text = serde_json::to_string(&tool.input_schema).unwrap_or_default();
+    if text.len() > SCHEMA_BYTES {
+        return not_used(format!("none: it has {} bytes, and at most {SCHEMA_BYTES} are allowed", text.len()));
+    }
+    let redacted = secrets.redact_said(text.clone());
+    let mut parameters = if redacted == text {
+        Value::Object((*tool.input_schema).clone())
+    } else {
+        serde_json::from_str(&redacted).unwrap_or_else(|_| not_used("none: it repeats a secret".to_owned()))
+    };
+    if let Some(keywords) = parameters.as_object_mut() {
+        // Model providers require it.
+        keywords.entry("type").or_insert_with(|| "object".into());
+    }
+    parameters
+}
 
 /// One tool of a server.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +134,7 @@ impl ListedTool {
             && !settings.without.iter().any(|other| **other == *name)
             && settings.only.as_ref().is_none_or(|only| only.iter().any(|other| **other == *name));
         let description = tool.description.as_deref().unwrap_or_default();
+        let description = settings.secrets.redact_said(description.to_owned());
         let description = &description[..description.floor_char_boundary(DESCRIPTION_BYTES)];
         let default = Hints::default();
         let hints = tool.annotations.as_ref().map_or(default, |said| {
@@ -74,16 +146,11 @@ impl ListedTool {
                 open_world: said.open_world_hint.unwrap_or(default.open_world),
             }
         });
-        let mut parameters = Value::Object((*tool.input_schema).clone());
-        if let Some(keywords) = parameters.as_object_mut() {
-            // Model providers require it.
-            keywords.entry("type").or_insert_with(|| "object".into());
-        }
         ListedTool {
             name,
             as_name,
             description: description.into(),
-            parameters: Arc::new(parameters),
+            parameters: Arc::new(parameters(tool, &settings.secrets)),
             hints,
             used,
             built_in,
@@ -136,5 +203,47 @@ impl Tool for RemoteTool {
     }
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.link.parked.has(session_id, call, input)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_core::call::schema::ArgsSchema;
+    use countersign_engine::key::ApiKey;
+
+    use super::*;
+
+    fn tool(name: &str, description: &str, schema: Value) -> ServerTool {
+        serde_json::from_value(json!({ "name": name, "description": description, "inputSchema": schema }))
+            .expect("a tool")
+    }
+
+    #[test]
+    fn s13_r9_a_list_of_tools_is_bounded_in_all_and_so_is_each_schema() {
+        let settings = McpServer::stdio("shop", ["shop"]);
+        let large = tool("large", "", json!({ "type": "object", "enum": vec![1; 1 << 20] }));
+        let mut listing = Listing::default();
+        let pages = (0..64).take_while(|_| listing.add(std::slice::from_ref(&large), &settings)).count();
+        assert_eq!((pages, listing.tools.len(), listing.is_full), (3, 3, true), "2 MiB each");
+        let kept = &listing.tools[0].parameters;
+        assert!(kept.to_string().len() < 200, "{kept}");
+        let why = ArgsSchema::compile(kept).err().expect("no tool is used with it");
+        assert!(why.contains("2097"), "{why}");
+
+        let small = vec![tool("small", "", json!({ "type": "object" })); TOOLS];
+        let mut listing = Listing::default();
+        assert!(listing.add(&small, &settings) && !listing.add(&small, &settings));
+        assert_eq!(listing.tools.len(), TOOLS);
+    }
+
+    #[test]
+    fn x_a_tool_repeats_no_secret_of_its_server() {
+        let settings = McpServer::stdio("shop", ["shop"]).env("TOKEN", ApiKey::new("t0ken-of-shop"));
+        let settings = settings.checked().expect("a declaration");
+        let schema = json!({ "properties": { "a": { "description": "t0ken-of-shop" } } });
+        let listed = ListedTool::of(&tool("pay", "With t0ken-of-shop.", schema), &settings);
+        assert_eq!(&*listed.description, "With [API key].");
+        let expected = json!({ "type": "object", "properties": { "a": { "description": "[API key]" } } });
+        assert_eq!(*listed.parameters, expected);
     }
 }

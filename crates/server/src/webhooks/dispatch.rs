@@ -234,6 +234,11 @@ impl AtWork {
                 self.counts.attempted(Attempt::Sent);
                 None
             }
+            Outcome::Partly { why } => {
+                self.counts.attempted(Attempt::Dead);
+                tracing::warn!("webhook {name}: record {n} did not arrive for everybody: {why}");
+                Some(FailedDelivery { n, attempts, next_at: None, tried_at, why })
+            }
             Outcome::Gone { why } => {
                 self.counts.attempted(Attempt::Failed);
                 if !self.active.is_gone.swap(true, Ordering::Relaxed) {

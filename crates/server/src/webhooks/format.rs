@@ -10,7 +10,7 @@ use countersign_core::{call::shown::line, locale::Locale, locale::Text};
 use serde_json::{Value, json};
 
 use super::{
-    notice::{Notice, NoticeKind},
+    notice::{Notice, NoticeKind, USER},
     sign::SigningKey,
 };
 
@@ -18,6 +18,8 @@ use super::{
 const NAME_CHARS: usize = 120;
 /// Most names that are shown of a list.
 const NAMES: usize = 8;
+/// The kinds of requests that are answered, and not approved.
+const QUESTIONS: [&str; 3] = ["question", "interrupt", "input"];
 
 /// The form of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +87,11 @@ fn names(of: &[String]) -> String {
 /// What happened, in one line.
 fn headline(notice: &Notice, locale: Locale) -> String {
     let data = &notice.data;
+    let is_question = data.kind.as_deref().is_some_and(|kind| QUESTIONS.contains(&kind));
     let text = match notice.kind {
+        NoticeKind::Requested if is_question => Text::NotifyQuestion,
+        NoticeKind::Reminded if is_question => Text::NotifyQuestionReminded,
+        NoticeKind::Reassigned if is_question => Text::NotifyQuestionReassigned,
         NoticeKind::Requested => Text::NotifyRequested,
         NoticeKind::Reminded => Text::NotifyReminded,
         NoticeKind::Reassigned => Text::NotifyReassigned,
@@ -130,11 +136,15 @@ fn how(notice: &Notice, locale: Locale) -> String {
 /// The lines below it.
 fn facts(notice: &Notice, locale: Locale) -> Vec<String> {
     let data = &notice.data;
-    let roles = if data.escalated_to.is_empty() { data.role.as_ref().map(|role| name(role)) } else { None };
-    let roles = roles.or_else(|| Some(names(&data.escalated_to)).filter(|names| !names.is_empty()));
+    let roles = if data.escalated_to.is_empty() { data.role.as_slice() } else { &data.escalated_to };
     let pending = data.resolution.is_none() || !data.escalated_to.is_empty();
+    // It is no role: the session's own user decides.
+    let user = roles.iter().any(|role| role == USER);
+    let roles: Vec<String> = roles.iter().filter(|role| *role != USER).cloned().collect();
+    let roles = Some(names(&roles)).filter(|names| !names.is_empty());
     [
         data.agent.as_ref().map(|agent| locale.fill(Text::NotifyAgent, &[("agent", &name(agent))])),
+        Some(locale.text(Text::NotifyUser).to_owned()).filter(|_| user && pending),
         roles.filter(|_| pending).map(|role| locale.fill(Text::NotifyRole, &[("role", &role)])),
         data.by.as_ref().map(|by| locale.fill(Text::NotifyBy, &[("by", &name(by))])),
         data.expires_at.as_ref().map(|at| locale.fill(Text::NotifyDeadline, &[("at", at)])),

@@ -5,13 +5,76 @@
 //! proxy in the environment, the proxy resolves names and has to guard them; its own name is the operator's choice, and
 //! may lead anywhere.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use countersign_engine::outgoing;
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
 use reqwest::{
     Url,
     dns::{Addrs, Name, Resolve, Resolving},
 };
+use tokio::sync::Semaphore;
+
+/// Most names that are looked up at the same time, of all endpoints. Each takes a thread, which no time limit frees.
+static AT_ONCE: Semaphore = Semaphore::const_new(64);
+
+/// The addresses of a name, or why there are none.
+type Found = Result<Vec<SocketAddr>, String>;
+/// Each lookup under way, by its name and port.
+type UnderWay = HashMap<(String, u16), Shared<BoxFuture<'static, Found>>>;
+
+/// The lookups of an endpoint. Of a name there is one at a time, which all attempts wait for: so a name server that hangs
+/// costs one thread, and no other endpoint anything.
+#[derive(Clone, Default)]
+pub(super) struct Lookups(Arc<Mutex<UnderWay>>);
+
+impl Lookups {
+    /// The addresses of a name.
+    pub(super) async fn of(&self, name: &str, port: u16) -> Found {
+        let host = name.to_owned();
+        self.share(name, port, async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) }).await
+    }
+
+    /// Waits for the lookup that is under way, or for this one.
+    pub(super) async fn share(
+        &self,
+        name: &str,
+        port: u16,
+        look: impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
+    ) -> Found {
+        let key = (name.to_owned(), port);
+        let looking = {
+            let mut under_way = self.under_way();
+            let begin = || {
+                let (all, key) = (self.clone(), key.clone());
+                // It ends by itself, whoever waits for it: its thread cannot be called back.
+                let task = tokio::spawn(async move {
+                    let _one_of_them = AT_ONCE.acquire().await;
+                    let found = look.await.map_err(|error| format!("its name is not found: {error}"));
+                    all.under_way().remove(&key);
+                    found
+                });
+                task.map(|found| found.unwrap_or_else(|_| Err("its name was not looked up".to_owned())))
+                    .boxed()
+                    .shared()
+            };
+            under_way.entry(key.clone()).or_insert_with(begin).clone()
+        };
+        looking.await
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Parses an address, if messages may go there. `private`: also into private networks and to this machine.
 ///
@@ -79,14 +142,16 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 /// The variables that name a proxy for `https` addresses. Others than those are for `http`, which is for private networks.
 const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-/// Resolves names to public addresses only, except those of proxies.
+/// Resolves names to public addresses only, except those of proxies, or all if the file says that it may.
 pub(super) struct PublicOnly {
+    private: bool,
     proxies: Vec<String>,
+    lookups: Lookups,
 }
 
 impl PublicOnly {
     /// For an address that messages go to. Its own name is guarded also if a proxy has the same one: it can be reached without.
-    pub(super) fn except_proxies(url: &Url) -> PublicOnly {
+    fn except_proxies(url: &Url) -> PublicOnly {
         let named = PROXIES.iter().filter_map(|name| std::env::var(name).ok());
         PublicOnly::except(url, named.collect::<Vec<String>>())
     }
@@ -94,12 +159,17 @@ impl PublicOnly {
     pub(super) fn except(url: &Url, proxies: impl IntoIterator<Item = String>) -> PublicOnly {
         let mut proxies: Vec<String> = proxies.into_iter().filter_map(|proxy| proxy_host(&proxy)).collect();
         proxies.retain(|host| Some(host.as_str()) != url.host_str());
-        PublicOnly { proxies }
+        PublicOnly { private: false, proxies, lookups: Lookups::default() }
+    }
+
+    /// `private`: any address.
+    pub(super) fn unless(private: bool, url: &Url) -> PublicOnly {
+        PublicOnly { private, ..PublicOnly::except_proxies(url) }
     }
 
     /// Whether a name may lead anywhere.
     pub(super) fn may_be_private(&self, name: &str) -> bool {
-        self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
+        self.private || self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
     }
 }
 
@@ -112,10 +182,10 @@ fn proxy_host(proxy: &str) -> Option<String> {
 
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
-        let any = self.may_be_private(name.as_str());
+        let (any, lookups) = (self.may_be_private(name.as_str()), self.lookups.clone());
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> = found.filter(|address| any || is_public(address.ip())).collect();
+            let found = lookups.of(name.as_str(), 0).await?;
+            let public: Vec<SocketAddr> = found.into_iter().filter(|address| any || is_public(address.ip())).collect();
             if public.is_empty() {
                 return Err("its name leads into a private network; if that is meant, say private = true".into());
             }

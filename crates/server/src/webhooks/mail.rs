@@ -6,14 +6,14 @@
 //!
 //! Foreign names are in the subject and in the text, as they are in chats: hidden characters and ends of
 //! lines are made visible, and long ones are cut ([`super::format`]). So none of them begins a header. Addresses come
-//! from the file alone. A message goes to all of its people in one transaction: the server takes it for each of them, or it
-//! is attempted again for all, under the same `Message-ID`.
+//! from the file alone. A message goes to all of its people in one transaction: to those for whom the server takes it.
+//! If it takes it for nobody, it is attempted again for all, under the same `Message-ID`.
 
 mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, time::Duration};
+use std::{fmt, net::SocketAddr, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use countersign_core::{
@@ -22,24 +22,26 @@ use countersign_core::{
 };
 use countersign_engine::{key::ApiKey, redact::redacted};
 use lettre::{
-    Message,
+    Address, Message,
     address::Envelope,
     message::{
         Mailbox, MessageBuilder,
-        header::{ContentType, Header, HeaderName, HeaderValue},
+        header::{ContentType, Header, HeaderName, HeaderValue, MIME_VERSION_1_0},
     },
     transport::smtp::{
         authentication::{Credentials, Mechanism},
         client::{AsyncSmtpConnection, TlsParameters},
-        extension::ClientId,
+        commands::{Data, Mail as From, Rcpt},
+        extension::{ClientId, Extension, MailParameter},
     },
 };
 use reqwest::Url;
 use tokio::time::timeout;
 
-use self::stream::Bounded;
+use self::stream::{Bounded, Heard};
 use super::{
     format::lines,
+    guard::Lookups,
     notice::Notice,
     send::{Outcome, TIME_LIMIT},
 };
@@ -48,7 +50,10 @@ use super::{
 pub(crate) const PEOPLE: usize = 100;
 /// The longest subject, in characters; the whole line is in the text.
 const SUBJECT_CHARS: usize = 200;
-/// How long the mail server has for its goodbye, once it has the message.
+/// How long the mail server may take over a message that it has in full: it may deliver it, or look for malware in it,
+/// before it answers (RFC 5321, 4.5.3.2.6). One that is given up too early is sent twice.
+pub(super) const TAKING: Duration = Duration::from_secs(105);
+/// How long the mail server has for its goodbye, once the outcome is known.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// How much of an error is reported; it includes the mail server's answer.
 const WHY_CHARS: usize = 500;
@@ -102,7 +107,16 @@ pub(crate) fn address(text: &str) -> Result<Mailbox, String> {
     if text.chars().any(char::is_control) {
         return Err(format!("has a control character in an address; {right}"));
     }
-    text.parse().map_err(|error| format!("has {text:?}, which is no e-mail address ({error}); {right}"))
+    let mut mailbox: Mailbox =
+        text.parse().map_err(|error| format!("has {text:?}, which is no e-mail address ({error}); {right}"))?;
+    if !mailbox.email.domain().is_ascii() {
+        // As mail servers know it.
+        let url = Url::parse(&format!("http://{}/", mailbox.email.domain())).ok();
+        let domain = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+        let email = Address::new(mailbox.email.user(), domain);
+        mailbox.email = email.map_err(|error| format!("has {text:?}, whose domain is none ({error}); {right}"))?;
+    }
+    Ok(mailbox)
 }
 
 /// Parses the address of a mail server.
@@ -139,6 +153,7 @@ pub(super) struct Sender {
     host: String,
     port: u16,
     encryption: Encryption,
+    lookups: Lookups,
 }
 
 impl Sender {
@@ -161,41 +176,110 @@ impl Sender {
             Encryption::Starttls(_) => 587,
             Encryption::None => 25,
         });
-        Ok(Sender { mail, host, port, encryption })
+        Ok(Sender { mail, host, port, encryption, lookups: Lookups::default() })
     }
 
     /// Attempts once.
     pub(super) async fn once(&self, notice: &Notice, locale: Locale) -> Outcome {
-        let attempt = async {
-            let message = message(&self.mail, notice, locale)?;
-            let mut connection = self.connect().await.map_err(|error| self.told(&error))?;
-            let sent = connection.send(message.envelope(), &message.formatted()).await;
-            let sent = sent.map_err(|error| self.told(&error));
-            // The outcome is known by now, however the connection ends.
-            let _ = timeout(GOODBYE, connection.abort()).await;
-            sent.map(|_| ())
+        let failed = |why| Outcome::Failed { why, pause: None };
+        let message = match message(&self.mail, notice, locale) {
+            Ok(message) => message,
+            Err(why) => return failed(why),
         };
-        match timeout(TIME_LIMIT, attempt).await {
-            Ok(Ok(())) => Outcome::Delivered,
-            Ok(Err(why)) => Outcome::Failed { why, pause: None },
-            Err(_) => {
-                let why = format!("the mail server took longer than {} seconds", TIME_LIMIT.as_secs());
-                Outcome::Failed { why, pause: None }
+        let heard = Heard::default();
+        let mut connection = match timeout(TIME_LIMIT, self.connect(&heard)).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(why)) => return failed(why),
+            Err(_) => return failed(self.late(TIME_LIMIT, &heard)),
+        };
+        let outcome = self.send(&mut connection, &message, &heard).await;
+        // It is known by now, however the connection ends.
+        let _ = timeout(GOODBYE, connection.abort()).await;
+        match outcome {
+            Ok(refused) if refused.is_empty() => Outcome::Delivered,
+            Ok(refused) => {
+                let (all, list) = (self.mail.to.len(), refused.join("; "));
+                let why = format!("it went to {} of {all}, and was refused for {list}", all - refused.len());
+                Outcome::Partly { why: cut(&why) }
             }
+            Err(why) => failed(cut(&why)),
         }
     }
 
-    async fn connect(&self) -> Result<AsyncSmtpConnection, lettre::transport::smtp::Error> {
+    /// Sends a message to those for whom it is taken, and returns whom it was refused for, and why.
+    async fn send(
+        &self,
+        connection: &mut AsyncSmtpConnection,
+        message: &Message,
+        heard: &Heard,
+    ) -> Result<Vec<String>, String> {
+        let offered = timeout(TIME_LIMIT, self.offer(connection, message.envelope())).await;
+        let refused = offered.unwrap_or_else(|_| Err(self.late(TIME_LIMIT, heard)))?;
+        let taken = timeout(TAKING, connection.message(&message.formatted())).await;
+        let taken = taken.map_err(|_| self.late(TAKING, heard))?;
+        taken.map(|_| refused).map_err(|error| self.told(&error.to_string()))
+    }
+
+    /// Begins a message for each of its people.
+    async fn offer(&self, connection: &mut AsyncSmtpConnection, to: &Envelope) -> Result<Vec<String>, String> {
+        let told = |error: lettre::transport::smtp::Error| self.told(&error.to_string());
+        let mut how = Vec::new();
+        let is_ascii = |one: &Address| AsRef::<str>::as_ref(one).is_ascii();
+        if !to.from().into_iter().chain(to.to()).all(is_ascii) {
+            if !connection.server_info().supports_feature(Extension::SmtpUtfEight) {
+                return Err("the mail server takes no addresses but in ASCII (it has no SMTPUTF8)".to_owned());
+            }
+            how.push(MailParameter::SmtpUtfEight);
+        }
+        connection.command(From::new(to.from().cloned(), how)).await.map_err(told)?;
+        let mut refused = Vec::new();
+        for one in to.to() {
+            match connection.command(Rcpt::new(one.clone(), Vec::new())).await {
+                Ok(_) => {}
+                Err(error) if error.is_permanent() || error.is_transient() => {
+                    refused.push(format!("{one}: {}", told(error)));
+                }
+                Err(error) => return Err(told(error)),
+            }
+        }
+        if refused.len() == to.to().len() {
+            return Err(refused.join("; "));
+        }
+        connection.command(Data).await.map_err(told)?;
+        Ok(refused)
+    }
+
+    /// Connects, and signs in.
+    async fn connect(&self, heard: &Heard) -> Result<AsyncSmtpConnection, String> {
+        let at = self.lookups.of(&self.host, self.port).await?;
+        self.connect_to(&at, heard).await.map_err(|error| self.told(&error.to_string()))
+    }
+
+    /// It did not answer in time: what it said last may be why.
+    fn late(&self, most: Duration, heard: &Heard) -> String {
+        let late = format!("the mail server took longer than {} seconds", most.as_secs());
+        match heard.last() {
+            Some(last) => format!("{late}; the last that it said: {}", self.told(&last)),
+            None => late,
+        }
+    }
+
+    async fn connect_to(
+        &self,
+        at: &[SocketAddr],
+        heard: &Heard,
+    ) -> Result<AsyncSmtpConnection, lettre::transport::smtp::Error> {
         // Mail servers expect a domain name; this one is known to exist.
         let hello = ClientId::Domain(self.mail.from.email.domain().to_owned());
         let whole = match &self.encryption {
             Encryption::Whole(parameters) => Some(parameters.clone()),
             _ => None,
         };
-        let stream = Bounded::connect(&self.host, self.port, whole).await?;
+        let stream = Bounded::connect(at, whole, heard.clone()).await?;
         let mut connection = AsyncSmtpConnection::connect_with_transport(Box::new(stream), &hello).await?;
         if let Encryption::Starttls(parameters) = &self.encryption {
             connection.starttls(parameters.clone(), &hello).await?;
+            heard.forget();
         }
         if let Some((user, password)) = &self.mail.login {
             let credentials = Credentials::new(user.clone(), password.expose().to_owned());
@@ -205,15 +289,20 @@ impl Sender {
     }
 
     /// Why it failed, on one line: a mail server's answer is a text of others, which may repeat the credentials.
-    fn told(&self, error: &lettre::transport::smtp::Error) -> String {
-        let text = self.mail.login.iter().fold(error.to_string(), |text, (user, password)| {
+    fn told(&self, said: &str) -> String {
+        let text = self.mail.login.iter().fold(said.to_owned(), |text, (user, password)| {
             let password = password.expose();
             // As the mechanisms send them (RFC 4616, and LOGIN). The padding is left out, so that both forms match.
             let sent = [format!("\0{user}\0{password}"), password.to_owned()].map(|sent| STANDARD_NO_PAD.encode(sent));
             sent.iter().map(String::as_str).chain([password]).fold(text, redacted)
         });
-        line(&text).chars().take(WHY_CHARS).collect()
+        cut(&line(&text))
     }
+}
+
+/// As much of an error as is reported.
+fn cut(why: &str) -> String {
+    why.chars().take(WHY_CHARS).collect()
 }
 
 /// The header that silences automatic replies (RFC 3834).
@@ -255,6 +344,7 @@ pub(super) fn message(mail: &Mail, notice: &Notice, locale: Locale) -> Result<Me
         .message_id(Some(format!("<{}@{}>", notice.id, mail.from.email.domain())))
         .date_now()
         .header(AutoSubmitted)
+        .header(MIME_VERSION_1_0)
         .header(ContentType::TEXT_PLAIN)
         .subject(subject)
         .body(text.join("\n"))

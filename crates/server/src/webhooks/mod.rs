@@ -185,7 +185,7 @@ impl Webhooks {
         let notice = Notice::test(&self.console, machine_time());
         Some(match send::once(active, &notice, self.locale).await {
             Outcome::Delivered => Ok(()),
-            Outcome::Failed { why, .. } | Outcome::Gone { why } => Err(why),
+            Outcome::Failed { why, .. } | Outcome::Partly { why } | Outcome::Gone { why } => Err(why),
         })
     }
 }

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// Characters of a record's hash in a message's id.
 const ID_CHARS: usize = 32;
+/// Where a role stands, the session's own user.
+pub(super) const USER: &str = "user";
 
 /// What a message is about: its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +103,7 @@ pub(super) struct Data {
     pub(super) agent: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<String>,
-    /// The role that decides.
+    /// The role that decides; `user` for the session's own user, if the policy names them so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<String>,
     /// The roles that are asked next.
@@ -229,7 +231,7 @@ fn data(
         agent: row.as_ref().map(|row| row.agent.to_string()),
         tools: row.iter().flat_map(|row| row.tools.iter().map(ToString::to_string)).collect(),
         role: role.or_else(|| row.as_ref().and_then(|row| row.role.clone())),
-        escalated_to: body.escalated_to.iter().map(|reviewer| reviewer.role().unwrap_or("user").to_owned()).collect(),
+        escalated_to: body.escalated_to.iter().map(|reviewer| reviewer.role().unwrap_or(USER).to_owned()).collect(),
         expires_at: row.and_then(|row| row.expires_at).filter(|_| pending).map(rfc3339),
         by: body.by,
         resolution,

@@ -24,6 +24,10 @@ const PAUSE_MOST: Duration = Duration::from_hours(24);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Delivered,
+    /// It arrived, but not for everybody, and is not attempted again: those who have it would get it twice.
+    Partly {
+        why: String,
+    },
     Failed {
         why: String,
         /// The pause that the receiver requests.
@@ -37,11 +41,8 @@ pub(super) enum Outcome {
 
 /// A client for an endpoint.
 pub(super) fn client(url: &Url, private: bool) -> Result<Client, String> {
-    let mut builder = outgoing::client(url).timeout(TIME_LIMIT);
-    if !private {
-        builder = builder.dns_resolver(Arc::new(PublicOnly::except_proxies(url)));
-    }
-    builder.build().map_err(outgoing::chain)
+    let names = Arc::new(PublicOnly::unless(private, url));
+    outgoing::client(url).timeout(TIME_LIMIT).dns_resolver(names).build().map_err(outgoing::chain)
 }
 
 /// Attempts once.

@@ -11,7 +11,7 @@ use standardwebhooks::Webhook;
 use super::{
     ATTEMPTS, Endpoint, Mail, SigningKey, Webhooks, check, dispatch,
     format::{Format, body},
-    guard::{PublicOnly, is_public},
+    guard::{Lookups, PublicOnly, is_public},
     mail,
     notice::{Data, Notice, NoticeKind},
     send::{self, Outcome},
@@ -67,6 +67,58 @@ fn u4_x_slack_shows_names_as_they_are_and_mentions_nobody() {
         ],
     });
     assert_eq!(of(Format::Slack, &hostile(), Locale::En), expected);
+}
+
+#[test]
+fn u4_a_question_is_announced_as_one_and_the_sessions_user_is_no_role() {
+    let mut notice = hostile();
+    notice.data.tools = vec!["ask_user_question".to_owned()];
+    (notice.data.kind, notice.data.role) = (Some("question".to_owned()), Some("user".to_owned()));
+    let said = |notice: &Notice, locale| super::format::lines(notice, locale);
+    for (locale, headline, user, role) in [
+        (Locale::En, "A question to be answered: ", "Decided by the session's own user", "role user"),
+        (Locale::Vi, "Có câu hỏi cần trả lời: ", "Người quyết định: chính người dùng của phiên", "vai trò user"),
+        (Locale::Zh, "有问题需要回答：", "由会话的用户本人决定", "角色 user"),
+    ] {
+        let (told, facts) = said(&notice, locale);
+        assert_eq!(told, format!("{headline}ask_user_question"));
+        assert!(facts.contains(user) && !facts.contains(role), "{facts}");
+    }
+    notice.kind = NoticeKind::Reminded;
+    assert_eq!(said(&notice, Locale::En).0, "Still waiting for an answer: ask_user_question");
+    notice.kind = NoticeKind::Escalated;
+    notice.data.escalated_to = vec!["user".to_owned(), "board".to_owned()];
+    let facts = said(&notice, Locale::En).1;
+    assert!(facts.contains("own user\nDecided by holders of the role board\n"), "{facts}");
+}
+
+#[tokio::test]
+async fn u4_r9_a_name_server_that_hangs_costs_an_endpoint_one_lookup_however_many_wait() {
+    let (lookups, begun) = (Lookups::default(), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let (answer, _) = tokio::sync::broadcast::channel::<()>(1);
+    let look = |lookups: Lookups| {
+        let (begun, mut answered) = (begun.clone(), answer.subscribe());
+        async move {
+            let found = lookups.share("hooks.example.com", 0, async move {
+                begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                let _ = answered.recv().await;
+                Ok(vec!["192.0.2.1:443".parse().expect("an address")])
+            });
+            tokio::time::timeout(Duration::from_millis(50), found).await
+        }
+    };
+    let attempts = futures::future::join_all((0..16).map(|_| look(lookups.clone()))).await;
+    assert!(attempts.iter().all(Result::is_err), "none is answered in time");
+    assert!(look(lookups.clone()).await.is_err());
+    assert_eq!(begun.load(std::sync::atomic::Ordering::SeqCst), 1, "the thread of the first is still taken");
+    // Another endpoint looks up by itself; and once the answer is there, the next attempt does.
+    assert!(look(Lookups::default()).await.is_err());
+    let _ = answer.send(());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let last = look(lookups);
+    tokio::pin!(last);
+    assert!(last.await.is_err());
+    assert_eq!(begun.load(std::sync::atomic::Ordering::SeqCst), 3);
 }
 
 /// A node that was cut off may still run the call while a person is asked about it.
@@ -140,6 +192,7 @@ fn u4_x_no_name_in_an_e_mail_begins_a_header_or_a_line() {
             "Message-ID",
             "Date",
             "Auto-Submitted",
+            "MIME-Version",
             "Content-Type",
             "Subject",
             "Content-Transfer-Encoding",
@@ -164,6 +217,8 @@ fn u4_addresses_of_e_mail_are_checked() {
         let told = Mail::new(wrong, &["ann@example.com".to_owned()]).expect_err(wrong);
         assert!(told.contains("an address is name@example.com"), "{told}");
     }
+    let foreign = mail::address("Bàn <desk@ví-dụ.example>").expect("an address");
+    assert_eq!(foreign.email.to_string(), "desk@xn--v-d-rma6749a.example", "as mail servers know its domain");
     for (wrong, why) in [
         ("https://mail.example.com", "is no mail server"),
         ("mail.example.com:25", "is no mail server"),

@@ -114,7 +114,7 @@ fn m2_a_json_string_that_is_one_place_is_the_argument_with_its_digits() {
     );
     let text = HttpRequest::new("PUT", "http://h/").json(json!("a {{ args.gone }}"));
     let error = filled(&text, args).expect_err("not there");
-    assert_eq!(error, "the request was not made: it needs args.gone, which is not there");
+    assert_eq!(error, "the request was not made: it needs args.gone, which is not there or is null");
 }
 
 #[test]
@@ -352,6 +352,28 @@ async fn m2_an_answer_must_be_text_and_one_without_a_body_says_so() {
 }
 
 #[tokio::test]
+async fn m2_an_answer_in_another_encoding_does_not_lose_its_end() {
+    for body in [&b"caf\xe9"[..], b"caf\xc3", b"a\xe2\x82"] {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n", body.len());
+        let server = Server::start([head.as_bytes(), body].concat()).await;
+        let error = run(&HttpRequest::new("GET", format!("{}/", server.base)), &json!({})).await.expect_err("no UTF-8");
+        assert!(error.contains("the answer (text/plain) is not text in UTF-8"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn x_r9_the_headers_of_an_answer_are_cut_in_errors() {
+    let long = "x".repeat(60_000);
+    for (status, more) in
+        [("200 OK", format!("content-type: {long}\r\n")), ("302 Found", format!("location: https://{long}/\r\n"))]
+    {
+        let server = Server::saying(status, &more, "\0").await;
+        let error = run(&HttpRequest::new("GET", format!("{}/", server.base)), &json!({})).await.expect_err("no text");
+        assert!(error.len() < 1000, "{}", error.len());
+    }
+}
+
+#[tokio::test]
 async fn m2_an_error_says_whether_the_request_was_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let base = format!("http://{}", listener.local_addr().expect("address"));
@@ -418,7 +440,7 @@ async fn m2_a_header_of_the_configuration_wins_over_the_key() {
 fn m2_a_body_that_is_one_argument_needs_it() {
     let request = HttpRequest::new("POST", "http://h/").json(json!("{{ args.order }}"));
     let error = filled(&request, "{}").expect_err("not there");
-    assert_eq!(error, "the request was not made: it needs args.order, which is not there");
+    assert_eq!(error, "the request was not made: it needs args.order, which is not there or is null");
     assert_eq!(filled(&request, r#"{"order":null}"#).expect("filled").body.as_deref(), Some("null"));
 }
 

@@ -10,6 +10,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
 };
 
@@ -26,6 +27,8 @@ use crate::webhooks::send::TIME_LIMIT;
 const MOST_BYTES: usize = 512 * 1024;
 /// How much is read from the network at a time.
 const PIECE: usize = 4 * 1024;
+/// How much of a line is kept for errors, in bytes.
+const LINE_BYTES: usize = 1024;
 
 /// A connection that ends with an error once too much was sent, and that is read a line at a time: what follows a line
 /// stays here. So what somebody sends after the answer to STARTTLS is not kept for later as an answer that came over
@@ -37,13 +40,58 @@ pub(super) struct Bounded {
     unread: VecDeque<u8>,
     /// How much more may be received.
     left: usize,
+    heard: Heard,
+}
+
+/// The last line that a mail server has sent, for errors.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heard(Arc<Mutex<Line>>);
+
+#[derive(Debug, Default)]
+struct Line {
+    whole: Option<String>,
+    begun: Vec<u8>,
+}
+
+impl Heard {
+    /// As much of it as errors show; `None`: it has said nothing.
+    pub(super) fn last(&self) -> Option<String> {
+        self.line().whole.clone()
+    }
+
+    /// What was said without TLS is said no more.
+    pub(super) fn forget(&self) {
+        *self.line() = Line::default();
+    }
+
+    fn take(&self, bytes: &[u8]) {
+        let mut line = self.line();
+        for byte in bytes {
+            match byte {
+                b'\n' => {
+                    let begun = std::mem::take(&mut line.begun);
+                    let text = String::from_utf8_lossy(&begun).trim().to_owned();
+                    // Once TLS has begun on an open connection, these bytes are none of its lines.
+                    if text.len() >= 3 && text.bytes().take(3).all(|byte| byte.is_ascii_digit()) {
+                        line.whole = Some(text);
+                    }
+                }
+                byte if line.begun.len() < LINE_BYTES => line.begun.push(*byte),
+                _ => {}
+            }
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Bounded {
     /// With TLS from the beginning, if there are parameters for it.
-    pub(super) async fn connect(host: &str, port: u16, tls: Option<TlsParameters>) -> Result<Bounded, Error> {
-        let inner = AsyncNetworkStream::connect_tokio1((host, port), Some(TIME_LIMIT), tls, None).await?;
-        Ok(Bounded { inner, unread: VecDeque::new(), left: MOST_BYTES })
+    pub(super) async fn connect(at: &[SocketAddr], tls: Option<TlsParameters>, heard: Heard) -> Result<Bounded, Error> {
+        let inner = AsyncNetworkStream::connect_tokio1(at, Some(TIME_LIMIT), tls, None).await?;
+        Ok(Bounded { inner, unread: VecDeque::new(), left: MOST_BYTES, heard })
     }
 }
 
@@ -58,9 +106,9 @@ impl AsyncRead for Bounded {
             this.unread.extend(&piece[..n]);
         }
         let line = this.unread.iter().position(|byte| *byte == b'\n').map_or(this.unread.len(), |end| end + 1);
-        for byte in this.unread.drain(..line.min(to.remaining())) {
-            to.put_slice(&[byte]);
-        }
+        let read: Vec<u8> = this.unread.drain(..line.min(to.remaining())).collect();
+        this.heard.take(&read);
+        to.put_slice(&read);
         Poll::Ready(Ok(()))
     }
 }

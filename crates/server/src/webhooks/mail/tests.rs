@@ -57,6 +57,79 @@ async fn r9_u4_a_line_of_a_mail_server_that_never_ends_costs_an_attempt_and_no_m
     }
 }
 
+/// How a message ends that goes to these, where the server says these lines, each for the next of ours, and then nothing.
+async fn ends(to: &[&str], lines: &'static [&'static str]) -> (Outcome, Vec<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("smtp://{}", listener.local_addr().unwrap());
+    let to: Vec<String> = to.iter().map(ToString::to_string).collect();
+    let sender = Sender::new(Mail::new(MAIL, &to).unwrap().plain(), &url).unwrap();
+    let notice = Notice::test("https://a.example.com", machine_time());
+    let serve = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut heard = Vec::new();
+        for line in lines {
+            if line.ends_with("late\r\n") {
+                tokio::time::sleep(TIME_LIMIT + Duration::from_secs(1)).await;
+            }
+            stream.write_all(line.as_bytes()).await.unwrap();
+            let mut said = Vec::new();
+            let end: &[u8] = if line.starts_with("354") { b"\r\n.\r\n" } else { b"\r\n" };
+            while !said.ends_with(end) {
+                match stream.read_u8().await {
+                    Ok(byte) => said.push(byte),
+                    Err(_) => break,
+                }
+            }
+            heard.push(String::from_utf8_lossy(&said).trim().to_owned());
+        }
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+        heard
+    });
+    let outcome = sender.once(&notice, Locale::En).await;
+    (outcome, serve.await.unwrap())
+}
+
+#[tokio::test]
+async fn u4_an_e_mail_goes_to_those_for_whom_it_is_taken_and_the_others_are_named() {
+    let lines = &[
+        "220 hi\r\n",
+        "250 hi\r\n",
+        "250 ok\r\n",
+        "250 ok\r\n",
+        "550 no such user\r\n",
+        "354 go\r\n",
+        "250 queued\r\n",
+    ];
+    let (outcome, heard) = ends(&["ann@example.com", "bob@example.com"], lines).await;
+    let why = "it went to 1 of 2, and was refused for bob@example.com: permanent error (550): no such user";
+    assert_eq!(outcome, Outcome::Partly { why: why.to_owned() });
+    assert!(heard[5].contains("MIME-Version: 1.0"), "{heard:?}");
+}
+
+#[tokio::test]
+async fn u4_a_refusal_is_told_though_the_mail_server_says_no_goodbye() {
+    let lines = &["220 hi\r\n", "250 hi\r\n", "250 ok\r\n", "550 no such user\r\n"];
+    let began = std::time::Instant::now();
+    let (outcome, heard) = ends(&["ann@example.com"], lines).await;
+    let why = "ann@example.com: permanent error (550): no such user".to_owned();
+    assert_eq!(outcome, Outcome::Failed { why, pause: None });
+    assert_eq!(heard.last().map(String::as_str), Some("QUIT"), "nothing is sent for nobody");
+    assert!(began.elapsed() < TIME_LIMIT);
+}
+
+#[tokio::test]
+async fn u4_an_e_mail_that_was_taken_late_is_not_sent_again() {
+    let lines = &["220 hi\r\n", "250 hi\r\n", "250 ok\r\n", "250 ok\r\n", "354 go\r\n", "250 late\r\n"];
+    let (outcome, _) = ends(&["ann@example.com"], lines).await;
+    assert_eq!(outcome, Outcome::Delivered, "whatever it says to the goodbye");
+}
+
+#[tokio::test]
+async fn u4_a_mail_server_that_stops_in_the_middle_is_quoted() {
+    let why = why(false, async |stream| said(stream, &["220 hi\r\n", "554 go away\r\n"]).await).await;
+    assert_eq!(why, "the mail server took longer than 15 seconds; the last that it said: 554 go away");
+}
+
 /// Somebody on the way knows in advance what is asked over TLS.
 #[tokio::test]
 async fn u4_x_what_is_sent_after_the_answer_to_starttls_is_no_answer_over_tls() {

@@ -206,6 +206,11 @@ impl ChromiumComputer {
         Ok(url.unwrap_or_default().to_owned())
     }
 
+    /// Whether it did not answer in time, and so may never again.
+    pub(super) async fn is_stuck(&self) -> bool {
+        self.tools().await.is_stuck()
+    }
+
     async fn tools(&self) -> MutexGuard<'_, DevTools> {
         self.tools.lock().await
     }

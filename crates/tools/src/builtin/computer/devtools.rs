@@ -30,12 +30,14 @@ pub(super) struct DevTools<W = ChildStdin, R = ChildStdout> {
     next: u64,
     /// How many pages have finished loading.
     loads: u64,
+    /// An answer did not come in time: a page that never returns keeps it back for good.
+    is_stuck: bool,
 }
 
 impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
     pub(super) fn new(to: W, from: R) -> DevTools<W, R> {
         let from = BufReader::new(from);
-        DevTools { to, unsent: Vec::new(), from, begun: Vec::new(), session: None, next: 0, loads: 0 }
+        DevTools { to, unsent: Vec::new(), from, begun: Vec::new(), session: None, next: 0, loads: 0, is_stuck: false }
     }
 
     /// Talks to this page from now on.
@@ -65,7 +67,14 @@ impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
                 }
             }
         });
-        answered.await.map_err(|_| late(most, method))?
+        let answered = answered.await;
+        self.is_stuck |= answered.is_err();
+        answered.map_err(|_| late(most, method))?
+    }
+
+    /// Whether an answer did not come in time.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_stuck
     }
 
     /// Navigates to a page, and waits until it is loaded.

@@ -209,7 +209,10 @@ impl Browsers {
             }
         };
         if let Some(shown) = Seen::of(permit.preview()) {
-            let now = begun.seen().await?;
+            let now = match begun.seen().await {
+                Ok(now) => now,
+                Err(error) => return Err(self.ended(&open, &error)),
+            };
             if !shown.is(&now) {
                 let how = match (is_new, shown.browser == now.browser || shown.browser == NONE_YET) {
                     (true, _) => "was started anew, and is on",
@@ -224,10 +227,21 @@ impl Browsers {
         }
         let done = perform(&begun.computer, &actions).await;
         open.is_used();
+        if begun.computer.is_stuck().await {
+            return done.map_err(|error| self.ended(&open, &error));
+        }
         done.map(|text| match is_new {
             true => format!("{text}\n(a browser was started for this; it began at {})", begun.at),
             false => text,
         })
+    }
+
+    /// Ends a browser that does not answer, such as on a page whose script never returns: another one would be shown
+    /// nothing but the same errors.
+    fn ended(&self, open: &Arc<Open>, error: &ToolError) -> ToolError {
+        self.forget(open);
+        let ended = "the browser does not answer and was ended; the next call starts another one";
+        ToolError::new(format!("{}; {ended}", error.message))
     }
 }
 
