@@ -213,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    fn tool(name: &str, description: &str, schema: Value) -> ServerTool {
+    fn tool(name: &str, description: &str, schema: &Value) -> ServerTool {
         serde_json::from_value(json!({ "name": name, "description": description, "inputSchema": schema }))
             .expect("a tool")
     }
@@ -221,16 +221,16 @@ mod tests {
     #[test]
     fn s13_r9_a_list_of_tools_is_bounded_in_all_and_so_is_each_schema() {
         let settings = McpServer::stdio("shop", ["shop"]);
-        let large = tool("large", "", json!({ "type": "object", "enum": vec![1; 1 << 20] }));
+        let large = tool("large", "", &json!({ "type": "object", "enum": vec![1; 1 << 20] }));
         let mut listing = Listing::default();
         let pages = (0..64).take_while(|_| listing.add(std::slice::from_ref(&large), &settings)).count();
         assert_eq!((pages, listing.tools.len(), listing.is_full), (3, 3, true), "2 MiB each");
         let kept = &listing.tools[0].parameters;
         assert!(kept.to_string().len() < 200, "{kept}");
-        let why = ArgsSchema::compile(kept).err().expect("no tool is used with it");
+        let Err(why) = ArgsSchema::compile(kept) else { panic!("no tool is used with it") };
         assert!(why.contains("2097"), "{why}");
 
-        let small = vec![tool("small", "", json!({ "type": "object" })); TOOLS];
+        let small = vec![tool("small", "", &json!({ "type": "object" })); TOOLS];
         let mut listing = Listing::default();
         assert!(listing.add(&small, &settings) && !listing.add(&small, &settings));
         assert_eq!(listing.tools.len(), TOOLS);
@@ -241,7 +241,7 @@ mod tests {
         let settings = McpServer::stdio("shop", ["shop"]).env("TOKEN", ApiKey::new("t0ken-of-shop"));
         let settings = settings.checked().expect("a declaration");
         let schema = json!({ "properties": { "a": { "description": "t0ken-of-shop" } } });
-        let listed = ListedTool::of(&tool("pay", "With t0ken-of-shop.", schema), &settings);
+        let listed = ListedTool::of(&tool("pay", "With t0ken-of-shop.", &schema), &settings);
         assert_eq!(&*listed.description, "With [API key].");
         let expected = json!({ "type": "object", "properties": { "a": { "description": "[API key]" } } });
         assert_eq!(*listed.parameters, expected);
