@@ -1,5 +1,6 @@
-//! Transitions: the effect of an input on a session, as an append that is stored whole or not at all. The beginning of
-//! a turn has its own append, and so has the creation of a session.
+//! Transitions: the effect of an input on a session, as appends that are stored together or not at all. The beginning of
+//! a turn has its own append, and so have the creation of a session and what follows from an input in each
+//! [step](super::step).
 //!
 //! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by itself
 //! (results of refused calls, interruptions, the end of the turn). Nothing has happened until the transition is stored
@@ -69,6 +70,24 @@ impl Transition {
         self.entries.is_empty()
     }
 
+    /// How many appends it has, and how many calls it starts, if it is legal.
+    pub(super) fn extent(&self) -> Option<(usize, usize)> {
+        self.illegal.is_none().then_some((self.entries.len(), self.started.len()))
+    }
+
+    /// This, unless it has become illegal after its beginning, which was legal: then that alone, again from the state
+    /// `before` it. One that has nothing else is returned as it is.
+    pub(super) fn or_only(self, before: &State, extent: Option<(usize, usize)>) -> Result<Transition, Transition> {
+        let Some((entries, started)) = extent.filter(|(entries, _)| *entries > 0 && self.illegal.is_some()) else {
+            return Ok(self);
+        };
+        let mut state = before.clone();
+        let entries: Vec<_> = self.entries.into_iter().take(entries).collect();
+        let illegal = entries.iter().find_map(|entry| state.append(entry).err());
+        let started = self.started.into_iter().take(started).collect();
+        Err(Transition { state: Arc::new(state), entries, started, illegal })
+    }
+
     /// Whether it starts calls.
     #[must_use]
     pub fn starts_calls(&self) -> bool {
@@ -113,7 +132,7 @@ impl Draft {
         Draft { now, state, entries, records, started, illegal: None }
     }
 
-    /// Goes on after a transition that is not stored yet, at `now`: what follows is stored with it.
+    /// Continues after a transition that is not stored yet, at `now`: what follows is stored with it.
     #[must_use]
     pub fn after(made: Transition, now: Millis) -> Draft {
         let Transition { state, entries, started, illegal } = made;
@@ -332,10 +351,8 @@ impl Draft {
             return false;
         }
         for call in lost {
-            // Declared idempotent both when asked and now: today's declaration alone does not upgrade an old call.
-            let harmless = call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent);
             // A tool other than the one that was allowed never begins by itself.
-            if harmless && !call.is_outdated(catalog) {
+            if call.may_repeat(catalog) && !call.is_outdated(catalog) {
                 self.started.push(call.call);
                 self.push(Record::CallStarted { call: call.call, attempt: call.attempts + 1 });
             } else {

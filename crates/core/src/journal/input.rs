@@ -290,14 +290,12 @@ impl Draft {
     /// Calls that have their answers, but whose attempt was lost with the process that it waited in: their outcome is
     /// unknown (spec R4). One that is idempotent begins again. Says whether anything follows for `calls`.
     pub(super) fn input_lost(&mut self, calls: &[CallNo], catalog: &dyn Catalog) -> bool {
-        let idempotent =
-            |call: &Call| call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent);
         let lost: Vec<CallNo> = self
             .state
             .calls
             .iter()
             .filter(|call| calls.contains(&call.call) && call.phase == Phase::Permitted && call.is_live())
-            .filter(|call| !idempotent(call))
+            .filter(|call| !call.may_repeat(catalog))
             .map(|call| call.call)
             .collect();
         for call in &lost {

@@ -125,6 +125,12 @@ impl Call {
         !same && self.args.as_ref().is_some_and(|args| catalog.accepts(&self.agent, &self.name, args))
     }
 
+    /// Whether it may begin again after an attempt of unknown outcome: its tool was declared idempotent when it was asked
+    /// about, and is now. Today's declaration alone does not upgrade an old call.
+    pub(super) fn may_repeat(&self, catalog: &dyn Catalog) -> bool {
+        self.idempotent && catalog.tool(&self.agent, &self.name).is_some_and(|tool| tool.idempotent)
+    }
+
     /// Why a call that targets another agent cannot begin, if it cannot: its tool is gone, or takes other arguments.
     pub(super) fn cannot_begin(&self, catalog: &dyn Catalog, locale: Locale) -> Option<String> {
         if catalog.tool(&self.agent, &self.name).is_none() {
@@ -145,8 +151,7 @@ impl State {
     }
 
     /// Those of `calls` that were allowed with a different tool on display than they would run today.
-    #[must_use]
-    pub fn outdated(&self, calls: &[CallNo], catalog: &dyn Catalog) -> Vec<CallNo> {
+    fn outdated(&self, calls: &[CallNo], catalog: &dyn Catalog) -> Vec<CallNo> {
         let permitted = |call: &&Call| calls.contains(&call.call) && call.phase == Phase::Permitted;
         let outdated = self.calls.iter().filter(permitted).filter(|call| call.is_outdated(catalog));
         outdated.map(|call| call.call).collect()

@@ -1,5 +1,5 @@
-//! The step: everything that follows from a session's state by itself, before an effect of it may begin. It is the one
-//! place where anything follows from anything.
+//! The step: everything that follows from a session's state before an effect of it may begin. What follows from each record
+//! at once is in `settle.rs`.
 //!
 //! An input is a transition. [`advance`] adds what must be on record before anything is carried out, each in its own
 //! append: what was lost with a process, the walk of a loop with custom nodes, answers that nobody receives, tools that
@@ -43,8 +43,17 @@ pub struct Reach<'a> {
     pub starts: usize,
 }
 
-/// Adds to an input's transition what follows from it, and says what is to be carried out after that.
-pub fn advance(input: Transition, now: Millis, program: &dyn Program, reach: Reach<'_>) -> (Transition, Effects) {
+/// Adds to an input's transition, made from the state `before` it, what follows from it, and says what is to be carried out
+/// after that. Where what follows would break the rules of journals, a legal input is returned alone: it is not lost for
+/// that.
+pub fn advance(
+    before: &State,
+    input: Transition,
+    now: Millis,
+    program: &dyn Program,
+    reach: Reach<'_>,
+) -> (Transition, Effects) {
+    let alone = input.extent();
     let mut draft = Draft::after(input, now);
     let catalog = program.catalog();
     // What began before a hold is not started again.
@@ -58,7 +67,10 @@ pub fn advance(input: Transition, now: Millis, program: &dyn Program, reach: Rea
     }
     draft.walk(program);
     let effects = if reach.begins { draft.begin(program, reach.starts) } else { Effects::default() };
-    (draft.finish(), effects)
+    match draft.finish().or_only(before, alone) {
+        Ok(made) => (made, effects),
+        Err(input) => (input, Effects::default()),
+    }
 }
 
 impl Draft {

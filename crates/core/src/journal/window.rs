@@ -138,8 +138,7 @@ impl Window {
 impl State {
     /// The size to compress before the next model call, if it is the model's turn and something may be cut. `None` also
     /// if it is recorded already.
-    #[must_use]
-    pub fn wants_room(&self, catalog: &dyn Catalog) -> Option<MakeRoom> {
+    fn wants_room(&self, catalog: &dyn Catalog) -> Option<MakeRoom> {
         let Budget { tokens: budget, keep, overhead } = catalog.budget(&self.agent)?;
         let window = &self.window;
         let asks_next = self.status.is_active()
@@ -162,13 +161,6 @@ impl Draft {
         if let Some(room) = self.state.wants_room(catalog) {
             self.push(Record::MakeRoom(room));
         }
-    }
-
-    /// The same for a session as stored: its agent may have another budget by now. `None` if there is room.
-    #[must_use]
-    pub fn make_room(mut self, catalog: &dyn Catalog) -> Option<Transition> {
-        self.ask_for_room(catalog);
-        self.state.window.due.is_some().then(|| self.finish()).filter(|made| !made.is_empty())
     }
 
     /// The conversation was compressed. `None` if that is no longer required.

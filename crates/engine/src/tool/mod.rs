@@ -349,6 +349,7 @@ pub struct ToolEntry {
     /// That agent, if it is included, in the form its owner knows.
     pub agent: Option<Arc<dyn TargetAgent>>,
     /// The order in which its calls take effect, if not as they come.
+    #[doc(hidden)]
     pub order: Option<Order>,
 }
 
@@ -473,6 +474,7 @@ impl ToolEntry {
 
     /// Has its calls take effect in this order: a session's calls of one answer that start together run one after the
     /// other then, as the model wrote them.
+    #[doc(hidden)]
     #[must_use]
     pub fn in_order(mut self, order: Order) -> ToolEntry {
         self.order = Some(order);
@@ -480,6 +482,7 @@ impl ToolEntry {
     }
 
     /// The place of a session's call, which is taken now, if its calls have an [order](ToolEntry::in_order).
+    #[doc(hidden)]
     #[must_use]
     pub fn ticket(&self, session_id: &str) -> Option<Ticket> {
         self.order.as_ref().map(|order| order.ticket(session_id))

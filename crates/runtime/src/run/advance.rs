@@ -27,18 +27,11 @@ use crate::{
     tool::AppContext,
 };
 
-/// What comes before what follows.
-pub(super) enum Input {
-    None,
-    /// Of an effect, stored only while these standing rules are in force.
-    Outcome(Transition, Vec<RuleName>),
-    /// A person's, stored only while this holds; it is acknowledged when it is stored like this.
-    Person(Transition, Guards, Durability),
-}
-
-/// Who stores it: for effects it is retried, a person's is refused.
-enum By {
-    Effects(Vec<RuleName>),
+/// On whose behalf an append is stored.
+pub(super) enum By {
+    /// An effect's: only under the driver's lease, and only while these standing rules are in force.
+    Effect(Vec<RuleName>),
+    /// A person's: only while this holds, and acknowledged when it is stored like this.
     Person(Guards, Durability),
 }
 
@@ -81,29 +74,26 @@ fn outdated_of(transition: &Transition) -> Vec<CallNo> {
 }
 
 impl Driver<'_> {
-    /// Stores an input with all that follows from it. The calls that start with it are added to those that begin; the
+    /// Stores an input, if any, with all that follows from it. The calls that start with it are added to those that begin; the
     /// rest of what is to be carried out is returned, or `None` if nothing may begin here now. `recovers`: what was
     /// started before this driver is accounted for.
     pub(super) async fn advance(
         &mut self,
         guard: &mut LiveState,
-        input: Input,
+        input: Option<Transition>,
+        by: By,
         recovers: bool,
     ) -> Result<Option<Effects>, Refusal> {
         let inner = self.inner;
         let (before, term) = (guard.session()?, inner.term());
-        let (input, by) = match input {
-            Input::None => (Transition::made(before.state.clone(), Vec::new()), By::Effects(Vec::new())),
-            Input::Outcome(input, rules) => (input, By::Effects(rules)),
-            Input::Person(input, guards, durability) => (input, By::Person(guards, durability)),
-        };
+        let input = input.unwrap_or_else(|| Transition::made(before.state.clone(), Vec::new()));
         let at_work = recovers.then(|| self.calls_at_work());
         // A call whose start was stored without a term would not run, and would count as one of unknown outcome.
         let begins = term.is_some() && !inner.draining.load(Ordering::SeqCst) && !*inner.closing.borrow();
         let starts = inner.settings.parallel_calls().saturating_sub(self.running.len() + self.begun.len());
         let reach = Reach { recovers: at_work.as_ref(), begins: begins && (recovers || self.recovered), starts };
         let around = Around { inner, holds_back: !inner.have_waited(self.live, &before, &self.held) };
-        let (made, effects) = advance(input, inner.now(), &around, reach);
+        let (made, effects) = advance(&before, input, inner.now(), &around, reach);
         if !made.is_empty() && !self.store(guard, made, by, recovers && before.has_begun_work(), term).await? {
             return Ok(Some(Effects::default()));
         }
@@ -135,7 +125,7 @@ impl Driver<'_> {
             failpoint::hit("start.before_commit");
         }
         let stored = match by {
-            By::Effects(rules) => inner.record_by(rules, live, guard, |_| Ok(made)).await,
+            By::Effect(rules) => inner.record_by(rules, live, guard, |_| Ok(made)).await,
             By::Person(guards, durability) => {
                 let guards = Guards { lease: guard.lease, ..guards };
                 inner.transact_if(guards, live, guard, durability, |_| Ok(made)).await
@@ -186,7 +176,7 @@ impl Driver<'_> {
         if wants(&state)
             && let Some(input) = make(&state, guard.written())
         {
-            self.advance(guard, Input::Outcome(input, rules), false).await?;
+            self.advance(guard, Some(input), By::Effect(rules), false).await?;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ impl Claim {
         Claim { live: live.clone(), held: true, hold }
     }
 
-    /// Takes it over.
+    /// The claim in other hands: this one gives nothing back.
     pub(super) fn take(&mut self) -> Claim {
         Claim { live: self.live.clone(), held: std::mem::take(&mut self.held), hold: self.hold.take() }
     }

@@ -26,7 +26,7 @@ use tracing::Instrument as _;
 
 use super::{
     Inner, Outcome,
-    advance::Input,
+    advance::By,
     claim::Claim,
     failpoint,
     graph::{AtWork, Hot},
@@ -105,12 +105,15 @@ impl Inner {
         guards: Guards,
         durability: Durability,
     ) -> Result<Option<Start>, Refusal> {
-        let Some(mut driver) = Driver::of_rest(self, live, guard).await? else {
+        let Some(mut driver) = Driver::of_rest(self, live, guard).await else {
             self.transact_if(guards, live, guard, durability, |_| Ok(input)).await?;
             return Ok(None);
         };
-        if let Err(refused) = driver.advance(guard, Input::Person(input, guards, durability), true).await {
+        if let Err(refused) = driver.advance(guard, Some(input), By::Person(guards, durability), true).await {
             guard.working = None;
+            drop(driver);
+            // An earlier input may have found the session driven meanwhile.
+            self.spawn_driver(live.clone());
             return Err(refused);
         }
         Ok(Some(driver.into_start()))
@@ -299,13 +302,14 @@ enum Step {
     Waits,
 }
 
-/// What an input has begun with a session that rested, for the driver that goes on from there.
+/// What an input has begun with a session that rested, for the driver that continues from there.
 pub(super) struct Start {
     claim: Claim,
     lease: Option<Epoch>,
     turn: Turn,
     begun: Vec<Work>,
     recovered: bool,
+    context: Option<AppContext>,
     part: spans::Part,
 }
 
@@ -360,25 +364,21 @@ impl<'a> Driver<'a> {
 
     /// A driver of a session that rests. `None` if others have the session, or what its tools come from must be reached
     /// before a call begins.
-    async fn of_rest(
-        inner: &'a Arc<Inner>,
-        live: &'a LiveRef,
-        guard: &mut LiveState,
-    ) -> Result<Option<Driver<'a>>, Refusal> {
+    async fn of_rest(inner: &'a Arc<Inner>, live: &'a LiveRef, guard: &mut LiveState) -> Option<Driver<'a>> {
         let is_ours = inner.effects && inner.store.nodes().is_none() && !inner.agents.have_sources();
-        if !is_ours || !inner.claims_driver(live) {
-            return Ok(None);
-        }
-        let mut driver = Driver::new(inner, live);
-        let Ok(hold) = Hold::take(inner, &live.session_id) else { return Ok(None) };
-        hold.works();
-        driver.claim.hold = Some(hold);
-        inner.take_lease(live, guard).await?;
-        driver.enter_lease(guard).await;
-        let state = guard.state()?;
-        driver.only_of(&state).await;
+        let state = guard.state().ok().filter(|state| is_ours && state.rests())?;
         // A call waits for its context, not its approval.
-        Ok(driver.context(&state).await.is_ok().then_some(driver))
+        let context = inner.app_context(&state).await.ok()?;
+        let hold = Hold::take(inner, &live.session_id).ok()?;
+        if !inner.claims_driver(live) {
+            return None;
+        }
+        hold.works();
+        let mut driver = Driver::of(inner, live, Claim::of(live, Some(hold)));
+        (guard.lease, driver.context) = (Some(Epoch::SOLE), Some(context));
+        driver.enter_lease(guard).await;
+        driver.only_of(&state).await;
+        Some(driver)
     }
 
     fn into_start(mut self) -> Start {
@@ -388,16 +388,17 @@ impl<'a> Driver<'a> {
             turn: self.turn,
             begun: std::mem::take(&mut self.begun),
             recovered: self.recovered,
+            context: self.context.take(),
             part: std::mem::take(&mut self.part),
         }
     }
 
-    /// Goes on from what an input has begun.
+    /// Continues from what an input has begun.
     fn from(inner: &'a Arc<Inner>, live: &'a LiveRef, start: Start) -> Driver<'a> {
-        let Start { claim, lease, turn, begun, recovered, part } = start;
+        let Start { claim, lease, turn, begun, recovered, context, part } = start;
         let mut driver = Driver::of(inner, live, claim);
-        (driver.lease, driver.turn, driver.begun, driver.recovered, driver.part) =
-            (lease, turn, begun, recovered, part);
+        (driver.lease, driver.turn, driver.begun, driver.recovered) = (lease, turn, begun, recovered);
+        (driver.context, driver.part) = (context, part);
         driver
     }
 
@@ -443,7 +444,7 @@ impl<'a> Driver<'a> {
             return Ok(Begun::default());
         }
         let recovers = !self.recovered && !state.held;
-        let effects = self.advance(guard, Input::None, recovers).await?;
+        let effects = self.advance(guard, None, By::Effect(Vec::new()), recovers).await?;
         let (state, draining) = (guard.state()?, effects.is_none());
         let mut effects = effects.unwrap_or_default();
         let full = inner.full(&state).filter(|_| state.status == Status::Running && !state.held && !draining);

@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use super::{
     Inner, Runtime,
-    graph_runs::{RunId, invalid, of_graph},
+    graph_runs::{StartId, invalid, of_graph},
     live::LiveRef,
     nodes::contested,
     retry::NewRetry,
@@ -120,7 +120,7 @@ impl<S: GraphState> Runs<S> {
     ) -> Result<LiveRef, Refusal> {
         let raw =
             Raw::of(state).map_err(|error| invalid(format!("the state cannot be serialised as JSON: {error}")))?;
-        let request_id = request_id.map(|id| RunId { id, asked: None });
+        let request_id = request_id.map(|id| StartId { id, asked: None });
         let begun = self.inner.begin_run(&*self.graph, by, session.as_deref(), raw, request_id).await;
         begun.map(|(live, _)| live)
     }

@@ -70,7 +70,7 @@ impl Runtime {
         let known = self.inner.graphs.get(graph);
         let graph = known.ok_or_else(|| self.inner.unknown_graph(graph))?;
         has_names("state", &new.state)?;
-        let sent = new.request_id.map(|id| RunId { id, asked: Some(new.state.clone()) });
+        let sent = new.request_id.map(|id| StartId { id, asked: Some(new.state.clone()) });
         // As the graph writes it, so that defaults for omitted members are on record.
         let state = graph.read_state(&new.state).and_then(|state| graph.write_state(&state));
         let state = state.map_err(|error| invalid(format!("state: {error}")))?;
@@ -107,14 +107,14 @@ impl Runtime {
 
 /// The `request_id` of a start.
 #[derive(Clone)]
-pub(super) struct RunId {
+pub(super) struct StartId {
     pub(super) id: String,
     /// The state as it was sent, which tells a repeat from another request. A program writes a typed state anew each
     /// time, perhaps in another order: then a repeat is known by its id only.
     pub(super) asked: Option<Raw>,
 }
 
-impl RunId {
+impl StartId {
     /// As the session of this birth keeps it. Only its owner starts runs in it.
     fn kept(self, birth: &str) -> String {
         match self.asked {
@@ -132,7 +132,7 @@ impl Inner {
         by: &Principal,
         session: Option<&str>,
         state: Raw,
-        request_id: Option<RunId>,
+        request_id: Option<StartId>,
     ) -> Result<(LiveRef, bool), Refusal> {
         let live = self.live(&session_id(session)?);
         if state.get().len() > limits::UPDATE_BYTES {
@@ -148,7 +148,7 @@ impl Inner {
         live: &LiveRef,
         by: &Principal,
         state: Raw,
-        request_id: Option<RunId>,
+        request_id: Option<StartId>,
     ) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         let known = self.load(live, &mut guard).await?;

@@ -98,9 +98,8 @@ impl Driver<'_> {
         }
         failpoint::hit("finish.before_commit");
         let (inner, turn) = (self.inner, self.turn);
-        let wants = |state: &State| state.turns == turn.number && state.status.is_open();
         let make = |state: &State, _| Draft::new(state, inner.now()).ended(&outcomes, &inner.agents);
-        self.take(wants, make).await;
+        self.take(|state| takes_outcomes(state, turn), make).await;
         failpoint::hit("finish.after_commit");
         self.stops().await;
     }
@@ -222,8 +221,7 @@ impl Inner {
         turn: Turn,
         make: impl Fn(&State) -> Option<Transition>,
     ) -> bool {
-        let wants = |state: &State| state.turns == turn.number && state.status.is_open();
-        self.keep_trying(live, wants, |state, _| make(state)).await
+        self.keep_trying(live, |state| takes_outcomes(state, turn), |state, _| make(state)).await
     }
 
     async fn keep_trying(
@@ -245,6 +243,11 @@ impl Inner {
         });
         stored.unwrap_or(false)
     }
+}
+
+/// Whether outcomes of the calls of a turn are still recorded, also if it has failed.
+fn takes_outcomes(state: &State, turn: Turn) -> bool {
+    state.turns == turn.number && state.status.is_open()
 }
 
 /// How far the answers of a run have come: another number for each.

@@ -183,8 +183,8 @@ impl World {
     fn step(&mut self, input: Option<Transition>, recovers: Option<&BTreeSet<CallNo>>, starts: usize) {
         let input = input.unwrap_or_else(|| Transition::made(self.state.clone(), Vec::new()));
         let around = Around { tools: self.tools, parked: self.parked.clone() };
-        let reach = Reach { recovers, begins: recovers.is_none(), starts };
-        self.commit(advance(input, self.now, &around, reach).0);
+        let reach = Reach { recovers, begins: true, starts };
+        self.commit(advance(&self.state, input, self.now, &around, reach).0);
     }
 
     /// Commits an input alone, or with what starts with it.
@@ -343,7 +343,7 @@ impl World {
             Op::Crash => {
                 self.running.clear();
                 self.parked.clear();
-                self.step(None, Some(&BTreeSet::new()), 0);
+                self.step(None, Some(&BTreeSet::new()), usize::try_from(self.now % 3).expect("few"));
             }
             _ => {}
         }
@@ -394,7 +394,7 @@ impl World {
     fn retry(&mut self, more_calls: u32) -> Result<(), Refusal> {
         self.commit(self.draft().retry(Retried { more_calls, ..Retried::default() }, &self.tools)?);
         let at_work = self.running.iter().map(|permit| CallNo::new(permit.call())).collect();
-        self.step(None, Some(&at_work), 0);
+        self.step(None, Some(&at_work), usize::try_from(self.now % 3).expect("few"));
         Ok(())
     }
 }
