@@ -91,8 +91,8 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
             match checked.end {
                 Ok(_) if verify.json => Ok(()),
                 Ok(end) => {
-                    let records = if end.n == 1 { "record" } else { "records" };
-                    say(&format!("ok: {} {records}; anchor {end}", end.n))
+                    let records = if checked.records == 1 { "record" } else { "records" };
+                    say(&format!("ok: {} {records}; anchor {end}", checked.records))
                 }
                 Err(Fault { what, .. }) => Err(format!("the audit log was changed: {what}").into()),
             }

@@ -38,7 +38,7 @@ pub struct Draft {
     entries: Vec<Arc<Entry>>,
     /// The records of the open append so far.
     pub(super) records: Vec<Record>,
-    started: Vec<CallNo>,
+    pub(super) started: Vec<CallNo>,
     /// The first rule of journals that they break: then they must not be stored.
     illegal: Option<Illegal>,
     /// The clock's time, from which deadlines are counted.

@@ -39,7 +39,7 @@ pub struct Reach<'a> {
     pub recovers: Option<&'a BTreeSet<CallNo>>,
     /// Whether anything may begin.
     pub begins: bool,
-    /// How many calls may start.
+    /// How many calls may start, those that start again included.
     pub starts: usize,
 }
 
@@ -66,7 +66,11 @@ pub fn advance(
         draft.end_append();
     }
     draft.walk(program);
-    let effects = if reach.begins { draft.begin(program, reach.starts) } else { Effects::default() };
+    let effects = if reach.begins {
+        draft.begin(program, reach.starts.saturating_sub(draft.started.len()))
+    } else {
+        Effects::default()
+    };
     match draft.finish().or_only(before, alone) {
         Ok(made) => (made, effects),
         Err(input) => (input, Effects::default()),

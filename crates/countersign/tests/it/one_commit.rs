@@ -5,7 +5,6 @@ use std::{
     pin::pin,
     sync::{Arc, Mutex},
     task::Poll,
-    time::Duration,
 };
 
 use countersign::{
@@ -14,7 +13,6 @@ use countersign::{
     store::{Store, memory::MemoryStore},
 };
 use countersign_core::journal::record::{Record, records};
-use tokio::time::timeout;
 
 use crate::{
     failing::Failing,
@@ -96,27 +94,17 @@ async fn r4_a_decision_whose_sender_goes_away_starts_its_call_once_or_not_at_all
                 tokio::task::yield_now().await;
             }
         }
-        timeout(Duration::from_secs(10), settled(&appends)).await.expect("it goes on by itself");
+        // Nothing here waits for time or another thread: by then all of it has come to rest.
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
         let kinds = appends.lock().expect("appends").concat();
         let count = |kind| kinds.iter().filter(|known| **known == kind).count();
         assert_eq!(count("lost"), 0, "{polls} polls: {kinds:?}");
-        assert_eq!(
-            (count("start"), count("outcome")),
-            (count("decision"), count("decision")),
-            "{polls} polls: {kinds:?}"
-        );
+        let expected = if count("decision") == 0 { (0, 0, 1) } else { (1, 1, 2) };
+        assert_eq!((count("start"), count("outcome"), count("answer")), expected, "{polls} polls: {kinds:?}");
         assert_eq!(ledger.lock().expect("ledger").len(), count("decision"), "{polls} polls");
         taken += count("decision");
     }
     assert!(taken > 0, "some are taken");
-}
-
-/// Waits until the decision's turn has ended, if the decision was taken.
-async fn settled(appends: &Appends) {
-    // What the runtime has begun is given time to be stored.
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let is_taken = appends.lock().expect("appends").iter().flatten().any(|kind| *kind == "decision");
-    while is_taken && appends.lock().expect("appends").iter().flatten().filter(|kind| **kind == "answer").count() < 2 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }

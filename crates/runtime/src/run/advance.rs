@@ -89,7 +89,9 @@ impl Driver<'_> {
         let input = input.unwrap_or_else(|| Transition::made(before.state.clone(), Vec::new()));
         let at_work = recovers.then(|| self.calls_at_work());
         // A call whose start was stored without a term would not run, and would count as one of unknown outcome.
-        let begins = term.is_some() && !inner.draining.load(Ordering::SeqCst) && !*inner.closing.borrow();
+        let is_open = !inner.draining.load(Ordering::SeqCst) && !*inner.closing.borrow();
+        // Nor does anything begin with an answer that a guardrail stops.
+        let begins = term.is_some() && is_open && inner.stopping().is_none();
         let starts = inner.settings.parallel_calls().saturating_sub(self.running.len() + self.begun.len());
         let reach = Reach { recovers: at_work.as_ref(), begins: begins && (recovers || self.recovered), starts };
         let around = Around { inner, holds_back: !inner.have_waited(self.live, &before, &self.held) };
@@ -177,6 +179,10 @@ impl Driver<'_> {
             && let Some(input) = make(&state, guard.written())
         {
             self.advance(guard, Some(input), By::Effect(rules), false).await?;
+            // A single one may be polled in place by the next step, which then has to come at once.
+            if !self.comes_at_once || self.begun.len() > 1 || !self.running.is_empty() {
+                self.begun.drain(..).for_each(|work| self.running.spawn(work));
+            }
         }
         Ok(())
     }

@@ -104,7 +104,8 @@ impl Runtime {
         })
     }
 
-    /// Decides the interruption with a key and runs the agent here, until it pauses or ends.
+    /// Decides the interruption with a key and runs the agent here, until it pauses or ends. A future that is dropped
+    /// leaves a call that it has started as uncertain as a crash does.
     ///
     /// # Errors
     /// As [`Runtime::decide`]; `session_busy`: another node has the session, and stores nothing.

@@ -324,6 +324,8 @@ pub(super) struct Driver<'a> {
     pub(super) running: Running,
     /// What begins with the next step.
     pub(super) begun: Vec<Work>,
+    /// Whether that comes at once: nothing else that has ended is to be recorded before.
+    pub(super) comes_at_once: bool,
     /// Whether the effects that were started before this driver, or before its turn failed, are accounted for.
     pub(super) recovered: bool,
     hot: Option<Hot>,
@@ -353,6 +355,7 @@ impl<'a> Driver<'a> {
             turn: Turn::default(),
             running: Running::default(),
             begun: Vec::new(),
+            comes_at_once: true,
             recovered: false,
             hot: None,
             at_work: AtWork::default(),
@@ -573,14 +576,20 @@ impl<'a> Driver<'a> {
                 // It counts as started, like the call of a process that has ended.
                 Ok(Done::Unbegun { .. }) => self.recovered = false,
                 Ok(done) => {
+                    self.comes_at_once = false;
                     self.record_outcomes(&mut outcomes).await;
+                    self.comes_at_once = nodes.is_empty();
+                    // It may wait for long, for a rule or a preview: what else has ended is not recorded behind it.
                     self.done(done).await;
+                    break;
                 }
                 Err(error) => lost(&error),
             }
             next = self.running.try_next();
         }
+        self.comes_at_once = nodes.is_empty();
         self.record_outcomes(&mut outcomes).await;
+        self.comes_at_once = true;
         if !nodes.is_empty() {
             self.inner.tasks_ended(self.live, self.turn, &mut self.hot, &mut self.at_work, nodes).await;
         }

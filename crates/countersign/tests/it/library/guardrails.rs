@@ -10,7 +10,7 @@ use countersign::{
     RunState, Runner, ToolGuardrailOutput, run,
     run::Runtime,
     store::{Store, memory::MemoryStore},
-    tool::condition::ProposedCall,
+    tool::{Approval, condition::ProposedCall},
 };
 use futures::future::BoxFuture;
 
@@ -127,6 +127,17 @@ async fn s11_a_tool_guardrail_that_trips_stops_the_run_and_nothing_runs() {
     // With guardrails before approval, no person is asked.
     let error = asked_first().run(&agent, "go").await.expect_err("stopped");
     assert_eq!(error.kind(), RunErrorKind::Guardrail, "{error}");
+}
+
+#[tokio::test]
+async fn s11_a_tool_guardrail_that_trips_before_anybody_is_asked_stops_the_other_calls_of_the_answer() {
+    let done = Ran::default();
+    let trips = gated("a", &done)
+        .input_guardrail("check", |_: ProposedCall| async { ToolGuardrailOutput::Trip("stolen card".into()) });
+    let free = gated("b", &done).needs_approval(Approval::never());
+    let agent = Agent::new("Helper", script(&[calls(&[("b", "c1", "{}"), ("a", "c2", "{}")])])).tool(trips).tool(free);
+    let error = asked_first().run(&agent, "go").await.expect_err("stopped");
+    assert_eq!((error.kind(), ran(&done).len()), (RunErrorKind::Guardrail, 0), "{error}");
 }
 
 #[tokio::test]
