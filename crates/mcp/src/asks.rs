@@ -21,8 +21,8 @@ const MESSAGE_CHARS: usize = 8000;
 const URL_CHARS: usize = 4000;
 
 /// The question as people see it: its server, its text, and the schema of the answer. An error says why it is not
-/// asked: it could not be shown whole, no answer to it could be checked, or its address repeats a secret, which is
-/// redacted in its text and its form.
+/// asked: it could not be shown whole, no answer to it could be checked, or its address or its form repeats a secret,
+/// which is redacted in its text and in the form's descriptions.
 ///
 /// An answer is `{"action": "accept", "content": …}`, where the content fits the server's schema, or `{"action":
 /// "decline"}`, or `{"action": "cancel"}`, which is also the answer on a timeout.
@@ -38,7 +38,7 @@ pub(super) fn question(
             bounded("message", message, MESSAGE_CHARS)?;
             // As text: its fields stay in the server's order.
             let schema = serde_json::to_string(requested_schema).map_err(|error| error.to_string())?;
-            let schema = secrets.redact_said(schema);
+            let schema = secrets.redact_schema(schema)?;
             (json!({ "from": server, "mode": "form", "message": said(message) }), Some(schema))
         }
         ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
@@ -178,6 +178,10 @@ mod tests {
             ask(json!({ "mode": "form", "message": "Is it t0ken-of-shop?", "requestedSchema": schema })).unwrap();
         let shown = format!("{} {}", form.payload.get(), form.schema.unwrap().0.get());
         assert!(!shown.contains("t0ken") && shown.matches("[API key]").count() == 2, "{shown}");
+        let schema =
+            json!({ "type": "object", "properties": { "a": { "type": "string", "default": "t0ken-of-shop" } } });
+        let asked = ask(json!({ "mode": "form", "message": "Which?", "requestedSchema": schema }));
+        assert!(asked.unwrap_err().contains("secret"), "no other default is shown");
         let at = |url: &str| ask(json!({ "mode": "url", "message": "Log in", "url": url, "elicitationId": "1" }));
         assert!(at("https://a.example/?key=t0ken-of-shop").unwrap_err().contains("secret"));
         assert!(at("https://a.example/?key=other").is_ok());

@@ -52,15 +52,34 @@ pub(super) struct Program {
     pub(super) cwd: Option<PathBuf>,
     /// Variables of this process's environment that are passed on.
     pub(super) pass_env: Vec<String>,
-    pub(super) env: BTreeMap<String, ApiKey>,
+    pub(super) env: BTreeMap<String, Given>,
+}
+
+/// A value of a declaration.
+#[derive(Clone)]
+pub(super) struct Given {
+    pub(super) value: ApiKey,
+    /// It is declared as a secret, which nothing that the server says may repeat.
+    pub(super) is_secret: bool,
+}
+
+impl Given {
+    fn secret(value: ApiKey) -> Given {
+        Given { value, is_secret: true }
+    }
+    fn text(value: &str) -> Given {
+        Given { value: ApiKey::new(value), is_secret: false }
+    }
 }
 
 /// An address that is reached over HTTP.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) url: String,
+    /// The address is declared to have a key in it, which nothing that the server says may repeat.
+    pub(super) has_key: bool,
     pub(super) bearer: Option<ApiKey>,
-    pub(super) headers: Vec<(String, ApiKey)>,
+    pub(super) headers: Vec<(String, Given)>,
 }
 
 impl McpServer {
@@ -92,7 +111,7 @@ impl McpServer {
 
     /// A server at an address, over streamable HTTP. Redirects are not followed.
     pub fn http(name: impl Into<Arc<str>>, url: impl Into<String>) -> McpServer {
-        let address = Address { url: url.into(), bearer: None, headers: Vec::new() };
+        let address = Address { url: url.into(), has_key: false, bearer: None, headers: Vec::new() };
         McpServer::new(name.into(), Reach::Http(address))
     }
 
@@ -115,10 +134,16 @@ impl McpServer {
     pub fn cwd(self, folder: impl Into<PathBuf>) -> McpServer {
         self.program(|program| program.cwd = Some(folder.into()))
     }
-    /// A variable of the program's environment. Its value is in no log and no error.
+    /// A secret variable of the program's environment. Its value is in no log and no error, and redacted in what the
+    /// server says if it has 8 bytes or more and is no absolute path.
     #[must_use]
     pub fn env(self, name: impl Into<String>, value: ApiKey) -> McpServer {
-        self.program(|program| drop(program.env.insert(name.into(), value)))
+        self.program(|program| drop(program.env.insert(name.into(), Given::secret(value))))
+    }
+    /// A variable of the program's environment that is no secret, such as a region: it is left in what the server says.
+    #[must_use]
+    pub fn env_text(self, name: impl Into<String>, text: &str) -> McpServer {
+        self.program(|program| drop(program.env.insert(name.into(), Given::text(text))))
     }
     /// Variables passed on from this process's environment, if they are set when the program is started.
     #[must_use]
@@ -130,10 +155,22 @@ impl McpServer {
     pub fn bearer(self, token: ApiKey) -> McpServer {
         self.address(|address| address.bearer = Some(token))
     }
-    /// A header of each request to a server at an address. Its value is in no log and no error.
+    /// A secret header of each request to a server at an address. Its value is in no log and no error, and redacted in
+    /// what the server says if it has 8 bytes or more.
     #[must_use]
     pub fn header(self, name: impl Into<String>, value: ApiKey) -> McpServer {
-        self.address(|address| address.headers.push((name.into(), value)))
+        self.address(|address| address.headers.push((name.into(), Given::secret(value))))
+    }
+    /// A header of each request that is no secret: it is left in what the server says.
+    #[must_use]
+    pub fn header_text(self, name: impl Into<String>, text: &str) -> McpServer {
+        self.address(|address| address.headers.push((name.into(), Given::text(text))))
+    }
+    /// The address has a key in it: parts of its path and query that may be one are redacted in what the server says,
+    /// too. In logs and errors the address is its host in any case.
+    #[must_use]
+    pub fn key_in_address(self) -> McpServer {
+        self.address(|address| address.has_key = true)
     }
     /// When calls of its tools need a person; always by default.
     #[must_use]
@@ -273,7 +310,7 @@ impl Address {
             Ok::<(), String>(())
         };
         for (name, value) in &self.headers {
-            add(name, value.expose())?;
+            add(name, value.value.expose())?;
         }
         if let Some(token) = &self.bearer {
             add("authorization", &format!("Bearer {}", token.expose()))?;

@@ -57,7 +57,7 @@ impl Process {
             }
         }
         for (name, value) in &program.env {
-            command.env(name, value.expose());
+            command.env(name, value.value.expose());
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let started = Group::spawn(&mut command);

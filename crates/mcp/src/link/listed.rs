@@ -69,20 +69,16 @@ fn bytes(tool: &ServerTool) -> usize {
     serde_json::to_writer(&mut counted, tool).map_or(usize::MAX, |()| counted.0)
 }
 
-/// The schema of a tool's arguments, without the server's secrets. One that is too large for any tool is not kept: in its
-/// place is one that is refused, and says why.
+/// The schema of a tool's arguments, without the server's secrets. One that is too large for any tool is not kept, and
+/// none with a secret outside of descriptions: in its place is one that is refused, and says why.
 fn parameters(tool: &ServerTool, secrets: &Secrets) -> Value {
     let not_used = |why: String| json!({ "type": why });
     let text = serde_json::to_string(&tool.input_schema).unwrap_or_default();
     if text.len() > SCHEMA_BYTES {
         return not_used(format!("none: it has {} bytes, and at most {SCHEMA_BYTES} are allowed", text.len()));
     }
-    let redacted = secrets.redact_said(text.clone());
-    let mut parameters = if redacted == text {
-        Value::Object((*tool.input_schema).clone())
-    } else {
-        serde_json::from_str(&redacted).unwrap_or_else(|_| not_used("none: it repeats a secret".to_owned()))
-    };
+    let redacted = secrets.redact_schema(text).map(|text| serde_json::from_str(&text).unwrap_or_default());
+    let mut parameters = redacted.unwrap_or_else(|why| not_used(format!("none: {why}")));
     if let Some(keywords) = parameters.as_object_mut() {
         // Model providers require it.
         keywords.entry("type").or_insert_with(|| "object".into());
@@ -245,5 +241,18 @@ mod tests {
         assert_eq!(&*listed.description, "With [API key].");
         let expected = json!({ "type": "object", "properties": { "a": { "description": "[API key]" } } });
         assert_eq!(*listed.parameters, expected);
+    }
+
+    #[test]
+    fn x_a_tool_whose_schema_repeats_a_secret_outside_of_descriptions_is_refused_and_not_rewritten() {
+        let settings = McpServer::stdio("cloud", ["cloud"]).env("TOKEN", ApiKey::new("t0ken-of-shop"));
+        let settings = settings.env_text("REGION", "us-east-1").checked().expect("a declaration");
+        let schema =
+            |value: &str| json!({ "type": "object", "properties": { "a": { "enum": [value, "eu-central-1"] } } });
+        let open = ListedTool::of(&tool("start", "In us-east-1.", &schema("us-east-1")), &settings);
+        assert_eq!((&*open.description, &*open.parameters), ("In us-east-1.", &schema("us-east-1")));
+        let secret = ListedTool::of(&tool("start", "", &schema("t0ken-of-shop")), &settings);
+        let Err(why) = ArgsSchema::compile(&secret.parameters) else { panic!("no tool is used with it") };
+        assert!(why.contains("repeats a secret") && !why.contains("t0ken"), "{why}");
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use toml::de::DeValue;
 
 use super::{
-    literal::{is_variable, variable_value, warn_of_value},
+    literal::{is_secret, is_variable, variable_value, warn_of_value},
     reader::{Entry, Section},
     table::{Field, Kind, list, members, own_name, text, whole},
     tools::TOOL_NAME_BYTES,
@@ -122,8 +122,17 @@ pub(super) fn env<'k>() -> Kind<'k, Vec<String>> {
     list(name.called("environment variables"))
 }
 
+/// A value of a table of texts.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfigText {
+    /// The value itself.
+    pub value: ApiKey,
+    /// It comes from a variable, or its name suggests a secret. Anything else is written openly.
+    pub is_secret: bool,
+}
+
 /// A table of strings. A value `{ env = "NAME" }` is the variable's.
-pub(super) fn texts<'k>(is_name: fn(&str) -> bool) -> Kind<'k, BTreeMap<String, ApiKey>> {
+pub(super) fn texts<'k>(is_name: fn(&str) -> bool) -> Kind<'k, BTreeMap<String, ConfigText>> {
     let variable = json!({ "type": "object", "required": ["env"], "properties": { "env": { "type": "string" } }, "additionalProperties": false });
     let schema = json!({ "additionalProperties": { "anyOf": [{ "type": "string" }, variable] } });
     let read = move |entry: &Entry<'_>| {
@@ -132,20 +141,21 @@ pub(super) fn texts<'k>(is_name: fn(&str) -> bool) -> Kind<'k, BTreeMap<String, 
                 member.bad(format!("has the name {name:?}, which cannot be one"));
                 return None;
             }
-            let text = match (member.value.get_ref(), member.members().as_slice()) {
+            let (text, from_variable) = match (member.value.get_ref(), member.members().as_slice()) {
                 (DeValue::String(text), _) => {
                     warn_of_value(&member, name);
-                    text.to_string()
+                    (text.to_string(), false)
                 }
                 (_, [("env", variable)]) if variable.value.get_ref().is_str() => {
-                    variable_value(&member, variable.value.get_ref().as_str()?)?
+                    (variable_value(&member, variable.value.get_ref().as_str()?)?, true)
                 }
                 _ => {
                     member.bad(format!("must have a string for {name:?}, or {{ env = \"VARIABLE\" }}"));
                     return None;
                 }
             };
-            Some((name.to_owned(), ApiKey::new(&text)))
+            let is_secret = from_variable || is_secret(name);
+            Some((name.to_owned(), ConfigText { value: ApiKey::new(&text), is_secret }))
         };
         Some(entry.members().into_iter().filter_map(one).collect())
     };

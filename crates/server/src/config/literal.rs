@@ -74,9 +74,9 @@ pub(super) fn has_secrets(entry: &Entry<'_>) -> bool {
     entry.members().iter().any(|(name, member)| is_secret(name) || member.value.get_ref().is_table())
 }
 
-/// Warns of an address that contains a key. The address itself is not repeated.
-pub(super) fn warn_of_address(entry: &Entry<'_>, text: &str) {
-    let Ok(url) = Url::parse(text.trim()) else { return };
+/// Warns of an address that contains a key, and says whether it does. The address itself is not repeated.
+pub(super) fn warn_of_address(entry: &Entry<'_>, text: &str) -> bool {
+    let Ok(url) = Url::parse(text.trim()) else { return false };
     let in_query = url.query_pairs().find(|(name, value)| is_secret(name) && !value.is_empty());
     let mixed = |segment: &&str| {
         segment.len() >= SEGMENT_BYTES
@@ -86,9 +86,10 @@ pub(super) fn warn_of_address(entry: &Entry<'_>, text: &str) {
     let place = match (in_query, url.path_segments().and_then(|mut segments| segments.find(mixed))) {
         (Some((name, _)), _) => format!("its parameter {name:?}"),
         (None, Some(_)) => "a part of its path".to_owned(),
-        (None, None) => return,
+        (None, None) => return false,
     };
     entry.warn(format!(
         "has in this file what looks like a secret, {place}; put the address into a variable and name it with \"url_env\""
     ));
+    true
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     agents::ConfigAgent,
-    command::{command, cwd, env, is_header, texts},
+    command::{ConfigText, command, cwd, env, is_header, texts},
     describe::Part,
     literal::{always, has_secrets, is_variable, warn_of_address, warn_of_plain},
     reader::Section,
@@ -72,16 +72,18 @@ pub enum ConfigReach {
         /// Environment variables of the server to pass on.
         pass_env: Vec<String>,
         /// Variables with their values.
-        env: BTreeMap<String, ApiKey>,
+        env: BTreeMap<String, ConfigText>,
     },
     /// An address that speaks streamable HTTP.
     Url {
         /// The address, a secret as a whole.
         url: String,
+        /// It comes from a variable, or looks like it has a key in it.
+        has_key: bool,
         /// The bearer token.
         bearer: Option<ApiKey>,
         /// Headers of each request.
-        headers: BTreeMap<String, ApiKey>,
+        headers: BTreeMap<String, ConfigText>,
     },
 }
 
@@ -142,13 +144,13 @@ fn reach(section: &Section<'_>) -> Option<ConfigReach> {
         command().optional("one of the two").of(Part { of: "`command`", when: json!(true), not_meant: None }),
     )?;
     let address = text().and(|entry, url| {
-        warn_of_address(entry, &url);
-        Some(url)
+        let has_key = warn_of_address(entry, &url);
+        Some((url, has_key))
     });
     let address = address.called("URL").optional("one of the two").of(none_of(&["command"], beside_command));
     let doc = "An `http` or `https` address, spoken to over streamable HTTP; redirects are not followed.";
     let url = section.field("url", doc, address)?;
-    let in_variable = variable().map(|(_, url)| url).optional("none");
+    let in_variable = variable().map(|(_, url)| (url, true)).optional("none");
     let in_variable = in_variable.of(none_of(&["command", "url"], beside_command.filter(|_| !is_url).or(beside_url)));
     let doc = "In place of `url`: the variable that has the address, where there is a key in it.";
     let url = url.or(section.field("url_env", doc, in_variable)?);
@@ -168,9 +170,9 @@ fn reach(section: &Section<'_>) -> Option<ConfigReach> {
     let headers = section.field("headers", "Headers of each request.", headers)?;
     match (command, url) {
         (Some(command), _) => Some(ConfigReach::Command { command, cwd, pass_env, env }),
-        (None, Some(url)) => {
+        (None, Some((url, has_key))) => {
             warn_of_plain(section, &url, &[("url_env", always), ("bearer_env", always), ("headers", has_secrets)]);
-            Some(ConfigReach::Url { url, bearer, headers })
+            Some(ConfigReach::Url { url, has_key, bearer, headers })
         }
         (None, None) => None,
     }
@@ -224,12 +226,19 @@ impl ConfigMcp {
             ConfigReach::Command { command, cwd, pass_env, env } => {
                 let server = McpServer::stdio(self.name.as_str(), command.iter().map(String::as_str));
                 let server = server.cwd(cwd).pass_env(pass_env.iter().map(String::as_str));
-                env.iter().fold(server, |server, (name, value)| server.env(name.as_str(), value.clone()))
+                env.iter().fold(server, |server, (name, text)| match text.is_secret {
+                    true => server.env(name.as_str(), text.value.clone()),
+                    false => server.env_text(name.as_str(), text.value.expose()),
+                })
             }
-            ConfigReach::Url { url, bearer, headers } => {
+            ConfigReach::Url { url, has_key, bearer, headers } => {
                 let server = McpServer::http(self.name.as_str(), url.as_str());
+                let server = if *has_key { server.key_in_address() } else { server };
                 let server = bearer.iter().fold(server, |server, token| server.bearer(token.clone()));
-                headers.iter().fold(server, |server, (name, value)| server.header(name.as_str(), value.clone()))
+                headers.iter().fold(server, |server, (name, text)| match text.is_secret {
+                    true => server.header(name.as_str(), text.value.clone()),
+                    false => server.header_text(name.as_str(), text.value.expose()),
+                })
             }
         };
         let require = RequireApproval::from_json(&self.require_approval).map_err(|error| error.to_string())?;

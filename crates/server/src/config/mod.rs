@@ -42,7 +42,7 @@ pub use self::{
     agents::{ConfigAgent, ConfigToolUse, MAX_TURNS_MAX},
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
-    command::ConfigGuardrail,
+    command::{ConfigGuardrail, ConfigText},
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
     computer::ConfigComputer,
     describe::config_schema,

@@ -16,7 +16,7 @@ use serde_json::json;
 
 pub use self::hosted_mcp::ConfigHostedMcp;
 use super::{
-    command::{is_header, texts},
+    command::{ConfigText, is_header, texts},
     describe::Part,
     literal::{Sent, always, has_secrets, warn_of_plain},
     reader::{Entry, Section},
@@ -138,7 +138,7 @@ table! {
         api_key_env: Option<String> = variable().map(|(name, _)| name).optional("no key is sent").of(only(section, &REMOTE));
         /// Headers added to every request: `{ X-Title = "Desk", X-Token = { env = "VARIABLE" } }`. Secrets belong in
         /// the environment. Those that every request has (`Content-Type`, `Host` …) cannot be set.
-        headers: BTreeMap<String, ApiKey> = texts(is_header).or_as("none", BTreeMap::new).of(only(section, &REMOTE));
+        headers: BTreeMap<String, ApiKey> = texts(is_header).map(values).or_as("none", BTreeMap::new).of(only(section, &REMOTE));
         /// Most tokens of an answer, including reasoning; sent under the provider's name for it (with chat
         /// completions `max_tokens`, but `max_completion_tokens` to OpenAI itself and Azure).
         max_tokens: Option<u32> = whole(1..=TOKENS_MAX, "tokens")
@@ -281,6 +281,11 @@ fn scripted(entry: &Entry<'_>, file: &str) -> Option<(PathBuf, String)> {
 /// A message with the line and column.
 pub fn check_script(script: &str) -> Result<(), String> {
     Scripted::from_json(script).map(drop).map_err(|error| error.to_string())
+}
+
+/// Headers with their values, each of which is kept out of logs and errors.
+fn values(texts: BTreeMap<String, ConfigText>) -> BTreeMap<String, ApiKey> {
+    texts.into_iter().map(|(name, text)| (name, text.value)).collect()
 }
 
 fn not_empty(text: String) -> Result<String, String> {
