@@ -2,8 +2,8 @@
 //! when the process ends, however that happens.
 
 use std::{
-    fs::{File, TryLockError},
-    io::{Read as _, Seek as _, Write as _},
+    fs::{File, OpenOptions, TryLockError},
+    io::{ErrorKind, Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -15,21 +15,21 @@ use crate::owner_only;
 /// exec.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Gives the lock of root to whoever has the database, as SQLite does with its own files: a server of that user has to
-/// open it afterwards.
-fn own_as(lock: &File, db: &Path) {
+/// Gives the lock that root has made to whoever has the database, as SQLite does with its own files: a server of that user
+/// has to open it afterwards.
+fn own_as(made: &File, db: &Path) {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt as _, fchown};
-        if let (Ok(lock_is), Ok(db)) = (lock.metadata(), db.metadata())
+        if let (Ok(lock_is), Ok(db)) = (made.metadata(), db.metadata())
             && lock_is.uid() != db.uid()
         {
             // Only root may.
-            let _ = fchown(lock, Some(db.uid()), Some(db.gid()));
+            let _ = fchown(made, Some(db.uid()), Some(db.gid()));
         }
     }
     #[cfg(not(unix))]
-    let _ = (lock, db);
+    let _ = (made, db);
 }
 
 /// Holds the lock until it is dropped.
@@ -43,23 +43,60 @@ impl Ownership {
         let path = place(db);
         let failed = |e: std::io::Error| StoreError::Failed(format!("cannot use {}: {e}", path.display()));
         // The file stays when the lock is released: removing it would let two processes lock two files of one name.
-        let mut options = owner_only::options();
-        let mut file = options.read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        own_as(&file, db);
+        let mut file = match open(&path, owner_only::options().read(true).write(true).create_new(true))? {
+            Ok(made) => {
+                own_as(&made, db);
+                made
+            }
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                let file = open(&path, File::options().read(true).write(true))?.map_err(failed)?;
+                // It is written to, which would change the file under its other names too.
+                #[cfg(unix)]
+                if std::os::unix::fs::MetadataExt::nlink(&file.metadata().map_err(failed)?) > 1 {
+                    return Err(no_lock(&path));
+                }
+                file
+            }
+            Err(e) => return Err(failed(e)),
+        };
         wait_for(&file, db, File::try_lock)?.map_err(failed)?;
         // For the error above; a full disk is no reason not to start.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Ownership(file))
     }
 
-    /// Refuses a store that another process has, without making or keeping a lock.
-    pub(super) fn check(db: &Path) -> Result<(), StoreError> {
-        match File::open(place(db)) {
-            // Where it cannot be asked, reading disturbs nobody either.
-            Ok(file) => wait_for(&file, db, File::try_lock_shared).map(drop),
-            Err(_) => Ok(()),
-        }
+    /// Refuses a store that another process has, and keeps others from taking it while it is read, without making a lock:
+    /// where there is none, or it cannot be asked, nothing is held.
+    pub(super) fn share(db: &Path) -> Result<Option<Ownership>, StoreError> {
+        let Ok(file) = open(&place(db), File::options().read(true))? else { return Ok(None) };
+        let shared = wait_for(&file, db, File::try_lock_shared)?;
+        Ok(shared.is_ok().then_some(Ownership(file)))
     }
+}
+
+/// Opens the file of a lock. Whoever has the folder may have put anything there, and root may be who opens it: no link is
+/// followed, and nothing but a file is used or waited for.
+fn open(path: &Path, options: &mut OpenOptions) -> Result<std::io::Result<File>, StoreError> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
+    }
+    let opened = options.open(path);
+    let is = opened.as_ref().map_or_else(|_| path.symlink_metadata(), File::metadata);
+    match is {
+        Ok(is) if !is.is_file() => Err(no_lock(path)),
+        is => Ok(opened.and_then(|file| is.map(|_| file))),
+    }
+}
+
+fn no_lock(path: &Path) -> StoreError {
+    StoreError::Failed(format!(
+        "{} is a link, or no file, and the lock of a store has to be a file of its own: remove it while no server has the \
+         store, and run this again",
+        path.display()
+    ))
 }
 
 fn place(db: &Path) -> PathBuf {
@@ -84,6 +121,13 @@ fn wait_for(
             }
             Err(TryLockError::WouldBlock) => break,
         }
+    }
+    // Those that read share it, and none of them has written its number.
+    if file.try_lock_shared().is_ok() {
+        return Err(StoreError::InUse(format!(
+            "{} is in use by another countersign process, which reads it: run this again when that has ended",
+            db.display()
+        )));
     }
     let mut pid = String::new();
     // The sentence is true without the number too.

@@ -161,18 +161,19 @@ impl SqliteStore {
 
     /// Opens a store that must be there and that no other process has, plain or encrypted, to read it. It changes no file,
     /// and makes none, but for SQLite's index (`-shm`) of a log that a killed process has left. Whatever is to be stored is
-    /// refused.
+    /// refused. Until it is dropped, no process opens the store to write to it, if it has the file of a lock: a server leaves
+    /// one.
     ///
     /// # Errors
     /// As [`SqliteStore::open_existing`].
     pub fn open_to_read(path: impl AsRef<Path>, keys: Option<&Keys>) -> Result<SqliteStore, StoreError> {
         let path = schema::resolve(path.as_ref(), Absent::Refuse)?;
-        Ownership::check(&path)?;
+        let shared = Ownership::share(&path)?;
         schema::warn_of_others(&path);
-        SqliteStore::read_at(path.clone(), keys).map_err(|e| schema::named(&path, e))
+        SqliteStore::read_at(path.clone(), keys, shared).map_err(|e| schema::named(&path, e))
     }
 
-    fn read_at(path: PathBuf, keys: Option<&Keys>) -> Result<SqliteStore, StoreError> {
+    fn read_at(path: PathBuf, keys: Option<&Keys>, shared: Option<Ownership>) -> Result<SqliteStore, StoreError> {
         let conn = schema::only_read_served(&path)?;
         let values = sealing::reading(&conn, &path, keys)?;
         let standing_rules = AtomicBool::new(rules::any(&conn)?);
@@ -182,7 +183,7 @@ impl SqliteStore {
         let (lists, more) = Reader::start(lists, "lists", &broken)?;
         readers.extend(more);
         let lanes = Some(Lanes { writer: None, points, lists });
-        Ok(SqliteStore { path, lanes, readers, thread: None, standing_rules, values, _ownership: None })
+        Ok(SqliteStore { path, lanes, readers, thread: None, standing_rules, values, _ownership: shared })
     }
 
     fn open_at(
@@ -245,7 +246,13 @@ pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) ->
         let values = sealing::reading(&conn, named, keys)?;
         rows::audit(&conn, &values, None, AuditRange::After(after), limit)
     };
-    let records = read().map_err(|e| schema::named(path, e))?;
+    let unchanging = !log::is_there(path);
+    let mut records = read();
+    if unchanging && log::is_there(path) {
+        // A server has started meanwhile, and may have changed the file that was read as one that nobody changes.
+        records = read();
+    }
+    let records = records.map_err(|e| schema::named(path, e))?;
     // The process that has it open may not have synced them yet, and they leave the process here.
     log::sync(path)?;
     Ok(records)

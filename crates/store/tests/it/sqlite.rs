@@ -306,6 +306,72 @@ async fn u3_a_store_with_the_log_of_a_killed_process_is_read_whole_and_a_servers
     assert!(!copy.with_extension("db.lock").exists());
 }
 
+#[tokio::test]
+async fn u3_no_server_starts_while_a_store_is_read() {
+    let (_dir, path) = place();
+    let store = open(&path).expect("open");
+    begun(&store, "s", 1, None).await;
+    drop(store);
+    let read = || SqliteStore::open_to_read(&path, None).expect("read");
+    let reading = [read(), read()];
+    let refused = open(&path).expect_err("it is read");
+    let told = refused.to_string();
+    assert!(matches!(refused, StoreError::InUse(_)) && told.contains("which reads it: run this again"), "{told}");
+    assert!(!path.with_extension("db-wal").exists(), "nothing was begun");
+    drop(reading);
+    drop(open(&path).expect("nobody reads it"));
+}
+
+/// The store's user has the folder, and root may be who runs a command.
+#[cfg(unix)]
+#[test]
+fn x_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone() {
+    let (dir, path) = place();
+    drop(open(&path).expect("open"));
+    let (lock, other) = (path.with_extension("db.lock"), dir.path().join("other"));
+    let refused = |refused: StoreError| {
+        let told = refused.to_string();
+        assert!(told.contains("s.db.lock is a link, or no file") && told.contains("remove it"), "{told}");
+    };
+    let again = || std::fs::remove_file(&lock).expect("remove");
+    again();
+    std::os::unix::fs::symlink(&other, &lock).expect("link");
+    refused(open(&path).expect_err("it leads nowhere"));
+    assert!(!other.exists(), "it was made");
+    std::fs::write(&other, "what others have").expect("write");
+    refused(open(&path).expect_err("a link"));
+    refused(SqliteStore::open_to_read(&path, None).expect_err("a link"));
+    again();
+    std::fs::hard_link(&other, &lock).expect("link");
+    refused(open(&path).expect_err("another name"));
+    assert_eq!(std::fs::read(&other).expect("read"), b"what others have");
+    again();
+    std::fs::create_dir(&lock).expect("folder");
+    refused(open(&path).expect_err("a folder"));
+    std::fs::remove_dir(&lock).expect("remove");
+    drop(open(&path).expect("it makes one"));
+}
+
+#[cfg(unix)]
+#[test]
+fn x_a_lock_that_is_a_pipe_is_refused_and_not_waited_for() {
+    let (_dir, path) = place();
+    drop(open(&path).expect("open"));
+    let lock = path.with_extension("db.lock");
+    std::fs::remove_file(&lock).expect("remove");
+    assert!(Command::new("mkfifo").arg(&lock).status().expect("mkfifo").success());
+    let (done, opened) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = done.send(SqliteStore::open_to_read(&path, None).map(drop));
+        let _ = done.send(open(&path).map(drop));
+    });
+    for _ in 0..2 {
+        let opened = opened.recv_timeout(std::time::Duration::from_secs(20)).expect("it does not wait");
+        let told = opened.expect_err("a pipe").to_string();
+        assert!(told.contains("s.db.lock is a link, or no file"), "{told}");
+    }
+}
+
 /// SQLite has to write beside a log to read it.
 #[cfg(unix)]
 #[tokio::test]
