@@ -376,7 +376,7 @@ async fn s13_a_program_that_takes_longer_to_begin_than_the_probe_is_waited_for_i
 
 #[tokio::test]
 async fn x_a_servers_program_has_a_clean_environment() {
-    let server = shell().env("MINE", ApiKey::new("own-value")).build().unwrap();
+    let server = shell().env_text("MINE", "own-value").build().unwrap();
     let said = send(&with(&calls(&["env"]), &[&server]), "s", "go").await.unwrap().text;
     assert!(said.contains("MINE") && said.contains("own-value") && said.contains("PATH"), "{said}");
     assert!(!said.contains("CARGO"), "what the tests run with is not passed on: {said}");
