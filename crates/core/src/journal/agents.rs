@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     draft::{Catalog, Draft, Transition},
     graph,
-    outcome::finished,
+    parts::finished,
     parts::{Call, Phase},
     record::{Block, CallStatus, ModelResponded, Record},
     state::State,

@@ -1,6 +1,6 @@
 //! Transitions: the effect of an input on a session, as appends that are stored together or not at all. The beginning of
 //! a turn has its own append, and so have the creation of a session and what follows from an input in each
-//! [step](super::step).
+//! step (`step.rs`).
 //!
 //! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by itself
 //! (results of refused calls, interruptions, the end of the turn). Nothing has happened until the transition is stored

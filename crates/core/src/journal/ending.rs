@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     draft::{Catalog, Draft, Transition},
-    outcome::finished,
+    parts::finished,
     record::{Block, CallStatus, EndReason, Record, TurnEnded},
     state::{Call, Phase, Status},
 };

@@ -247,7 +247,7 @@ impl Draft {
     ) -> Option<Transition> {
         let found = self.state.attempt(call, attempt)?;
         let run = found.run;
-        let record = super::outcome::finished(found, CallStatus::Error, message, None, self.state.locale);
+        let record = super::parts::finished(found, CallStatus::Error, message, None, self.state.locale);
         self.push(record);
         if run.is_nested() {
             self.stop_agent(run, message);

@@ -3,15 +3,11 @@
 use super::{
     draft::{Catalog, Draft, ToolKind, Transition},
     input::InputRequired,
-    record::{CallFinished, CallStatus, Record},
+    parts::{finished, todos},
+    record::{CallStatus, Record},
     state::Call,
 };
-use crate::{
-    limits,
-    locale::{Locale, Text},
-    number::CallNo,
-    todo::{Todo, Todos},
-};
+use crate::{locale::Locale, number::CallNo};
 
 /// How an attempt of a call has ended.
 #[derive(Clone, Debug)]
@@ -83,39 +79,4 @@ fn finished_as(call: &Call, result: &Result<String, String>, catalog: &dyn Catal
     let kind = catalog.tool(&call.agent, &call.name).map(|tool| tool.kind).unwrap_or_default();
     let todos = (kind == ToolKind::Todos && status == CallStatus::Success).then(|| todos(call)).flatten();
     finished(call, status, output, todos, locale)
-}
-
-/// The record of a result, truncated to [`limits::RESULT_BYTES`].
-pub(super) fn finished(
-    call: &Call,
-    status: CallStatus,
-    output: &str,
-    todos: Option<Vec<Todo>>,
-    locale: Locale,
-) -> Record {
-    let output = if output.len() > limits::RESULT_BYTES {
-        let end = output.floor_char_boundary(limits::RESULT_BYTES);
-        let (bytes, kept) = (output.len().to_string(), end.to_string());
-        let note = locale.fill(Text::ResultCut, &[("bytes", &bytes), ("kept", &kept)]);
-        format!("{}\n{note}", &output[..end])
-    } else {
-        output.to_owned()
-    };
-    Record::CallFinished(CallFinished {
-        call: call.call,
-        id: call.id.clone(),
-        name: call.name.clone(),
-        status,
-        output,
-        hidden: !call.display.stream.stream_tool_result,
-        content: call.display.stream.display_as_content,
-        todos,
-        run: call.run,
-    })
-}
-
-/// The list that a call of `write_todos` wrote.
-fn todos(call: &Call) -> Option<Vec<Todo>> {
-    let written: Todos = serde_json::from_str(call.args.as_ref()?.text()).ok()?;
-    Some(written.todos)
 }

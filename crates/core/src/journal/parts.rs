@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     input::CallInput,
     outdated::Shown,
-    record::{Action, CallStatus, Interrupted, Kind, Millis, after, is_zero},
+    record::{Action, CallFinished, CallStatus, Interrupted, Kind, Millis, Record, after, is_zero},
 };
 use crate::{
     approval::decision::EditedAction,
@@ -18,7 +18,10 @@ use crate::{
         preview::Preview,
         reviewer::Reviewer,
     },
+    limits,
+    locale::{Locale, Text},
     number::{CallNo, InterruptionNo, RunNo},
+    todo::{Todo, Todos},
 };
 
 /// The state of one call of the latest answer.
@@ -287,4 +290,39 @@ impl Interrupted {
         let at = after(asked_at, *seconds.get(reminded as usize)?);
         self.expires_at.is_none_or(|end| at < end).then_some(at)
     }
+}
+
+/// The record of a result, truncated to [`limits::RESULT_BYTES`].
+pub(super) fn finished(
+    call: &Call,
+    status: CallStatus,
+    output: &str,
+    todos: Option<Vec<Todo>>,
+    locale: Locale,
+) -> Record {
+    let output = if output.len() > limits::RESULT_BYTES {
+        let end = output.floor_char_boundary(limits::RESULT_BYTES);
+        let (bytes, kept) = (output.len().to_string(), end.to_string());
+        let note = locale.fill(Text::ResultCut, &[("bytes", &bytes), ("kept", &kept)]);
+        format!("{}\n{note}", &output[..end])
+    } else {
+        output.to_owned()
+    };
+    Record::CallFinished(CallFinished {
+        call: call.call,
+        id: call.id.clone(),
+        name: call.name.clone(),
+        status,
+        output,
+        hidden: !call.display.stream.stream_tool_result,
+        content: call.display.stream.display_as_content,
+        todos,
+        run: call.run,
+    })
+}
+
+/// The list that a call of `write_todos` wrote.
+pub(super) fn todos(call: &Call) -> Option<Vec<Todo>> {
+    let written: Todos = serde_json::from_str(call.args.as_ref()?.text()).ok()?;
+    Some(written.todos)
 }

@@ -4,7 +4,7 @@ use super::{
     draft::{Catalog, Draft},
     failure::Why,
     graph,
-    outcome::finished,
+    parts::finished,
     record::Record,
     state::{Call, Phase, Status},
 };

@@ -25,11 +25,12 @@ use countersign_core::{
     refusal::{Code, Refusal},
     session::Session,
 };
+use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use super::{
-    Inner, Outcome, Runtime, Stored, driver::Start, failpoint, kept_id, live::LiveRef, nodes::contested, store_refusal,
+    Inner, Outcome, Runtime, Stored, failpoint, kept_id, live::LiveRef, nodes::contested, store_refusal,
     subscription::Subscription,
 };
 use crate::store::{Durability, StoreError, index::Purpose};
@@ -121,7 +122,7 @@ impl Runtime {
         decision: NewDecision,
         follow: bool,
         durability: Durability,
-    ) -> Result<(LiveRef, Stored, Option<Start>), Refusal> {
+    ) -> Result<(LiveRef, Stored, Option<BoxFuture<'static, ()>>), Refusal> {
         let not_found = || resolve::not_found(&decision.approval_key);
         let (session_id, n) = parse_approval_key(&decision.approval_key).ok_or_else(not_found)?;
         let live = self.inner.named(session_id).map_err(|_| not_found())?;
@@ -141,7 +142,7 @@ impl Runtime {
         mut decision: NewDecision,
         (follow, durability): (bool, Durability),
         until: Instant,
-    ) -> Result<(Option<Subscription>, Option<Start>), Refusal> {
+    ) -> Result<(Option<Subscription>, Option<BoxFuture<'static, ()>>), Refusal> {
         let has_edits = decision.reply.decisions().iter().any(|decision| decision.edited().is_some());
         let ahead = if has_edits { self.judged_ahead(live, by, n, decision.clone(), until).await? } else { None };
         let mut guard = live.lock().await;

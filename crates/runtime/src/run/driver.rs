@@ -20,7 +20,7 @@ use countersign_core::{
     number::RunNo,
     refusal::Refusal,
 };
-use futures::FutureExt as _;
+use futures::{FutureExt as _, future::BoxFuture};
 use tokio::{runtime::Handle, sync::watch, task::JoinError};
 use tracing::Instrument as _;
 
@@ -76,20 +76,25 @@ impl Inner {
     }
 
     /// The same, from where an input has begun it.
-    pub(super) fn spawn_driver_from(self: &Arc<Self>, live: LiveRef, start: Option<Start>) {
+    pub(super) fn spawn_driver_from(self: &Arc<Self>, live: LiveRef, begun: Option<Driven>) {
         if !self.effects {
             return;
         }
-        if start.is_some() || self.claims_driver(&live) {
-            let inner = self.clone();
+        if begun.is_some() || self.claims_driver(&live) {
             let threads = self.threads.clone().unwrap_or_else(Handle::current);
-            threads.spawn(async move {
-                inner.clone().drive(&live, start).await;
-                inner.lives_on(&live).await;
-            });
+            let inner = self.clone();
+            threads.spawn(begun.unwrap_or_else(|| inner.driven(live, None)));
         } else {
             live.wake();
         }
+    }
+
+    /// Drives the session until it rests, as its only driver.
+    fn driven(self: Arc<Self>, live: LiveRef, start: Option<Start>) -> Driven {
+        Box::pin(async move {
+            self.clone().drive(&live, start).await;
+            self.lives_on(&live).await;
+        })
     }
 
     /// Stores a person's input, with the calls that it starts where the session rests here: they begin when it is driven
@@ -104,7 +109,7 @@ impl Inner {
         input: Transition,
         guards: Guards,
         durability: Durability,
-    ) -> Result<Option<Start>, Refusal> {
+    ) -> Result<Option<Driven>, Refusal> {
         let Some(mut driver) = Driver::of_rest(self, live, guard).await else {
             self.transact_if(guards, live, guard, durability, |_| Ok(input)).await?;
             return Ok(None);
@@ -116,7 +121,8 @@ impl Inner {
             self.spawn_driver(live.clone());
             return Err(refused);
         }
-        Ok(Some(driver.into_start()))
+        let start = driver.into_start();
+        Ok(Some(self.clone().driven(live.clone(), Some(start))))
     }
 
     /// Makes the caller the session's only driver; false if there is one.
@@ -129,8 +135,8 @@ impl Inner {
     }
 
     /// Resumes the session here, from where an input has begun it, and returns its outcome.
-    pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef, start: Option<Start>) -> Result<Outcome, Refusal> {
-        self.clone().drive_until_idle(&live, start).await?;
+    pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef, begun: Option<Driven>) -> Result<Outcome, Refusal> {
+        self.clone().drive_until_idle(&live, begun).await?;
         let mut guard = live.lock().await;
         let state = self.known(&live, &mut guard).await?;
         let outcome = self.outcome(&state, guard).await?;
@@ -145,16 +151,22 @@ impl Inner {
     pub(super) async fn drive_until_idle(
         self: Arc<Self>,
         live: &LiveRef,
-        mut start: Option<Start>,
+        mut begun: Option<Driven>,
     ) -> Result<(), Refusal> {
         if !self.effects {
             return Ok(());
         }
         let mut elsewhere = Elsewhere::default();
         loop {
-            if start.is_some() || self.claims_driver(live) {
-                self.clone().drive(live, start.take()).await;
-                self.lives_on(live).await;
+            let ours = begun.take();
+            if ours.is_some() || self.claims_driver(live) {
+                match ours {
+                    Some(driven) => driven.await,
+                    None => {
+                        self.clone().drive(live, None).await;
+                        self.lives_on(live).await;
+                    }
+                }
                 if self.store.nodes().is_none() || live.lock().await.rests() {
                     return Ok(());
                 }
@@ -302,8 +314,11 @@ enum Step {
     Waits,
 }
 
+/// A driver at work.
+type Driven = BoxFuture<'static, ()>;
+
 /// What an input has begun with a session that rested, for the driver that continues from there.
-pub(super) struct Start {
+struct Start {
     claim: Claim,
     lease: Option<Epoch>,
     turn: Turn,

@@ -21,6 +21,7 @@ mod delete;
 mod drawing;
 mod driver;
 mod edit;
+mod ended;
 pub mod failpoint;
 mod feed;
 mod followers;

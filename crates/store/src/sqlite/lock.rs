@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{super::StoreError, schema::one_name};
+use super::super::StoreError;
 use crate::owner_only;
 
 /// How long the lock of a killed process may outlive it: a child that it was just spawning holds its files open until
@@ -30,6 +30,25 @@ fn own_as(made: &File, db: &Path) {
     }
     #[cfg(not(unix))]
     let _ = (made, db);
+}
+
+/// Refuses a file with several names where it is to be written: SQLite and this program find the log and the lock of a
+/// database by its name, so that under another name it would lack what is in the log, and could be served twice.
+fn one_name(path: &Path) -> Result<(), StoreError> {
+    #[cfg(unix)]
+    if let Ok(file) = path.metadata()
+        && file.is_file()
+        && let names @ 2.. = std::os::unix::fs::MetadataExt::nlink(&file)
+    {
+        let path = path.display();
+        return Err(StoreError::Failed(format!(
+            "{path} has {names} names (hard links), and the log and the lock of a store are found by its name: remove the \
+             others, or give the store a file of its own with `cp`, while no server has it"
+        )));
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
 }
 
 /// Holds the lock until it is dropped.

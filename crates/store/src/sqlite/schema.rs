@@ -47,25 +47,6 @@ fn no_store(path: &Path) -> StoreError {
     StoreError::Failed(format!("there is no store at {}", path.display()))
 }
 
-/// Refuses a file with several names where it is to be written: SQLite and this program find the log and the lock of a
-/// database by its name, so that under another name it would lack what is in the log, and could be served twice.
-pub(super) fn one_name(path: &Path) -> Result<(), StoreError> {
-    #[cfg(unix)]
-    if let Ok(file) = path.metadata()
-        && file.is_file()
-        && let names @ 2.. = std::os::unix::fs::MetadataExt::nlink(&file)
-    {
-        let path = path.display();
-        return Err(StoreError::Failed(format!(
-            "{path} has {names} names (hard links), and the log and the lock of a store are found by its name: remove the \
-             others, or give the store a file of its own with `cp`, while no server has it"
-        )));
-    }
-    #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
-}
-
 /// The connection that writes, and whether the database is new; makes it then, unless it is to be there.
 pub(super) fn writer(path: &Path, options: &SqliteOptions, absent: Absent) -> Result<(Connection, bool), StoreError> {
     warn_of_others(path);

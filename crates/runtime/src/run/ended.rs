@@ -1,0 +1,175 @@
+//! Recording what has ended: the driver's inputs.
+
+use countersign_core::{
+    approval::rule::RuleId,
+    call::gate::Gate,
+    journal::{
+        draft::Draft,
+        outcome::Outcome,
+        record::{Block, ModelResponded, ToolUse},
+        state::State,
+    },
+    number::RunNo,
+};
+
+use super::{
+    driver::Driver,
+    failpoint,
+    gate::Weighed,
+    outcomes::{Done, takes_outcomes},
+    patience::until_stored,
+    store_refusal,
+    stream::Asked,
+};
+use crate::{
+    model::ModelError,
+    store::{RuleName, StoreError},
+    tool::ON_APPROVAL,
+};
+
+fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
+    weighed.iter().map(|one| one.gate.clone()).collect()
+}
+
+/// The calls of an answer, with those of it that are on record already.
+fn calls_of<'a>(state: &'a State, answer: &'a ModelResponded) -> Vec<&'a ToolUse> {
+    let shown = if answer.run.is_root() { answer.shown as usize } else { 0 };
+    let kept = state.shown.len().saturating_sub(shown);
+    let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
+    let calls = blocks.filter_map(|block| match block {
+        Block::ToolUse(call) => Some(call),
+        Block::Text(_) | Block::Thinking(_) => None,
+    });
+    calls.collect()
+}
+
+/// The standing rules that have decided calls and that other sessions may end. A session's own end with its next
+/// position, or when they expire.
+fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
+    let named = gates.iter().filter_map(|gate| RuleId::parse(gate.rule.as_deref()?));
+    let is_own = |of: &str, id: RuleId| {
+        *of == *state.session_id && state.sticky.iter().any(|rule| rule.id == id && rule.until.is_none())
+    };
+    let mut rules: Vec<RuleName> = named.filter(|(of, id)| !is_own(of, *id)).map(|(of, id)| (of.into(), id)).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
+impl Driver<'_> {
+    /// Records how calls have ended, together, also if their turn has failed: an outcome is never lost.
+    pub(super) async fn record_outcomes(&mut self, outcomes: &mut Vec<Outcome>) {
+        let outcomes = std::mem::take(outcomes);
+        if outcomes.is_empty() {
+            return;
+        }
+        failpoint::hit("finish.before_commit");
+        let (inner, turn) = (self.inner, self.turn);
+        let make = |state: &State, _| Draft::new(state, inner.now()).ended(&outcomes, &inner.agents);
+        self.take(|state| takes_outcomes(state, turn), make).await;
+        failpoint::hit("finish.after_commit");
+        self.stops().await;
+    }
+
+    /// A tool's guardrail has stopped the run.
+    async fn stops(&mut self) {
+        if let Some((code, message)) = self.inner.stopping() {
+            self.inner.fail(self.live, self.turn, code, message).await;
+        }
+    }
+
+    /// Records what has ended, retrying until the store accepts it.
+    pub(super) async fn done(&mut self, done: Done) {
+        let (inner, live, turn) = (self.inner, self.live, self.turn);
+        match done {
+            Done::Call { call, attempt, stop: Some(stop), .. } => {
+                failpoint::hit("call.after_effect");
+                inner.call_stopped(live, turn, call, attempt, stop).await;
+            }
+            Done::Model(run, Asked::Stopped(stop)) if run.is_nested() && !stop.ends_all() => {
+                inner.agent_stopped(live, turn, run, &stop.message).await;
+            }
+            Done::Model(_, Asked::Stopped(stop)) | Done::Compressed(Err(stop)) => {
+                let (code, message) = inner.stopped(stop);
+                inner.fail(live, turn, code, message).await;
+            }
+            Done::Model(_, Asked::Answered(answer)) => self.answered(answer).await,
+            Done::Model(run, Asked::Failed(error)) if run.is_nested() => {
+                inner.agent_stopped(live, turn, run, &error.message).await;
+            }
+            Done::Model(_, Asked::Failed(error)) => {
+                let ModelError { message, .. } = error;
+                inner
+                    .must_store(live, turn, |state, partial| {
+                        let draft = state.wants_answer(RunNo::ROOT).then(|| Draft::new(state, inner.now()))?;
+                        Some(draft.fail("model_error", message.clone(), partial, &inner.agents))
+                    })
+                    .await;
+            }
+            Done::Model(_, Asked::Stale)
+            | Done::Compressed(Ok(None))
+            | Done::Call { .. }
+            | Done::Task(_)
+            | Done::Reached
+            | Done::Unbegun { .. } => {}
+            Done::Compressed(Ok(Some(compressed))) => {
+                failpoint::hit("compress.before_commit");
+                inner
+                    .must_store(live, turn, |state, _| Draft::new(state, inner.now()).compressed(compressed.clone()))
+                    .await;
+                failpoint::hit("compress.after_commit");
+            }
+        }
+        self.stops().await;
+    }
+
+    /// Stores an answer with the verdicts on its calls. Standing rules are read again with each try, and it is stored
+    /// only while those that decide are in force, so that a revoked one allows nothing.
+    async fn answered(&mut self, answer: ModelResponded) {
+        let (inner, live, turn) = (self.inner, self.live, self.turn);
+        let Some(first) = inner.loaded(live).await else { return };
+        // By index, whatever happens to the session meanwhile, so that no result is used for another call.
+        let calls = calls_of(&first, &answer);
+        let mut before = Vec::new();
+        until_stored!(inner, async {
+            let Some(state) = inner.loaded(live).await else { return Ok(()) };
+            if answer.run.is_nested() && state.nested(answer.run).is_none() {
+                return Ok(()); // The call that it works for was stopped.
+            }
+            if answers(&state, answer.run) != answers(&first, answer.run) {
+                return Ok(()); // It is stored, though the store did not confirm it.
+            }
+            let weighed = tokio::select! { biased;
+                weighed = inner.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &before) => weighed,
+                () = inner.turn_is_over(live, turn) => return Ok(()), // A rule may never answer.
+            };
+            failpoint::hit("model.before_commit");
+            match weighed.iter().find_map(Weighed::stop) {
+                Some(stop) if answer.run.is_nested() => {
+                    inner.answer_stopped(live, turn, &answer, &weighed, stop).await;
+                    return Ok(());
+                }
+                Some(stop) => drop(inner.stopped(stop.clone())),
+                None => {}
+            }
+            let gates = gates_of(&weighed);
+            let by_rule = gates.iter().any(|gate| gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL));
+            before = weighed;
+            let mut guard = live.lock().await;
+            if by_rule && inner.known(live, &mut guard).await?.pos != state.pos {
+                return Err(store_refusal(StoreError::Conflict)); // The session's own rules may have changed.
+            }
+            let make = |state: &State, _| {
+                Some(Draft::new(state, inner.now()).model_responded(answer.clone(), gates.clone(), &inner.agents))
+            };
+            self.try_take(rules_of(&state, &gates), &mut guard, |state| state.is_in(turn), make).await?;
+            failpoint::hit("model.after_commit");
+            Ok(())
+        });
+    }
+}
+
+/// How far the answers of a run have come: another number for each.
+fn answers(state: &State, run: RunNo) -> u64 {
+    if run.is_root() { state.answer_pos } else { state.nested(run).map_or(0, |nested| nested.turn_calls.into()) }
+}
