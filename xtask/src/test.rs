@@ -199,6 +199,11 @@ fn rust_tests(places: &Places, built: &Built, all: bool) -> Steps {
         || third_party(places, &["third_party", "mail::", "mcp_npm", "mcp_pypi", "postgres_tls", "sdk_types"]),
     );
     if all {
+        // Nothing else needs a server without its features, and it takes minutes to build.
+        steps.step_after(&[rust], "test what a server without optional features refuses", || {
+            let built = built::tests(places, &["countersign-server"], "countersign-server/genai")?;
+            built.programs("countersign-server")?.try_for_each(|mut test| tests(test.arg("config::")))
+        });
         let proxy = steps.step(PROXY, || python::install(places, LARGE));
         steps.step_after(&[rust, (proxy, PROXY)], "test with a proxy before models", || {
             third_party(places, &["litellm"])
@@ -225,16 +230,15 @@ fn rust_tests(places: &Places, built: &Built, all: bool) -> Steps {
             // arbitrary_precision. Digests, schemas, states and displayed values must not depend on either, so
             // everything that makes or reads JSON values runs a second time, except tests that need a browser or
             // third-party servers. Stores keep core's types as text and have no JSON of their own: the library's tests
-            // read and write those over each of them. The server reports what a build without those features refuses.
+            // read and write those over each of them.
             let packages =
                 ["core", "engine", "models", "tools", "mcp", "runtime"].map(|name| format!("countersign-{name}"));
             let packages: Vec<&str> = packages.iter().map(String::as_str).chain(["countersign"]).collect();
-            let features = format!("countersign/genai,countersign-server/genai,{SERDE_JSON}");
-            let built = built::tests(places, &[&packages[..], &["countersign-server"]].concat(), &features)?;
-            for package in packages {
-                built.programs(package)?.try_for_each(|mut test| tests(&mut test))?;
-            }
-            built.programs("countersign-server")?.try_for_each(|mut test| tests(test.arg("config::")))
+            let features = format!("countersign/genai,{SERDE_JSON}");
+            let built = built::tests(places, &packages, &features)?;
+            packages
+                .into_iter()
+                .try_for_each(|package| built.programs(package)?.try_for_each(|mut test| tests(&mut test)))
         },
     );
     steps
