@@ -177,6 +177,23 @@ test("x: what turns the direction of a text around is marked in titles and in wh
   expect(side.querySelector(".session-title")?.textContent).toBe("Old ⟨U+202E⟩eno");
 });
 
+test("u3: a single step from the end to the top draws what came before", async () => {
+  const messages = Array.from({ length: 60 }, (_, n) => [
+    { type: "message_start", message_id: `m${n}`, role: "user" },
+    { type: "content_block_start", message_id: `m${n}`, index: 0, content_block: { type: "text", text: `Question ${n}` } },
+    { type: "content_block_stop", message_id: `m${n}`, index: 0 },
+    { type: "message_stop", message_id: `m${n}` },
+  ]).flat();
+  const page = await open("jumps", 1, ...messages);
+  const drawn = () => page.querySelectorAll(".chat > .message").length;
+  expect(drawn()).toBe(40);
+  const area = page.querySelector(".chat-scroll")!;
+  Object.defineProperties(area, { scrollHeight: { value: 5000 }, clientHeight: { value: 500 } });
+  area.scrollTop = 0;
+  await act(async () => area.dispatchEvent(new Event("scroll")));
+  expect(drawn()).toBe(60);
+});
+
 test("u1: that earlier messages could not be read is said until they are", async () => {
   const page = await open("long", 10, { type: "message_start", message_id: "m9", role: "user" }, { type: "message_stop", message_id: "m9" });
   const earlier = async () => {

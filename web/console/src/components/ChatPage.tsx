@@ -117,14 +117,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         actions={<GraphToggle shown={graphShown} onChange={showGraph} />}
         onMenu={onMenu}
       />
-      <div
-        className="chat-scroll"
-        ref={scroll.ref}
-        onScroll={() => {
-          scroll.onScroll();
-          shown.onScroll();
-        }}
-      >
+      <div className="chat-scroll" ref={scroll.ref} onScroll={() => shown.onScroll(scroll.onScroll())}>
         <div className="chat" role="region" aria-label={t("chat.region")}>
           {missing && (
             <p className="notice">

@@ -25,12 +25,14 @@ export function useStickToEnd(content: unknown[], waitingElementId: string | und
     setAtEnd(isNearEnd(area));
   }, [...content, waitingElementId]);
 
-  const onScroll = useCallback(() => {
+  /** Gives whether the end is in sight. */
+  const onScroll = useCallback((): boolean => {
     const area = ref.current;
-    if (!area) return;
+    if (!area) return true;
     const near = isNearEnd(area);
     stick.current = near || Math.abs(area.scrollTop - endOf(area, waitingElementId)) < 2;
     setAtEnd(near);
+    return near;
   }, [waitingElementId]);
 
   const toEnd = useCallback(() => {

@@ -15,7 +15,8 @@ const NEAR_PX = 700;
 interface Window {
   /** The first part that is drawn. */
   from: number;
-  onScroll: () => void;
+  /** Takes whether the end is in sight now: `atEnd` is of the last drawing, and one step can lead from the end to the top. */
+  onScroll: (near: boolean) => void;
   earlier: () => void;
 }
 
@@ -74,11 +75,11 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
     setKept(Math.max(0, from - WINDOW));
   }, [area, from, more]);
 
-  const onScroll = useCallback(() => {
+  const onScroll = useCallback((near: boolean) => {
     const box = area.current;
     // What has failed is tried again when somebody asks for it, not with each step of a wheel.
-    if (box && !atEnd && !failed.current && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
-  }, [area, atEnd, earlier]);
+    if (box && !near && !failed.current && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
+  }, [area, earlier]);
 
   // Who waits for it need not ask again.
   useLayoutEffect(() => {
