@@ -5,14 +5,10 @@
 //!
 //! A single effect is polled in place, and becomes a task only when it has to wait.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    task::Poll,
-};
+use std::{sync::Arc, task::Poll};
 
 use countersign_core::{
     journal::{
-        draft::Transition,
         failure::Turn,
         graph::Effects,
         state::{Phase, State, Status},
@@ -20,30 +16,26 @@ use countersign_core::{
     number::RunNo,
     refusal::Refusal,
 };
-use futures::{FutureExt as _, future::BoxFuture};
-use tokio::{runtime::Handle, sync::watch, task::JoinError};
+use futures::FutureExt as _;
+use tokio::{sync::watch, task::JoinError};
 use tracing::Instrument as _;
 
 use super::{
-    Inner, Outcome,
+    Inner,
     advance::By,
     claim::Claim,
     failpoint,
     graph::{AtWork, Hot},
     hold::Hold,
     live::{LiveRef, LiveState},
-    nodes::{ELSEWHERE, Elsewhere, term_ended},
+    nodes::term_ended,
     outcomes::Done,
     pass_on::{NO_AGENT, NO_SOURCE},
-    patience::until_stored,
     sources::Held,
     spans,
     work::{Running, Work},
 };
-use crate::{
-    store::{Durability, Guards, nodes::Epoch},
-    tool::AppContext,
-};
+use crate::{store::nodes::Epoch, tool::AppContext};
 
 /// A task has ended without reporting. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
@@ -53,257 +45,7 @@ fn lost(error: &JoinError) {
     }
 }
 
-impl Inner {
-    /// Wakes no waiter: only the end of the last driver does.
-    pub(super) fn driver_began(&self) {
-        self.drivers.send_if_modified(|running| {
-            *running += 1;
-            false
-        });
-    }
-
-    pub(super) fn driver_ended(&self) {
-        self.drivers.send_if_modified(|running| {
-            *running -= 1;
-            // Later waiters read the count first.
-            *running == 0 && self.drivers.receiver_count() > 0
-        });
-    }
-
-    /// Resumes the session in the background.
-    pub(super) fn spawn_driver(self: &Arc<Self>, live: LiveRef) {
-        self.spawn_driver_from(live, None);
-    }
-
-    /// The same, from where an input has begun it.
-    pub(super) fn spawn_driver_from(self: &Arc<Self>, live: LiveRef, begun: Option<Driven>) {
-        if !self.effects {
-            return;
-        }
-        if begun.is_some() || self.claims_driver(&live) {
-            let threads = self.threads.clone().unwrap_or_else(Handle::current);
-            let inner = self.clone();
-            threads.spawn(begun.unwrap_or_else(|| inner.driven(live, None)));
-        } else {
-            live.wake();
-        }
-    }
-
-    /// Drives the session until it rests, as its only driver.
-    fn driven(self: Arc<Self>, live: LiveRef, start: Option<Start>) -> Driven {
-        Box::pin(async move {
-            self.clone().drive(&live, start).await;
-            self.lives_on(&live).await;
-        })
-    }
-
-    /// Stores a person's input, with the calls that it starts where the session rests here: they begin when it is driven
-    /// from there.
-    ///
-    /// # Errors
-    /// The input is refused, and nothing of it is stored.
-    pub(super) async fn store_input(
-        self: &Arc<Self>,
-        live: &LiveRef,
-        guard: &mut LiveState,
-        input: Transition,
-        guards: Guards,
-        durability: Durability,
-    ) -> Result<Option<Driven>, Refusal> {
-        let Some(mut driver) = Driver::of_rest(self, live, guard).await else {
-            self.transact_if(guards, live, guard, durability, |_| Ok(input)).await?;
-            return Ok(None);
-        };
-        if let Err(refused) = driver.advance(guard, Some(input), By::Person(guards, durability), true).await {
-            guard.working = None;
-            drop(driver);
-            // An earlier input may have found the session driven meanwhile.
-            self.spawn_driver(live.clone());
-            return Err(refused);
-        }
-        let start = driver.into_start();
-        Ok(Some(self.clone().driven(live.clone(), Some(start))))
-    }
-
-    /// Makes the caller the session's only driver; false if there is one.
-    fn claims_driver(&self, live: &LiveRef) -> bool {
-        let claimed = live.claim_driver();
-        if claimed {
-            self.driver_began();
-        }
-        claimed
-    }
-
-    /// Resumes the session here, from where an input has begun it, and returns its outcome.
-    pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef, begun: Option<Driven>) -> Result<Outcome, Refusal> {
-        self.clone().drive_until_idle(&live, begun).await?;
-        let mut guard = live.lock().await;
-        let state = self.known(&live, &mut guard).await?;
-        let outcome = self.outcome(&state, guard).await?;
-        self.released().await?;
-        Ok(outcome)
-    }
-
-    /// Resumes the session here until no effect follows, or waits until another node has done so.
-    ///
-    /// # Errors
-    /// `session_busy`: another node has the session, and stores nothing.
-    pub(super) async fn drive_until_idle(
-        self: Arc<Self>,
-        live: &LiveRef,
-        mut begun: Option<Driven>,
-    ) -> Result<(), Refusal> {
-        if !self.effects {
-            return Ok(());
-        }
-        let mut elsewhere = Elsewhere::default();
-        loop {
-            let ours = begun.take();
-            if ours.is_some() || self.claims_driver(live) {
-                match ours {
-                    Some(driven) => driven.await,
-                    None => {
-                        self.clone().drive(live, None).await;
-                        self.lives_on(live).await;
-                    }
-                }
-                if self.store.nodes().is_none() || live.lock().await.rests() {
-                    return Ok(());
-                }
-            } else {
-                live.wake();
-                live.idle().await;
-                elsewhere = Elsewhere::default();
-            }
-            // The previous driver may have been dropped half way, or another node may be driving the session.
-            let Some(pos) = self.left_at(live).await else { return Ok(()) };
-            if self.store.nodes().is_some() {
-                elsewhere.seen_at(pos)?;
-                tokio::time::sleep(ELSEWHERE).await;
-            }
-        }
-    }
-
-    /// Waits until the session has no driver, here or on another node.
-    pub(super) async fn rests(&self, live: &LiveRef) {
-        live.idle().await;
-        while self.store.nodes().is_some() && self.left_at(live).await.is_some() {
-            tokio::time::sleep(ELSEWHERE).await;
-        }
-    }
-
-    /// The position of the session, if it still runs, here or on another node, and this one is not shutting down; 0
-    /// while the store cannot answer.
-    async fn left_at(&self, live: &LiveRef) -> Option<u64> {
-        let mut guard = live.lock().await;
-        let left = match self.load(live, &mut guard).await {
-            Ok(session) => Some(session.pos).filter(|_| !session.rests()),
-            Err(error) => Some(0).filter(|_| !error.is_gone() && !error.is_unreadable()),
-        };
-        drop(guard);
-        left.filter(|_| !self.draining.load(Ordering::SeqCst) && !*self.closing.borrow())
-    }
-
-    /// Waits until no other runtime of this process carries out the session's effects.
-    async fn alone_at(self: &Arc<Self>, live: &LiveRef) -> Hold {
-        let hold = match Hold::take(self, &live.session_id) {
-            Ok(hold) => hold,
-            Err(_) => {
-                let hold = Hold::wait(self, &live.session_id).await;
-                // It has continued there.
-                live.lock().await.load_again();
-                hold
-            }
-        };
-        hold.works();
-        hold
-    }
-
-    /// Takes the session for a driver, with what it needs; `false` if it cannot.
-    async fn takes(
-        self: &Arc<Self>,
-        live: &LiveRef,
-        driver: &mut Driver<'_>,
-        closing: &mut watch::Receiver<bool>,
-    ) -> bool {
-        driver.claim.hold = tokio::select! { biased;
-            hold = self.alone_at(live) => Some(hold),
-            _ = closing.wait_for(|closing| *closing) => return false,
-        };
-        let leads = until_stored!(self, async {
-            let mut guard = live.lock().await;
-            let leads = match self.take_lease(live, &mut guard).await {
-                Ok(leads) => leads,
-                Err(error) => {
-                    self.gives_up(live, &mut guard, &error).await;
-                    return Err(error);
-                }
-            };
-            if !leads {
-                // Under the session's lock: a later change of the state finds no driver and starts one.
-                driver.claim.give_back();
-            }
-            Ok(leads)
-        });
-        if leads == Some(true) {
-            until_stored!(self, self.reach_tools(live));
-        }
-        leads == Some(true)
-    }
-
-    async fn drive(self: Arc<Self>, live: &LiveRef, start: Option<Start>) {
-        let mut closing = self.closing.subscribe();
-        let mut driver = match start {
-            Some(start) => Driver::from(&self, live, start),
-            None => {
-                let mut driver = Driver::new(&self, live);
-                if !self.takes(live, &mut driver, &mut closing).await {
-                    return driver.claim.give_back();
-                }
-                driver
-            }
-        };
-        while !*closing.borrow() {
-            let stepped = until_stored!(self, async {
-                let mut guard = live.lock().await;
-                let step = match driver.step(&mut guard).await {
-                    // Running work is stopped before other nodes may take the session.
-                    Err(error) if error.is_unreadable() => return Ok(Err(error)),
-                    step => step?,
-                };
-                if matches!(step, Step::Rests) {
-                    driver.keep_warm(&guard);
-                    if self.lets_go(live, &mut guard).await {
-                        if failpoint::evicts() {
-                            self.evict(live, &mut guard);
-                        }
-                        // Under the session's lock, as above.
-                        driver.claim.give_back();
-                        return Ok(Ok(None));
-                    }
-                }
-                Ok(Ok(Some(step)))
-            });
-            match stepped {
-                Some(Ok(Some(step))) => driver.carry_out(step, &mut closing).await,
-                Some(Ok(None)) => return,
-                Some(Err(error)) => {
-                    driver.stop().await;
-                    self.gives_up(live, &mut *live.lock().await, &error).await;
-                    return driver.claim.give_back();
-                }
-                None => break,
-            }
-        }
-        if *closing.borrow() {
-            self.ends_in_order(live, &mut *live.lock().await).await;
-        }
-        driver.stop().await;
-        driver.claim.give_back();
-    }
-}
-
-enum Step {
+pub(super) enum Step {
     /// No effect follows.
     Rests,
     /// This is the only effect.
@@ -314,11 +56,8 @@ enum Step {
     Waits,
 }
 
-/// A driver at work.
-type Driven = BoxFuture<'static, ()>;
-
 /// What an input has begun with a session that rested, for the driver that continues from there.
-struct Start {
+pub(super) struct Start {
     claim: Claim,
     lease: Option<Epoch>,
     turn: Turn,
@@ -332,7 +71,7 @@ struct Start {
 pub(super) struct Driver<'a> {
     pub(super) inner: &'a Arc<Inner>,
     pub(super) live: &'a LiveRef,
-    claim: Claim,
+    pub(super) claim: Claim,
     /// The lease it last worked under.
     lease: Option<Epoch>,
     pub(super) turn: Turn,
@@ -357,7 +96,7 @@ impl Drop for Driver<'_> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(inner: &'a Arc<Inner>, live: &'a LiveRef) -> Driver<'a> {
+    pub(super) fn new(inner: &'a Arc<Inner>, live: &'a LiveRef) -> Driver<'a> {
         Driver::of(inner, live, Claim::of(live, None))
     }
 
@@ -382,7 +121,7 @@ impl<'a> Driver<'a> {
 
     /// A driver of a session that rests. `None` if others have the session, or what its tools come from must be reached
     /// before a call begins.
-    async fn of_rest(inner: &'a Arc<Inner>, live: &'a LiveRef, guard: &mut LiveState) -> Option<Driver<'a>> {
+    pub(super) async fn of_rest(inner: &'a Arc<Inner>, live: &'a LiveRef, guard: &mut LiveState) -> Option<Driver<'a>> {
         let is_ours = inner.effects && inner.store.nodes().is_none() && !inner.agents.have_sources();
         let state = guard.state().ok().filter(|state| is_ours && state.rests())?;
         // A call waits for its context, not its approval.
@@ -399,7 +138,7 @@ impl<'a> Driver<'a> {
         Some(driver)
     }
 
-    fn into_start(mut self) -> Start {
+    pub(super) fn into_start(mut self) -> Start {
         Start {
             claim: self.claim.take(),
             lease: self.lease,
@@ -412,7 +151,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Continues from what an input has begun.
-    fn from(inner: &'a Arc<Inner>, live: &'a LiveRef, start: Start) -> Driver<'a> {
+    pub(super) fn from(inner: &'a Arc<Inner>, live: &'a LiveRef, start: Start) -> Driver<'a> {
         let Start { claim, lease, turn, begun, recovered, context, part } = start;
         let mut driver = Driver::of(inner, live, claim);
         (driver.lease, driver.turn, driver.begun, driver.recovered) = (lease, turn, begun, recovered);
@@ -421,7 +160,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Stores what follows from the state, and starts its effects.
-    async fn step(&mut self, guard: &mut LiveState) -> Result<Step, Refusal> {
+    pub(super) async fn step(&mut self, guard: &mut LiveState) -> Result<Step, Refusal> {
         let stepped = self.begin(guard).await;
         // An effect that needs no waiting needs no task, if nothing else runs meanwhile.
         let single = match &stepped {
@@ -488,7 +227,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Aborts everything, and waits until it is gone. What is about to begin does not.
-    async fn stop(&mut self) {
+    pub(super) async fn stop(&mut self) {
         self.begun.clear();
         self.running.stop().await;
     }
@@ -562,7 +301,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Carries out the single effect, or waits for the next one to end.
-    async fn carry_out(&mut self, step: Step, closing: &mut watch::Receiver<bool>) {
+    pub(super) async fn carry_out(&mut self, step: Step, closing: &mut watch::Receiver<bool>) {
         let done = match step {
             Step::Rests => return,
             Step::Full(message) => return self.inner.fail(self.live, self.turn, "session_full", message).await,
@@ -611,7 +350,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Keeps the suspended nodes in memory, for the next driver.
-    fn keep_warm(&mut self, guard: &LiveState) {
+    pub(super) fn keep_warm(&mut self, guard: &LiveState) {
         let pos = guard.state().map_or(0, |state| state.pos);
         if let (Some(hot), Some(lease)) = (self.hot.take(), self.lease) {
             self.inner.warm.keep(&self.live.session_id, hot, (pos, Some(lease)));

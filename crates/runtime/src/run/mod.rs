@@ -19,6 +19,7 @@ mod create;
 mod decide;
 mod delete;
 mod drawing;
+mod drive;
 mod driver;
 mod edit;
 mod ended;
