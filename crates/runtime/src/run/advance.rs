@@ -73,7 +73,7 @@ fn outdated_of(transition: &Transition) -> Vec<CallNo> {
     outdated.collect()
 }
 
-impl Driver<'_> {
+impl Driver {
     /// Stores an input, if any, with all that follows from it. The calls that start with it are added to those that begin; the
     /// rest of what is to be carried out is returned, or `None` if nothing may begin here now. `recovers`: what was
     /// started before this driver is accounted for.
@@ -84,7 +84,7 @@ impl Driver<'_> {
         by: By,
         recovers: bool,
     ) -> Result<Option<Effects>, Refusal> {
-        let inner = self.inner;
+        let inner = self.inner.clone();
         let (before, term) = (guard.session()?, inner.term());
         let input = input.unwrap_or_else(|| Transition::made(before.state.clone(), Vec::new()));
         let at_work = recovers.then(|| self.calls_at_work());
@@ -94,7 +94,7 @@ impl Driver<'_> {
         let begins = term.is_some() && is_open && inner.stopping().is_none();
         let starts = inner.settings.parallel_calls().saturating_sub(self.running.len() + self.begun.len());
         let reach = Reach { recovers: at_work.as_ref(), begins: begins && (recovers || self.recovered), starts };
-        let around = Around { inner, holds_back: !inner.have_waited(self.live, &before, &self.held) };
+        let around = Around { inner: &inner, holds_back: !inner.have_waited(&self.live, &before, &self.held) };
         let (made, effects) = advance(&before, input, inner.now(), &around, reach);
         if !made.is_empty() && !self.store(guard, made, by, recovers && before.has_begun_work(), term).await? {
             return Ok(Some(Effects::default()));
@@ -113,7 +113,7 @@ impl Driver<'_> {
         recovers: bool,
         term: Option<u64>,
     ) -> Result<bool, Refusal> {
-        let (inner, live) = (self.inner, self.live);
+        let (inner, live) = (self.inner.clone(), &*self.live.clone());
         // Read before anything is started: a start on record is never left without its call.
         let context = match made.starts_calls() {
             true => Some(self.context(made.state()).await?),
@@ -174,7 +174,7 @@ impl Driver<'_> {
         wants: impl Fn(&State) -> bool,
         make: impl Fn(&State, Option<Block>) -> Option<Transition>,
     ) -> Result<(), Refusal> {
-        let state = self.inner.known(self.live, guard).await?;
+        let state = self.inner.known(&self.live, guard).await?;
         if wants(&state)
             && let Some(input) = make(&state, guard.written())
         {
@@ -193,7 +193,7 @@ impl Driver<'_> {
         wants: impl Fn(&State) -> bool,
         make: impl Fn(&State, Option<Block>) -> Option<Transition>,
     ) {
-        let (inner, live) = (self.inner, self.live);
+        let (inner, live) = (self.inner.clone(), &*self.live.clone());
         until_stored!(inner, async {
             let mut guard = live.lock().await;
             self.try_take(Vec::new(), &mut guard, &wants, &make).await

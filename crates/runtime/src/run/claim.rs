@@ -5,7 +5,7 @@
 //! lease, which the process renews as long as it lives. So the lease is handed over, once nothing of the session runs here
 //! any more: what a tool was doing is then as uncertain as after a crash.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use tokio::runtime::Handle;
 
@@ -13,20 +13,15 @@ use super::{hold::Hold, live::LiveRef, work::Running};
 
 /// A driver's claim on its session, released also when the driver is dropped in the middle.
 pub(super) struct Claim {
-    live: LiveRef,
+    live: Arc<LiveRef>,
     held: bool,
     pub(super) hold: Option<Hold>,
 }
 
 impl Claim {
     /// The claim of a session's only driver.
-    pub(super) fn of(live: &LiveRef, hold: Option<Hold>) -> Claim {
-        Claim { live: live.clone(), held: true, hold }
-    }
-
-    /// The claim in other hands: this one gives nothing back.
-    pub(super) fn take(&mut self) -> Claim {
-        Claim { live: self.live.clone(), held: std::mem::take(&mut self.held), hold: self.hold.take() }
+    pub(super) fn of(live: Arc<LiveRef>, hold: Option<Hold>) -> Claim {
+        Claim { live, held: true, hold }
     }
 
     pub(super) fn give_back(&mut self) {
@@ -46,7 +41,7 @@ impl Claim {
         }
         let Ok(threads) = Handle::try_current() else { return };
         self.held = false;
-        let mut claim = Claim::of(&self.live, self.hold.take());
+        let mut claim = Claim::of(self.live.clone(), self.hold.take());
         if let Some(hold) = &claim.hold {
             // The next run of the session in this process waits for it.
             hold.ending().ends();
@@ -91,7 +86,7 @@ impl Drop for HeldSession {
         // Where a driver was dropped, that has abandoned the session already.
         if self.hold.is_some() && self.live.claim_driver() {
             self.live.runtime().driver_began();
-            Claim::of(&self.live, self.hold.take()).abandon(Running::default());
+            Claim::of(Arc::new(self.live.clone()), self.hold.take()).abandon(Running::default());
         }
     }
 }

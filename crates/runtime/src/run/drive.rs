@@ -9,7 +9,7 @@ use tokio::{runtime::Handle, sync::watch};
 use super::{
     Inner, Outcome,
     advance::By,
-    driver::{Driver, Start, Step},
+    driver::{Driver, Step},
     failpoint,
     hold::Hold,
     live::{LiveRef, LiveState},
@@ -58,9 +58,9 @@ impl Inner {
     }
 
     /// Drives the session until it rests, as its only driver.
-    fn driven(self: Arc<Self>, live: LiveRef, start: Option<Start>) -> Driven {
+    fn driven(self: Arc<Self>, live: LiveRef, begun: Option<Driver>) -> Driven {
         Box::pin(async move {
-            self.clone().drive(&live, start).await;
+            self.clone().drive(&live, begun).await;
             self.lives_on(&live).await;
         })
     }
@@ -89,8 +89,7 @@ impl Inner {
             self.spawn_driver(live.clone());
             return Err(refused);
         }
-        let start = driver.into_start();
-        Ok(Some(self.clone().driven(live.clone(), Some(start))))
+        Ok(Some(self.clone().driven(live.clone(), Some(driver))))
     }
 
     /// Makes the caller the session's only driver; false if there is one.
@@ -191,7 +190,7 @@ impl Inner {
     async fn takes(
         self: &Arc<Self>,
         live: &LiveRef,
-        driver: &mut Driver<'_>,
+        driver: &mut Driver,
         closing: &mut watch::Receiver<bool>,
     ) -> bool {
         driver.claim.hold = tokio::select! { biased;
@@ -219,12 +218,12 @@ impl Inner {
         leads == Some(true)
     }
 
-    async fn drive(self: Arc<Self>, live: &LiveRef, start: Option<Start>) {
+    async fn drive(self: Arc<Self>, live: &LiveRef, begun: Option<Driver>) {
         let mut closing = self.closing.subscribe();
-        let mut driver = match start {
-            Some(start) => Driver::from(&self, live, start),
+        let mut driver = match begun {
+            Some(driver) => driver,
             None => {
-                let mut driver = Driver::new(&self, live);
+                let mut driver = Driver::new(&self, live, None);
                 if !self.takes(live, &mut driver, &mut closing).await {
                     return driver.claim.give_back();
                 }

@@ -56,21 +56,10 @@ pub(super) enum Step {
     Waits,
 }
 
-/// What an input has begun with a session that rested, for the driver that continues from there.
-pub(super) struct Start {
-    claim: Claim,
-    lease: Option<Epoch>,
-    turn: Turn,
-    begun: Vec<Work>,
-    recovered: bool,
-    context: Option<AppContext>,
-    part: spans::Part,
-}
-
 /// A driver's knowledge of its session beyond the journal.
-pub(super) struct Driver<'a> {
-    pub(super) inner: &'a Arc<Inner>,
-    pub(super) live: &'a LiveRef,
+pub(super) struct Driver {
+    pub(super) inner: Arc<Inner>,
+    pub(super) live: Arc<LiveRef>,
     pub(super) claim: Claim,
     /// The lease it last worked under.
     lease: Option<Epoch>,
@@ -89,22 +78,20 @@ pub(super) struct Driver<'a> {
     pub(super) part: spans::Part,
 }
 
-impl Drop for Driver<'_> {
+impl Drop for Driver {
     fn drop(&mut self) {
         self.claim.abandon(std::mem::take(&mut self.running));
     }
 }
 
-impl<'a> Driver<'a> {
-    pub(super) fn new(inner: &'a Arc<Inner>, live: &'a LiveRef) -> Driver<'a> {
-        Driver::of(inner, live, Claim::of(live, None))
-    }
-
-    fn of(inner: &'a Arc<Inner>, live: &'a LiveRef, claim: Claim) -> Driver<'a> {
+impl Driver {
+    /// The driver of a session that the caller has claimed.
+    pub(super) fn new(inner: &Arc<Inner>, live: &LiveRef, hold: Option<Hold>) -> Driver {
+        let live = Arc::new(live.clone());
         Driver {
-            inner,
+            inner: inner.clone(),
+            claim: Claim::of(live.clone(), hold),
             live,
-            claim,
             lease: None,
             turn: Turn::default(),
             running: Running::default(),
@@ -121,7 +108,7 @@ impl<'a> Driver<'a> {
 
     /// A driver of a session that rests. `None` if others have the session, or what its tools come from must be reached
     /// before a call begins.
-    pub(super) async fn of_rest(inner: &'a Arc<Inner>, live: &'a LiveRef, guard: &mut LiveState) -> Option<Driver<'a>> {
+    pub(super) async fn of_rest(inner: &Arc<Inner>, live: &LiveRef, guard: &mut LiveState) -> Option<Driver> {
         let is_ours = inner.effects && inner.store.nodes().is_none() && !inner.agents.have_sources();
         let state = guard.state().ok().filter(|state| is_ours && state.rests())?;
         // A call waits for its context, not its approval.
@@ -131,32 +118,11 @@ impl<'a> Driver<'a> {
             return None;
         }
         hold.works();
-        let mut driver = Driver::of(inner, live, Claim::of(live, Some(hold)));
+        let mut driver = Driver::new(inner, live, Some(hold));
         (guard.lease, driver.context) = (Some(Epoch::SOLE), Some(context));
         driver.enter_lease(guard).await;
         driver.only_of(&state).await;
         Some(driver)
-    }
-
-    pub(super) fn into_start(mut self) -> Start {
-        Start {
-            claim: self.claim.take(),
-            lease: self.lease,
-            turn: self.turn,
-            begun: std::mem::take(&mut self.begun),
-            recovered: self.recovered,
-            context: self.context.take(),
-            part: std::mem::take(&mut self.part),
-        }
-    }
-
-    /// Continues from what an input has begun.
-    pub(super) fn from(inner: &'a Arc<Inner>, live: &'a LiveRef, start: Start) -> Driver<'a> {
-        let Start { claim, lease, turn, begun, recovered, context, part } = start;
-        let mut driver = Driver::of(inner, live, claim);
-        (driver.lease, driver.turn, driver.begun, driver.recovered) = (lease, turn, begun, recovered);
-        (driver.context, driver.part) = (context, part);
-        driver
     }
 
     /// Stores what follows from the state, and starts its effects.
@@ -179,8 +145,8 @@ impl<'a> Driver<'a> {
     }
 
     async fn begin(&mut self, guard: &mut LiveState) -> Result<Begun, Refusal> {
-        let inner = self.inner;
-        let state = inner.known(self.live, guard).await?;
+        let (inner, live) = (self.inner.clone(), &*self.live.clone());
+        let state = inner.known(live, guard).await?;
         if !self.enter_lease(guard).await {
             self.only_of(&state).await;
             // The results of running work are no longer needed.
@@ -197,7 +163,7 @@ impl<'a> Driver<'a> {
             return Ok(Begun::default());
         }
         let is_idle = self.running.is_empty() && self.begun.is_empty();
-        if is_idle && !state.held && inner.lacks_agent(&state) && inner.pass_on(self.live, guard, &NO_AGENT).await? {
+        if is_idle && !state.held && inner.lacks_agent(&state) && inner.pass_on(live, guard, &NO_AGENT).await? {
             return Ok(Begun::default());
         }
         let recovers = !self.recovered && !state.held;
@@ -210,10 +176,10 @@ impl<'a> Driver<'a> {
             effects.compress = false;
             effects.ask.clear();
         }
-        inner.hold_back(self.live, &state, &effects.start, &mut self.held, &mut self.running.others);
+        inner.hold_back(live, &state, &effects.start, &mut self.held, &mut self.running.others);
         let is_none = self.begun.is_empty() && effects.ask.is_empty() && !effects.compress;
         let is_stuck = is_none && self.held.is_long() && self.running.len() == self.held.reaching();
-        if is_stuck && inner.pass_on(self.live, guard, &NO_SOURCE).await? {
+        if is_stuck && inner.pass_on(live, guard, &NO_SOURCE).await? {
             self.stop().await;
             return Ok(Begun::default());
         }
@@ -221,7 +187,7 @@ impl<'a> Driver<'a> {
         if draining || full.is_some() {
             return Ok(Begun { alone: None, full });
         }
-        let Driver { live, running, hot, at_work, part, .. } = self;
+        let Driver { running, hot, at_work, part, .. } = self;
         let alone = inner.begin_tasks(live, guard, hot, at_work, &mut running.others, part).await?;
         Ok(Begun { alone: alone.map(|work| Work::other(RunNo::ROOT, work)), full })
     }
@@ -294,8 +260,8 @@ impl<'a> Driver<'a> {
             if self.running.asking() >= most || !self.running.asks(run) {
                 continue;
             }
-            let span = self.part.chat(self.inner, state, run);
-            let asked = self.inner.clone().ask(self.live.clone(), state.clone(), run);
+            let span = self.part.chat(&self.inner, state, run);
+            let asked = self.inner.clone().ask(LiveRef::clone(&self.live), state.clone(), run);
             self.begun.push(Work::other(run, asked.instrument(span).boxed()));
         }
     }
@@ -304,7 +270,7 @@ impl<'a> Driver<'a> {
     pub(super) async fn carry_out(&mut self, step: Step, closing: &mut watch::Receiver<bool>) {
         let done = match step {
             Step::Rests => return,
-            Step::Full(message) => return self.inner.fail(self.live, self.turn, "session_full", message).await,
+            Step::Full(message) => return self.inner.fail(&self.live, self.turn, "session_full", message).await,
             Step::Alone(mut alone) => match futures::poll!(&mut alone.work) {
                 Poll::Ready(done) => {
                     self.running.ended(&done);
@@ -345,7 +311,7 @@ impl<'a> Driver<'a> {
         self.record_outcomes(&mut outcomes).await;
         self.comes_at_once = true;
         if !nodes.is_empty() {
-            self.inner.tasks_ended(self.live, self.turn, &mut self.hot, &mut self.at_work, nodes).await;
+            self.inner.tasks_ended(&self.live, self.turn, &mut self.hot, &mut self.at_work, nodes).await;
         }
     }
 

@@ -56,7 +56,7 @@ fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
     rules
 }
 
-impl Driver<'_> {
+impl Driver {
     /// Records how calls have ended, together, also if their turn has failed: an outcome is never lost.
     pub(super) async fn record_outcomes(&mut self, outcomes: &mut Vec<Outcome>) {
         let outcomes = std::mem::take(outcomes);
@@ -64,7 +64,7 @@ impl Driver<'_> {
             return;
         }
         failpoint::hit("finish.before_commit");
-        let (inner, turn) = (self.inner, self.turn);
+        let (inner, turn) = (self.inner.clone(), self.turn);
         let make = |state: &State, _| Draft::new(state, inner.now()).ended(&outcomes, &inner.agents);
         self.take(|state| takes_outcomes(state, turn), make).await;
         failpoint::hit("finish.after_commit");
@@ -74,13 +74,13 @@ impl Driver<'_> {
     /// A tool's guardrail has stopped the run.
     async fn stops(&mut self) {
         if let Some((code, message)) = self.inner.stopping() {
-            self.inner.fail(self.live, self.turn, code, message).await;
+            self.inner.fail(&self.live, self.turn, code, message).await;
         }
     }
 
     /// Records what has ended, retrying until the store accepts it.
     pub(super) async fn done(&mut self, done: Done) {
-        let (inner, live, turn) = (self.inner, self.live, self.turn);
+        let (inner, live, turn) = (self.inner.clone(), &*self.live.clone(), self.turn);
         match done {
             Done::Call { call, attempt, stop: Some(stop), .. } => {
                 failpoint::hit("call.after_effect");
@@ -126,7 +126,7 @@ impl Driver<'_> {
     /// Stores an answer with the verdicts on its calls. Standing rules are read again with each try, and it is stored
     /// only while those that decide are in force, so that a revoked one allows nothing.
     async fn answered(&mut self, answer: ModelResponded) {
-        let (inner, live, turn) = (self.inner, self.live, self.turn);
+        let (inner, live, turn) = (self.inner.clone(), &*self.live.clone(), self.turn);
         let Some(first) = inner.loaded(live).await else { return };
         // By index, whatever happens to the session meanwhile, so that no result is used for another call.
         let calls = calls_of(&first, &answer);
