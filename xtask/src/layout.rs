@@ -105,6 +105,40 @@ fn the_crates_use_each_other_only_downwards() {
     assert_eq!(listed, MAY_USE.iter().map(|(_, folder, _)| *folder).collect(), "a member without a rule here");
 }
 
+/// The places of examples that `cargo test` would compile.
+fn examples(text: &str) -> usize {
+    let docs = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))
+    });
+    // Each second fence ends one.
+    let fences = docs.filter_map(|doc| doc.trim_start().strip_prefix("```"));
+    fences.step_by(2).filter(|of| ["", "rust", "no_run", "compile_fail", "should_panic"].contains(of)).count()
+}
+
+#[test]
+fn a_crate_whose_examples_are_not_built_has_none() {
+    let mut without = 0;
+    for (name, folder, _) in MAY_USE {
+        if !read(&root().join(folder).join("Cargo.toml")).contains("doctest = false") {
+            continue;
+        }
+        without += 1;
+        let mut sources = Vec::new();
+        files(&root().join(folder).join("src"), &[".rs"], &mut sources);
+        for path in sources {
+            assert_eq!(
+                examples(&read(&path)),
+                0,
+                "{name} says doctest = false, and has an example: {}",
+                path.display()
+            );
+        }
+    }
+    assert!(without > 3);
+    assert_eq!(examples("/// ```json\n/// {}\n/// ```\n    //! ```\n    //! f();\n    //! ```"), 1);
+}
+
 #[test]
 fn core_has_no_clock_no_io_and_no_ids() {
     let core = root().join("crates/core");
