@@ -513,6 +513,38 @@ mod late {
         assert_eq!(late_client, fresh, "who came later");
     }
 
+    /// A node that has followers tries to take a session that another one drives, and that lasts.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn r5_r7_who_follows_on_a_node_that_could_not_take_the_session_sees_more_of_its_text() {
+        let database = Database::new();
+        let me = Principal::trusted();
+        let model = Paced::new([vec![text("Hel"), text("lo"), stop()]]);
+        let (one, two) = (open(&database).await, open(&database).await);
+        let (begun, may, hints) = (Semaphore::new(0), Semaphore::new(0), broadcast::channel(1).0);
+        let late = Arc::new(Late { inner: two.clone(), begun, may, hints });
+        let first = paced::runtime(&(one as Arc<dyn Store>), &model);
+        let store: Arc<dyn Store> = Failing::among(two, Some(late.clone()), None);
+        let second = paced::runtime(&store, &Paced::new([]));
+        first.start().await.expect("start");
+        second.start().await.expect("start");
+        first.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        model.release(1);
+        model.settle(&first, "s").await;
+        let (mut follows, mut client) =
+            (second.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
+        until_said(&mut follows, &mut client, "Hel").await;
+        late.hints.send(Hint::Changed("s".into())).expect("it listens");
+        late.begun.acquire().await.expect("open").forget();
+        // Longer than a request for text lasts.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        late.may.add_permits(100);
+        model.release(1);
+        until_said(&mut follows, &mut client, "Hello").await;
+        model.release(1);
+        until_over(&mut follows, &mut client).await;
+        assert_eq!(client.said(), ["hello", "Hello"]);
+    }
+
     /// A long text, most of which was written before anybody followed.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn r5_r7_who_comes_late_to_another_node_sees_a_long_text_whole() {

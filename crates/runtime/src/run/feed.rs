@@ -101,6 +101,9 @@ impl Inner {
                     for (session_id, known) in self.wanted() {
                         nodes.say(Said::Wanted { session_id, known });
                     }
+                    for live in self.unread() {
+                        tokio::spawn(self.clone().read_again(live));
+                    }
                 }
                 said = said.recv() => match said {
                     Ok(said) => self.hear_said(said).await,
@@ -109,6 +112,15 @@ impl Inner {
                     Err(RecvError::Closed) => return,
                 },
             }
+        }
+    }
+
+    /// Reads a session that has followers here, and requests the text of its open block.
+    async fn read_again(self: Arc<Self>, live: LiveRef) {
+        let mut guard = live.lock().await;
+        // Whoever uses it next learns why it cannot be read.
+        if self.known(&live, &mut guard).await.is_ok() {
+            self.ask_for_text(&live, &guard);
         }
     }
 

@@ -167,6 +167,15 @@ impl Inner {
         sessions.iter().filter_map(|(id, live)| Some((id.clone(), known(live)?))).collect()
     }
 
+    /// The sessions with followers here that are not read again yet since an input of theirs was abandoned half way, or met
+    /// another node's; one that is in use is left out.
+    pub(super) fn unread(self: &Arc<Self>) -> Vec<LiveRef> {
+        let is_unread =
+            |live: &Arc<Live>| live.try_lock().is_some_and(|guard| guard.session.is_none() && guard.has_followers());
+        let unread = |live: &Arc<Live>| LiveRef { inner: self.clone(), live: Some(live.clone()) };
+        self.live_sessions().values().filter(|live| is_unread(live)).map(unread).collect()
+    }
+
     /// The sessions with followers here whose open block another node's model writes, and the end of the text they have
     /// seen; one that is in use is left out.
     pub(super) fn wanted(&self) -> Vec<(Arc<str>, TextPlace)> {

@@ -141,8 +141,10 @@ impl Inner {
                 Some(nodes) if self.passed_on.has(&live.session_id, nodes) => None,
                 Some(nodes) if self.load(live, guard).await?.is_at_work() => {
                     let claimed = nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?;
-                    // The previous holder may have stored more, and released the lease, since the session was read.
-                    guard.load_again();
+                    if claimed.is_some() {
+                        // The previous holder may have stored more, and released the lease, since the session was read.
+                        guard.load_again();
+                    }
                     claimed
                 }
                 Some(_) => None,
