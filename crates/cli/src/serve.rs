@@ -18,6 +18,7 @@ use tokio::{
 use crate::{
     Outcome, assembled,
     loaded::{TLS_EXPECTED, expects_tls, keys, load, log_warnings, open},
+    open_files,
     reload::{Seen, Watched},
     say,
     traces::{self, Traces},
@@ -90,7 +91,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
         allowed_origins: config.server.allowed_origins.clone(),
         allowed_hosts: config.server.allowed_hosts.clone(),
         host: Some(listen.to_string()),
-        connections: config.server.connections,
+        connections: open_files::within(config.server.connections),
         ..Options::default()
     };
     // Bind first: if that fails, the store is not opened.

@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 
 use futures::future::join_all;
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
     time::timeout,
 };
 
-use crate::support::{DEADLINE, Server, Setup, Store};
+use crate::support::{DEADLINE, OPEN_FILES, Server, Setup, Store};
 
 /// Small limits, so that the test needs few connections.
 async fn small(lines: &str) -> Server {
@@ -68,6 +69,21 @@ async fn x_silent_connections_take_no_slot_from_clients_with_a_token() {
     // So do those that need no token, and send a request at once.
     assert_eq!(server.get("/healthz").await.status, 200);
     assert!(open(&mut held).await <= 40);
+}
+
+#[tokio::test]
+async fn x_silent_connections_leave_an_approved_call_its_files() {
+    let setup = Setup::one_trade(Store::Sqlite).server("header_seconds = 600").log("warn");
+    let server = setup.person("alice", &["user"]).env(OPEN_FILES, "700").start().await;
+    server.until_logged("enough for 350 connections and not for 16384").await;
+    let mut ws = server.ws_as("alice").await;
+    ws.message("s", "go").await;
+    ws.until_status("awaiting_input").await;
+    let mut held = hold(server.address, [127, 0, 0, 2], 900, "").await;
+    ws.decide("s_1", json!([{ "type": "approve" }])).await;
+    ws.until_status("completed").await;
+    assert!(open(&mut held).await <= 175);
+    assert_eq!(std::fs::read_to_string(server.path("calls.log")).unwrap().lines().count(), 1);
 }
 
 #[tokio::test]

@@ -29,8 +29,18 @@ pub(crate) struct Server {
     log: Option<&'static str>,
 }
 
+/// A variable that is no server's: how many files it may have open.
+pub(crate) const OPEN_FILES: &str = "TEST_OPEN_FILES";
+
 async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Child, SocketAddr) {
-    let mut command = Command::new(BINARY);
+    let mut command = match env.iter().find(|(name, _)| name == OPEN_FILES) {
+        None => Command::new(BINARY),
+        Some((_, most)) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", r#"ulimit -n "$0" && exec "$@""#, most, BINARY]);
+            shell
+        }
+    };
     command
         .args(["serve", "--config", "countersign.toml"])
         .current_dir(dir)

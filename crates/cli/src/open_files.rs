@@ -1,0 +1,62 @@
+//! How many of the files that the process may have open its connections may take.
+
+use countersign_server::ConnectionLimits;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Kept for what the server itself opens: its store, tools, models, webhooks.
+const KEPT: usize = 512;
+
+/// The limits of connections that leave files for everything else. The process's own limit is raised before, as far as it
+/// may be: otherwise clients who never say who they are could keep an approved call from its files.
+pub(crate) fn within(limits: ConnectionLimits) -> ConnectionLimits {
+    let has = raised(limits.all + KEPT);
+    let within = of(limits, has);
+    if within != limits {
+        tracing::warn!(
+            "this process may have {has} files open, enough for {} connections and not for {} (server.connections): raise its \
+             limit (LimitNOFILE, ulimit -n)",
+            within.all,
+            limits.all
+        );
+    }
+    within
+}
+
+/// How many files may be open once as many as `needed` are asked for.
+fn raised(needed: usize) -> usize {
+    let count = |limit: Option<u64>| limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let now = getrlimit(Resource::Nofile);
+    if count(now.current) < needed {
+        let current = Some(count(now.maximum).min(needed) as u64);
+        // Where it is refused, the limit is what it was.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum: now.maximum });
+    }
+    count(getrlimit(Resource::Nofile).current)
+}
+
+fn of(limits: ConnectionLimits, has: usize) -> ConnectionLimits {
+    let all = limits.all.min(has.saturating_sub(KEPT).max(has / 2)).max(1);
+    if all == limits.all {
+        return limits;
+    }
+    ConnectionLimits {
+        all,
+        unknown: limits.unknown.min(all.div_ceil(2)),
+        of_address: limits.of_address.min(all),
+        ..limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x_connections_leave_files_for_everything_else() {
+        let limits = ConnectionLimits::default();
+        assert_eq!(of(limits, limits.all + KEPT), limits);
+        let few = of(limits, 4096);
+        assert_eq!((few.all, few.unknown, few.of_address), (3584, 1792, 3584));
+        assert_eq!((of(limits, 256).all, of(limits, 1).all), (128, 1));
+    }
+}
