@@ -1,6 +1,6 @@
 /** The hooks and cards of @countersign/react, on a page of another origin, against the server. */
 import type { Page } from "@playwright/test";
-import { ask, call, checkAccessible, expect, goal, hasNoSidewaysScroll, horizon, oneOrder, order, sectors, test } from "./support/console.js";
+import { ask, begin, call, checkAccessible, expect, goal, hasNoSidewaysScroll, horizon, oneOrder, order, sectors, test } from "./support/console.js";
 import { withBook } from "./support/book.js";
 import { servePage, type ServedPage } from "./support/page.js";
 import type { Server } from "./support/server.js";
@@ -89,6 +89,51 @@ test("u2: the inbox has page after page, and what somebody else decided takes th
   await fetch(`${server.url}/v1/approvals/s1_1`, { method: "POST", headers: { "content-type": "application/json" }, body });
   await expect(page.locator('main [data-countersign="resolved"]')).toContainText("Approved");
   await expect.poll(listed).toEqual(["a_1", "b_1"]);
+});
+
+test("r2: who replies too late is told so, who was first and how, until they have read it", async ({ page, serve }) => {
+  const people = { ann: ["user"], bob: ["user"] };
+  const server = await serve({ turns: [call(order), ask(goal), { text: "Done." }], people, approval: 'levels = ["user"]', origins: [site.origin] });
+  await page.goto(`${site.origin}/?server=${encodeURIComponent(server.url)}&token=ann-token`);
+  await page.getByRole("button", { name: "Start" }).click();
+  const [card, over] = [cardOf(page), page.locator('main [data-countersign="resolved"]')];
+  const late = over.getByRole("alert");
+  /** Another one is first in the very moment: the page cannot have heard of it. */
+  const overtaken = (part: string, key: string, reply: object) =>
+    page.evaluate(
+      ([url, part, reply]) => {
+        const request = new XMLHttpRequest();
+        request.open("POST", url!, false);
+        request.setRequestHeader("content-type", "application/json");
+        request.setRequestHeader("authorization", "Bearer ann-token");
+        request.send(reply);
+        document.querySelector<HTMLElement>(`main [data-countersign="card"] [data-part="${part}"]`)!.click();
+      },
+      [`${server.url}/v1/approvals/${key}`, part, JSON.stringify(reply)] as const,
+    );
+  await card.getByRole("radio", { name: "Reject" }).check();
+  await card.getByLabel("Reason for the agent").fill("Too dear");
+  await overtaken("send", "s1_1", { decisions: [{ type: "approve" }] });
+  await expect(late).toHaveText(`${labels.en.late}Approved by ann`);
+  await checkAccessible(page, "too late");
+  expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+  await over.getByRole("button", { name: labels.en.dismiss }).click();
+  await expect(late).toHaveCount(0);
+  await expect(over).toContainText("Approved by ann");
+
+  await card.getByLabel("Long-term growth").check();
+  await overtaken("next", "s1_2", { answers: { [goal.question]: goal.options[0]!.label } });
+  await expect(late).toHaveText(`${labels.en.late}Answered by ann`);
+  await expect(over.last()).toContainText(goal.options[0]!.label);
+});
+
+test("u2: a session that is made elsewhere is followed once it is there", async ({ page, serve }) => {
+  const server = await serve({ turns: [call(order)], origins: [site.origin] });
+  await open(page, server);
+  await expect(page.getByTestId("state")).toContainText("missing");
+  await begin(server.url, "s1");
+  await expect(cardOf(page)).toBeVisible();
+  await expect(page.getByTestId("state")).not.toContainText("missing");
 });
 
 /** Edits a call in the form of its schema, as people of a language do, and looks at what runs. */

@@ -1,4 +1,6 @@
+import { CountersignError } from "@countersign/client";
 import { describe, expect, it } from "vitest";
+import { errorText } from "../src/components/errorText.js";
 import { en } from "../src/i18n/en.js";
 import { vi } from "../src/i18n/vi.js";
 import { zh } from "../src/i18n/zh.js";
@@ -25,6 +27,13 @@ describe.each([
 it("Chinese has its own punctuation", () => {
   const wrong = Object.values(zh).filter((text) => /\p{Script=Han}[,.:;!?()]|[,:;!?()]\p{Script=Han}/u.test(text));
   expect(wrong).toEqual([]);
+});
+
+it.each([en, vi, zh])("what the client refuses to send is told in words of the page", (catalogue) => {
+  for (const code of ["bad_json", "too_large", "offline", "closed", "unreachable", "unauthenticated"] as const) {
+    const said = errorText(new CountersignError(code, "Words of the client."), (key, params) => translate(catalogue, key, params));
+    expect([said, said === catalogue["error.other"]], code).toEqual([catalogue[`error.${code}`], false]);
+  }
 });
 
 describe("language", () => {

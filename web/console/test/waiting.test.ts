@@ -7,7 +7,7 @@ import { Socket } from "./socket.js";
 
 vi.stubGlobal("WebSocket", Socket);
 const { client, http } = await import("../src/state/connection.js");
-const { waiting } = await import("../src/state/lists.js");
+const { waiting, WAITING } = await import("../src/state/lists.js");
 const { useMayAudit, useWaiting, useWaits } = await import("../src/state/me.js");
 
 const request = (n: number, role: string) =>
@@ -38,6 +38,8 @@ test("u4: what is mine follows the roles that I hold now, which the server tells
     return h("p", null, [...mine.map((one) => one.approvalKey), useMayAudit()].join(" "));
   }
   client.connect();
+  // As the page does from its beginning.
+  const stop = waiting.follow(WAITING);
   const { page } = await show(h(Mine));
   await hello("admin");
   expect(page.textContent).toBe("s_4 false");
@@ -45,5 +47,6 @@ test("u4: what is mine follows the roles that I hold now, which the server tells
   await hello("lead", "auditor");
   expect([page.textContent, read.mock.calls.length]).toEqual(["s_5 s_6 true", before + 1]);
   expect([Socket.last.sent.length, client.state]).toEqual([sent, "open"]);
+  stop();
   client.close();
 });

@@ -14,8 +14,9 @@ import { vietnamese } from "@countersign/react/vi";
 import { chinese } from "@countersign/react/zh";
 
 const query = new URLSearchParams(location.search);
-const http = new CountersignHttp({ baseUrl: query.get("server") ?? "" });
-const client = new CountersignClient({ url: http.webSocketUrl() });
+const token = query.get("token") ?? undefined;
+const http = new CountersignHttp({ baseUrl: query.get("server") ?? "", token: () => token });
+const client = new CountersignClient({ url: http.webSocketUrl(), ...(token === undefined ? {} : { token }) });
 client.connect();
 
 function Chat({ id }: { id: string }) {
@@ -26,7 +27,7 @@ function Chat({ id }: { id: string }) {
     <main>
       <h1>Chat</h1>
       <p data-testid="state">
-        {state} {session.view.status}
+        {state} {session.view.status} {session.missing && "missing"}
       </p>
       <button onClick={() => void session.send("Start")}>Start</button>
       {Object.values(session.view.approvals).map((request) => (

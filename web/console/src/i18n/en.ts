@@ -1,7 +1,7 @@
 /** English. The other catalogues have exactly these keys (a test sees to it). */
 import { texts } from "@countersign/react/en";
 
-export { english as labels } from "@countersign/react/en";
+export { words as labels } from "@countersign/react/en";
 
 export const en = {
   // What shows and edits arguments has its words where it is.
@@ -178,7 +178,6 @@ export const en = {
   "card.announce": "A new request is waiting for your decision: {tool}",
   "card.announceQuestion": "The agent asks: {tool}",
   "card.announceResolved": "{tool}: {result}",
-  "card.late": "Your reply came too late.",
   "card.lateUnsent": "This was resolved before you sent your reply.",
   "card.unsent": "What you had entered:",
   "card.dropUnsent": "Discard it",
@@ -721,6 +720,7 @@ export const en = {
   "error.too_busy": "Too many of your requests are waiting. Try again in a moment.",
   "error.store_unavailable": "The server is overloaded or cannot store it. Nothing was lost; try again.",
   "error.internal": "Something went wrong on the server. Nothing was changed; try again.",
+  "error.bad_json": "Something in this cannot be sent, such as half of an emoji.",
   "error.too_large": "This is too large for the server.",
   "error.request_id_reused": "This request was already sent, for something else.",
   "error.queue_full": "Too many messages are queued already.",

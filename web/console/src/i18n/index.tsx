@@ -6,10 +6,13 @@ import type { Catalogue, MessageKey } from "./en.js";
 
 export type Language = "en" | "vi" | "zh";
 
+/** What the shared components say; refusals have the words of this page. */
+type SharedLabels = Omit<Labels, "error">;
+
 /** What the page says, and what the shared components say. */
 interface Words {
   texts: Catalogue;
-  labels: Labels;
+  labels: SharedLabels;
 }
 
 const loaders: Record<Language, () => Promise<Words>> = {
@@ -62,7 +65,7 @@ interface I18n {
   setLanguage: (language: Language) => void;
   t: Translate;
   /** Of the shared components. */
-  labels: Labels;
+  labels: SharedLabels;
 }
 
 const I18nContext = createContext<I18n | null>(null);

@@ -2,7 +2,7 @@
 import { texts } from "@countersign/react/vi";
 import type { Catalogue } from "./en.js";
 
-export { vietnamese as labels } from "@countersign/react/vi";
+export { words as labels } from "@countersign/react/vi";
 
 export const vi: Catalogue = {
   ...texts,
@@ -178,7 +178,6 @@ export const vi: Catalogue = {
   "card.announce": "Có yêu cầu mới chờ bạn quyết định: {tool}",
   "card.announceQuestion": "Agent hỏi: {tool}",
   "card.announceResolved": "{tool}: {result}",
-  "card.late": "Phản hồi của bạn đến quá muộn.",
   "card.lateUnsent": "Yêu cầu đã được xử lý trước khi bạn gửi trả lời.",
   "card.unsent": "Nội dung bạn đã nhập:",
   "card.dropUnsent": "Bỏ đi",
@@ -721,6 +720,7 @@ export const vi: Catalogue = {
   "error.store_closed": "Đĩa của máy chủ bị lỗi; máy chủ không lưu gì cho đến khi được khởi động lại. Sau đó hãy xem bước vừa rồi đã được lưu chưa.",
   "error.store_unavailable": "Máy chủ quá tải hoặc không lưu được. Không có gì bị mất; hãy thử lại.",
   "error.internal": "Máy chủ gặp lỗi. Không có gì thay đổi; hãy thử lại.",
+  "error.bad_json": "Có ký tự không gửi được, chẳng hạn một nửa biểu tượng cảm xúc.",
   "error.too_large": "Nội dung quá lớn đối với máy chủ.",
   "error.request_id_reused": "Mã yêu cầu này đã được dùng cho việc khác.",
   "error.queue_full": "Đã có quá nhiều tin nhắn trong hàng đợi.",

@@ -2,7 +2,7 @@
 import { texts } from "@countersign/react/zh";
 import type { Catalogue } from "./en.js";
 
-export { chinese as labels } from "@countersign/react/zh";
+export { words as labels } from "@countersign/react/zh";
 
 export const zh: Catalogue = {
   ...texts,
@@ -178,7 +178,6 @@ export const zh: Catalogue = {
   "card.announce": "有新的请求等待您决定：{tool}",
   "card.announceQuestion": "智能体提问：{tool}",
   "card.announceResolved": "{tool}：{result}",
-  "card.late": "您的答复来晚了。",
   "card.lateUnsent": "在您提交之前，该请求已处理完毕。",
   "card.unsent": "您已输入的内容：",
   "card.dropUnsent": "丢弃",
@@ -714,6 +713,7 @@ export const zh: Catalogue = {
   "error.too_busy": "您有太多请求正在等待。请稍后再试。",
   "error.store_unavailable": "服务器过载或无法保存。没有丢失任何内容，请重试。",
   "error.internal": "服务器出错。没有任何更改，请重试。",
+  "error.bad_json": "其中有无法发送的字符，例如半个表情符号。",
   "error.too_large": "内容过大，服务器无法接受。",
   "error.request_id_reused": "此请求编号已用于其他操作。",
   "error.queue_full": "排队的消息已经太多。",

@@ -2,15 +2,15 @@
  * Who this tab speaks for, as the server said when it connected. What that person may do is the server's to say; this
  * only spares people a button that it would refuse, and tells them what waits for somebody else.
  */
-import { useEffect } from "react";
+import { useEffect, useSyncExternalStore } from "react";
 import type { ApprovalView, ListedApproval, SessionSummary } from "@countersign/client";
-import { useInbox, useSessionState, type InboxState } from "@countersign/react";
+import { useSessionState, type InboxState } from "@countersign/react";
 import { forgetOldest } from "../lib/bounded.js";
 import { barOf, mayHand, type Me } from "../lib/people.js";
 import { askAgain, useAttempt } from "./again.js";
 import { client, http } from "./connection.js";
 import { usePutOff } from "./later.js";
-import { sessionList, waiting, WAITING } from "./lists.js";
+import { sessionList, waiting } from "./lists.js";
 import { Store, useStore } from "./store.js";
 
 /** Until the server has said who it is. */
@@ -110,10 +110,10 @@ const NONE: InboxState = { requests: [], loading: true, error: undefined, more: 
 /** What is read of it counts once it is known for whom: without a name all of it would be theirs. */
 const inboxFor = (found: InboxState, person: Me) => (person === NOBODY ? { ...NONE, error: found.error } : found);
 
-/** The inbox, and whose what of it is. */
+/** The inbox, which the page reads from its beginning on, and whose what of it is. */
 export function useWaiting() {
   const person = useMe();
-  const found = inboxFor(useInbox(WAITING), person);
+  const found = inboxFor(useSyncExternalStore(waiting.watch, waiting.get), person);
   return { ...found, ...sharesOf(found.requests, person) };
 }
 

@@ -1,7 +1,8 @@
 /**
  * One connection to a Countersign server that looks after itself.
  *
- * - It reconnects for ever, with growing pauses, and follows its sessions again from the last `seq` it saw. Where the server
+ * - It reconnects for ever, with growing pauses, and follows its sessions again from the last `seq` it saw. One that is not
+ *   there is asked for again, with growing pauses too, until it is. Where the server
  *   does not know that one, because its store was in memory or was restored from a backup, a session begins anew.
  * - Every request carries a `request_id` and stays in an outbox until the server answers it. After a
  *   reconnect it is sent again under the same id, so the server does it once however often it arrives.
@@ -127,6 +128,10 @@ export type FollowFrom =
 const FOR_NOW: readonly string[] = ["store_unavailable", "too_busy"] satisfies ErrorEvent["code"][];
 const FOLLOW_AGAIN_MS = 1000;
 
+/** A session that is not there may be made elsewhere, or become this person's to see: it is asked for with growing pauses. */
+const MISSING: ErrorEvent["code"] = "session_not_found";
+const MISSING_PAUSES: BackoffOptions = { firstMs: FOLLOW_AGAIN_MS, maxMs: 10_000 };
+
 /** A connection follows as many sessions as it may. */
 const NO_ROOM: ErrorEvent["code"] = "too_many_followed";
 
@@ -153,7 +158,9 @@ interface Followed {
   /** Events are missing, and are awaited. */
   missing: boolean;
   /** It is to be followed again soon. */
-  soon?: boolean;
+  soon?: ReturnType<typeof setTimeout> | undefined;
+  /** How often it was not there, since it was there last; `error` tells the first time. */
+  missed?: number;
   /** The connection had no room for it. */
   waits?: boolean;
   /** Where it begins if nothing of it is known; absent: at its start. */
@@ -246,6 +253,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   unsubscribe(sessionId: string): void {
+    this.#notAgain(this.#followed.get(sessionId));
     if (this.#followed.delete(sessionId) && this.#ready) this.#leave(sessionId);
   }
 
@@ -414,6 +422,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#ready = false;
     this.#greetedAt = undefined;
     this.#inFlight.clear();
+    // The next connection follows them all.
+    for (const followed of this.#followed.values()) this.#notAgain(followed);
     if (!socket) return;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close();
@@ -511,6 +521,9 @@ export class CountersignClient extends Emitter<ClientEvents> {
     // After a reply the server also sends events of sessions that are not followed here: from the middle, so they are left out.
     if (!followed) return;
     followed.exists = true;
+    // It is there now, made here or elsewhere.
+    if (followed.missed) this.#notAgain(followed);
+    followed.missed = 0;
     if (event.type === "content_block_delta") {
       if (!followed.missing) this.emit("event", event);
       return;
@@ -586,9 +599,15 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const followed = event.session_id === undefined ? undefined : this.#followed.get(event.session_id);
     if (followed && event.request_id === undefined) {
       if (event.code === NO_ROOM) followed.waits = true;
-      if (FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed);
-      // From its beginning nothing can be lost: that is asked for once, and what is refused then is told.
+      if (FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed, FOLLOW_AGAIN_MS);
+      // From its beginning nothing can be lost, and what is refused then is told.
       if (LOST.includes(event.code) && followed.lastSeq > 0) return this.#beginAnew(event.session_id!, followed);
+      if (event.code === MISSING) {
+        const { missed = 0 } = followed;
+        this.#followAgain(event.session_id!, followed, backoffMs(missed, MISSING_PAUSES));
+        followed.missed = missed + 1;
+        if (missed > 0) return;
+      }
     }
     this.emit("error", event);
   }
@@ -598,13 +617,16 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.emit("restarted", sessionId);
   }
 
-  #followAgain(sessionId: string, followed: Followed): void {
-    if (followed.soon) return;
-    followed.soon = true;
-    setTimeout(() => {
-      followed.soon = false;
+  #followAgain(sessionId: string, followed: Followed, pauseMs: number): void {
+    followed.soon ??= setTimeout(() => {
+      followed.soon = undefined;
       if (this.#ready && this.#followed.get(sessionId) === followed) this.#follow(sessionId, followed);
-    }, FOLLOW_AGAIN_MS);
+    }, pauseMs);
+  }
+
+  #notAgain(followed: Followed | undefined): void {
+    clearTimeout(followed?.soon);
+    if (followed) followed.soon = undefined;
   }
 
   #answered(requestId: string): void {

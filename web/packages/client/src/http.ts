@@ -360,12 +360,15 @@ export class CountersignHttp {
     return this.#json("wireSchema");
   }
 
-  /** The address for `CountersignClient`. Where `baseUrl` is the page's own, so is this. */
+  /**
+   * The address for `CountersignClient`. Where `baseUrl` is the page's own, so is this. Throws a `TypeError` where `baseUrl` leads to no
+   * server: without a page, as in Node.js, it has to be whole.
+   */
   webSocketUrl(): string {
     const { baseUrl = "" } = this.#options;
-    const url = new URL(baseUrl + OPERATIONS.connect.path, globalThis.location?.href);
-    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-    return url.href;
+    const address = whole(baseUrl + OPERATIONS.connect.path);
+    if (/^https?:/.test(address)) return address.replace("http", "ws");
+    throw new TypeError(`The baseUrl ${JSON.stringify(baseUrl)} is no address of a server here: give one like "http://127.0.0.1:7410".`);
   }
 
   // ------------------------------------------------------------ asking
@@ -441,6 +444,15 @@ export class CountersignHttp {
     const offset = (this.#clockOffset[0] + this.#clockOffset[1]) / 2;
     // A difference below two seconds is no difference.
     this.clockOffsetMs = Math.abs(offset) < 2000 ? 0 : offset;
+  }
+}
+
+/** An address as it is from this page; empty where it is none. */
+function whole(address: string): string {
+  try {
+    return new URL(address, globalThis.location?.href).href;
+  } catch {
+    return "";
   }
 }
 

@@ -193,6 +193,57 @@ describe("u2: CountersignClient", () => {
     expect(last().sent).toHaveLength(3);
   });
 
+  it("asks for a session that is not there with growing pauses, tells that once, and follows it once it has been made", () => {
+    const client = make();
+    const seqs = seen(client);
+    const errors = vi.fn();
+    client.on("error", errors);
+    client.connect();
+    last().hello();
+    client.subscribe("s", { last: 80 });
+    const refuse = () => last().receive({ type: "error", code: "session_not_found", message: "no", session_id: "s" });
+    const asked = () => last().sent.filter(({ type }) => type === "subscribe").length;
+    refuse();
+    const pauses: number[] = [];
+    for (let n = 1; n <= 6; n++) {
+      let ms = 0;
+      while (asked() === n) vi.advanceTimersByTime((ms += 1) && 1);
+      pauses.push(ms);
+      refuse();
+    }
+    for (const [i, most] of [1000, 2000, 4000, 8000, 10_000, 10_000].entries()) {
+      expect([pauses[i]! >= most / 2, pauses[i]! <= most], `pause ${i} of ${pauses}`).toEqual([true, true]);
+    }
+    expect([errors.mock.calls.length, last().sent.at(-1)]).toEqual([1, { type: "subscribe", session_id: "s", last: 80 }]);
+    last().receive(event(1));
+    vi.advanceTimersByTime(10_000);
+    expect([seqs, asked()]).toEqual([[1], 7]);
+    // And if it is missing once more, from the first pause on.
+    last().receive({ type: "error", code: "session_not_found", message: "no", session_id: "s" });
+    expect(errors.mock.calls.length).toBe(1);
+    refuse();
+    expect(errors.mock.calls.length).toBe(2);
+  });
+
+  it("asks for a session that is not there no longer than it is to be followed, nor once it is closed", () => {
+    const client = make();
+    client.connect();
+    last().hello();
+    for (const id of ["a", "b"]) {
+      client.subscribe(id);
+      last().receive({ type: "error", code: "session_not_found", message: "no", session_id: id });
+    }
+    client.unsubscribe("a");
+    client.close();
+    expect(vi.getTimerCount()).toBe(0);
+    client.connect();
+    last().hello();
+    expect(last().sent).toEqual([{ type: "subscribe", session_id: "b", after: 0 }]);
+    last().receive({ type: "error", code: "session_not_found", message: "no", session_id: "b" });
+    vi.advanceTimersByTime(3000);
+    expect(last().sent.length).toBe(2);
+  });
+
   it("sends nothing in the name of whoever comes next, if the server refuses the token", async () => {
     const client = make({ token: "alice", isUnauthorized: () => Promise.resolve(true) });
     client.connect();

@@ -204,6 +204,13 @@ describe("u2: the HTTP interface", () => {
     expect(new CountersignHttp({ baseUrl: "https://server" }).webSocketUrl()).toBe("wss://server/v1/ws");
   });
 
+  it("says which baseUrl leads to no server, and what would", () => {
+    for (const baseUrl of ["", "/countersign", "localhost:7410", "tauri://localhost"]) {
+      const url = () => new CountersignHttp({ baseUrl }).webSocketUrl();
+      expect(url, baseUrl).toThrow(`The baseUrl ${JSON.stringify(baseUrl)} is no address of a server here: give one like "http://127.0.0.1:7410".`);
+    }
+  });
+
   it("waits with a decision until the turn pauses, where it is told to, and keeps every digit of an edit", async () => {
     const asked: [string, string][] = [];
     const fetch = (async (url: string, init: RequestInit) => {

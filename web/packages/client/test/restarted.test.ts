@@ -76,13 +76,18 @@ describe("u2: CountersignClient, after the server has lost what was seen of a se
     expect(all).toEqual(["another history b", "restarted s"]);
   });
 
-  it("tells that it is gone, and asks no more", () => {
+  it("tells once that it is gone, and follows it if somebody makes it again", () => {
     const all = restarted({ last: 80 });
+    const asked = () => last().sent.filter(({ type }) => type === "subscribe").length;
     refuse("session_not_found");
     refuse("session_not_found");
-    vi.advanceTimersByTime(5_000);
-    expect(all).toEqual(["restarted s", "session_not_found"]);
-    expect(last().sent.filter(({ type }) => type === "subscribe")).toHaveLength(2);
+    vi.advanceTimersByTime(1_000);
+    expect(asked()).toBe(3);
+    refuse("session_not_found");
+    vi.advanceTimersByTime(2_000);
+    expect([all, asked()]).toEqual([["restarted s", "session_not_found"], 4]);
+    for (const seq of [1, 2]) last().receive(event(seq));
+    expect(all.slice(2)).toEqual(["event 1", "event 2"]);
   });
 
   it("follows the one that a message has made under its id", () => {

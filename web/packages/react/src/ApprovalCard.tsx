@@ -16,9 +16,9 @@ import { Visible } from "./Visible.js";
 export function ApprovalCard(props: CardProps) {
   const { approval, components } = props;
   const { approvalKey: key } = approval;
-  if (approval.kind === "question") return <Request key={key} {...props} Waiting={Questions} outcome={<Answered approval={approval} />} />;
+  if (approval.kind === "question") return <Request key={key} {...props} Waiting={Questions} Outcome={Answered} />;
   const Waiting = asksForValue(approval) ? ValueCard : (components?.Decisions ?? DecisionCard);
-  return <Request key={key} {...props} Waiting={Waiting} outcome={<Decided approval={approval} />} />;
+  return <Request key={key} {...props} Waiting={Waiting} Outcome={Decided} />;
 }
 
 /** What became of each call: the arguments that ran are those of an edit, where there was one. */

@@ -1,10 +1,13 @@
-import type { ReactNode, Ref } from "react";
+import { useEffect, type ReactNode, type Ref } from "react";
 import { decidingRole, progress } from "@countersign/client";
 import { Refusal } from "./arguments/LeadsTo.js";
 import { Problems } from "./arguments/Problems.js";
+import { draftKey } from "./draftKey.js";
+import { isLate } from "./ended.js";
 import { momentText } from "./forms/dates.js";
 import { useLabels, useTexts } from "./labels.js";
 import type { FrameProps, ResolvedProps } from "./Request.js";
+import { keepDraft } from "./useDraft.js";
 import type { Replying } from "./useReply.js";
 import { Visible } from "./Visible.js";
 
@@ -78,14 +81,36 @@ export function Form({ replying, onSubmit, formRef, buttons, children }: FormPro
   );
 }
 
-/** What became of it, once that is known. */
-export function Resolved({ approval, className, children }: ResolvedProps) {
+/** What became of it, once that is known; and that a reply of this tab came after that, until it has been read. */
+export function Resolved({ approval, replying, className, children }: ResolvedProps) {
   const labels = useLabels();
+  const { part } = useTexts();
+  const late = isLate(replying.error);
+  const key = draftKey(approval);
+  // What was entered is for nothing that waits.
+  useEffect(() => {
+    if (late) keepDraft(key, undefined);
+  }, [late, key]);
+  const how = (
+    <p>
+      <Visible text={labels.resolved(approval)} />
+    </p>
+  );
   return (
     <section className={className} data-countersign="resolved" data-resolution={approval.resolution}>
-      <p>
-        <Visible text={labels.resolved(approval)} />
-      </p>
+      {late ? (
+        <div {...part("late")}>
+          <div role="alert">
+            <p>{labels.late}</p>
+            {how}
+          </div>
+          <button type="button" {...part("dismiss")} onClick={replying.clearError}>
+            {labels.dismiss}
+          </button>
+        </div>
+      ) : (
+        how
+      )}
       {children}
     </section>
   );

@@ -1,6 +1,6 @@
 import { isObject, questionsOf, stringifyJson, type ApprovalView, type HistoryStep, type JsonValue } from "@countersign/client";
 import { AnswerList } from "./AnswerList.js";
-import { draftKey } from "./drafts.js";
+import { draftKey } from "./draftKey.js";
 import { useQuestionWords, useLabels } from "./labels.js";
 import { QuestionForm } from "./QuestionForm.js";
 import { answerProblems } from "./questions.js";
@@ -10,7 +10,7 @@ import { Visible } from "./Visible.js";
 /** Questions of an agent, to be answered or declined; once that is done, what was answered. */
 export function QuestionCard(props: CardProps) {
   const { approval } = props;
-  return <Request key={approval.approvalKey} {...props} Waiting={Questions} outcome={<Answered approval={approval} />} />;
+  return <Request key={approval.approvalKey} {...props} Waiting={Questions} Outcome={Answered} />;
 }
 
 export function Questions({ approval, replying, className, Frame }: WaitingProps) {

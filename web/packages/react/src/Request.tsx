@@ -2,8 +2,11 @@
 import type { ComponentType, ReactNode } from "react";
 import type { ApprovalView } from "@countersign/client";
 import type { Problem } from "./arguments/Problems.js";
-import { draftKey } from "./drafts.js";
+import { useCountersign } from "./context.js";
+import { draftKey } from "./draftKey.js";
+import { ended } from "./ended.js";
 import { Frame as OwnFrame, Resolved as OwnResolved } from "./Frame.js";
+import { useLate } from "./late.js";
 import { useReply, type OnReply, type Replying } from "./useReply.js";
 
 /** What stands around a request that waits. */
@@ -30,7 +33,7 @@ export interface FrameProps {
 /** What became of a request. */
 export interface ResolvedProps {
   approval: ApprovalView;
-  /** What this tab has sent last, or why that came too late. */
+  /** What this tab has sent last, or why that came too late: `error`, until `clearError`. */
   replying: Replying;
   className?: string | undefined;
   /** What was asked, and answered or decided. */
@@ -67,15 +70,24 @@ export interface CardProps {
 interface Props extends CardProps {
   Waiting: ComponentType<WaitingProps>;
   /** What is shown of it once it is over. */
-  outcome: ReactNode;
+  Outcome: ComponentType<Pick<CardProps, "approval">>;
 }
 
 /** To be drawn with the request's key as its own. */
-export function Request({ approval, onReply, className, components = {}, Waiting, outcome }: Props) {
-  const replying = useReply(approval, onReply);
+export function Request({ approval: known, onReply, className, components = {}, Waiting, Outcome }: Props) {
+  const replying = useReply(known, onReply);
   const { Frame = OwnFrame, Resolved = OwnResolved } = components;
+  // A refusal says it before the events do, and lists never do.
+  const late = useLate(useCountersign().client).get(draftKey(known));
+  const approval = late ? ended(known, late.error) : known;
   const shared = { approval, replying, className };
-  if (approval.resolution !== undefined) return <Resolved {...shared}>{outcome}</Resolved>;
+  if (approval.resolution !== undefined) {
+    return (
+      <Resolved {...shared}>
+        <Outcome approval={approval} />
+      </Resolved>
+    );
+  }
   if (!approval.complete) return null;
   // What was entered, and seen, belongs to what is shown: under the same key there can be other calls later.
   return <Waiting key={draftKey(approval)} {...shared} Frame={Frame} />;

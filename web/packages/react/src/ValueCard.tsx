@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { configOf } from "@countersign/client";
 import { Arguments } from "./arguments/Arguments.js";
 import { Asked } from "./arguments/Asked.js";
-import { draftKey } from "./drafts.js";
+import { draftKey } from "./draftKey.js";
 import { answerFields } from "./forms/answer.js";
 import { elicitationForm, elicitationOf, formProblems, type Elicitation } from "./forms/elicitation.js";
 import { Form } from "./Frame.js";

@@ -1,14 +1,12 @@
 /** What a person has entered on a card about a call. */
 import { decisionOf, stringifyJson, type Action, type Always, type ApprovalView, type Decision, type DecisionType, type ReviewConfig } from "@countersign/client";
+import { draftKey } from "./draftKey.js";
 import { editedArgs } from "./forms/edits.js";
 import type { AnswerDraft } from "./forms/answer.js";
 import type { EditDraft } from "./forms/form.js";
 import type { QuestionDraft } from "./questions.js";
 import { readDraft } from "./useDraft.js";
 import { visibleText } from "./visibleText.js";
-
-/** The name under which a tab keeps it. What is shown belongs to it: what was entered for something else is not found. */
-export const draftKey = ({ approvalKey, digest = "" }: ApprovalView) => `reply:${approvalKey}:${digest}`;
 
 /** What was entered for one call. */
 export interface CallDraft {

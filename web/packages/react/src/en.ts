@@ -1,5 +1,6 @@
 /** English, which the other languages are checked against. */
 import type { DecisionType } from "@countersign/client";
+import type { Ending } from "./ended.js";
 import type { Labels } from "./labels.js";
 
 /** The texts of what shows and edits arguments. In `{n}` and the like a value is put. */
@@ -118,7 +119,14 @@ const done: Record<DecisionType, string> = {
   defer: "Left for later",
 };
 
-export const english: Labels = {
+const resolved = ({ resolution = "decided", by, answers, decisions }: Ending = {}): string => {
+  const words = answers ? ["Answered"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : how[resolution];
+  return by ? `${what} by ${by}` : what;
+};
+
+/** All but the words of refusals, for pages that have their own. */
+export const words: Omit<Labels, "error"> = {
   language: "en",
   texts,
   choices: { approve: "Approve", reject: "Reject", edit: "Edit", respond: "Give the result", defer: "Later" },
@@ -158,10 +166,13 @@ export const english: Labels = {
   waitingFor: (role) => (role === undefined ? "Waiting for the owner of the session" : `Waiting for ${role}`),
   progress: (approved, quorum) => `${approved} of ${quorum} have approved`,
   inDoubt: "This may have run already, and may still be running: its outcome is unknown. Approve to run it again.",
-  error: ({ code, message }) => message || code,
-  resolved: ({ resolution = "decided", by, answers, decisions }) => {
-    const words = answers ? ["Answered"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-    const what = resolution === "decided" && words.length > 0 ? words.join(", ") : how[resolution];
-    return by ? `${what} by ${by}` : what;
-  },
+  late: "Your reply came too late and did not count.",
+  dismiss: "Got it",
+  resolved,
+};
+
+export const english: Labels = {
+  ...words,
+  error: ({ code, message, details }) =>
+    code === "approval_already_resolved" ? `This request is already resolved: ${resolved(details as Ending)}.` : message || code,
 };

@@ -1,5 +1,5 @@
 /** What waits for people, across sessions: read once for all of a page that look at it. */
-import type { ApprovalQuery, CountersignClient, CountersignHttp, ListedApproval, SessionEvent } from "@countersign/client";
+import { CountersignError, type ApprovalQuery, type ConnectionState, type CountersignClient, type CountersignHttp, type ListedApproval, type SessionEvent } from "@countersign/client";
 
 /** Filters, and the rows of a page. */
 export type InboxQuery = Omit<ApprovalQuery, "status" | "cursor">;
@@ -9,11 +9,20 @@ export interface InboxState {
   requests: ListedApproval[];
   /** It has not been read yet, nor has that failed. */
   loading: boolean;
-  /** Why the newest reading failed, if it did; the requests are those of the one before. */
+  /** Why the newest reading failed, if it did, or why nothing is read any more; the requests are those of the one before. */
   error: unknown;
   /** Whether there may be more: of a list with filters the rest can turn out to have none. */
   more: boolean;
 }
+
+/** Before it has been read. */
+export const UNREAD: InboxState = { requests: [], loading: true, error: undefined, more: false };
+
+/** Without a token, and once the connection is closed for good, there is nothing for this page to read. */
+const OVER: Partial<Record<ConnectionState, () => CountersignError>> = {
+  unauthorized: () => new CountersignError("unauthenticated", "The server wants a token first."),
+  closed: () => new CountersignError("closed", "The connection was closed."),
+};
 
 /** How a part of the page wants it read. */
 export interface Following {
@@ -52,7 +61,9 @@ export class SharedInbox {
   readonly http: CountersignHttp;
   readonly #client: CountersignClient;
   readonly #query: InboxQuery;
-  #state: InboxState = { requests: [], loading: true, error: undefined, more: false };
+  #state = UNREAD;
+  /** All requests that it has had, as they were drawn. */
+  readonly #had = new WeakSet<ListedApproval>();
   readonly #listeners = new Set<() => void>();
   readonly #followers = new Set<Following>();
   readonly #along = new Set<() => void>();
@@ -72,6 +83,8 @@ export class SharedInbox {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #soon: ReturnType<typeof setTimeout> | undefined;
   #stop: (() => void) | undefined;
+  /** It is told why nothing is read any more. */
+  #over = false;
   /** When it was asked for last, or left: the highest was the last of all. */
   used = 0;
 
@@ -89,6 +102,11 @@ export class SharedInbox {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   };
+
+  /** Whether this is one of its requests, or was. */
+  had(request: ListedApproval): boolean {
+    return this.#had.has(request);
+  }
 
   /** Have something else read whenever this is; returns how to stop. */
   along(read: () => void): () => void {
@@ -170,6 +188,7 @@ export class SharedInbox {
     const client = this.#client;
     // What was asked before a connection may never be answered.
     const greeted = client.on("hello", () => void this.#read());
+    const over = client.on("state", this.#tellOver);
     const told = client.on("event", ({ type }) => CHANGES.includes(type) && this.changed());
     // Soon: coming back may be told twice.
     const look = () => !document.hidden && !this.#away() && this.changed();
@@ -179,14 +198,25 @@ export class SharedInbox {
     }
     this.#stop = () => {
       greeted();
+      over();
       told();
       if (!globalThis.document) return;
       document.removeEventListener("visibilitychange", look);
       removeEventListener("focus", look);
     };
+    this.#tellOver();
     if (!this.#away() && !this.#reading()) void this.#read();
     else this.#in(this.#pause());
   }
+
+  /** Why nothing is read any more, or no longer that. */
+  readonly #tellOver = (): void => {
+    const error = OVER[this.#client.state]?.();
+    const before = this.#over;
+    this.#over = error !== undefined;
+    if (error) this.#set({ ...this.#state, loading: false, error });
+    else if (before) this.#set({ ...this.#state, loading: this.#shown === 0, error: undefined });
+  };
 
   /** A connection is wanted, and not there: whatever can be read will soon be read by who is greeted. */
   #away(): boolean {
@@ -194,10 +224,8 @@ export class SharedInbox {
     return state === "connecting" || state === "reconnecting" || this.#isOver();
   }
 
-  /** Without a token, and once the connection is closed for good, there is nothing for this page to read. */
   #isOver(): boolean {
-    const { state } = this.#client;
-    return state === "unauthorized" || state === "closed";
+    return OVER[this.#client.state] !== undefined;
   }
 
   /** Whether the reading that was begun last has no answer yet. */
@@ -281,6 +309,7 @@ export class SharedInbox {
         // Whatever changes about a request while it waits is one more update.
         return old && old.digest === one.digest && old.updates.length === one.updates.length ? old : one;
       });
+    for (const one of requests) this.#had.add(one);
     const before = this.#state;
     const same = requests.length === before.requests.length && requests.every((one, i) => one === before.requests[i]);
     if (same && !before.loading && before.more === more && before.error === undefined) return;

@@ -70,6 +70,9 @@ export interface Labels {
   waitingFor: (role: string | undefined) => string;
   progress: (approved: number, quorum: number) => string;
   inDoubt: string;
+  /** This tab's reply came when it was over, and what says that this has been read. */
+  late: string;
+  dismiss: string;
   /** A refusal, for people; its own words are English. */
   error: (error: CountersignError) => ReactNode;
   /** How it ended, and by whom. */

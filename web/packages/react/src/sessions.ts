@@ -18,6 +18,9 @@ export interface SessionState {
   deleted: boolean;
 }
 
+/** Before anything has come of it. */
+export const nothingOf = (id: string): SessionState => ({ view: emptySession(id), missing: false, deleted: false });
+
 interface Opened {
   now: SessionState;
   listeners: Set<() => void>;
@@ -74,7 +77,7 @@ export class Sessions {
   get(id: string): SessionState {
     const now = this.#opened.get(id)?.now ?? this.#read.get(id);
     if (now) return now;
-    const empty = { view: emptySession(id), missing: false, deleted: false };
+    const empty = nothingOf(id);
     this.#read.set(id, empty);
     const [oldest] = this.#read.keys();
     if (this.#read.size > KEPT) this.#read.delete(oldest!);

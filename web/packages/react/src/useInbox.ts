@@ -1,6 +1,10 @@
 import { useEffect, useMemo, useSyncExternalStore } from "react";
+import type { ListedApproval } from "@countersign/client";
 import { useCountersign } from "./context.js";
-import { inboxOf, queryKey, type Following, type InboxQuery, type InboxState } from "./inbox.js";
+import { draftKey } from "./draftKey.js";
+import { ended } from "./ended.js";
+import { inboxOf, queryKey, UNREAD, type Following, type InboxQuery, type InboxState, type SharedInbox } from "./inbox.js";
+import { useLate, type AllLate } from "./late.js";
 
 export interface InboxOptions extends Partial<Following> {
   query?: InboxQuery;
@@ -8,6 +12,11 @@ export interface InboxOptions extends Partial<Following> {
 
 /** What waits for a person, across sessions. */
 export interface Inbox extends InboxState {
+  /**
+   * The soonest deadline first. Among them, with how it ended, what a reply from here came too late for, until its card is told that this
+   * has been read. One that has not changed since it was read before is the same object.
+   */
+  requests: ListedApproval[];
   loadMore: () => Promise<void>;
   /** Read what is shown again. */
   refresh: () => Promise<void>;
@@ -20,7 +29,24 @@ export function useInbox({ query = {}, everyMs = 10_000, pages = 1 }: InboxOptio
   const { client, http } = useCountersign();
   const inbox = useMemo(() => inboxOf(client, http, query), [client, http, queryKey(query)]);
   useEffect(() => inbox.follow({ everyMs, pages }), [inbox, everyMs, pages]);
-  const state = useSyncExternalStore(inbox.watch, inbox.get, inbox.get);
+  // What a server draws: of a page that hydrates part by part, another part may have read it already.
+  const state = useSyncExternalStore(inbox.watch, inbox.get, () => UNREAD);
+  const late = useLate(client);
+  const requests = useMemo(() => withLate(state.requests, late, inbox), [state.requests, late, inbox]);
   const { loadMore, refresh, forget } = inbox;
-  return { ...state, loadMore, refresh, forget };
+  return { ...state, requests, loadMore, refresh, forget };
 }
+
+function withLate(waiting: ListedApproval[], late: AllLate, inbox: SharedInbox): ListedApproval[] {
+  if (late.size === 0) return waiting;
+  const all = waiting.filter((one) => !late.has(draftKey(one)));
+  for (const { approval, error, read } of late.values()) {
+    if (read || !inbox.had(approval)) continue;
+    const row = ended<ListedApproval>(approval, error);
+    const after = all.findIndex((one) => deadline(one) > deadline(row));
+    all.splice(after < 0 ? all.length : after, 0, row);
+  }
+  return all;
+}
+
+const deadline = ({ expiresAt }: ListedApproval) => (expiresAt === undefined ? Infinity : Date.parse(expiresAt));

@@ -1,6 +1,9 @@
 import { useEffect, useState } from "react";
 import { CountersignError, progress, type ApprovalView, type CountersignClient } from "@countersign/client";
 import { useCountersign } from "./context.js";
+import { draftKey } from "./draftKey.js";
+import { isLate } from "./ended.js";
+import { lateOf, useLate } from "./late.js";
 import { useDraft } from "./useDraft.js";
 import { votedKey } from "./votes.js";
 
@@ -12,7 +15,7 @@ export type OnReply = (approval: ApprovalView, reply: CardReply) => Promise<unkn
 
 export interface Replying {
   state: "no" | "sending" | "sent";
-  /** Why the newest reply was refused; what was entered stays. */
+  /** Why the newest reply was refused; what was entered stays. That it came too late is told until `clearError`. */
   error: CountersignError | undefined;
   /** This tab has approved what more people must approve. */
   voted: boolean;
@@ -48,14 +51,15 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const [voted, setVoted] = useDraft(votedKey(approval), () => false);
   const [earlier] = useState(() => replies.get(approvalKey));
   const [now, setNow] = useState<{ state: Replying["state"]; digest?: string | undefined }>({ state: earlier ? "sending" : "no" });
-  const [error, setError] = useState<CountersignError>();
+  const [refused, setRefused] = useState<CountersignError>();
+  const late = useLate(client).get(draftKey(approval));
   const follow = async (outcome: Promise<Outcome>) => {
     setNow({ state: "sending" });
-    setError(undefined);
+    setRefused(undefined);
     const { error, vote } = await outcome;
     // After one of several it goes on waiting, and there is still something to do with it.
     setNow(error || vote ? { state: "no" } : { state: "sent", digest });
-    setError(error);
+    setRefused(isLate(error) ? undefined : error);
     if (vote) setVoted(true);
     return !error;
   };
@@ -68,7 +72,10 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
       await (onReply ? onReply(approval, reply) : client.reply(approval, reply));
       return { vote: progress(approval) !== undefined && (reply.decisions?.every((d) => d.type === "approve") ?? false) };
     } catch (reason) {
-      return { error: CountersignError.of(reason), vote: false };
+      const error = CountersignError.of(reason);
+      // The card may be gone by now, with the request.
+      if (isLate(error)) lateOf(client).add(approval, error);
+      return { error, vote: false };
     } finally {
       replies.delete(approvalKey);
     }
@@ -85,5 +92,9 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   };
   // What was stored is about what was shown then.
   const state = now.state === "sent" && now.digest !== digest ? "no" : now.state;
-  return { state, error, voted, clearError: () => setError(undefined), send };
+  const clearError = () => {
+    setRefused(undefined);
+    lateOf(client).read(approval);
+  };
+  return { state, error: refused ?? (late?.read ? undefined : late?.error), voted, clearError, send };
 }

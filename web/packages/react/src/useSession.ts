@@ -1,13 +1,18 @@
-import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
-import { pendingApprovals, type AckEvent, type ApprovalView, type ConnectionState, type MessageCommand } from "@countersign/client";
+import { useEffect, useMemo } from "react";
+import { pendingApprovals, type AckEvent, type ApprovalView, type MessageCommand } from "@countersign/client";
 import { useCountersign } from "./context.js";
+import { draftKey } from "./draftKey.js";
+import { useLate } from "./late.js";
 import { sessionsOf, type SessionState } from "./sessions.js";
 import type { CardReply } from "./useReply.js";
+import { useSessionState } from "./useSessionState.js";
 
 /** A session as it stands, and what can be done in it. */
 export interface Session extends SessionState {
   /** What waits for a person, in the order it was asked. */
   pending: ApprovalView[];
+  /** Those to draw cards of: what is pending, and what a reply of this tab came too late for, until its card is told that this has been read. */
+  requests: ApprovalView[];
   /** A long session is followed from near its end: there is more before what is here. */
   earlier: boolean;
   /** A message makes a session that is missing, where it may. */
@@ -35,23 +40,10 @@ export function useSession(sessionId: string): Session {
     [client, http, sessions, sessionId],
   );
   const pending = useMemo(() => pendingApprovals(state.view), [state.view]);
-  return { ...state, pending, earlier: state.view.firstSeq !== undefined, ...actions };
-}
-
-/** A session as far as it is known here, without following it. */
-export function useSessionState(sessionId: string): SessionState {
-  const { client } = useCountersign();
-  const sessions = sessionsOf(client);
-  const get = () => sessions.get(sessionId);
-  return useSyncExternalStore(useCallback((listener) => sessions.watch(sessionId, listener), [sessions, sessionId]), get, get);
-}
-
-/** The state of the connection. */
-export function useConnection(): ConnectionState {
-  const { client } = useCountersign();
-  return useSyncExternalStore(
-    useCallback((listener) => client.on("state", listener), [client]),
-    () => client.state,
-    () => "idle" as const,
+  const late = useLate(client);
+  const requests = useMemo(
+    () => Object.values(state.view.approvals).filter((one) => one.complete && (one.resolution === undefined || late.get(draftKey(one))?.read === false)),
+    [state.view, late],
   );
+  return { ...state, pending, requests, earlier: state.view.firstSeq !== undefined, ...actions };
 }

@@ -1,4 +1,5 @@
 /** Vietnamese. */
+import type { Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 
 /** The texts of what shows and edits arguments. */
@@ -119,11 +120,24 @@ const how = { decided: "Đã quyết định", timeout: "Không ai quyết đị
 const errors: Partial<Record<string, string>> = {
   invalid_edit: "Tham số đã sửa không hợp với công cụ.",
   stale_action: "Yêu cầu đang chờ không còn là yêu cầu bạn đã xem. Hãy xem lại trước khi quyết định.",
-  approval_already_resolved: "Yêu cầu này đã được xử lý.",
   forbidden: "Bạn không được phép làm việc này.",
+  // What the client says itself, without the server.
+  offline: "Mất kết nối trước khi máy chủ trả lời.",
+  closed: "Kết nối đã đóng.",
+  unreachable: "Không kết nối được tới máy chủ.",
+  unauthenticated: "Vui lòng đăng nhập.",
+  bad_json: "Có ký tự không gửi được, chẳng hạn một nửa biểu tượng cảm xúc.",
+  too_large: "Nội dung quá lớn đối với máy chủ.",
 };
 
-export const vietnamese: Labels = {
+const resolved = ({ resolution = "decided", by, answers, decisions }: Ending = {}): string => {
+  const words = answers ? ["Đã trả lời"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : how[resolution];
+  return by ? `${what} bởi ${by}` : what;
+};
+
+/** All but the words of refusals, for pages that have their own. */
+export const words: Omit<Labels, "error"> = {
   language: "vi",
   texts,
   choices: { approve: "Phê duyệt", reject: "Từ chối", edit: "Sửa", respond: "Nhập kết quả thay", defer: "Quyết định sau" },
@@ -163,11 +177,17 @@ export const vietnamese: Labels = {
   waitingFor: (role) => (role === undefined ? "Đang chờ chủ phiên" : `Đang chờ ${role}`),
   progress: (approved, quorum) => `${approved}/${quorum} đã phê duyệt`,
   inDoubt: "Lệnh này có thể đã chạy, và có thể vẫn đang chạy: không rõ kết quả. Phê duyệt để chạy lại.",
-  // The server's own words are English.
-  error: ({ code, message }) => errors[code] ?? `Không thực hiện được. Máy chủ cho biết: ${message || code}`,
-  resolved: ({ resolution = "decided", by, answers, decisions }) => {
-    const words = answers ? ["Đã trả lời"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-    const what = resolution === "decided" && words.length > 0 ? words.join(", ") : how[resolution];
-    return by ? `${what} bởi ${by}` : what;
+  late: "Phản hồi của bạn đến quá muộn nên không được tính.",
+  dismiss: "Đã hiểu",
+  resolved,
+};
+
+export const vietnamese: Labels = {
+  ...words,
+  error: ({ code, message, details }) => {
+    if (code === "approval_already_resolved") return `Yêu cầu này đã được xử lý: ${resolved(details as Ending)}.`;
+    if (code.startsWith("http_")) return `Không thực hiện được: câu trả lời nhận được không phải của máy chủ (HTTP ${code.slice(5)}).`;
+    // The server's own words are English.
+    return errors[code] ?? `Không thực hiện được. Máy chủ cho biết: ${message || code}`;
   },
 };

@@ -1,4 +1,5 @@
 /** Simplified Chinese. */
+import type { Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 
 /** The texts of what shows and edits arguments. */
@@ -113,11 +114,24 @@ const how = { decided: "已决定", timeout: "无人及时决定", cancelled: "�
 const errors: Partial<Record<string, string>> = {
   invalid_edit: "修改后的参数不符合该工具的要求。",
   stale_action: "当前等待的请求已不是您查看过的请求。请重新查看后再决定。",
-  approval_already_resolved: "此请求已处理。",
   forbidden: "您无权执行此操作。",
+  // What the client says itself, without the server.
+  offline: "服务器答复之前连接已断开。",
+  closed: "连接已关闭。",
+  unreachable: "无法连接到服务器。",
+  unauthenticated: "请登录。",
+  bad_json: "其中有无法发送的字符，例如半个表情符号。",
+  too_large: "内容过大，服务器无法接受。",
 };
 
-export const chinese: Labels = {
+const resolved = ({ resolution = "decided", by, answers, decisions }: Ending = {}): string => {
+  const words = answers ? ["已回答"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
+  const what = resolution === "decided" && words.length > 0 ? words.join("，") : how[resolution];
+  return by ? `${what}（${by}）` : what;
+};
+
+/** All but the words of refusals, for pages that have their own. */
+export const words: Omit<Labels, "error"> = {
   language: "zh",
   texts,
   choices: { approve: "批准", reject: "拒绝", edit: "修改", respond: "直接填写结果", defer: "稍后决定" },
@@ -157,11 +171,17 @@ export const chinese: Labels = {
   waitingFor: (role) => (role === undefined ? "等待会话所有者" : `等待 ${role}`),
   progress: (approved, quorum) => `${approved}/${quorum} 人已批准`,
   inDoubt: "此调用可能已经执行，也可能仍在执行：结果未知。批准即重新执行。",
-  // The server's own words are English.
-  error: ({ code, message }) => errors[code] ?? `操作未成功。服务器的说明：${message || code}`,
-  resolved: ({ resolution = "decided", by, answers, decisions }) => {
-    const words = answers ? ["已回答"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-    const what = resolution === "decided" && words.length > 0 ? words.join("，") : how[resolution];
-    return by ? `${what}（${by}）` : what;
+  late: "您的答复来晚了，未被采用。",
+  dismiss: "知道了",
+  resolved,
+};
+
+export const chinese: Labels = {
+  ...words,
+  error: ({ code, message, details }) => {
+    if (code === "approval_already_resolved") return `此请求已处理：${resolved(details as Ending)}。`;
+    if (code.startsWith("http_")) return `操作未成功：收到的答复并非来自服务器（HTTP ${code.slice(5)}）。`;
+    // The server's own words are English.
+    return errors[code] ?? `操作未成功。服务器的说明：${message || code}`;
   },
 };

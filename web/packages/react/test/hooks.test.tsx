@@ -1,9 +1,10 @@
 // @vitest-environment jsdom
 import { act, StrictMode } from "react";
-import { createRoot } from "react-dom/client";
+import { createRoot, hydrateRoot } from "react-dom/client";
+import { renderToString } from "react-dom/server";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CountersignClient, CountersignHttp, type SessionEvent } from "@countersign/client";
-import { CountersignProvider, forgetPerson, sessionsOf, useConnection, useArgumentEdit, useDraft, useSession, type ArgumentEdit, type Session } from "../src/index.js";
+import { CountersignProvider, forgetPerson, inboxOf, sessionsOf, useConnection, useInbox, useArgumentEdit, useDraft, useSession, type ArgumentEdit, type Session } from "../src/index.js";
 import { connected, request, show, Socket } from "./page.js";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -42,6 +43,31 @@ it("u2: somebody else finds nothing of what the one before has entered, on the p
   await draw();
   expect(page.textContent).toBe("nothing");
   await act(async () => root.unmount());
+});
+
+it("u2: a part of the page that hydrates late begins as the server drew it, though another part follows the same already", async () => {
+  const http = new CountersignHttp({ fetch: async () => new Response('{"approvals":[{"approval_key":"a","session_id":"s","actions":[]}],"next_cursor":null}') });
+  const client = connected();
+  const stop = sessionsOf(client).follow("s");
+  const leave = inboxOf(client, http).follow({ everyMs: 0, pages: 1 });
+  Socket.last.receive({ type: "run_status", status: "running", pending: [], session_id: "s", seq: 1 });
+  await wait(20);
+  expect([sessionsOf(client).get("s").view.status, inboxOf(client, http).get().requests.length]).toEqual(["running", 1]);
+  function Part() {
+    const { view } = useSession("s");
+    const { loading } = useInbox();
+    return <p>{`${view.status ?? "none"} ${loading} ${useConnection()}`}</p>;
+  }
+  const part = <CountersignProvider client={client} http={http}><Part /></CountersignProvider>;
+  const page = document.createElement("div");
+  page.innerHTML = renderToString(part);
+  expect(page.textContent).toBe("none true idle");
+  const mended = vi.fn();
+  const root = await act(async () => hydrateRoot(page, part, { onRecoverableError: mended }));
+  expect([mended.mock.calls, page.textContent]).toEqual([[], "running false open"]);
+  await act(async () => root.unmount());
+  stop();
+  leave();
 });
 
 describe("useSession", () => {
@@ -115,6 +141,22 @@ describe("useSession", () => {
     expect(Socket.last.sent.at(-1)).toMatchObject({ type: "cancel", session_id: "s" });
     await act(async () => client.close());
     await Promise.all([sent, cancelled]);
+  });
+
+  it("follows one that is not there yet once somebody else has made it", async () => {
+    const { page } = await show(<Chat />);
+    const missing = () => act(async () => Socket.last.receive({ type: "error", code: "session_not_found", message: "no", session_id: "s" }));
+    await missing();
+    expect([page.textContent, subscriptions().length]).toEqual(["none true open", 1]);
+    await wait(1_000);
+    expect(subscriptions().length).toBe(2);
+    drawn = 0;
+    await missing();
+    await wait(2_000);
+    expect([drawn, subscriptions().length]).toEqual([0, 3]);
+    Socket.last.receive(status(1, "running"));
+    await wait(20);
+    expect(page.textContent).toBe("running false open");
   });
 
   it("goes on from where it was when it is followed again", async () => {

@@ -227,7 +227,7 @@ describe("useInbox", () => {
     await show(<List everyMs={1_000} />, { client: refused, http: nobody.http });
     await wait(60_000);
     expect(nobody.asked.length).toBe(0);
-    refused.setToken("good");
+    await act(async () => refused.setToken("good"));
     Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 });
     await wait(1);
     expect(nobody.asked.length).toBe(1);
@@ -350,6 +350,30 @@ describe("useInbox", () => {
     expect(inbox).toMatchObject({ requests: [{ approvalKey: "a" }], loading: false, error: undefined });
   });
 
+  it("says why nothing is read: without a valid token, and once the connection is closed, until there is one again", async () => {
+    const { http } = serving(["a"], 5);
+    const client = new CountersignClient({ url: "ws://server", webSocket: Socket, isUnauthorized: async () => true });
+    client.connect();
+    await show(<List />, { client, http });
+    expect([inbox.loading, inbox.error]).toEqual([true, undefined]);
+    await act(async () => Socket.last.onclose?.());
+    expect(client.state).toBe("unauthorized");
+    expect(inbox).toMatchObject({ requests: [], loading: false, error: { code: "unauthenticated" } });
+    // Who looks later is told the same.
+    const other = new CountersignClient({ url: "ws://server", webSocket: Socket, isUnauthorized: async () => true });
+    other.connect();
+    await act(async () => Socket.last.onclose?.());
+    await show(<List />, { client: other, http });
+    expect(inbox).toMatchObject({ loading: false, error: { code: "unauthenticated" } });
+    await act(async () => other.setToken("good"));
+    expect([inbox.loading, inbox.error]).toEqual([true, undefined]);
+    await act(async () => Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 }));
+    await wait(10);
+    expect(inbox).toMatchObject({ requests: [{ approvalKey: "a" }], loading: false, error: undefined });
+    await act(async () => other.close());
+    expect(inbox).toMatchObject({ requests: [{ approvalKey: "a" }], loading: false, error: { code: "closed" } });
+  });
+
   it("reads nothing without a token, nor once the connection is closed, whoever asks", async () => {
     const { asked, http } = serving(["a"]);
     const client = new CountersignClient({ url: "ws://server", webSocket: Socket, isUnauthorized: async () => true });
@@ -358,12 +382,12 @@ describe("useInbox", () => {
     await show(<List everyMs={1_000} />, { client, http });
     await wait(1);
     expect(asked.length).toBe(1);
-    client.close();
+    await act(async () => client.close());
     const all = () => Promise.all([inbox.refresh(), inbox.loadMore(), vi.advanceTimersByTimeAsync(60_000)]);
     inboxOf(client, http).changed();
     await act(all);
     expect(asked.length).toBe(1);
-    client.connect();
+    await act(async () => client.connect());
     await act(async () => Socket.last.onclose?.());
     await wait(1);
     expect(client.state).toBe("unauthorized");
@@ -373,7 +397,7 @@ describe("useInbox", () => {
     const long = serving(["a", "b", "c", "d"], 10);
     const other = connected();
     await show(<List pages={2} />, { client: other, http: long.http });
-    other.close();
+    await act(async () => other.close());
     await wait(100);
     expect(long.asked.length).toBe(1);
   });

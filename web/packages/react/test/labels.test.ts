@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CountersignError, type ApprovalView } from "@countersign/client";
+import { CountersignError, type ApprovalView, type JsonObject } from "@countersign/client";
 import { english } from "../src/en.js";
 import { filled, type Labels, type TextKey } from "../src/labels.js";
 import { vietnamese } from "../src/vi.js";
@@ -46,6 +46,26 @@ describe.each([
   it("have the same places for values", () => {
     for (const key of Object.keys(english.texts) as TextKey[]) expect(placeholders(labels.texts[key]), key).toEqual(placeholders(english.texts[key]));
   });
+});
+
+it.each([
+  [english, "This request is already resolved: Approved by ann.", "This request is already resolved: Nobody decided in time."],
+  [vietnamese, "Yêu cầu này đã được xử lý: Đã phê duyệt bởi ann.", "Yêu cầu này đã được xử lý: Không ai quyết định kịp."],
+  [chinese, "此请求已处理：已批准（ann）。", "此请求已处理：无人及时决定。"],
+])("r2: what says that it is too late says who was first, and how, $0.language", ({ error }, decided, timeout) => {
+  const late = (details: JsonObject) => error(new CountersignError("approval_already_resolved", "s_1 is already resolved", { details }));
+  expect(late({ resolution: "decided", by: "ann", decisions: [{ type: "approve" }] })).toBe(decided);
+  expect(late({ resolution: "timeout", by: null })).toBe(timeout);
+});
+
+it.each([vietnamese, chinese])("u2: what the client says itself is in the page's language, and not said to be the server's, $language", ({ error }) => {
+  for (const code of ["offline", "closed", "unreachable", "unauthenticated", "bad_json", "too_large", "http_502"] as const) {
+    const said = String(error(new CountersignError(code, "Words of the client.")));
+    expect(said, code).not.toMatch(/Words|Máy chủ cho biết|服务器的说明/);
+    expect(said, code).toMatch(/[^\x00-\x7f]/);
+  }
+  expect(error(new CountersignError("http_502", ""))).toContain("HTTP 502");
+  expect(error(new CountersignError("not_found", "No such page."))).toContain("No such page.");
 });
 
 it("a value is put into its place as it is", () => {

@@ -11,7 +11,7 @@ import { Refusal } from "../Refusal.js";
 export const KeepOpen = createContext<(approvalKey: string, keep: boolean) => void>(() => {});
 
 export function Unsent({ approval, replying }: { approval: ApprovalView; replying: Replying }) {
-  const { t } = useI18n();
+  const { t, labels } = useI18n();
   const { approvalKey } = approval;
   const { state } = replying;
   const [reply, comment] = [draftKey(approval), commentKey(approval)];
@@ -33,7 +33,7 @@ export function Unsent({ approval, replying }: { approval: ApprovalView; replyin
     <div className="notice late" role="alert">
       <Icon name="warning" />
       <div>
-        <p>{t(late ? "card.late" : "card.lateUnsent")}</p>
+        <p>{late ? labels.late : t("card.lateUnsent")}</p>
         {late && <Refusal error={late} />}
         {texts.length > 0 && (
           <>
@@ -51,6 +51,7 @@ export function Unsent({ approval, replying }: { approval: ApprovalView; replyin
           onClick={() => {
             keepDraft(reply, undefined);
             keepDraft(comment, undefined);
+            replying.clearError();
             drop(true);
           }}
         >

@@ -1,0 +1,27 @@
+import { useCallback, useMemo, useSyncExternalStore } from "react";
+import type { ConnectionState } from "@countersign/client";
+import { useCountersign } from "./context.js";
+import { nothingOf, sessionsOf, type SessionState } from "./sessions.js";
+
+/** A session as far as it is known here, without following it. */
+export function useSessionState(sessionId: string): SessionState {
+  const { client } = useCountersign();
+  const sessions = sessionsOf(client);
+  // What a server draws: of a page that hydrates part by part, another part may follow the session already.
+  const empty = useMemo(() => nothingOf(sessionId), [sessionId]);
+  return useSyncExternalStore(
+    useCallback((listener) => sessions.watch(sessionId, listener), [sessions, sessionId]),
+    () => sessions.get(sessionId),
+    () => empty,
+  );
+}
+
+/** The state of the connection. */
+export function useConnection(): ConnectionState {
+  const { client } = useCountersign();
+  return useSyncExternalStore(
+    useCallback((listener) => client.on("state", listener), [client]),
+    () => client.state,
+    () => "idle" as const,
+  );
+}
