@@ -36,6 +36,8 @@ struct Block {
     over: bool,
     /// Whether anything was written to it.
     written: bool,
+    /// Its text if nothing is written to it.
+    otherwise: Option<Piece>,
     /// The bytes that were emitted.
     given: usize,
     pending: Pieces,
@@ -54,7 +56,8 @@ impl Blocks {
         if matches!(kind, Kind::Call { .. }) {
             self.last_call = Some((number, Scan::default()));
         }
-        self.queue.push_back(Block { kind, begun: false, over: false, written: false, given: 0, pending });
+        let (otherwise, given) = (None, 0);
+        self.queue.push_back(Block { kind, begun: false, over: false, written: false, otherwise, given, pending });
         Ok(number)
     }
 
@@ -64,11 +67,27 @@ impl Blocks {
         if let Some(block) = self.get(number).filter(|block| !block.over) {
             block.written |= !text.bytes().is_empty();
             block.pending.push(text);
-            if let Some((_, arguments)) = self.last_call.as_mut().filter(|(last, _)| *last == number) {
-                arguments.feed(text.bytes());
+            self.scan(number, text);
+        }
+        Ok(())
+    }
+
+    /// Keeps the text that a block has if nothing is written to it: arguments may come whole with the beginning of a
+    /// call, and again in parts.
+    pub(super) fn otherwise(&mut self, number: usize, text: Piece) -> Result<(), ModelError> {
+        if self.is_empty(number) && !text.bytes().is_empty() {
+            self.size.grow(text.bytes().len())?;
+            if let Some(block) = self.get(number) {
+                block.otherwise = Some(text);
             }
         }
         Ok(())
+    }
+
+    fn scan(&mut self, number: usize, text: &Piece) {
+        if let Some((_, arguments)) = self.last_call.as_mut().filter(|(last, _)| *last == number) {
+            arguments.feed(text.bytes());
+        }
     }
 
     /// The arguments of the newest call so far.
@@ -81,16 +100,34 @@ impl Blocks {
         self.get(number).is_some_and(|block| !block.written)
     }
 
+    /// Whether a block has ended.
+    pub(super) fn is_over(&self, number: usize) -> bool {
+        number.checked_sub(self.gone).is_none_or(|at| self.queue.get(at).is_some_and(|block| block.over))
+    }
+
     /// Ends a block.
     pub(super) fn end(&mut self, number: usize) {
-        if let Some(block) = self.get(number) {
-            block.over = true;
+        self.close(number, |_| true);
+    }
+
+    /// Ends all blocks. `{}` is what a call may begin with whatever follows, so that it says nothing of one whose end
+    /// never came.
+    pub(super) fn end_all(&mut self) {
+        let is_said = |text: &Piece| text.bytes().iter().filter(|byte| !byte.is_ascii_whitespace()).ne(b"{}");
+        for number in self.gone..self.gone + self.queue.len() {
+            self.close(number, is_said);
         }
     }
 
-    /// Ends all blocks.
-    pub(super) fn end_all(&mut self) {
-        self.queue.iter_mut().for_each(|block| block.over = true);
+    fn close(&mut self, number: usize, counts: impl Fn(&Piece) -> bool) {
+        let Some(block) = self.get(number).filter(|block| !block.over) else { return };
+        block.over = true;
+        let text = block.otherwise.take().filter(|text| !block.written && counts(text));
+        if let Some(text) = text {
+            block.written = true;
+            block.pending.push(&text);
+            self.scan(number, &text);
+        }
     }
 
     fn get(&mut self, number: usize) -> Option<&mut Block> {

@@ -24,7 +24,7 @@ use reqwest::{
     Client, Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout};
 
@@ -43,6 +43,10 @@ use countersign_engine::{
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The prefix of an error reported inside a stream.
 pub(super) const FAILED: &str = "the provider reported an error in its answer";
+/// The largest event, and the largest answer in one piece, in bytes of JSON: several times what an answer may have. JSON
+/// may write a character of two bytes with six, and the last event of the Responses API repeats the whole answer, with
+/// the instructions and tools of the request.
+pub(super) const EVENT_BYTES: usize = 4 * limits::RESPONSE_BYTES;
 /// The size that a block counts beside its text, so that empty ones are bounded too.
 pub(super) const BLOCK_BYTES: usize = 64;
 
@@ -297,8 +301,7 @@ impl<P: Protocol> Call<P> {
         match &*kind {
             // Servers that ignore `stream`, and errors with a success status.
             "application/json" => {
-                let body = http::read_body(&mut response, limits::RESPONSE_BYTES);
-                let body = timeout(shared.idle_timeout, body).await.map_err(|_| shared.silent())?;
+                let body = shared.whole(&mut response).await?;
                 let taken = answer.take_whole(&String::from_utf8_lossy(&body), &mut self.ready);
                 taken.map_err(|error| shared.read_error(error))?;
                 finish(&mut answer, &mut self.ready)?;
@@ -309,7 +312,7 @@ impl<P: Protocol> Call<P> {
                 shared.endpoint.shown
             ))),
             _ => {
-                let decoder = SseDecoder::new(limits::RESPONSE_BYTES);
+                let decoder = SseDecoder::new(EVENT_BYTES);
                 let (events, deadline) = (Vec::new(), AnswerDeadline::new(shared.idle_timeout));
                 Ok(State::Open(Box::new(Open { response, decoder, events, answer, finished: None, deadline })))
             }
@@ -343,6 +346,31 @@ impl<P: Protocol> Shared<P> {
             Ok(Ok(response)) => Ok((response, reader)),
             Ok(Err(error)) => Err(http::transport_error("no answer from", &self.endpoint, error)),
             Err(_) => Err(self.silent()),
+        }
+    }
+
+    /// An answer in one piece, whose parts are waited for like those of a stream. White space before it only keeps the
+    /// connection alive.
+    async fn whole(&self, response: &mut Response) -> Result<Vec<u8>, ModelError> {
+        let (mut body, mut deadline) = (Vec::new(), AnswerDeadline::new(self.idle_timeout));
+        loop {
+            match deadline.wait(response.chunk()).await.map_err(|why| self.late(&why))? {
+                Ok(Some(part)) => {
+                    if body.len() + part.len() > EVENT_BYTES {
+                        let what = format!("the provider's answer is larger than {EVENT_BYTES} bytes");
+                        return Err(ModelError::permanent(what));
+                    }
+                    if !part.trim_ascii().is_empty() {
+                        deadline.heard();
+                    }
+                    body.extend_from_slice(&part);
+                }
+                // What is whole is an answer, however its connection ended.
+                Err(error) if serde_json::from_slice::<IgnoredAny>(&body).is_err() => {
+                    return Err(http::transport_error("the answer broke off from", &self.endpoint, error));
+                }
+                Ok(None) | Err(_) => return Ok(body),
+            }
         }
     }
 
@@ -560,6 +588,19 @@ pub(super) fn malformed(what: &str, error: &serde_json::Error) -> ModelError {
         _ => text,
     };
     ModelError::transient(format!("the provider sent a malformed {what}: {wrong}"))
+}
+
+/// What cannot be read as `what`: an error of the provider, where it is one.
+pub(super) fn unreadable(what: &str, json: &str, error: &serde_json::Error) -> ReadError {
+    ErrorObject::in_answer(json).map_or_else(|| malformed(what, error).into(), ReadError::Said)
+}
+
+/// JSON of something else where an answer should be: what it is no form of, what it lacks, whose API is needed.
+pub(super) fn unrelated(what: &str, lacks: &str, api: &str) -> ModelError {
+    ModelError::permanent(format!(
+        "the provider answered with JSON that is no {what}: it has {lacks}; is `base_url` that of a server with the \
+         {api} API?"
+    ))
 }
 
 /// The request cannot be serialised, which no input of ours causes.

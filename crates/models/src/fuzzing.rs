@@ -2,11 +2,9 @@
 
 use std::collections::VecDeque;
 
-use countersign_core::limits;
-
 use super::{
     anthropic,
-    call::{FAILED, ReadError, Reader},
+    call::{EVENT_BYTES, FAILED, ReadError, Reader},
     openai, openai_chat,
     sse::SseDecoder,
 };
@@ -35,7 +33,7 @@ fn take<R: Reader>(reader: &mut R, parts: &[&[u8]], said: &mut VecDeque<ModelEve
         ReadError::Said(error) => error.into_error(FAILED, None).message,
         ReadError::Other(error) => error.message,
     };
-    let mut decoder = SseDecoder::new(limits::RESPONSE_BYTES);
+    let mut decoder = SseDecoder::new(EVENT_BYTES);
     'parts: for part in parts {
         let mut events = Vec::new();
         let fed = decoder.feed(part, &mut events);

@@ -199,22 +199,22 @@ pub(super) struct ErrorObject {
 impl ErrorObject {
     /// Reads `{"error": …}`, `{"message": …}` or `{"detail": …}`; `None` if it is none of them.
     pub(super) fn parse(body: &str) -> Option<ErrorObject> {
-        #[derive(Deserialize)]
-        struct Body {
-            error: Option<Box<RawValue>>,
-            message: Option<Box<RawValue>>,
-            detail: Option<Box<RawValue>>,
-        }
-        // Some servers wrap the object in an array.
-        let body: Body = match serde_json::from_str(body) {
-            Ok(body) => body,
-            Err(_) => serde_json::from_str::<Vec<Body>>(body).ok()?.into_iter().next()?,
-        };
-        match (body.error, body.message.or(body.detail)) {
-            (Some(error), _) => Some(ErrorObject::read(&error)),
-            (None, Some(message)) => Some(ErrorObject { message: plain(&message), ..ErrorObject::default() }),
-            (None, None) => None,
-        }
+        Body::read(body)?.error()
+    }
+
+    /// What is known to be an error.
+    pub(super) fn said(data: &str) -> ErrorObject {
+        ErrorObject::parse(data).unwrap_or_else(|| ErrorObject::text(data))
+    }
+
+    /// The error in what came where an answer should be, with a status of success: a `message` alone may be anything.
+    pub(super) fn in_answer(json: &str) -> Option<ErrorObject> {
+        let body = Body::read(json)?;
+        let is_error = body.object.as_ref().is_some_and(|object| object.get() == "\"error\"")
+            || body.error.is_some()
+            || body.detail.is_some()
+            || body.code.is_some() && body.message.is_some();
+        if is_error { body.error() } else { None }
     }
 
     /// An error that is only a text.
@@ -260,6 +260,35 @@ impl ErrorObject {
         let message = key.map_or_else(|| self.message.clone(), |key| key.redact(self.message.clone()));
         let message = format!("{what}: {}", shorten(&message));
         if transient { ModelError::transient(message) } else { ModelError::permanent(message) }
+    }
+}
+
+/// What may be an error's body, as far as it is read.
+#[derive(Deserialize)]
+struct Body {
+    object: Option<Box<RawValue>>,
+    error: Option<Box<RawValue>>,
+    message: Option<Box<RawValue>>,
+    detail: Option<Box<RawValue>>,
+    #[serde(rename = "type")]
+    kind: Option<Box<RawValue>>,
+    code: Option<Box<RawValue>>,
+}
+
+impl Body {
+    fn read(body: &str) -> Option<Body> {
+        // Some servers wrap the object in an array.
+        let in_array = || serde_json::from_str::<Vec<Body>>(body).ok()?.into_iter().next();
+        serde_json::from_str(body).ok().or_else(in_array)
+    }
+
+    fn error(self) -> Option<ErrorObject> {
+        if let Some(error) = self.error {
+            return Some(ErrorObject::read(&error));
+        }
+        let text = |value: Option<Box<RawValue>>| value.as_deref().map(plain).unwrap_or_default();
+        let message = plain(&self.message.or(self.detail)?);
+        Some(ErrorObject { message, kind: text(self.kind), code: text(self.code) })
     }
 }
 
@@ -349,6 +378,20 @@ mod tests {
         }
         let long = message(&"đ".repeat(2000));
         assert_eq!((long.chars().count(), long.ends_with(" […]")), (1004, true));
+    }
+
+    #[test]
+    fn s23_an_error_where_an_answer_should_be_is_told_from_other_json() {
+        let error = |json: &str| ErrorObject::in_answer(json).map(|error| (error.is_transient(), error.message));
+        let is = |transient: bool, message: &str| Some((transient, message.to_owned()));
+        assert_eq!(error(r#"{"object":"error","message":"no such model","code":404}"#), is(false, "no such model"));
+        assert_eq!(error(r#"{"object":"error","message":"busy","type":"x","code":503}"#), is(true, "busy"));
+        assert_eq!(error(r#"{"code":"invalid_key","message":"no","request_id":"r"}"#), is(false, "no"));
+        assert_eq!(error(r#"{"detail":"Not Found"}"#), is(true, "Not Found"));
+        assert_eq!(error(r#"[{"error":{"message":"wrapped","code":400}}]"#), is(false, "wrapped"));
+        for other in [r#"{"message":{"content":"hi"}}"#, r#"{"message":"loading"}"#, r#"{"code":1}"#, "{}", "5"] {
+            assert_eq!(error(other), None, "{other}");
+        }
     }
 
     #[test]

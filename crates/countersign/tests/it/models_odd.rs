@@ -1,7 +1,7 @@
 //! Behaviour of chat completion servers beyond the API's documentation: all of it is understood, and nothing is lost
 //! (spec M1).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use countersign::{
     Message,
@@ -15,11 +15,13 @@ use countersign::{
 use countersign_core::{
     conversation::{Answer, ToolResult},
     journal::record::{Block, CallStatus, ToolUse},
+    limits,
 };
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
-use crate::models_fake::{Fake, deltas, end, events, kept, plain, request, sse, told, tool, typed, user};
+use crate::models_fake::{Fake, Then, deltas, end, events, kept, plain, request, sse, told, tool, typed, user};
 
 /// A short answer, as gzip.
 const GZIP: &[u8] = b"\
@@ -271,4 +273,108 @@ async fn m1_a_signature_of_the_message_itself_goes_back() {
     let sent = [LOOK, r#"{"thinking_blocks":["no object"]}"#];
     let last = events(&Fake::streaming(deltas(&sent) + &end("stop")).await.model()).await.pop();
     assert!(last.unwrap().unwrap_err().transient);
+}
+
+/// Text as servers in Python write it.
+fn in_ascii(text: &str) -> String {
+    let escaped = |unit: u16| match u8::try_from(unit).ok().filter(u8::is_ascii) {
+        Some(byte) => char::from(byte).to_string(),
+        None => format!("\\u{unit:04x}"),
+    };
+    text.encode_utf16().map(escaped).collect()
+}
+
+#[tokio::test]
+async fn r9_an_answer_below_the_bound_is_read_however_long_its_json_is() {
+    let text = "đ".repeat(800_000);
+    let written = in_ascii(&text);
+    assert!(written.len() > limits::RESPONSE_BYTES);
+    let message = format!(
+        r#"{{"type":"message","id":"m","role":"assistant","content":[{{"type":"output_text","text":"{written}"}}]}}"#
+    );
+    let (begin, end) = written.split_at(400_000 * 6);
+    let delta = |text: &str| {
+        format!("data: {{\"type\":\"response.output_text.delta\",\"output_index\":0,\"delta\":\"{text}\"}}\n\n")
+    };
+    let added = r#"data: {"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"m"}}"#;
+    let response = format!(
+        r#"{{"status":"completed","instructions":"{}","output":[{message}],"usage":{{"input_tokens":5,"output_tokens":7}}}}"#,
+        "x".repeat(500_000)
+    );
+    let last = format!("data: {{\"type\":\"response.completed\",\"response\":{response}}}\n\n");
+    let streamed = format!("{added}\n\n{}{}{last}", delta(begin), delta(end));
+    let json = ("content-type", "application/json");
+    let fakes = [Fake::streaming(streamed).await, Fake::start(move || plain(200, &[json], response.clone())).await];
+    for fake in fakes {
+        let model = OpenAi::new(OpenAiConfig { base_url: fake.base_url.clone(), ..OpenAiConfig::new("m") }).unwrap();
+        let told = told(&model).await;
+        assert!(told[0] == format!("text {text}"), "{}", told[0].len());
+        assert_eq!(told[1], "usage 5 7");
+    }
+}
+
+/// A chat completion in one piece.
+fn one_piece(text: &str) -> String {
+    json!({"choices": [{"index": 0, "finish_reason": "stop", "message": {"content": text}}]}).to_string()
+}
+
+#[tokio::test]
+async fn r9_an_answer_in_one_piece_that_is_too_large_is_refused_once_and_for_all() {
+    let json = ("content-type", "application/json");
+    for (bytes, why) in [
+        (limits::RESPONSE_BYTES, "text"),
+        (limits::RESPONSE_BYTES + 1, "permanent the model's answer is larger than 4194304 bytes"),
+        (4 * limits::RESPONSE_BYTES, "permanent the provider's answer is larger than 16777216 bytes"),
+    ] {
+        // A block counts beside its text.
+        let body = one_piece(&"x".repeat(if why == "text" { bytes - 100 } else { bytes }));
+        let told = told(&Fake::start(move || plain(200, &[json], body.clone())).await.model()).await;
+        assert!(told[0].starts_with(why), "{bytes}: {:.100}", told[0]);
+    }
+}
+
+#[tokio::test]
+async fn s23_an_answer_in_one_piece_is_waited_for_part_by_part() {
+    let body = one_piece("all of it");
+    // White space before the answer says that the connection lives.
+    let mut parts = vec![b"\n".to_vec(); 4];
+    parts.extend(body.as_bytes().chunks(body.len() / 8).map(<[u8]>::to_vec));
+    // A cut may lose what is sent last.
+    parts.push(b" ".to_vec());
+    let idle_timeout = Duration::from_secs(2);
+    let answered = |parts: &[Vec<u8>], then: Option<Then>| {
+        let parts = parts.to_vec();
+        async move {
+            let fake = Fake::start(move || {
+                let parts = stream::iter(parts.clone()).then(|part| async {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    part
+                });
+                let mut response = sse(parts, then.clone());
+                response.headers_mut().insert("content-type", "application/json".parse().unwrap());
+                response
+            })
+            .await;
+            told(&OpenAiChat::new(OpenAiChatConfig { idle_timeout, ..fake.config() }).unwrap()).await
+        }
+    };
+    let cut = || {
+        let now = Arc::new(Notify::new());
+        now.notify_one();
+        Some(Then::Cut(now))
+    };
+    let half = &parts[..8];
+    let (whole, whole_cut, silent, broken) = tokio::join!(
+        answered(&parts, None),
+        answered(&parts, cut()),
+        answered(half, Some(Then::Hang)),
+        answered(half, cut())
+    );
+    assert_eq!(whole, ["text all of it", "stop"]);
+    assert_eq!(whole_cut, whole, "what is whole is an answer, however its connection ends");
+    assert!(
+        silent[0].starts_with("transient ") && silent[0].contains("sent nothing of an answer for 2s"),
+        "{silent:?}"
+    );
+    assert!(broken[0].starts_with("transient the answer broke off from "), "{broken:?}");
 }

@@ -1,6 +1,6 @@
 //! Turns the events of a stream into the events of an answer.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use countersign_core::journal::record::Usage;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::{
 };
 use countersign_engine::model::{ModelError, ModelEvent};
 
-/// One event, whatever its type; also a whole answer.
+/// One event, whatever its type.
 #[derive(Deserialize)]
 struct Event {
     #[serde(rename = "type")]
@@ -27,7 +27,6 @@ struct Event {
     content_block: Option<Box<RawValue>>,
     delta: Option<Delta>,
     usage: Option<Tokens>,
-    error: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -70,8 +69,10 @@ struct Begun {
 pub(super) struct Assembler {
     origin: Origin,
     blocks: Blocks,
-    /// By index in the content.
-    content: BTreeMap<u64, Place>,
+    /// In the order in which they began.
+    content: Vec<Place>,
+    /// The newest block of each index. Some servers send 0 always.
+    by_index: HashMap<u64, usize>,
     /// Input tokens: new, written to the cache, read from it; output tokens.
     tokens: [Option<u64>; 4],
     stop_reason: Option<String>,
@@ -82,8 +83,8 @@ pub(super) struct Assembler {
 enum Place {
     Text(usize),
     Thinking(usize, String),
-    /// With the arguments it began with.
-    Call(usize, Option<Box<RawValue>>),
+    /// With its id.
+    Call(usize, String),
     Raw(Box<RawValue>),
 }
 
@@ -92,7 +93,8 @@ impl Assembler {
         Assembler {
             origin: origin.clone(),
             blocks: Blocks::default(),
-            content: BTreeMap::new(),
+            content: Vec::new(),
+            by_index: HashMap::new(),
             tokens: [None; 4],
             stop_reason: None,
             finished: false,
@@ -109,7 +111,7 @@ impl Assembler {
                 }
             }
             "content_block_delta" => self.delta(at, event.delta.unwrap_or_default())?,
-            "content_block_stop" => self.end(at)?,
+            "content_block_stop" => self.end(at),
             "message_delta" => {
                 self.count(event.usage);
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
@@ -117,12 +119,6 @@ impl Assembler {
                 }
             }
             "message_stop" => return Ok(true),
-            "error" => {
-                return Err(match event.error {
-                    Some(error) => ReadError::Said(ErrorObject::read(&error)),
-                    None => ModelError::transient(call::FAILED).into(),
-                });
-            }
             _ => {}
         }
         Ok(false)
@@ -149,9 +145,6 @@ impl Assembler {
             #[serde(rename = "type")]
             kind: String,
         }
-        if self.content.last_key_value().is_some_and(|(last, _)| *last >= at) {
-            return Err(ModelError::transient("the provider sent the blocks of its answer out of order").into());
-        }
         self.blocks.size.grow(BLOCK_BYTES)?;
         let BlockKind { kind } = serde_json::from_str(raw.get()).map_err(|e| malformed(&e))?;
         let place = match &*kind {
@@ -165,12 +158,21 @@ impl Assembler {
                 let begun = read(&raw)?;
                 let block = self.blocks.begin(Kind::Thinking)?;
                 self.blocks.write(block, &begun.thinking.unwrap_or_default())?;
-                Place::Thinking(block, begun.signature.unwrap_or_default())
+                let signature = begun.signature.unwrap_or_default();
+                self.blocks.size.grow(signature.len())?;
+                Place::Thinking(block, signature)
             }
             "tool_use" => {
                 let begun = read(&raw)?;
                 let (id, name) = (begun.id.unwrap_or_default(), begun.name.unwrap_or_default());
-                Place::Call(self.blocks.begin(Kind::Call { id, name })?, begun.input)
+                if self.is_open_call(at, &id) {
+                    return Ok(());
+                }
+                let block = self.blocks.begin(Kind::Call { id: id.clone(), name })?;
+                if let Some(input) = begun.input {
+                    self.blocks.otherwise(block, Piece::from(input.get()))?;
+                }
+                Place::Call(block, id)
             }
             // Redacted thinking, and what the provider's own tools would produce.
             _ => {
@@ -178,12 +180,21 @@ impl Assembler {
                 Place::Raw(raw)
             }
         };
-        self.content.insert(at, place);
+        self.by_index.insert(at, self.content.len());
+        self.content.push(place);
         Ok(())
     }
 
+    /// Whether the call with this id has begun at this index and has not ended: its beginning is repeated.
+    fn is_open_call(&mut self, at: u64, id: &str) -> bool {
+        match self.by_index.get(&at).and_then(|at| self.content.get(*at)) {
+            Some(Place::Call(block, begun)) => !id.is_empty() && begun == id && !self.blocks.is_over(*block),
+            _ => false,
+        }
+    }
+
     fn delta(&mut self, at: u64, delta: Delta) -> Result<(), ReadError> {
-        match self.content.get_mut(&at) {
+        match self.by_index.get(&at).and_then(|at| self.content.get_mut(*at)) {
             Some(Place::Text(block)) => {
                 let block = *block;
                 self.blocks.write(block, &delta.text.unwrap_or_default())?;
@@ -202,19 +213,11 @@ impl Assembler {
         Ok(())
     }
 
-    fn end(&mut self, at: u64) -> Result<(), ReadError> {
-        match self.content.get_mut(&at) {
-            Some(Place::Call(block, input)) => {
-                let (block, input) = (*block, input.take());
-                if let Some(input) = input.filter(|_| self.blocks.is_empty(block)) {
-                    self.blocks.write(block, &Piece::from(input.get()))?;
-                }
-                self.blocks.end(block);
-            }
-            Some(Place::Text(block) | Place::Thinking(block, _)) => self.blocks.end(*block),
+    fn end(&mut self, at: u64) {
+        match self.by_index.get(&at).and_then(|at| self.content.get(*at)) {
+            Some(Place::Text(block) | Place::Thinking(block, _) | Place::Call(block, _)) => self.blocks.end(*block),
             Some(Place::Raw(_)) | None => {}
         }
-        Ok(())
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -231,7 +234,7 @@ impl Assembler {
 
     /// The part of the content that is kept; nothing if its blocks are enough.
     fn opaque(&mut self) -> Option<Opaque> {
-        let content = std::mem::take(&mut self.content).into_values().map(|place| match place {
+        let content = std::mem::take(&mut self.content).into_iter().map(|place| match place {
             Place::Text(block) => Content::Text(self.blocks.given(block)),
             Place::Thinking(block, signature) => Content::Thinking(self.blocks.given(block), signature),
             Place::Call(..) => Content::Call,
@@ -252,21 +255,37 @@ impl Reader for Assembler {
         if data.is_empty() || data == "[DONE]" {
             return Ok(data == "[DONE]" && self.finished);
         }
-        let mut read: Event = serde_json::from_str(data).map_err(|e| malformed(&e))?;
-        read.kind.get_or_insert_with(|| event.event.clone());
+        if event.event == "error" {
+            return Err(ReadError::Said(ErrorObject::said(data)));
+        }
+        let mut read: Event = serde_json::from_str(data).map_err(|e| call::unreadable(EVENT, data, &e))?;
+        let kind = read.kind.get_or_insert_with(|| event.event.clone());
+        if kind == "error" {
+            return Err(ReadError::Said(ErrorObject::said(data)));
+        }
+        // Errors of what is not this API have their own types, or none.
+        if !["message_", "content_block_"].iter().any(|own| kind.starts_with(own))
+            && let Some(error) = ErrorObject::in_answer(data)
+        {
+            return Err(ReadError::Said(error));
+        }
         let over = self.event(read);
         self.blocks.give_out(ready);
         over
     }
 
     fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
-        if let Some(error) = serde_json::from_str::<Event>(json).ok().and_then(|event| event.error) {
-            return Err(ReadError::Said(ErrorObject::read(&error)));
+        let message: Message = serde_json::from_str(json).map_err(|e| call::unreadable(EVENT, json, &e))?;
+        if message.content.is_none() {
+            // Unrelated JSON is not an empty answer.
+            return Err(match ErrorObject::in_answer(json) {
+                Some(error) => ReadError::Said(error),
+                None => call::unrelated("message", "no `content`", "Messages").into(),
+            });
         }
-        let message: Message = serde_json::from_str(json).map_err(|e| malformed(&e))?;
         for (at, block) in (0..).zip(message.content.unwrap_or_default()) {
             self.begin(at, block)?;
-            self.end(at)?;
+            self.end(at);
         }
         self.count(message.usage);
         if let Some(reason) = message.stop_reason {
@@ -298,8 +317,11 @@ fn read(raw: &RawValue) -> Result<Begun, ModelError> {
     serde_json::from_str(raw.get()).map_err(|e| malformed(&e))
 }
 
+/// What was expected where something cannot be read.
+const EVENT: &str = "event of a message";
+
 fn malformed(error: &serde_json::Error) -> ModelError {
-    call::malformed("event of a message", error)
+    call::malformed(EVENT, error)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! Decisions:
 //! - An answer ends when `message_delta` has a reason to stop, whatever it is, and at `message_stop`.
+//! - Each beginning of a block is another block, in the order in which they come, since some servers send index 0
+//!   always. The arguments that a call began with count if it got none in parts.
 //! - Thinking goes back unchanged, with its signature, to the same model at the same address only. An answer that calls tools and has no
 //!   thinking of this model before its calls cannot be followed by thinking: such a request disables it.
 //! - Tokens read from and written to the provider's cache count as input.

@@ -278,8 +278,7 @@ impl Shared {
             }
             Error::ChatResponse { body, .. } => {
                 let said = body.to_string();
-                let object = http::ErrorObject::parse(&said).unwrap_or_else(|| http::ErrorObject::text(&said));
-                return object.into_error(call::FAILED, self.key.as_ref());
+                return http::ErrorObject::said(&said).into_error(call::FAILED, self.key.as_ref());
             }
             Error::WebStream { error: cause, .. } => match cause.downcast_ref::<Error>() {
                 Some(Error::HttpError { status, body, .. }) => {

@@ -1,12 +1,18 @@
 //! Turns the events of a stream into the events of an answer.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    mem,
+};
 
 use countersign_core::journal::record::{Cut, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::items::{Asked, BY, Item, Opaque, Part, Said};
+use super::{
+    items::{Asked, BY, Item, Opaque, Part, Said},
+    known::{Identity, Known, Sort},
+};
 use crate::{
     blocks::{Blocks, Kind},
     call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, usage},
@@ -23,12 +29,13 @@ struct Event {
     #[serde(rename = "type")]
     kind: Option<String>,
     output_index: Option<u64>,
+    item_id: Option<String>,
     content_index: Option<u64>,
     summary_index: Option<u64>,
     delta: Option<Box<RawValue>>,
+    arguments: Option<Box<RawValue>>,
     item: Option<Box<RawValue>>,
     response: Option<Response>,
-    error: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -67,14 +74,30 @@ impl Output {
         struct Kind {
             #[serde(rename = "type")]
             kind: Option<String>,
+            id: Option<Box<RawValue>>,
         }
-        let Kind { kind } = serde_json::from_str(raw.get()).map_err(|e| malformed(&e))?;
+        let Kind { kind, id } = serde_json::from_str(raw.get()).map_err(|e| malformed(&e))?;
         match kind.as_deref() {
             Some("message" | "reasoning" | "function_call" | "mcp_approval_request") => {
                 serde_json::from_str(raw.get()).map_err(|e| malformed(&e))
             }
-            _ => Ok(Output { kind, ..Output::default() }),
+            _ => {
+                let id = id.and_then(|id| serde_json::from_str(id.get()).ok());
+                Ok(Output { kind, id, ..Output::default() })
+            }
         }
+    }
+
+    fn identity(&self) -> Identity {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (sort, name) = match self.kind.as_deref() {
+            Some("message") => (Sort::Message, &self.kind),
+            Some("reasoning") => (Sort::Reasoning, &self.kind),
+            Some("function_call") => (Sort::Call, &self.name),
+            Some("mcp_approval_request") => (Sort::Request, &self.name),
+            _ => (Sort::Other, &self.kind),
+        };
+        Identity { sort, name: text(name), id: text(&self.id), call_id: text(&self.call_id) }
     }
 }
 
@@ -88,8 +111,11 @@ struct ContentPart {
 pub(super) struct Assembler {
     origin: Origin,
     blocks: Blocks,
-    /// By index in the output.
-    items: BTreeMap<u64, Place>,
+    known: Known,
+    /// The items, by their numbers.
+    items: Vec<Place>,
+    /// Items that were not streamed, with the streamed ones that they precede.
+    before: HashMap<usize, usize>,
     /// The calls that the provider requested, also earlier, by the id of its request.
     asked: HashMap<String, Asked>,
     usage: Option<Usage>,
@@ -107,7 +133,6 @@ enum Place {
         id: Option<String>,
         phase: Option<String>,
         parts: BTreeMap<u64, (Part, usize)>,
-        done: bool,
     },
     /// The block of its summary, and the item once it is complete.
     Reasoning {
@@ -118,7 +143,6 @@ enum Place {
     Call {
         id: Option<String>,
         block: usize,
-        done: bool,
     },
     Approval {
         id: String,
@@ -135,7 +159,9 @@ impl Assembler {
         Assembler {
             origin: origin.clone(),
             blocks: Blocks::default(),
-            items: BTreeMap::new(),
+            known: Known::default(),
+            items: Vec::new(),
+            before: HashMap::new(),
             asked,
             usage: None,
             incomplete: None,
@@ -145,32 +171,48 @@ impl Assembler {
     }
 
     fn event(&mut self, event: Event) -> Result<bool, ReadError> {
-        let at = event.output_index.unwrap_or_else(|| self.items.last_key_value().map_or(0, |(last, _)| *last));
+        let index = event.output_index;
+        let at = |known: &Known, sort| known.of_part(sort, event.item_id.as_deref(), index);
         match event.kind.as_deref().unwrap_or_default() {
             "response.output_item.added" => {
                 if let Some(item) = &event.item {
-                    self.begin(at, item)?;
+                    self.added(index, Output::read(item)?)?;
                 }
             }
             "response.output_item.done" => {
-                if let Some(item) = event.item {
-                    self.end(at, item)?;
+                if let Some(raw) = event.item {
+                    let item = Output::read(&raw)?;
+                    let at = match self.known.completed(&item.identity(), index) {
+                        Some(at) => at,
+                        None => self.begin(index, &item)?,
+                    };
+                    self.end(at, item, raw)?;
                 }
             }
             "response.output_text.delta" => {
+                let at = at(&self.known, Sort::Message);
                 self.say(at, event.content_index, Part::OutputText, event.delta.as_deref())?;
             }
-            "response.refusal.delta" => self.say(at, event.content_index, Part::Refusal, event.delta.as_deref())?,
+            "response.refusal.delta" => {
+                let at = at(&self.known, Sort::Message);
+                self.say(at, event.content_index, Part::Refusal, event.delta.as_deref())?;
+            }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                let part = event.summary_index.or(event.content_index).unwrap_or(0);
-                self.think(at, part, event.delta.as_deref())?;
+                if let Some(at) = at(&self.known, Sort::Reasoning) {
+                    let part = event.summary_index.or(event.content_index).unwrap_or(0);
+                    self.write_thought(at, part, &read_piece(event.delta.as_deref())?)?;
+                }
             }
             "response.function_call_arguments.delta" => {
-                let Some(Place::Call { block, .. }) = self.items.get(&at) else {
+                let Some(block) = self.call(at(&self.known, Sort::Call)) else {
                     return Err(ModelError::transient("the provider sent arguments of no call").into());
                 };
-                let block = *block;
                 self.blocks.write(block, &read_piece(event.delta.as_deref())?)?;
+            }
+            "response.function_call_arguments.done" => {
+                if let Some(block) = self.call(at(&self.known, Sort::Call)) {
+                    self.blocks.otherwise(block, read_piece(event.arguments.as_deref())?)?;
+                }
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 if let Some(response) = event.response {
@@ -178,16 +220,27 @@ impl Assembler {
                 }
                 return Ok(self.finished);
             }
-            "error" => {
-                // The error is the event itself, or a member of it; the caller has the text.
-                return Err(match event.error {
-                    Some(error) => ReadError::Said(ErrorObject::read(&error)),
-                    None => ModelError::transient(call::FAILED).into(),
-                });
-            }
             _ => {}
         }
         Ok(false)
+    }
+
+    fn added(&mut self, index: Option<u64>, item: Output) -> Result<(), ReadError> {
+        if self.known.begun(&item.identity(), index).is_none() {
+            let at = self.begin(index, &item)?;
+            if let Some(block) = self.call(Some(at)) {
+                self.blocks.otherwise(block, item.arguments.unwrap_or_default())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The block of this item, if it is a call.
+    fn call(&self, at: Option<usize>) -> Option<usize> {
+        match self.items.get(at?) {
+            Some(Place::Call { block, .. }) => Some(*block),
+            _ => None,
+        }
     }
 
     /// Takes the response in its final form.
@@ -206,63 +259,82 @@ impl Assembler {
             Some("queued" | "in_progress") => return Ok(()),
             _ => {}
         }
-        // Contains what was not streamed, or not completely.
-        for (at, item) in (0..).zip(response.output.unwrap_or_default()) {
-            self.end(at, item)?;
-        }
+        self.listed(response.output.unwrap_or_default())?;
         self.usage = response.usage.as_deref().and_then(read_usage).or(self.usage);
         self.finished = true;
         Ok(())
     }
 
-    fn begin(&mut self, at: u64, raw: &RawValue) -> Result<(), ReadError> {
-        if self.items.contains_key(&at) {
-            return Ok(());
+    /// Takes the items of the final response, which contains what was not streamed, or not completely.
+    fn listed(&mut self, output: Vec<Box<RawValue>>) -> Result<(), ReadError> {
+        let items = output.iter().map(|raw| Output::read(raw)).collect::<Result<Vec<_>, _>>()?;
+        let identities: Vec<Identity> = items.iter().map(Output::identity).collect();
+        let numbers = self.known.listed(&identities);
+        // Reasoning goes back before what it led to, though that was streamed and it was not.
+        let (mut following, mut next) = (vec![None; numbers.len()], None);
+        for (following, number) in following.iter_mut().zip(&numbers).rev() {
+            *following = next;
+            next = number.or(next);
         }
-        if self.items.last_key_value().is_some_and(|(last, _)| *last > at) {
-            return Err(ModelError::transient("the provider sent the items of its answer out of order").into());
+        for (n, (item, raw)) in items.into_iter().zip(output).enumerate() {
+            let at = match numbers[n] {
+                Some(at) => at,
+                None => {
+                    let at = self.begin(u64::try_from(n).ok(), &item)?;
+                    if let (Sort::Reasoning | Sort::Other, Some(next)) = (identities[n].sort, following[n]) {
+                        self.before.insert(at, next);
+                    }
+                    at
+                }
+            };
+            self.end(at, item, raw)?;
         }
-        self.blocks.size.grow(BLOCK_BYTES)?;
-        let item = Output::read(raw)?;
-        let place = match item.kind.as_deref().unwrap_or_default() {
-            "message" => Place::Message { id: item.id, phase: item.phase, parts: BTreeMap::new(), done: false },
-            "reasoning" => Place::Reasoning { block: None, part: 0, raw: None },
-            "function_call" => {
-                let call = Kind::Call {
-                    id: item.call_id.or_else(|| item.id.clone()).unwrap_or_default(),
-                    name: item.name.unwrap_or_default(),
-                };
-                Place::Call { id: item.id, block: self.blocks.begin(call)?, done: false }
-            }
-            _ => Place::Other(None),
-        };
-        self.items.insert(at, place);
         Ok(())
     }
 
-    /// Takes a complete item. One that was taken before is ignored.
-    fn end(&mut self, at: u64, raw: Box<RawValue>) -> Result<(), ReadError> {
-        self.begin(at, &raw)?;
-        let item = Output::read(&raw)?;
-        let kind = item.kind.as_deref().unwrap_or_default();
-        match self.items.get(&at) {
-            Some(Place::Message { done: false, .. }) => {
+    /// Begins an item, and returns its number.
+    fn begin(&mut self, index: Option<u64>, item: &Output) -> Result<usize, ReadError> {
+        let identity = item.identity();
+        self.blocks.size.grow(BLOCK_BYTES + identity.len())?;
+        let place = match identity.sort {
+            Sort::Message => Place::Message { id: item.id.clone(), phase: item.phase.clone(), parts: BTreeMap::new() },
+            Sort::Reasoning => Place::Reasoning { block: None, part: 0, raw: None },
+            Sort::Call => {
+                let id = item.call_id.clone().or_else(|| item.id.clone()).unwrap_or_default();
+                let block = self.blocks.begin(Kind::Call { id, name: identity.name.clone() })?;
+                Place::Call { id: item.id.clone(), block }
+            }
+            Sort::Request | Sort::Other => Place::Other(None),
+        };
+        self.items.push(place);
+        Ok(self.known.add(identity, index))
+    }
+
+    /// Takes a complete item. One that was complete before is ignored.
+    fn end(&mut self, at: usize, item: Output, raw: Box<RawValue>) -> Result<(), ReadError> {
+        let is_request = item.kind.as_deref() == Some("mcp_approval_request");
+        if !self.known.complete(at) {
+            // Another call under the same id must not pass unseen.
+            let is_repeated = is_request && item.id.as_deref().is_some_and(|id| self.known.has_id(at, id));
+            return if is_repeated { self.approval(at, item) } else { Ok(()) };
+        }
+        match self.items.get(at) {
+            Some(Place::Message { .. }) => {
                 for (part, content) in (0..).zip(item.content.unwrap_or_default()) {
                     let (kind, text) = match (content.refusal, content.text) {
                         (Some(refusal), _) => (Part::Refusal, refusal),
                         (None, text) => (Part::OutputText, text.unwrap_or_default()),
                     };
-                    let block = self.part(at, part, kind)?;
+                    let block = self.part(Some(at), part, kind)?;
                     self.fill(block, &text)?;
                 }
-                if let Some(Place::Message { id, phase, parts, done }) = self.items.get_mut(&at) {
-                    *done = true;
+                if let Some(Place::Message { id, phase, parts }) = self.items.get_mut(at) {
                     *phase = item.phase.or_else(|| phase.take());
                     *id = item.id.or_else(|| id.take());
                     parts.values().for_each(|(_, block)| self.blocks.end(*block));
                 }
             }
-            Some(Place::Reasoning { raw: None, block, .. }) => {
+            Some(Place::Reasoning { block, .. }) => {
                 if block.is_none() {
                     let said = item.summary.into_iter().flatten().chain(item.content.into_iter().flatten());
                     for (part, text) in (0..).zip(said.filter_map(|said| said.text)) {
@@ -270,23 +342,20 @@ impl Assembler {
                     }
                 }
                 self.blocks.size.grow(raw.get().len())?;
-                if let Some(Place::Reasoning { raw: kept, block, .. }) = self.items.get_mut(&at) {
+                if let Some(Place::Reasoning { raw: kept, block, .. }) = self.items.get_mut(at) {
                     *kept = Some(raw);
                     block.iter().for_each(|block| self.blocks.end(*block));
                 }
             }
-            Some(Place::Call { block, done: false, .. }) => {
+            Some(Place::Call { block, .. }) => {
                 let block = *block;
                 self.fill(block, &item.arguments.unwrap_or_default())?;
                 self.blocks.end(block);
-                if let Some(Place::Call { done, .. }) = self.items.get_mut(&at) {
-                    *done = true;
-                }
             }
-            Some(Place::Other(None)) if kind == "mcp_approval_request" => self.approval(at, item)?,
+            Some(Place::Other(None)) if is_request => self.approval(at, item)?,
             Some(Place::Other(None)) => {
                 self.blocks.size.grow(raw.get().len())?;
-                self.items.insert(at, Place::Other(Some(raw)));
+                self.items[at] = Place::Other(Some(raw));
             }
             _ => {}
         }
@@ -295,7 +364,7 @@ impl Assembler {
 
     /// A request to approve a call becomes a call. A repetition of the same request is ignored; a different one under
     /// its id would be covered by the decision on the first, so it is refused.
-    fn approval(&mut self, at: u64, item: Output) -> Result<(), ReadError> {
+    fn approval(&mut self, at: usize, item: Output) -> Result<(), ReadError> {
         let (Some(id), Some(server_label), Some(name)) = (item.id, item.server_label, item.name) else {
             let what = "the provider asked to approve a call without saying which";
             return Err(ModelError::transient(what).into());
@@ -305,8 +374,9 @@ impl Assembler {
         let asked = Asked { server_label: server_label.clone(), name: name.clone(), arguments };
         match self.asked.get(&id) {
             Some(before) if *before == asked => {
-                // Its place stays taken: the whole response brings it again.
-                self.items.insert(at, Place::Repeated);
+                if let Some(place @ Place::Other(None)) = self.items.get_mut(at) {
+                    *place = Place::Repeated;
+                }
                 return Ok(());
             }
             Some(_) => {
@@ -320,13 +390,13 @@ impl Assembler {
         self.blocks.write(block, &text)?;
         self.blocks.end(block);
         self.asked.insert(id.clone(), asked);
-        self.items.insert(at, Place::Approval { id, server_label, name });
+        self.items[at] = Place::Approval { id, server_label, name };
         Ok(())
     }
 
     /// The block of a part of a message.
-    fn part(&mut self, at: u64, part: u64, kind: Part) -> Result<usize, ReadError> {
-        let Some(Place::Message { parts, .. }) = self.items.get_mut(&at) else {
+    fn part(&mut self, at: Option<usize>, part: u64, kind: Part) -> Result<usize, ReadError> {
+        let Some(Place::Message { parts, .. }) = at.and_then(|at| self.items.get_mut(at)) else {
             return Err(ModelError::transient("the provider sent text of no message").into());
         };
         if let Some((_, block)) = parts.get(&part) {
@@ -340,19 +410,20 @@ impl Assembler {
         Ok(block)
     }
 
-    fn say(&mut self, at: u64, part: Option<u64>, kind: Part, delta: Option<&RawValue>) -> Result<(), ReadError> {
+    fn say(
+        &mut self,
+        at: Option<usize>,
+        part: Option<u64>,
+        kind: Part,
+        delta: Option<&RawValue>,
+    ) -> Result<(), ReadError> {
         let text = read_piece(delta)?;
         let block = self.part(at, part.unwrap_or(0), kind)?;
         Ok(self.blocks.write(block, &text)?)
     }
 
-    fn think(&mut self, at: u64, part: u64, delta: Option<&RawValue>) -> Result<(), ReadError> {
-        let text = read_piece(delta)?;
-        self.write_thought(at, part, &text)
-    }
-
-    fn write_thought(&mut self, at: u64, part: u64, text: &Piece) -> Result<(), ReadError> {
-        let Some(Place::Reasoning { block, part: open, .. }) = self.items.get_mut(&at) else { return Ok(()) };
+    fn write_thought(&mut self, at: usize, part: u64, text: &Piece) -> Result<(), ReadError> {
+        let Some(Place::Reasoning { block, part: open, .. }) = self.items.get_mut(at) else { return Ok(()) };
         let number = match *block {
             Some(number) => number,
             None => {
@@ -360,7 +431,7 @@ impl Assembler {
                 *block.insert(self.blocks.begin(Kind::Thinking)?)
             }
         };
-        if std::mem::replace(open, part) != part {
+        if mem::replace(open, part) != part {
             self.blocks.write(number, &Piece::from("\n\n"))?;
         }
         Ok(self.blocks.write(number, text)?)
@@ -376,7 +447,9 @@ impl Assembler {
 
     /// The part of the items that is kept.
     fn opaque(&mut self) -> Option<Opaque> {
-        let items = std::mem::take(&mut self.items).into_values().filter_map(|place| match place {
+        let mut items: Vec<(usize, Place)> = mem::take(&mut self.items).into_iter().enumerate().collect();
+        items.sort_by_key(|(at, _)| self.before.get(at).map_or((*at, true), |next| (*next, false)));
+        let items = items.into_iter().filter_map(|(_, place)| match place {
             Place::Message { id, phase, parts, .. } => {
                 let parts = parts.into_values().map(|(part, block)| (part, self.blocks.given(block))).collect();
                 Some(Item::Message(Said { id, phase, parts }))
@@ -400,10 +473,19 @@ impl Reader for Assembler {
         if data.is_empty() || data == "[DONE]" {
             return Ok(data == "[DONE]" && self.finished);
         }
-        let mut read: Event = serde_json::from_str(data).map_err(|e| malformed(&e))?;
+        if event.event == "error" {
+            return Err(ReadError::Said(ErrorObject::said(data)));
+        }
+        let mut read: Event = serde_json::from_str(data).map_err(|e| call::unreadable(EVENT, data, &e))?;
         let kind = read.kind.get_or_insert_with(|| event.event.clone());
-        if kind == "error" && read.error.is_none() {
-            read.error = RawValue::from_string(data.to_owned()).ok();
+        if kind == "error" {
+            return Err(ReadError::Said(ErrorObject::said(data)));
+        }
+        // Errors of what is not this API have their own types, or none.
+        if !kind.starts_with("response.")
+            && let Some(error) = ErrorObject::in_answer(data)
+        {
+            return Err(ReadError::Said(error));
         }
         let over = self.event(read);
         self.blocks.give_out(ready);
@@ -411,19 +493,17 @@ impl Reader for Assembler {
     }
 
     fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
-        let response: Response = serde_json::from_str(json).map_err(|e| malformed(&e))?;
-        match (&response.error, &response.status) {
-            (Some(error), None) if error.get() != "null" => return Err(ReadError::Said(ErrorObject::read(error))),
-            // Unrelated JSON is not an empty answer.
-            (_, None) if response.output.is_none() => {
-                return Err(ModelError::permanent(
-                    "the provider answered with JSON that is no response: it has neither `status` nor `output`; is \
-                     `base_url` that of a server with the Responses API?",
-                )
-                .into());
-            }
-            _ => self.end_response(response)?,
+        let response: Response = serde_json::from_str(json).map_err(|e| call::unreadable(EVENT, json, &e))?;
+        if response.status.is_none()
+            && let Some(error) = ErrorObject::in_answer(json)
+        {
+            return Err(ReadError::Said(error));
         }
+        // Unrelated JSON is not an empty answer.
+        if response.status.is_none() && response.output.is_none() {
+            return Err(call::unrelated("response", "neither `status` nor `output`", "Responses").into());
+        }
+        self.end_response(response)?;
         self.blocks.give_out(ready);
         Ok(())
     }
@@ -445,8 +525,11 @@ impl Reader for Assembler {
     }
 }
 
+/// What was expected where something cannot be read.
+const EVENT: &str = "event of a response";
+
 fn malformed(error: &serde_json::Error) -> ModelError {
-    call::malformed("event of a response", error)
+    call::malformed(EVENT, error)
 }
 
 fn read_piece(raw: Option<&RawValue>) -> Result<Piece, ModelError> {

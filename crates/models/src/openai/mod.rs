@@ -6,12 +6,15 @@
 //!
 //! Decisions:
 //! - An answer ends at `response.completed` or `response.incomplete`.
+//! - Items are told apart by more than their place ([`known`]): servers differ, and a call that is taken for two runs
+//!   twice.
 //! - An item's text is its streamed text; the final item is read only if nothing of it was streamed.
 //! - A request to approve a call of a hosted MCP server becomes a call of `mcp__LABEL__TOOL` here, and the result of
 //!   that call is the answer to it (spec S13).
 
 mod answer;
 mod items;
+mod known;
 mod request;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -74,7 +74,12 @@ pub(super) struct Assembler {
     /// The number of blocks that are completely emitted.
     gone: usize,
     by_index: HashMap<u64, usize>,
+    /// The newest call with each id.
     by_id: HashMap<String, usize>,
+    /// Whether it comes in one piece, in which nothing continues what is before it.
+    in_one_piece: bool,
+    /// Whether anything came as a `delta`.
+    streamed: bool,
     size: Size,
     usage: Option<Usage>,
     reasoning_details: Whole,
@@ -109,6 +114,8 @@ struct Call {
     /// The index of its block in the answer.
     block: usize,
     id: String,
+    /// Whether no call before it has its id.
+    own_id: bool,
     name: String,
     args: Scan,
     begun: bool,
@@ -123,6 +130,8 @@ impl Assembler {
             gone: 0,
             by_index: HashMap::new(),
             by_id: HashMap::new(),
+            in_one_piece: false,
+            streamed: false,
             size: Size::default(),
             usage: None,
             reasoning_details: Whole::default(),
@@ -138,9 +147,19 @@ impl Assembler {
 
     /// Takes one chunk and emits every event that it completes.
     fn take_chunk(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
-        let chunk: Chunk = serde_json::from_str(json).map_err(|e| malformed(&e))?;
+        let chunk: Chunk = serde_json::from_str(json).map_err(|e| call::unreadable(CHUNK, json, &e))?;
         if let Some(error) = chunk.error {
             return Err(ReadError::Said(ErrorObject::read(&error)));
+        }
+        if chunk.choices.is_none() && chunk.usage.is_none() {
+            return match ErrorObject::in_answer(json) {
+                Some(error) => Err(ReadError::Said(error)),
+                // Unrelated JSON is not an empty answer.
+                None if self.in_one_piece => {
+                    Err(call::unrelated("chat completion", "no `choices`", "Chat Completions").into())
+                }
+                None => Ok(()),
+            };
         }
         if let Some(usage) = chunk.usage {
             self.usage = read_usage(&usage).or(self.usage);
@@ -151,8 +170,11 @@ impl Assembler {
                 continue;
             }
             self.any = true;
-            if let Some(delta) = choice.delta.or(choice.message) {
+            // After a stream, a `message` repeats it.
+            let is_delta = choice.delta.is_some();
+            if let Some(delta) = choice.delta.or_else(|| choice.message.filter(|_| !self.streamed)) {
                 self.delta(delta)?;
+                self.streamed |= is_delta && self.gone + self.blocks.len() > 0;
             }
             match choice.finish_reason.as_deref().map(|reason| (reason, call::ending(reason))) {
                 None | Some(("", _)) => continue,
@@ -240,7 +262,7 @@ impl Assembler {
         }
         if self.calls[at].id.is_empty() && !id.is_empty() {
             self.size.grow(id.len())?;
-            self.by_id.entry(id.clone()).or_insert(at);
+            self.calls[at].own_id = self.by_id.insert(id.clone(), at).is_none();
             self.calls[at].id = id;
         }
         let call = &mut self.calls[at];
@@ -260,23 +282,21 @@ impl Assembler {
 
     /// The call a fragment belongs to; `None` for a new one.
     fn find(&self, index: Option<u64>, id: &str, name: &str, args: &[u8]) -> Option<usize> {
+        if self.in_one_piece {
+            return None;
+        }
         let at = match index {
             Some(index) => *self.by_index.get(&index)?,
-            None => match self.by_id.get(id) {
-                Some(at) => return Some(*at),
-                None => self.calls.len().checked_sub(1)?,
-            },
+            None => self.by_id.get(id).copied().or_else(|| self.calls.len().checked_sub(1))?,
         };
         let call = &self.calls[at];
         // Only a name can begin a call, and only when the one before it may have ended.
-        if name.is_empty() || call.name.is_empty() || call.id == id && !id.is_empty() {
+        if name.is_empty() || call.name.is_empty() {
             return Some(at);
         }
-        let another = if id.is_empty() || call.id.is_empty() {
-            call.args.is_whole() && !args.trim_ascii().is_empty()
-        } else {
-            call.args.is_whole() || call.args.is_empty()
-        };
+        let is_other = !id.is_empty() && !call.id.is_empty() && call.id != id;
+        let another = call.args.is_whole() && !args.trim_ascii().is_empty()
+            || is_other && (call.args.is_whole() || call.args.is_empty());
         if another { None } else { Some(at) }
     }
 
@@ -309,8 +329,7 @@ impl Assembler {
                     }
                     if !mem::replace(&mut call.begun, true) {
                         // A duplicate id counts as none: the runner replaces an empty one.
-                        let own = self.by_id.get(&call.id) == Some(&at);
-                        let id = if own { call.id.clone() } else { String::new() };
+                        let id = if call.own_id { call.id.clone() } else { String::new() };
                         ready.push_back(ModelEvent::ToolUse { id, name: call.name.clone() });
                     }
                     call.closed = end || !last && call.args.is_whole();
@@ -339,7 +358,7 @@ impl Reader for Assembler {
             return Ok(self.any);
         }
         if event.event == "error" {
-            return Err(ReadError::Said(ErrorObject::parse(data).unwrap_or_else(|| ErrorObject::text(data))));
+            return Err(ReadError::Said(ErrorObject::said(data)));
         }
         if !data.is_empty() {
             self.take_chunk(data, ready)?;
@@ -348,6 +367,7 @@ impl Reader for Assembler {
     }
 
     fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
+        self.in_one_piece = true;
         self.take_chunk(json, ready)
     }
 
@@ -372,8 +392,11 @@ impl Reader for Assembler {
     }
 }
 
+/// What was expected where something cannot be read.
+const CHUNK: &str = "chat completion chunk";
+
 fn malformed(error: &serde_json::Error) -> ModelError {
-    call::malformed("chat completion chunk", error)
+    call::malformed(CHUNK, error)
 }
 
 fn read_string(raw: &RawValue) -> Result<Piece, ModelError> {

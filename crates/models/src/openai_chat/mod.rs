@@ -14,7 +14,8 @@
 //!   incomplete if the arguments of its last call are.
 //! - Ids of calls go back to the model that made them; other models get short ones that every server accepts.
 //! - A fragment belongs to the call with its `index`; without one, to the call with its `id`, else to the
-//!   newest call. A repeated index with another id and name begins a new call, since some servers send 0 always.
+//!   newest call. Since some servers send index 0 always and others repeat ids, one with a name begins a new call
+//!   where the arguments before it are whole and it has its own, or where its id is another.
 //! - Reasoning is read from `reasoning_content`, else `reasoning`; a refusal is text.
 //! - `reasoning_details` (OpenRouter), `thinking_blocks` (LiteLLM) and `extra_content` (Gemini) of the answer and of
 //!   its calls, which contain signatures, go back unchanged, reassembled from their pieces, to the same model at the

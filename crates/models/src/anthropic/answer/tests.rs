@@ -109,3 +109,108 @@ fn m3_anthropic_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
         assert_eq!(ending(partial, stopped, reason).unwrap(), cut, "{partial:?} {stopped} {reason}");
     }
 }
+
+/// The calls of a finished answer with these events.
+fn calls(events: &[Value]) -> Vec<String> {
+    let mut answer = Assembler::new(&Origin::default());
+    let mut ready = VecDeque::new();
+    for event in events {
+        let event = SseEvent { event: String::new(), data: event.to_string() };
+        if let Err(error) = answer.take(&event, &mut ready) {
+            panic!("{error:?} of {event:?}");
+        }
+    }
+    answer.finish(&mut ready).unwrap();
+    let mut calls: Vec<String> = Vec::new();
+    for event in ready {
+        match event {
+            ModelEvent::ToolUse { id, name } => calls.push(format!("{id} {name} ")),
+            ModelEvent::Input(more) => calls.last_mut().unwrap().push_str(&more),
+            ModelEvent::Text(text) => calls.push(format!("text {text}")),
+            _ => {}
+        }
+    }
+    calls
+}
+
+fn begun(at: u64, id: &str, input: &Value) -> Value {
+    let block = json!({"type": "tool_use", "id": id, "name": "wipe", "input": input});
+    json!({"type": "content_block_start", "index": at, "content_block": block})
+}
+
+fn part(at: u64, text: &str) -> Value {
+    json!({"type": "content_block_delta", "index": at, "delta": {"type": "input_json_delta", "partial_json": text}})
+}
+
+fn stopped(at: u64) -> Value {
+    json!({"type": "content_block_stop", "index": at})
+}
+
+fn over() -> [Value; 2] {
+    let usage = json!({"output_tokens": 42});
+    [
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": usage}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+#[test]
+fn m3_anthropic_arguments_that_a_call_begins_with_are_not_lost_where_its_end_never_comes() {
+    let prod = json!({"target": "prod"});
+    let start = json!({"type": "message_start", "message": {"usage": {"input_tokens": 1}}});
+    for (events, want) in [
+        (vec![begun(0, "a", &prod)], vec![r#"a wipe {"target":"prod"}"#]),
+        (vec![begun(0, "a", &prod), stopped(0)], vec![r#"a wipe {"target":"prod"}"#]),
+        (vec![begun(0, "a", &prod), begun(1, "b", &json!({}))], vec![r#"a wipe {"target":"prod"}"#, "b wipe "]),
+        (vec![begun(0, "a", &json!({})), part(0, "{\"target\":"), part(0, "1}")], vec![r#"a wipe {"target":1}"#]),
+        (vec![begun(0, "a", &prod), part(0, "{\"target\":1}")], vec![r#"a wipe {"target":1}"#]),
+    ] {
+        assert_eq!(calls(&[&[start.clone()][..], &events, &over()].concat()), want, "{events:?}");
+    }
+}
+
+#[test]
+fn m1_anthropic_blocks_that_share_an_index_are_told_apart() {
+    let text = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "so"}});
+    let none = json!({});
+    let events = [
+        text,
+        stopped(0),
+        begun(0, "a", &none),
+        part(0, "{\"n\":1}"),
+        stopped(0),
+        begun(0, "b", &none),
+        // Its beginning again.
+        begun(0, "b", &none),
+        part(0, "{\"n\":2}"),
+        stopped(0),
+    ];
+    assert_eq!(calls(&[&events[..], &over()].concat()), ["text so", r#"a wipe {"n":1}"#, r#"b wipe {"n":2}"#]);
+}
+
+#[test]
+fn s23_anthropic_an_error_of_another_form_keeps_its_words() {
+    for (data, transient) in [
+        (r#"{"object":"error","message":"no such model","type":"NotFoundError","param":null,"code":404}"#, false),
+        (r#"{"object":"error","message":"no such model","code":503}"#, true),
+        (r#"{"error":{"message":"no such model","code":400}}"#, false),
+        (r#"{"type":"error","error":{"type":"not_found_error","message":"no such model"}}"#, false),
+        (r#"{"detail":"no such model"}"#, true),
+    ] {
+        let new = || Assembler::new(&Origin::default());
+        let event = |name: &str| SseEvent { event: name.to_owned(), data: data.to_owned() };
+        let errors = [
+            new().take(&event(""), &mut VecDeque::new()).map(drop),
+            new().take(&event("error"), &mut VecDeque::new()).map(drop),
+            new().take_whole(data, &mut VecDeque::new()),
+        ];
+        for error in errors {
+            let Err(ReadError::Said(error)) = error else { panic!("{data}: {error:?}") };
+            let error = error.into_error("said", None);
+            assert_eq!((error.transient, &*error.message), (transient, "said: no such model"), "{data}");
+        }
+    }
+    let error = Assembler::new(&Origin::default()).take_whole("{}", &mut VecDeque::new()).unwrap_err();
+    let ReadError::Other(error) = error else { panic!("{error:?}") };
+    assert!(!error.transient && error.message.contains("JSON that is no message"), "{error}");
+}

@@ -120,3 +120,221 @@ fn m146_a_repeated_request_before_another_item_does_not_fail_the_turn() {
     });
     assert!(kept.is_some_and(|kept| !kept.contains("mcpr_1")), "the request goes back where it was made");
 }
+
+/// The text, the calls, and what is kept of an answer of these events.
+fn read(events: &[Value]) -> (String, Vec<String>, String) {
+    let mut answer = Assembler::new(&Origin::default(), HashMap::new());
+    let mut ready = VecDeque::new();
+    for event in events {
+        let event = SseEvent { event: String::new(), data: event.to_string() };
+        if let Err(error) = answer.take(&event, &mut ready) {
+            panic!("{error:?} of {event:?}");
+        }
+    }
+    answer.finish(&mut ready).unwrap();
+    let (mut text, mut calls, mut kept) = (String::new(), Vec::<String>::new(), String::new());
+    for event in &ready {
+        match event {
+            ModelEvent::Text(more) => text.push_str(more),
+            ModelEvent::ToolUse { id, name } => calls.push(format!("{id} {name} ")),
+            ModelEvent::Input(more) => calls.last_mut().unwrap().push_str(more),
+            ModelEvent::Opaque(raw) => kept = raw.get().to_owned(),
+            _ => {}
+        }
+    }
+    (text, calls, kept)
+}
+
+fn call(id: &str, call_id: &str, name: &str, arguments: &str) -> Value {
+    json!({"type": "function_call", "id": id, "call_id": call_id, "name": name, "arguments": arguments})
+}
+
+fn said(id: &str, text: &str) -> Value {
+    json!({"type": "message", "id": id, "role": "assistant", "content": [{"type": "output_text", "text": text}]})
+}
+
+fn added(at: u64, item: &Value) -> Value {
+    json!({"type": "response.output_item.added", "output_index": at, "item": item})
+}
+
+fn done(at: u64, item: &Value) -> Value {
+    json!({"type": "response.output_item.done", "output_index": at, "item": item})
+}
+
+fn arguments(at: u64, item: &str, delta: &str) -> Value {
+    json!({"type": "response.function_call_arguments.delta", "output_index": at, "item_id": item, "delta": delta})
+}
+
+fn completed(output: &[Value]) -> Value {
+    json!({"type": "response.completed", "response": {"status": "completed", "output": output}})
+}
+
+/// The events of one call, as they are streamed.
+fn streamed(at: u64, item: &Value) -> [Value; 3] {
+    let (id, text) = (item["id"].as_str().unwrap(), item["arguments"].as_str().unwrap());
+    let mut begun = item.clone();
+    begun["arguments"] = json!("");
+    [added(at, &begun), arguments(at, id, text), done(at, item)]
+}
+
+#[test]
+fn m1_responses_a_call_that_the_final_response_lists_elsewhere_is_made_once() {
+    let pay = call("fc0", "cc", "pay", r#"{"n":1}"#);
+    let reasoning = json!({"type": "reasoning", "id": "rs0", "summary": [], "encrypted_content": "E"});
+    let web = json!({"type": "web_search_call", "id": "ws0"});
+    for (how, at, list) in [
+        ("behind what was not streamed", 0, vec![reasoning.clone(), pay.clone()]),
+        ("behind more", 0, vec![reasoning.clone(), web, said("m", ""), pay.clone()]),
+        ("before its index", 1, vec![pay.clone()]),
+        ("nowhere", 1, vec![]),
+        ("twice", 0, vec![pay.clone(), pay.clone()]),
+        ("with new ids", 0, vec![reasoning.clone(), call("fc9", "c9", "pay", r#"{"n":1}"#)]),
+        ("with no ids", 3, vec![json!({"type": "function_call", "name": "pay", "arguments": "{\"n\":1}"})]),
+    ] {
+        let (text, calls, kept) = read(&[&streamed(at, &pay)[..], &[completed(&list)]].concat());
+        assert_eq!((&*text, calls), ("", vec![r#"cc pay {"n":1}"#.to_owned()]), "{how}");
+        if let Some(reasoned) = kept.find("rs0") {
+            assert!(Some(reasoned) < kept.find("fc0"), "reasoning goes back before its call: {kept}");
+        }
+    }
+}
+
+#[test]
+fn m1_responses_text_that_the_final_response_lists_elsewhere_is_said_once() {
+    let reasoning = json!({"type": "reasoning", "id": "rs0", "summary": [], "encrypted_content": "E"});
+    let delta = |at: u64, id: &str, text: &str| json!({"type": "response.output_text.delta", "output_index": at, "item_id": id, "content_index": 0, "delta": text});
+    // A new id each time, of an item that is listed without what came before it.
+    let events = [
+        done(0, &reasoning),
+        added(1, &json!({"type": "message", "id": "m_a", "content": []})),
+        delta(1, "m_b", "Xin "),
+        delta(1, "m_c", "chào"),
+        done(1, &said("m_d", "Xin chào")),
+        completed(&[said("m_e", "Xin chào")]),
+    ];
+    assert_eq!(read(&events).0, "Xin chào");
+    // Listed behind what was not streamed, and between what was not.
+    let events =
+        [done(0, &said("m1", "b")), completed(&[reasoning, said("m0", "a"), said("m1", "b"), said("m2", "c")])];
+    assert_eq!(read(&events).0, "bac");
+}
+
+#[test]
+fn m1_responses_items_that_share_an_index_are_told_apart() {
+    let (one, two) = (call("fc1", "c1", "pay", r#"{"n":1}"#), call("fc2", "c2", "pay", r#"{"n":2}"#));
+    let want = [r#"c1 pay {"n":1}"#, r#"c2 pay {"n":2}"#];
+    let message = [done(0, &said("m", "so"))];
+    let list = completed(&[said("m", "so"), one.clone(), two.clone()]);
+    let one_after_the_other = [&message[..], &streamed(0, &one), &streamed(0, &two)].concat();
+    let [begun, sent, ended] = streamed(0, &one);
+    let [begun_2, sent_2, ended_2] = streamed(0, &two);
+    let interleaved = [&message[..], &[begun, begun_2, sent_2, sent, ended, ended_2]].concat();
+    let at_once = [&message[..], &[done(0, &one), done(0, &two)]].concat();
+    for events in [one_after_the_other, interleaved, at_once] {
+        for last in [&list, &completed(&[])] {
+            let (text, calls, _) = read(&[&events[..], std::slice::from_ref(last)].concat());
+            assert_eq!((&*text, calls), ("so", want.map(str::to_owned).to_vec()), "{events:?}");
+        }
+    }
+}
+
+#[test]
+fn e56_responses_two_items_with_one_call_id_are_two_calls() {
+    let (one, two) = (call("fc1", "x", "note", r#"{"n":1}"#), call("fc2", "x", "note", r#"{"n":2}"#));
+    let list = completed(&[one.clone(), two.clone()]);
+    let want = vec![r#"x note {"n":1}"#.to_owned(), r#"x note {"n":2}"#.to_owned()];
+    for events in [
+        [&streamed(0, &one)[..], &streamed(1, &two)].concat(),
+        vec![done(0, &one), done(1, &two)],
+        vec![done(1, &one)],
+        vec![],
+    ] {
+        assert_eq!(read(&[&events[..], std::slice::from_ref(&list)].concat()).1, want, "{events:?}");
+    }
+}
+
+#[test]
+fn m3_responses_arguments_that_came_only_once_are_not_lost() {
+    let whole = call("fc0", "cc", "wipe", r#"{"target":"prod"}"#);
+    let begun = call("fc0", "cc", "wipe", "");
+    let placeholder = call("fc0", "cc", "wipe", "{}");
+    let all = json!({"type": "response.function_call_arguments.done", "output_index": 0, "item_id": "fc0",
+        "arguments": r#"{"target":"prod"}"#});
+    let part = arguments(0, "fc0", r#"{"target":"prod"}"#);
+    for events in [
+        vec![added(0, &whole)],
+        vec![added(0, &whole), done(0, &begun)],
+        vec![added(0, &begun), all.clone()],
+        vec![added(0, &placeholder), all.clone(), done(0, &whole)],
+        vec![added(0, &whole), part.clone(), all.clone(), done(0, &whole)],
+        vec![added(0, &placeholder), part, all, done(0, &placeholder)],
+    ] {
+        let calls = read(&[&events[..], &[completed(&[])]].concat()).1;
+        assert_eq!(calls, [r#"cc wipe {"target":"prod"}"#], "{events:?}");
+    }
+}
+
+proptest! {
+    /// Each call comes out once, whether it is streamed, listed, or both, and whatever of its ids and index is kept.
+    #[test]
+    fn m1_responses_every_call_is_made_once_whatever_the_server_keeps(
+        sent in prop::collection::vec((prop::sample::select(vec!["pay", "note"]), any::<bool>()), 1..6),
+        (keeps_ids, keeps_call_ids, counts, lists_all) in any::<(bool, bool, bool, bool)>(),
+    ) {
+        let mut fresh = 0;
+        let mut item = |i: usize, arguments: &str| {
+            fresh += 1;
+            let id = if keeps_ids { format!("fc{i}") } else { format!("new{fresh}") };
+            let call_id = if keeps_call_ids { format!("c{i}") } else { format!("newc{fresh}") };
+            call(&id, &call_id, sent[i].0, arguments)
+        };
+        let (mut events, mut list) = (Vec::new(), Vec::new());
+        for (i, (_, is_both)) in sent.iter().enumerate() {
+            let (at, text) = (if counts { i as u64 } else { 0 }, format!("{{\"n\":{i}}}"));
+            if *is_both || !lists_all {
+                let (begun, ended) = (item(i, ""), item(i, &text));
+                let id = begun["id"].as_str().unwrap_or_default().to_owned();
+                events.extend([added(at, &begun), arguments(at, &id, &text), done(at, &ended)]);
+            }
+            if *is_both || lists_all {
+                list.push(item(i, &text));
+            }
+        }
+        events.push(completed(&list));
+        let mut made: Vec<String> = read(&events).1.iter().map(|call| call.split_once(' ').unwrap().1.to_owned()).collect();
+        let mut want: Vec<String> = sent.iter().enumerate().map(|(i, (name, _))| format!("{name} {{\"n\":{i}}}")).collect();
+        // Without any of them it is unknown which one of the same name was streamed.
+        if lists_all && !keeps_ids && !keeps_call_ids && !counts {
+            made.iter_mut().chain(&mut want).for_each(|call| call.truncate(4));
+        }
+        made.sort();
+        want.sort();
+        prop_assert_eq!(made, want);
+    }
+}
+
+fn failure(outcome: Result<impl std::fmt::Debug, ReadError>) -> (bool, String) {
+    match outcome {
+        Err(ReadError::Said(error)) => (error.is_transient(), error.into_error("said", None).message),
+        Err(ReadError::Other(error)) => (error.transient, error.message),
+        Ok(read) => panic!("{read:?}"),
+    }
+}
+
+#[test]
+fn s23_responses_an_error_of_another_form_keeps_its_words() {
+    for (data, want) in [
+        (
+            r#"{"object":"error","message":"no such model","type":"NotFoundError","param":null,"code":404}"#,
+            (false, "said: no such model"),
+        ),
+        (r#"{"error":{"message":"overloaded","code":503}}"#, (true, "said: overloaded")),
+        (r#"{"detail":"Not Found"}"#, (true, "said: Not Found")),
+    ] {
+        let want = (want.0, want.1.to_owned());
+        let new = || Assembler::new(&Origin::default(), HashMap::new());
+        let event = SseEvent { event: String::new(), data: data.to_owned() };
+        assert_eq!(failure(new().take(&event, &mut VecDeque::new())), want, "{data}");
+        assert_eq!(failure(new().take_whole(data, &mut VecDeque::new())), want, "{data}");
+    }
+}

@@ -203,3 +203,79 @@ fn x_text_in_the_wrong_place_is_not_repeated() {
         assert!(error.message.contains(kind) && !error.message.contains("secret"), "{}", error.message);
     }
 }
+
+fn made(calls: &[(String, String, String)]) -> Vec<String> {
+    calls.iter().map(|(id, name, args)| format!("{id} {name} {args}")).collect()
+}
+
+#[test]
+fn e56_chat_whole_calls_with_one_id_are_each_a_call() {
+    let call = |index: Option<u64>, args: &str| {
+        let mut call = json!({"id": "x", "function": {"name": "note", "arguments": args}});
+        if let Some(index) = index {
+            call["index"] = json!(index);
+        }
+        call
+    };
+    let want = [r#"x note {"n":1}"#, r#" note {"n":2}"#];
+    for index in [Some(0), None] {
+        let (one, two) = (call(index, "{\"n\":1}"), call(index, "{\"n\":2}"));
+        assert_eq!(made(&calls(&[chunk(&one), chunk(&two)])), want, "{index:?}");
+        // In fragments, each with everything.
+        let parts = ["{\"n\"", ":1}", "", "{\"n\"", ":2}", ""].map(|part| chunk(&call(index, part)));
+        assert_eq!(made(&calls(&parts)), want, "{index:?}");
+        // A fragment may have the id alone.
+        let rest = json!({"id": "x", "function": {"arguments": ":2}"}});
+        let parts = [chunk(&one), chunk(&call(index, "{\"n\"")), chunk(&rest)];
+        assert_eq!(made(&calls(&parts)), want, "{index:?}");
+    }
+    for (one, two) in [("{\"n\":1}", "{\"n\":2}"), ("", ""), ("{}", "")] {
+        let message = json!({"tool_calls": [call(None, one), call(Some(0), two), call(Some(0), two)]});
+        let whole = json!({"choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}]});
+        let (mut answer, mut ready) = (Assembler::new(&Origin::default()), VecDeque::new());
+        answer.take_whole(&whole.to_string(), &mut ready).unwrap_or_else(|e| panic!("{}", told(e)));
+        answer.finish(&mut ready).unwrap();
+        let begun = ready.iter().filter(|event| matches!(event, ModelEvent::ToolUse { .. })).count();
+        assert_eq!(begun, 3, "{ready:?}");
+    }
+}
+
+#[test]
+fn m1_chat_a_message_that_repeats_the_stream_is_not_said_again() {
+    let call = json!({"index": 0, "id": "x", "function": {"name": "pay", "arguments": "{\"n\":1}"}});
+    let message = json!({"content": "so", "tool_calls": [call]});
+    let last = json!({"choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}]}).to_string();
+    assert_eq!(made(&calls(&[chunk(&call), last.clone()])), [r#"x pay {"n":1}"#]);
+    let (mut answer, mut ready) = (Assembler::new(&Origin::default()), VecDeque::new());
+    let role = json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}).to_string();
+    for chunk in [role, last] {
+        answer.take_chunk(&chunk, &mut ready).unwrap_or_else(|e| panic!("{}", told(e)));
+    }
+    assert!(matches!(ready.front(), Some(ModelEvent::Text(text)) if text == "so"), "nothing was streamed: {ready:?}");
+}
+
+#[test]
+fn s23_chat_an_error_of_another_form_keeps_its_words() {
+    let new = || Assembler::new(&Origin::default());
+    for (data, transient) in [
+        (r#"{"object":"error","message":"no such model","type":"NotFoundError","param":null,"code":404}"#, false),
+        (r#"{"object":"error","message":"no such model","code":503}"#, true),
+        (r#"{"code":"InvalidApiKey","message":"no such model","request_id":"r"}"#, true),
+        (r#"[{"error":{"message":"no such model","code":400}}]"#, false),
+        (r#"{"detail":"no such model"}"#, true),
+    ] {
+        let event = SseEvent { event: String::new(), data: data.to_owned() };
+        let errors = [new().take(&event, &mut VecDeque::new()).map(drop), new().take_whole(data, &mut VecDeque::new())];
+        for error in errors {
+            let Err(ReadError::Said(error)) = error else { panic!("{data}: {error:?}") };
+            let error = error.into_error("said", None);
+            assert_eq!((error.transient, &*error.message), (transient, "said: no such model"), "{data}");
+        }
+    }
+    // What is no part of an answer says nothing in a stream, and is no answer alone.
+    for other in ["{}", r#"{"type":"ping"}"#, r#"{"message":"loading"}"#] {
+        assert!(new().take_chunk(other, &mut VecDeque::new()).is_ok());
+        let error = told(new().take_whole(other, &mut VecDeque::new()).unwrap_err());
+        assert!(!error.transient && error.message.contains("JSON that is no chat completion"), "{error}");
+    }
+}
