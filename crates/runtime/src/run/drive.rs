@@ -187,7 +187,12 @@ impl Inner {
     }
 
     /// Takes the session for a driver, with what it needs; `false` if it cannot.
-    async fn takes(self: &Arc<Self>, live: &LiveRef, driver: &mut Driver, closing: &mut watch::Receiver<bool>) -> bool {
+    async fn takes(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        driver: &mut Driver,
+        closing: &mut watch::Receiver<bool>,
+    ) -> bool {
         driver.claim.hold = tokio::select! { biased;
             hold = self.alone_at(live) => Some(hold),
             _ = closing.wait_for(|closing| *closing) => return false,
