@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    env,
     error::Error,
     io,
     process::ExitCode,
@@ -23,6 +24,22 @@ pub fn ends(result: Result<()>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs an example that has no options, or prints its help if the command line asks for that.
+///
+/// # Errors
+/// As the example; there are other words on the command line.
+pub async fn or_help(help: &str, example: impl Future<Output = Result<()>>) -> Result<()> {
+    let options = Options::read(env::args(), help, &[], &[])?;
+    if options.has("--help") {
+        println!("{help}");
+        return Ok(());
+    }
+    if let Some(word) = options.words.first() {
+        return Err(format!("{word:?} is not expected here\n\n{help}").into());
+    }
+    example.await
 }
 
 /// A parsed command line.

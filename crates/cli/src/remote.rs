@@ -178,10 +178,9 @@ pub(crate) fn check_id(id: &str) -> Result<(), Failure> {
 pub(crate) fn refusal(who: &str, text: &str, hint: impl FnOnce(&str) -> String) -> Option<Failure> {
     let problem: Value = serde_json::from_str(text).unwrap_or_default();
     let (detail, code) = (problem["detail"].as_str()?, problem["code"].as_str()?);
-    let how = ending(&problem["details"]).map(|how| format!(": {how}")).unwrap_or_default();
     // A malformed argument that only the server can judge, such as a cursor.
     let exit = if matches!(code, "invalid_message" | "invalid_session_id") { Exit::Usage } else { of_code(code) };
-    Some(Failure::new(exit, visible(&format!("{who} says: {detail} ({code}){how}{}", hint(code)))))
+    Some(Failure::new(exit, visible(&format!("{who} says: {detail} ({code}){}", hint(code)))))
 }
 
 /// The exit code for a refusal.
@@ -196,7 +195,7 @@ pub(crate) fn of_code(code: &str) -> Exit {
     }
 }
 
-/// How a request ended, in words, if these members say so: of an approval, or of a refusal's details.
+/// How a request ended, in words, if these members of an approval say so.
 pub(crate) fn ending(of: &Value) -> Option<String> {
     let types: Vec<&str> =
         of["decisions"].as_array().into_iter().flatten().filter_map(|one| one["type"].as_str()).collect();

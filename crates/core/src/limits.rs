@@ -78,6 +78,8 @@ pub const CONTINUATIONS: u32 = 8;
 pub const QUEUED_MESSAGES: usize = 32;
 /// Most bytes of the queue: it is in memory, and in each snapshot of the session, until it is read.
 pub const QUEUED_BYTES: usize = 16 * 1024 * 1024;
+/// How much an error repeats of a name or a value that was sent, in characters.
+pub const ECHO_CHARS: usize = 200;
 /// Longest `request_id` or `Idempotency-Key`.
 pub const REQUEST_ID_BYTES: usize = 200;
 /// Longest name of a person, and of a role.

@@ -1,11 +1,11 @@
 //! Typed refusals: what was wrong, by a stable code, changing nothing.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::plain::made_plain;
+use crate::{limits::ECHO_CHARS, plain::made_plain};
 
 /// The one table of codes. `docs/errors.md` is generated from it, and a test fails when the two differ.
 macro_rules! codes {
@@ -333,5 +333,14 @@ impl Refusal {
     pub fn with_details(mut self, details: Value) -> Refusal {
         self.details = Some(Box::new(made_plain(details)));
         self
+    }
+}
+
+/// A text from outside, as an error repeats it: its first characters, if there are many.
+#[must_use]
+pub fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(ECHO_CHARS) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
     }
 }

@@ -17,7 +17,7 @@ use countersign_core::refusal::{Code, Refusal};
 use flate2::read::GzDecoder;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-use crate::{app::App, problem::Problem};
+use crate::{accept::weighted, app::App, problem::Problem};
 
 // In a package the files are beside the sources, since it is built without npm; `build.rs` decides which it is.
 #[derive(RustEmbed)]
@@ -107,15 +107,7 @@ fn find(name: &str, headers: &HeaderMap) -> Option<Found> {
 
 /// The encoding that `Accept-Encoding` prefers, and the smaller one of equals (RFC 9110, 12.5.3). `None`: none of them.
 fn best(headers: &HeaderMap) -> Option<(&'static str, &'static str)> {
-    let mut accepted: Vec<(&str, f32)> = Vec::new();
-    for value in headers.get_all(header::ACCEPT_ENCODING) {
-        for one in value.to_str().unwrap_or_default().split(',') {
-            let (coding, weight) = one.split_once(';').unwrap_or((one, ""));
-            let weight = weight.trim().trim_start_matches(['q', 'Q']).trim_start_matches('=');
-            let weight = if weight.is_empty() { 1.0 } else { weight.parse().unwrap_or(0.0) };
-            accepted.push((coding.trim(), weight));
-        }
-    }
+    let accepted = weighted(headers, &header::ACCEPT_ENCODING);
     let weight = |name: &str| {
         let named = |name: &str| accepted.iter().find(|(coding, _)| coding.eq_ignore_ascii_case(name));
         named(name).or_else(|| named("*")).map(|(_, weight)| *weight)

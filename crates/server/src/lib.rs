@@ -14,6 +14,7 @@
 //!
 //! [`Runtime`]: countersign_runtime::run::Runtime
 
+mod accept;
 mod activity;
 mod app;
 mod auth;
@@ -35,6 +36,7 @@ mod problem;
 mod readiness;
 mod server;
 mod serving;
+mod site;
 mod webhooks;
 mod ws;
 

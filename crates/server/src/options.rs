@@ -34,7 +34,8 @@ pub struct Options {
     /// Who may connect. By default everyone who can reach the server is its one trusted user. Keep a clone to change
     /// it while the server runs.
     pub auth: Auth,
-    /// Other origins whose pages may use the server, such as `https://app.example.org`.
+    /// Other origins whose pages may use the server, such as `https://app.example.org` or `capacitor://localhost`, as browsers
+    /// send them.
     pub allowed_origins: Vec<String>,
     /// The host name of the server, in addition to `localhost` and the loopback addresses. Only used where hosts are
     /// checked.

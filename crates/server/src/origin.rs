@@ -7,9 +7,9 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use countersign_core::refusal::{Code, Refusal};
+use countersign_core::refusal::{Code, Refusal, shortened};
 
-use crate::{app::App, http, options::Options, problem::Problem};
+use crate::{app::App, http, options::Options, problem::Problem, site};
 
 /// Refuses requests from origins and for hosts that are not allowed, whatever the path; allowed origins may read the
 /// answers.
@@ -59,10 +59,16 @@ fn check(options: &Options, target: Option<&str>, headers: &HeaderMap) -> Result
         None => Ok(()),
         Some(origin) if is_own(origin, host) => Ok(()),
         Some(origin) if options.allowed_origins.iter().any(|allowed| same_origin(allowed, origin)) => Ok(()),
-        Some(origin) => forbidden(format!(
-            "pages of {:?} may not use this server; add it to server.allowed_origins",
-            origin.chars().take(200).collect::<String>()
-        )),
+        Some(origin) => forbidden(match site::origin(origin) {
+            Some(origin) => {
+                format!("pages of {:?} may not use this server; add it to server.allowed_origins", shortened(&origin))
+            }
+            None => format!(
+                "pages without an origin of their own may not use this server (Origin: {:?}); serve the page by HTTP, and add \
+                 its origin to server.allowed_origins",
+                shortened(origin)
+            ),
+        }),
     }
 }
 
@@ -73,8 +79,10 @@ fn is_own(origin: &str, host: Option<&str>) -> bool {
     host.is_some_and(|host| with_port(authority, port) == with_port(host, port))
 }
 
+/// Whether an origin is the allowed one. What is no site's, such as that of an application's shell, is compared as text.
 fn same_origin(allowed: &str, origin: &str) -> bool {
     match (split(allowed.trim_end_matches('/')), split(origin)) {
+        (None, None) => site::origin(allowed).is_some_and(|allowed| allowed == origin),
         (Some((scheme, authority)), Some((other, given))) => {
             let port = default_port(scheme);
             scheme.eq_ignore_ascii_case(other) && with_port(authority, port) == with_port(given, port)
@@ -114,7 +122,7 @@ fn is_own_name(options: &Options, name: &str) -> bool {
         })
 }
 
-/// Scheme and authority of an origin.
+/// Scheme and authority of a site's origin.
 fn split(origin: &str) -> Option<(&str, &str)> {
     let (scheme, authority) = origin.split_once("://")?;
     let plain = !authority.is_empty() && !authority.contains(['/', '?', '#', '@']);
@@ -172,6 +180,51 @@ mod tests {
             assert!(!from(foreign), "{foreign}");
         }
         assert!(allowed(&options, "whatever", None), "no Origin is allowed");
+    }
+
+    #[test]
+    fn c_the_shell_of_an_application_is_allowed_by_exactly_what_it_sends_and_null_never() {
+        let names = ["capacitor://localhost", "chrome-extension://abc", "null", "file://localhost", "*"];
+        let allowed_origins = names.iter().map(|&name| name.to_owned()).collect();
+        let options = Options { allowed_origins, check_host: true, ..Options::default() };
+        let from = |origin| allowed(&options, "localhost:7410", Some(origin));
+        assert!(from("capacitor://localhost") && from("chrome-extension://abc"));
+        for foreign in [
+            "capacitor://localhost:7410",
+            "capacitor://LOCALHOST",
+            "capacitor://localhost/",
+            "tauri://localhost",
+            "http://localhost",
+            "chrome-extension://abcd",
+            "null",
+            "file://localhost",
+            "*",
+            "",
+        ] {
+            assert!(!from(foreign), "{foreign}");
+        }
+        // It gives the server no name of its own.
+        assert!(!allowed(&options, "abc", None));
+    }
+
+    #[test]
+    fn c_the_error_advises_only_what_can_be_configured() {
+        let told = |origin: &str| {
+            let headers = [(header::HOST, "localhost:7410"), (header::ORIGIN, origin)]
+                .map(|(name, text)| (name, text.parse().expect("text")));
+            check(&Options::default(), None, &HeaderMap::from_iter(headers)).expect_err("foreign").message
+        };
+        for (origin, named) in [("https://A.b", "\"https://a.b\""), ("tauri://localhost", "\"tauri://localhost\"")] {
+            let told = told(origin);
+            assert!(told.contains(named) && told.ends_with("add it to server.allowed_origins"), "{told}");
+        }
+        for origin in ["null", "file://", "https://a.b/c"] {
+            let told = told(origin);
+            assert!(
+                told.contains("without an origin of their own") && told.contains("serve the page by HTTP"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

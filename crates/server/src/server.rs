@@ -183,7 +183,7 @@ impl Server {
             webhooks: self.webhooks,
             closing,
         };
-        let mut router = http::routes();
+        let mut router = http::routes(&app);
         if app.options.console {
             router = router.merge(console::routes());
         }

@@ -1,8 +1,7 @@
 //! Two agents, one of which hands over to the other, and a person who is asked before the weather in San Francisco is
 //! looked up. The pending run is written to a file and read back, as another process would do it.
 //!
-//! The answers come from a script. With `COUNTERSIGN_MODEL=NAME` they come from a server with OpenAI's chat completions: the one at
-//! `OPENAI_BASE_URL` (OpenAI's own if not set), with the key in `OPENAI_API_KEY`.
+//! See `HELP`.
 
 use std::{env, error::Error, io, process::ExitCode, sync::Arc};
 
@@ -15,7 +14,7 @@ use countersign::{
     },
     run, tool,
 };
-use countersign_examples::terminal::ends;
+use countersign_examples::terminal::{ends, or_help};
 
 /// Get the weather for a given city.
 #[tool(needs_approval = |_call, args| args.location == "San Francisco")]
@@ -25,7 +24,7 @@ async fn get_weather(location: String) -> String {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    ends(weather().await)
+    ends(or_help(HELP, weather()).await)
 }
 
 async fn weather() -> Result<(), Box<dyn Error>> {
@@ -73,6 +72,11 @@ fn model() -> Result<Arc<dyn Model>, Box<dyn Error>> {
     config.api_key = env::var("OPENAI_API_KEY").ok().map(|key| ApiKey::new(&key));
     Ok(Arc::new(OpenAiChat::new(config)?))
 }
+
+const HELP: &str = "An agent asks (y/n) before it looks up the weather in San Francisco. It has no options but --help.
+The pending run is written to result.json in the current folder, and taken from there. The answers come from a script.
+COUNTERSIGN_MODEL=NAME takes them from a server with OpenAI's chat completions: the one at OPENAI_BASE_URL
+(OpenAI's own if not set), with the key in OPENAI_API_KEY.";
 
 const SCRIPT: &str = r#"{"turns": [
     {"tool_calls": [{"name": "transfer_to_Data_agent", "args": {}}]},

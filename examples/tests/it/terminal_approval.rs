@@ -11,7 +11,12 @@ const ASKED: &str = r#"Agent Data agent would like to use the tool get_weather w
 
 /// Runs the example in a folder, with this standard input.
 fn terminal_approval(folder: &Path, input: &str) -> Output {
+    with_args(folder, &[], input)
+}
+
+fn with_args(folder: &Path, args: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_terminal_approval"))
+        .args(args)
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -51,6 +56,19 @@ fn s26_without_an_answer_nothing_is_decided() {
     let left = std::fs::read_to_string(folder.path().join("result.json.claimed")).expect("the state");
     let state = countersign::RunState::from_json(&left).expect("whole");
     assert_eq!(state.interruptions()[0].arguments, r#"{"location":"San Francisco"}"#);
+}
+
+#[test]
+fn u3_help_says_what_it_can_do_and_runs_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let help = lines(&with_args(folder.path(), &["--help"], "")).join("\n");
+    assert!(help.contains("San Francisco") && help.contains("COUNTERSIGN_MODEL"), "{help}");
+    for wrong in ["--halp", "Oakland"] {
+        let refused = with_args(folder.path(), &[wrong], "y\n");
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && told.contains(wrong) && told.contains("San Francisco"), "{told}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "it has written nothing");
 }
 
 /// The lines of code of a program: neither empty nor a comment.

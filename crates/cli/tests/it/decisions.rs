@@ -38,7 +38,39 @@ on_both_stores! {
         assert_eq!(details["decisions"], json!([{ "type": "reject", "message": "no" }]));
         assert_eq!(details["by"], Value::Null);
         assert!(details["at"].as_str().unwrap().contains('T'), "{details}");
+        assert_eq!(error["message"], "\"s_1\" is already resolved: decided (reject)", "there is no name to say");
         assert!(server.calls().is_empty());
+    }
+
+    async fn w5_a_late_decision_reads_who_was_first_and_how_it_ended(store) {
+        let setup = Setup::one_trade(store).trade(r#"approval = { levels = ["admin"] }"#);
+        let server = setup.person("alice", &[]).person("olga", &["admin"]).person("dan", &["admin"]).start().await;
+        let go = json!({ "content": "go" });
+        let late = async |key: &str, answer: &Value| {
+            let path = format!("/v1/approvals/{key}");
+            let late = server.ask_as("dan", "POST", &path, Some(answer)).await;
+            late.problem(409, "approval_already_resolved")["detail"].as_str().unwrap().to_owned()
+        };
+        let yes = json!({ "decisions": [{ "type": "approve" }] });
+        server.ask_as("alice", "POST", "/v1/sessions/s/messages", Some(&go)).await.ok();
+        server.decide_as("olga", "s_1", json!({ "type": "approve" })).await.ok();
+        assert_eq!(late("s_1", &yes).await, r#""s_1" is already resolved: decided (approve) by "olga""#);
+        server.ask_as("alice", "POST", "/v1/sessions/t/messages", Some(&go)).await.ok();
+        server.ask_as("alice", "POST", "/v1/sessions/t/cancel", None).await.ok();
+        assert_eq!(late("t_1", &yes).await, r#""t_1" is already resolved: its turn was cancelled by "alice""#);
+    }
+
+    async fn w5_a_key_of_another_session_than_the_named_one_is_not_said_to_be_unknown(store) {
+        let (server, mut ws) = waiting(Setup::one_trade(store)).await;
+        let mut frame = json!({ "type": "approval", "session_id": "other", "approval_key": "s_1" });
+        frame["decisions"] = json!([{ "type": "approve" }]);
+        ws.send(&frame).await;
+        let error = ws.error("approval_not_found").await;
+        let told = error["message"].as_str().unwrap();
+        assert!(told.ends_with(r#"pending under the key "s_1" in the session "other""#), "{told}");
+        ws.send(&json!({ "type": "comment", "session_id": "other", "approval_key": "s_1", "text": "hm" })).await;
+        assert_eq!(ws.error("approval_not_found").await["message"], told);
+        assert_eq!(server.get("/v1/approvals/s_1").await.ok()["status"], "waiting");
     }
 
     async fn r2_of_many_decisions_at_once_one_wins(store) {

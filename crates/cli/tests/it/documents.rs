@@ -260,6 +260,46 @@ async fn u2_third_party_websockets_approve_what_the_recipe_for_python_shows() {
     }
 }
 
+/// The page shows what its own commands lead to: the same checkpoints, and a fork that asks for the same order again.
+#[tokio::test]
+async fn g6_the_checkpoints_of_the_protocols_example_are_those_of_the_demo() {
+    let protocol = page("docs/protocol.md");
+    let dir = tempfile::tempdir().unwrap();
+    let running = demo(dir.path(), "en").await;
+    let script = |part: &str| {
+        let found: Vec<String> = blocks(&protocol, "sh").into_iter().filter(|block| block.contains(part)).collect();
+        let [block] = &found[..] else { panic!("{} blocks with {part}", found.len()) };
+        assert!(block.contains("127.0.0.1:7410"), "{block}");
+        block.replace("127.0.0.1:7410", &running.1.to_string()).replace("curl ", "curl -sS ")
+    };
+    let run = |script: &str| -> Value {
+        serde_json::from_str(done(&run_program("sh", dir.path(), &["-ec", script], "", &[]))).unwrap()
+    };
+    assert_eq!(run(&script("/v1/sessions/s1/messages"))["pending"], json!(["s1_1"]));
+    assert_eq!(run(&script("/v1/approvals/s1_1?wait=true"))["status"], "completed");
+    let listed = run(&format!("curl -sS http://{}/v1/sessions/s1/checkpoints", running.1));
+    let rows = protocol.lines().filter(|line| line.trim_start().starts_with(r#"{"checkpoint": "#));
+    let rows: Vec<Value> =
+        rows.map(|row| serde_json::from_str(row.trim().trim_end_matches([',', ']'])).unwrap()).collect();
+    let [end, pause] = &rows[..] else { panic!("{} rows", rows.len()) };
+    assert_eq!((&end["after"], &pause["after"]), (&json!("end"), &json!("answer")));
+    for shown in &rows {
+        let listed = listed["checkpoints"].as_array().unwrap();
+        let one = listed.iter().find(|one| one["checkpoint"] == shown["checkpoint"]).cloned();
+        let mut one = one.unwrap_or_else(|| panic!("no checkpoint {}: {listed:?}", shown["checkpoint"]));
+        assert_eq!(one["checkpoint"] == listed[0]["checkpoint"], shown == end, "the newest is first");
+        one["at"] = shown["at"].clone();
+        assert_eq!(&one, shown);
+    }
+    let fork = run(&script("/v1/sessions/s1/fork"));
+    assert_eq!(fork["forked_from"], json!({ "session_id": "s1", "checkpoint": pause["checkpoint"] }));
+    let key = format!("{}_2", fork["session_id"].as_str().unwrap());
+    assert_eq!((&fork["status"], &fork["pending"]), (&json!("awaiting_input"), &json!([key])));
+    let asked = run(&format!("curl -sS http://{}/v1/approvals/{key}", running.1));
+    assert_eq!(asked["actions"][0]["name"], "execute_trade", "{asked}");
+    assert!(asked["expires_at"].is_string(), "{asked}");
+}
+
 /// A recipe is tried more than once: each run is a message of its own.
 #[tokio::test]
 async fn u2_the_recipe_for_javascript_approves_what_it_shows_each_time_it_runs() {

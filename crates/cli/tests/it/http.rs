@@ -61,6 +61,10 @@ on_both_stores! {
         // Again under the same id: done once, and the stream ends.
         let again = request(server.address, "POST", "/v1/sessions/s/messages", &accept, Some(&body)).await;
         assert_eq!(events(&again.body).len(), 0);
+        // Who accepts JSON more than events gets that.
+        let json = [("accept", "text/event-stream;q=0.1, application/json")];
+        let outcome = request(server.address, "POST", "/v1/sessions/s/messages", &json, Some(&body)).await;
+        assert_eq!(outcome.ok()["status"], "awaiting_input");
         assert_eq!(server.get("/v1/sessions/s").await.ok()["pending"], json!(["s_1"]));
     }
 
@@ -240,6 +244,8 @@ async fn w8_every_error_is_a_problem_document() {
     raw("POST", "/v1/sessions", plain, Some("{}")).await.problem(415, "invalid_message");
     let form = &[("content-type", "application/x-www-form-urlencoded")];
     raw("POST", "/v1/approvals/s_1", form, Some("a=b")).await.problem(415, "invalid_message");
+    let utf16 = &[("content-type", "application/json; charset=utf-16")];
+    raw("POST", "/v1/sessions", utf16, Some("{}")).await.problem(415, "invalid_message");
     raw("POST", "/v1/sessions", &[], Some("{")).await.problem(400, "bad_json");
     raw("POST", "/v1/sessions", &[], Some("[]")).await.problem(400, "invalid_message");
     raw("POST", "/v1/sessions", &[], Some(r#"{"agent":7}"#)).await.problem(400, "invalid_message");
@@ -267,6 +273,35 @@ async fn w8_every_error_is_a_problem_document() {
     let long = request(server.address, "POST", "/v1/sessions/s/messages", &[], Some(&long)).await;
     long.problem(400, "invalid_message");
     server.get("/v1/sessions/s").await.problem(404, "session_not_found");
+}
+
+/// A misspelt or misplaced parameter would otherwise be as good as none: `?agent=` of a message is in its body.
+#[tokio::test]
+async fn r9_a_parameter_that_an_operation_does_not_take_is_refused_by_name() {
+    let server = Setup::one_trade(Store::Memory).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let before = server.get("/v1/sessions/s/state").await.ok();
+    let document = published::printed("openapi");
+    let mut asked = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let path = path.replace("{session_id}", "s").replace("{approval_key}", "s_1").replace("{name}", "trader");
+        let path = path.replace("{rule_id}", "r").replace("{n}", "1");
+        for method in operations.as_object().unwrap().keys() {
+            let body = matches!(&**method, "post" | "patch").then_some(r#"{"content":"go"}"#);
+            let answer =
+                request(server.address, &method.to_uppercase(), &format!("{path}?agnt=adviser"), &[], body).await;
+            let problem = answer.problem(400, "invalid_message");
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.starts_with("the query: agnt: is not a parameter here; "), "{method} {path}: {detail}");
+            asked += 1;
+        }
+    }
+    assert!(asked > 30, "{asked} operations");
+    assert_eq!(server.get("/v1/sessions/s/state").await.ok(), before);
+    let wrong = server.get("/v1/approvals?limit=-1").await.problem(400, "invalid_message");
+    assert!(wrong["detail"].as_str().unwrap().contains("limit: must be a whole number from 0"), "{wrong}");
+    let long = server.get(&format!("/v1/sessions?{}=1", "q".repeat(7000))).await;
+    assert!(long.body.len() < 1000, "{}", long.body);
 }
 
 #[tokio::test]

@@ -438,6 +438,6 @@ async fn r4_a_deadline_begins_nothing_in_a_restored_store() {
     let session = server.get("/v1/sessions/s").await.ok();
     assert_eq!(session["held"], "restored", "{session}");
     assert!(!server.get("/v1/sessions/s/history").await.body.contains("done"), "no model was asked");
-    let said = server.post("/v1/sessions/s/messages?wait=true", &json!({ "content": "go on" })).await.ok();
+    let said = server.post("/v1/sessions/s/messages", &json!({ "content": "go on" })).await.ok();
     assert_eq!(said["status"], "completed", "{said}");
 }

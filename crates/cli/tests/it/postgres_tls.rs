@@ -63,7 +63,7 @@ async fn x_postgresql_is_reached_by_tls_with_a_certificate_that_is_trusted() {
     let database = authority.database();
     for mode in ["", "?sslmode=require", "?sslmode=verify-full"] {
         let server = serving(&authority, &format!("{}{mode}", database.url_at("localhost"))).await;
-        server.post("/v1/sessions/s/messages?wait=true", &json!({ "content": "go" })).await.ok();
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
         let yes = json!({ "decisions": [{ "type": "approve" }] });
         let decided = server.post("/v1/approvals/s_1?wait=true", &yes).await.ok();
         assert_eq!(decided["status"], "completed", "{decided}");

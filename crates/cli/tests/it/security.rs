@@ -116,12 +116,16 @@ async fn x_who_decides_comes_from_the_connection() {
 
 #[tokio::test]
 async fn c_foreign_pages_get_403() {
-    let server =
-        Setup::one_trade(Store::Memory).server(r#"allowed_origins = ["https://app.example.org"]"#).start().await;
+    let server = Setup::one_trade(Store::Memory)
+        .server(r#"allowed_origins = ["https://app.example.org", "capacitor://localhost"]"#)
+        .start()
+        .await;
     let own = format!("http://{}", server.address);
     for (origin, allowed) in [
         (own.as_str(), true),
         ("https://app.example.org", true),
+        ("capacitor://localhost", true),
+        ("tauri://localhost", false),
         ("http://app.example.org", false),
         ("https://evil.test", false),
         ("http://127.0.0.1:1", false),

@@ -140,7 +140,7 @@ on_both_stores! {
             ("s5", "trade", &["a guardrail failed", "exit code 7: planted-tool-stderr"]),
         ] {
             let path = |what: &str| format!("/v1/sessions/{session}/{what}");
-            let said = server.post(&path("messages?wait=true"), &json!({ "content": content })).await.ok().to_string();
+            let said = server.post(&path("messages"), &json!({ "content": content })).await.ok().to_string();
             server.until_status(session, "failed").await;
             let (history, state) = (server.get(&path("history")).await.ok(), server.get(&path("state")).await.ok());
             let told = format!("{said} {history} {state}");

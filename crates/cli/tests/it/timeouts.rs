@@ -26,6 +26,7 @@ on_both_stores! {
         ws.decide("s_1", json!([{ "type": "approve" }])).await;
         let error = ws.error("approval_already_resolved").await;
         assert_eq!(error["details"]["resolution"], "timeout");
+        assert_eq!(error["message"], "\"s_1\" is already resolved: its deadline passed");
         assert!(server.calls().is_empty());
         let approval = server.get("/v1/approvals/s_1").await.ok();
         assert_eq!((&approval["status"], &approval["resolution"]), (&json!("resolved"), &json!("timeout")));

@@ -33,7 +33,7 @@ use crate::{
     limits,
     number::InterruptionNo,
     plain,
-    refusal::{Code, Refusal},
+    refusal::{Code, Refusal, shortened},
     time::rfc3339,
 };
 
@@ -160,7 +160,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
 /// A decision after the deadline has lost, even if the time-out is not recorded yet (spec W7).
 pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
     if asked.expires_at.is_some_and(|due| now >= due) {
-        return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over")
+        return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over: its deadline passed")
             .with_details(json!({ "resolution": "timeout", "by": null, "at": asked.expires_at.map(rfc3339) })));
     }
     Ok(())
@@ -389,10 +389,22 @@ fn check_decisions(open: &Open, decisions: &[Decision], staged: bool, now: Milli
     Ok(decisions)
 }
 
-/// The refusal for a key that names nothing (or nothing that the caller may see).
+/// The refusal for a key that names nothing, or nothing that the caller may see: both are told the same.
 #[must_use]
 pub fn not_found(key: &str) -> Refusal {
-    Refusal::new(Code::ApprovalNotFound, format!("no request is, or ever was, pending under the key {key:?}"))
+    let key = shortened(key);
+    Refusal::new(
+        Code::ApprovalNotFound,
+        format!("no request that you may see is, or was, pending under the key {key:?}"),
+    )
+}
+
+/// The refusal for a key that is not one of the session that was named with it.
+#[must_use]
+pub fn not_in_session(key: &str, session_id: &str) -> Refusal {
+    let key = shortened(key);
+    let what = format!("no request is, or ever was, pending under the key {key:?} in the session {session_id:?}");
+    Refusal::new(Code::ApprovalNotFound, what)
 }
 
 /// Whether these decisions end the interruption: always, unless a quorum needs more people (spec W5).

@@ -13,7 +13,7 @@ use crate::{
         run::{Raw, given},
     },
     limits,
-    refusal::{Code, Refusal},
+    refusal::{Code, Refusal, shortened},
     wire::schema::GivenAnswers,
 };
 
@@ -196,6 +196,7 @@ impl ClientMessage {
             None => return Err(refuse(invalid("type", "is missing"))),
         };
         if kind != "message" && text.len() > limits::FRAME_BYTES {
+            let kind = shortened(kind);
             let most = format!("a frame of the type {kind:?} has at most {} bytes", limits::FRAME_BYTES);
             return Err(refuse(Refusal::new(Code::TooLarge, most)));
         }
@@ -212,6 +213,7 @@ impl ClientMessage {
                 ClientMessage::Ping
             }
             other => {
+                let other = shortened(other);
                 return Err(refuse(Refusal::new(
                     Code::UnknownType,
                     format!(
@@ -265,9 +267,25 @@ fn body<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Refusal> {
         let message = e.into_inner().to_string();
         // The position in the text says less than the field, and a missing field already names itself.
         let message = message.split(" at line ").next().unwrap_or_default();
-        let at = if path == "." { String::new() } else { format!("{path}: ") };
-        Refusal::new(Code::InvalidMessage, format!("{at}{message}"))
+        let at = if path == "." { String::new() } else { format!("{}: ", shortened(&path)) };
+        Refusal::new(Code::InvalidMessage, format!("{at}{}", in_words(message)))
     })
+}
+
+/// What serde says, with types by their names in JSON, not in Rust, and with a bounded part of what was sent.
+fn in_words(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else {
+        return shortened(message).into_owned();
+    };
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
+        "a nonzero u32" | "a nonzero u64" => "a whole number from 1",
+        "a sequence" => "an array",
+        "a map" => "an object",
+        other if other.starts_with("struct ") => "an object",
+        other => other,
+    };
+    format!("{}, expected {expected}", shortened(found))
 }
 
 /// Checks a session id.
@@ -352,12 +370,47 @@ mod tests {
         ] {
             check(frame, Code::InvalidMessage, part);
         }
+        check(r#"{"type":"subscribe","session_id":"a","after":-1}"#, Code::InvalidMessage, "a whole number from 0");
         check(r#"{"type":"ping","type":"ping"}"#, Code::BadJson, "duplicate key");
         check(
             &format!(r#"{{"type":"ping","x":{}1{}}}"#, "[".repeat(10_000), "]".repeat(10_000)),
             Code::BadJson,
             "too deeply",
         );
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Calls {
+        #[expect(dead_code, reason = "it is only read")]
+        more_calls: std::num::NonZeroU32,
+    }
+
+    #[test]
+    fn r9_what_is_wrong_is_said_in_the_words_of_json_and_repeats_little_of_what_was_sent() {
+        let wrong = |frame: &str| ClientMessage::parse(frame).expect_err("wrong").refusal.message;
+        let subscribe = |more: &str| wrong(&format!(r#"{{"type":"subscribe","session_id":"a",{more}}}"#));
+        assert_eq!(subscribe(r#""after":-1"#), "after: invalid value: integer `-1`, expected a whole number from 0");
+        assert_eq!(subscribe(r#""last":"5""#), "last: invalid type: string \"5\", expected a whole number from 0");
+        let zero = read::<Calls>(r#"{"more_calls":0}"#).expect_err("zero").message;
+        assert_eq!(zero, "more_calls: invalid value: integer `0`, expected a whole number from 1");
+        let approval = |decisions: &str| {
+            wrong(&format!(r#"{{"type":"approval","session_id":"a","approval_key":"a_1","decisions":{decisions}}}"#))
+        };
+        assert_eq!(approval("7"), "decisions: invalid type: integer `7`, expected an array");
+        assert_eq!(
+            approval(r#"[{"type":"edit","edited_action":1}]"#),
+            "decisions[0].edited_action: invalid type: integer `1`, expected an object"
+        );
+        let long = "x".repeat(100_000);
+        for told in [
+            wrong(&format!(r#"{{"type":"{long}"}}"#)),
+            wrong(&format!(r#"{{"type":"ping","{long}":1}}"#)),
+            subscribe(&format!(r#""after":"{long}""#)),
+            approval(&format!(r#"[{{"type":"{long}"}}]"#)),
+            approval(&format!(r#"[{{"type":"approve","{long}":1}}]"#)),
+        ] {
+            assert!(told.len() < 1000 && told.contains("xxx…"), "{told}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{
 
 use crate::{
     call::json::Json,
-    refusal::{Code, Refusal},
+    refusal::{Code, Refusal, shortened},
 };
 
 /// The member with the type of a frame. It is read before the body.
@@ -22,8 +22,7 @@ pub(super) fn check<T: for<'de> Deserialize<'de>>(json: &Json, is_frame: bool) -
     let (Json::Object(members), Some(known)) = (json, of::<T>()) else { return Ok(()) };
     let is_known = |name: &str| known.contains(&name) || (is_frame && name == TYPE);
     let Some((name, _)) = members.iter().find(|(name, _)| !is_known(name)) else { return Ok(()) };
-    // The name is untrusted input of any length.
-    let name: String = name.chars().take(80).collect();
+    let name = shortened(name);
     let known = if known.is_empty() { "it has none".to_owned() } else { format!("known: {}", known.join(", ")) };
     Err(Refusal::new(Code::InvalidMessage, format!("{name}: is not a key here; {known}")))
 }

@@ -310,6 +310,16 @@ impl Inner {
     /// Who resolved it first (spec W5: `details: {resolution, decisions | answers, by, at}`).
     pub(crate) async fn resolved_refusal(&self, row: &InterruptionRow) -> Result<Refusal, Refusal> {
         let (by, reply) = self.ended_by(row).await?;
+        let mut how = match row.resolution {
+            Some(Resolution::Timeout) => "its deadline passed".to_owned(),
+            Some(Resolution::Cancelled) => "its turn was cancelled".to_owned(),
+            Some(Resolution::Decided) | None => {
+                reply.as_ref().map_or_else(|| "decided".to_owned(), ReplyView::in_words)
+            }
+        };
+        if let Some(by) = &by {
+            how.push_str(&format!(" by {by:?}"));
+        }
         let mut details = json!({ "resolution": row.resolution, "by": by, "at": row.resolved_at.map(rfc3339) });
         match reply {
             Some(ReplyView::Decisions(decisions)) => details["decisions"] = json!(decisions),
@@ -317,7 +327,21 @@ impl Inner {
             Some(ReplyView::Resume(value)) => details["resume"] = json!(value),
             None => {}
         }
-        let key = approval_key(&row.session_id, row.n);
-        Ok(Refusal::new(Code::ApprovalAlreadyResolved, format!("{key:?} is already resolved")).with_details(details))
+        let what = format!("{:?} is already resolved: {how}", approval_key(&row.session_id, row.n));
+        Ok(Refusal::new(Code::ApprovalAlreadyResolved, what).with_details(details))
+    }
+}
+
+impl ReplyView {
+    /// What became of the request by it: each kind of decision once, however many there are.
+    fn in_words(&self) -> String {
+        let ReplyView::Decisions(decisions) = self else { return "answered".to_owned() };
+        let mut kinds: Vec<&str> = Vec::new();
+        for kind in decisions.iter().map(|decision| decision.kind().name()) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        format!("decided ({})", kinds.join(", "))
     }
 }

@@ -2,14 +2,14 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use axum::http::{Uri, uri::Authority};
+use axum::http::uri::Authority;
 use countersign_core::{limits::SESSION_BYTES, locale::Locale};
 
 use super::{
     reader::{Entry, Section},
     table::{Kind, choice, flat, list, text, whole},
 };
-use crate::options::ConnectionLimits;
+use crate::{options::ConnectionLimits, site};
 
 /// The default listen address.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
@@ -27,7 +27,8 @@ table! {
         /// The address and port, such as `127.0.0.1:7410` or `localhost:7410`. Without [`[auth]`](#auth) only a
         /// loopback address; on others the server expects TLS in front of it, and warns.
         listen: SocketAddr = text().and(|entry, text| address(entry, &text)).called("address and port").or(LISTEN);
-        /// Origins of other sites whose pages may connect, such as `https://app.example.com`.
+        /// Origins of other sites whose pages may connect, such as `https://app.example.com`; of the shells of applications
+        /// and of extensions too, such as `capacitor://localhost`. `null`, which files and sandboxed frames send, cannot be allowed.
         allowed_origins: Vec<String> = list(text().try_map(|text| origin(&text))).or(Vec::new());
         /// The host names of the server, each with or without a port. If there are any, requests for other hosts get
         /// 403; on loopback `localhost` and the loopback addresses stay allowed.
@@ -122,17 +123,9 @@ fn host(text: &str) -> Result<String, String> {
     if is_plain { Ok(text.to_ascii_lowercase()) } else { Err(wrong()) }
 }
 
-/// An origin as browsers send it: lower case, without a path.
+/// An origin as browsers send it.
 fn origin(text: &str) -> Result<String, String> {
-    let found = || {
-        let uri: Uri = text.parse().ok()?;
-        let authority = uri.authority()?.as_str().to_ascii_lowercase();
-        let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"))?;
-        let origin = format!("{scheme}://{authority}");
-        // Browsers send a whole one, and it is compared as a whole.
-        (text.eq_ignore_ascii_case(&origin) && !authority.contains(['@', '*'])).then_some(origin)
-    };
     let wrong =
         || format!("has {text:?}, which is no origin; each is written out, such as \"https://app.example.com\"");
-    found().ok_or_else(wrong)
+    site::origin(text).ok_or_else(wrong)
 }

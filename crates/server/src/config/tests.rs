@@ -218,7 +218,7 @@ const FULL: &str = r#"locale = "vi"
 [server]
 listen = "0.0.0.0:80"
 allowed_hosts = ["Agents.example.com", "127.0.0.1:7410"]
-allowed_origins = ["https://App.example.com", "http://localhost:3000"]
+allowed_origins = ["https://App.example.com", "http://localhost:3000", "https://münchen.de:443", "tauri://localhost"]
 [store]
 url = "memory:"
 [models.demo]
@@ -285,7 +285,9 @@ fn c_everything_that_is_declared_is_read() {
     let config = Config::parse(FULL, "countersign.toml", folder.path(), &env).expect("config");
     assert_eq!(config.locale, Locale::Vi);
     assert_eq!(config.server.listen.to_string(), "0.0.0.0:80");
-    assert_eq!(config.server.allowed_origins, ["https://app.example.com", "http://localhost:3000"]);
+    let origins =
+        ["https://app.example.com", "http://localhost:3000", "https://xn--mnchen-3ya.de", "tauri://localhost"];
+    assert_eq!(config.server.allowed_origins, origins);
     assert_eq!(config.server.allowed_hosts, ["agents.example.com", "127.0.0.1:7410"]);
     assert_eq!(config.store, ConfigStore::Memory);
     let big = ConfigProvider::Compatible {

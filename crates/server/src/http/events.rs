@@ -36,7 +36,7 @@ const LAST_EVENTS: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields)]
 pub(super) struct Follow {
     after: Option<u64>,
-    last: Option<u32>,
+    last: Option<u64>,
     before: Option<u64>,
 }
 
@@ -54,7 +54,11 @@ pub(super) async fn follow(
             Some(seq.ok_or_else(|| Problem::invalid("Last-Event-ID: must be the seq of an event"))?)
         }
     };
-    let start = last.map_or_else(|| Start::new(params.after, params.last), |seq| Ok(Start::After(seq)))?;
+    let start = match last {
+        Some(seq) => Start::After(seq),
+        // What is too large for the type is out of bounds too.
+        None => Start::new(params.after, params.last.map(|last| u32::try_from(last).unwrap_or(u32::MAX)))?,
+    };
     let after = match (start, params.before) {
         (Start::Now, None) => None,
         (Start::Now, Some(_)) => return Err(Problem::invalid("before: needs after or last, for where to begin")),

@@ -16,6 +16,7 @@ use countersign_core::{
 use serde::de::DeserializeOwned;
 
 use crate::{
+    accept::weighted,
     app::App,
     auth::pass::Pass,
     options::{BODY_SECONDS, PAGE, PAGE_MAX},
@@ -68,7 +69,7 @@ impl FromRequestParts<App> for Segment {
     }
 }
 
-/// The query; unknown parameters are refused.
+/// The query, which is of the table's kinds ([`super::query`]).
 pub(super) struct Params<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
@@ -111,8 +112,10 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
             return read("{}").map(Body).map_err(Problem::of);
         }
         if !is_json(&parts.headers) {
-            let refusal =
-                Refusal::new(Code::InvalidMessage, "the body must be JSON, with Content-Type: application/json");
+            let refusal = Refusal::new(
+                Code::InvalidMessage,
+                "the body must be JSON in UTF-8, with Content-Type: application/json",
+            );
             return Err(Problem::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, refusal));
         }
         let text = std::str::from_utf8(&body)
@@ -135,20 +138,29 @@ async fn still_admitted(parts: &Parts, app: &App) -> Result<(), Refusal> {
     Err(Refusal::new(Code::Unauthenticated, what))
 }
 
+/// Whether the body is declared as JSON, and in no encoding but UTF-8, of which ASCII is a part.
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+    let (kind, parameters) = kind.split_once(';').unwrap_or((kind, ""));
+    let kind = kind.trim().to_ascii_lowercase();
+    let readable = parameters.split(';').filter_map(|parameter| parameter.split_once('=')).all(|(name, value)| {
+        let charset = value.trim().trim_matches('"');
+        let is_utf8 = ["utf-8", "utf8", "us-ascii"].iter().any(|name| charset.eq_ignore_ascii_case(name));
+        !name.trim().eq_ignore_ascii_case("charset") || is_utf8
+    });
+    readable && (kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")))
 }
 
-/// Whether the client wants an event stream.
+/// Whether the client wants an event stream, which it names, and no less than JSON.
 pub(super) fn wants_events(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(header::ACCEPT)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream"))
+    let accepted = weighted(headers, &header::ACCEPT);
+    let weight = |kind: &str| {
+        let named = accepted.iter().filter(|(accepted, _)| accepted.eq_ignore_ascii_case(kind));
+        named.map(|(_, weight)| *weight).reduce(f32::max)
+    };
+    // The most specific range counts (RFC 9110, 12.5.1).
+    let json = ["application/json", "application/*", "*/*"].into_iter().find_map(weight).unwrap_or(0.0);
+    weight("text/event-stream").is_some_and(|events| events > 0.0 && events >= json)
 }
 
 /// The `request_id`: from the body, or the `Idempotency-Key`.
@@ -182,5 +194,58 @@ pub(super) fn bounded_limit(limit: Option<usize>, default: usize, most: usize) -
         None => Ok(default),
         Some(limit) if (1..=most).contains(&limit) => Ok(limit),
         Some(limit) => Err(Problem::invalid(format!("limit: must be from 1 to {most}, not {limit}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: header::HeaderName, values: &[&'static str]) -> HeaderMap {
+        values.iter().map(|value| (name.clone(), header::HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn w8_events_are_for_who_accepts_them_no_less_than_json() {
+        let cases: [(&[&'static str], bool); 17] = [
+            (&[], false),
+            (&["*/*"], false),
+            (&["text/*"], false),
+            (&["application/json"], false),
+            (&["text/event-stream"], true),
+            (&["Text/Event-Stream; charset=utf-8"], true),
+            (&["application/json, text/event-stream"], true),
+            (&["application/json", "text/event-stream"], true),
+            (&["text/event-stream;q=0"], false),
+            (&["text/event-stream; Q=0.000, */*"], false),
+            (&["text/event-stream;q=0.1, application/json"], false),
+            (&["text/event-stream;q=0.9, application/json;q=0.8"], true),
+            (&["text/event-stream;q=0.5, */*;q=0.4"], true),
+            (&["text/event-stream;q=0.5, application/*;q=0.6"], false),
+            (&["text/event-stream;q=0.5, application/json;q=0.4, */*"], true),
+            (&["text/event-stream;q=much"], false),
+            (&["text/event-stream;q=2"], false),
+        ];
+        for (values, wants) in cases {
+            assert_eq!(wants_events(&with(header::ACCEPT, values)), wants, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn r9_a_body_is_json_in_utf_8() {
+        for (kind, is) in [
+            ("application/json", true),
+            ("Application/JSON; charset=UTF-8", true),
+            ("application/json; charset=\"utf-8\"", true),
+            ("application/json;charset=us-ascii", true),
+            ("application/problem+json; profile=x", true),
+            ("application/json; charset=utf-16", false),
+            ("application/json; profile=x; Charset = ISO-8859-1", false),
+            ("application/json; charset=", false),
+            ("text/plain", false),
+            ("", false),
+        ] {
+            assert_eq!(is_json(&with(header::CONTENT_TYPE, &[kind])), is, "{kind}");
+        }
     }
 }

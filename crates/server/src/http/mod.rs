@@ -18,6 +18,7 @@ pub(crate) mod openapi;
 mod pages;
 mod past;
 mod policy;
+mod query;
 mod route;
 mod routes;
 mod rules;
@@ -40,8 +41,9 @@ use countersign_core::refusal::{Code, Refusal};
 use crate::{app::App, problem::Problem};
 
 /// A router of every route in the table.
-pub(crate) fn routes() -> Router<App> {
-    routes::all().fold(Router::new(), |router, route| router.route(route.path, compressing::handler(route)))
+pub(crate) fn routes(app: &App) -> Router<App> {
+    let handler = |route| query::checked(route, compressing::handler(route), app);
+    routes::all().fold(Router::new(), |router, route| router.route(route.path, handler(route)))
 }
 
 /// The methods of all routes, as `Access-Control-Allow-Methods` lists them.

@@ -112,6 +112,9 @@ fn parameter(parameter: &Parameter) -> Value {
     json!({ "in": parameter.place, "name": parameter.name, "description": parameter.about, "schema": schema })
 }
 
+/// The status of what made something, and says where it is.
+const CREATED: u16 = 201;
+
 /// Codes that a route with a body also returns under another status than their own.
 const OF_BODIES: [(u16, Code); 2] = [(408, Code::InvalidMessage), (415, Code::InvalidMessage)];
 
@@ -121,13 +124,11 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
         add(&mut responses[answer.status.to_string()], answer, schemas);
     }
     let mut codes: Vec<(u16, Code)> = route.refusals.iter().map(|code| (code.http_status(), *code)).collect();
-    let mut more = Vec::new();
+    // Of its query, if of nothing else.
+    let mut more = vec![Code::InvalidMessage];
     if route.body.is_some() {
         codes.extend(OF_BODIES);
-        more.extend([Code::BadJson, Code::InvalidMessage, Code::TooLarge]);
-    }
-    if path_parameters(route.path).next().is_some() {
-        more.push(Code::InvalidMessage);
+        more.extend([Code::BadJson, Code::TooLarge]);
     }
     if route.refusals.contains(&Code::StoreUnavailable) {
         more.push(Code::StoreClosed);
@@ -158,6 +159,11 @@ fn add(response: &mut Value, answer: &Answer, schemas: &mut Schemas) {
     let known = response["description"].as_str().unwrap_or_default();
     let about = if known.is_empty() { answer.about.to_owned() } else { format!("{known} {}", answer.about) };
     response["description"] = json!(about);
+    if answer.status == CREATED {
+        let schema = json!({ "type": "string", "format": "uri-reference" });
+        let location = json!({ "description": "The path of what was made.", "required": true, "schema": schema });
+        response["headers"] = json!({ "Location": location });
+    }
     if answer.media.is_empty() {
         return;
     }
@@ -189,6 +195,16 @@ mod tests {
     #[test]
     fn w8_the_checked_in_openapi_document_is_this_one() {
         golden("openapi.json", openapi());
+    }
+
+    #[test]
+    fn r12_what_makes_something_is_documented_to_say_where_it_is() {
+        let mut made = Vec::new();
+        each(openapi(), "", &mut |responses, _| {
+            made.extend(responses.get("201").map(|created| created["headers"]["Location"].clone()));
+        });
+        assert_eq!(made.len(), 3, "a session, a run and a fork");
+        assert!(made.iter().all(|location| location["required"] == true), "{made:?}");
     }
 
     #[test]

@@ -142,7 +142,10 @@ fn answers(page: &mut String, operation: &Value) {
         }
         let content = content(answer);
         let content = if content.is_empty() { content } else { format!(" ({content})") };
-        let _ = writeln!(page, "- **{status}**{content}: {}", text(&answer["description"]));
+        let headers = members(&answer["headers"])
+            .map(|(name, header)| format!(" Header `{name}`: {}", text(&header["description"])));
+        let headers: String = headers.collect();
+        let _ = writeln!(page, "- **{status}**{content}: {}{headers}", text(&answer["description"]));
     }
     if !refusals.is_empty() {
         let _ = writeln!(page, "- refused: {}", refusals.join("; "));

@@ -205,10 +205,11 @@ pub(super) async fn failed(
 pub(super) async fn retry_one(
     State(app): State<App>,
     Caller(by): Caller,
-    path: Result<Path<(String, u64)>, PathRejection>,
+    path: Result<Path<(String, String)>, PathRejection>,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Retried>, Problem> {
     let Path((name, n)) = path.map_err(|error| Problem::invalid(format!("the path: {}", error.body_text())))?;
+    let n = n.parse().map_err(|_| Problem::invalid("the path: n: must be the number of a record of the audit log"))?;
     let webhooks = named(&app, &by, &name)?;
     let store = webhooks.store();
     let retried = store.deliveries().retry(&name, Some(n), store.now()).await.map_err(|error| failed_store(&error))?;

@@ -257,7 +257,7 @@ impl Connection {
         let stored = async {
             let of = parse_approval_key(&approval.approval_key).map(|(session_id, _)| session_id);
             if of != Some(&*approval.session_id) {
-                return Err(resolve::not_found(&approval.approval_key));
+                return Err(resolve::not_in_session(&approval.approval_key, &approval.session_id));
             }
             let reply = Reply::of(approval.decisions, approval.answers.as_deref(), approval.resume)?;
             let kinds = reply.kinds();
@@ -285,7 +285,7 @@ impl Connection {
         let (app, by) = (&self.app, self.pass.by());
         let stored = async {
             if parse_approval_key(&key).map(|(session_id, _)| session_id) != Some(&*session_id) {
-                return Err(resolve::not_found(&key));
+                return Err(resolve::not_in_session(&key, &session_id));
             }
             app.runtime.note(by, &key, note, about.request_id.clone(), follow).await
         };

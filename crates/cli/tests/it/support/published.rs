@@ -51,6 +51,10 @@ pub(crate) fn check_answer(method: &str, path: &str, answer: &Response) {
     let told = format!("{method} {path} answered {}", answer.status);
     let documented = &operation["responses"][answer.status.to_string()];
     assert!(documented.is_object(), "{told}, which /openapi.json does not have: {}", answer.body);
+    for (name, header) in documented["headers"].as_object().into_iter().flatten() {
+        let sent = answer.header(&name.to_ascii_lowercase()).is_some();
+        assert!(sent || header["required"] != true, "{told} without the header {name}");
+    }
     if method == "HEAD" {
         return;
     }

@@ -83,6 +83,10 @@ fn c_each_mistake_is_told_with_its_line() {
             r#"7: "allowed_origins" in [server] has "https://a.b/c", which is no origin; each is written out, such as "https://app.example.com""#,
         ),
         (
+            "[server]\nallowed_origins = [\"null\"]",
+            r#"7: "allowed_origins" in [server] has "null", which is no origin; each is written out, such as "https://app.example.com""#,
+        ),
+        (
             "[server]\nallowed_origins = [\"*\"]",
             r#"7: "allowed_origins" in [server] has "*", which is no origin; each is written out, such as "https://app.example.com""#,
         ),
