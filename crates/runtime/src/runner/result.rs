@@ -57,21 +57,18 @@ impl RunResult {
     /// The whole conversation, as the next model call would read it; pending calls have no result yet.
     #[must_use]
     pub fn history(&self) -> Vec<Message> {
-        self.messages(u64::MAX)
+        self.fold(Conversation::new()).into_messages()
     }
 
-    /// What this part of the run added to the conversation.
+    /// What this part of the run added to the conversation, in the conversation's order: a result that came with it may
+    /// be before one that was there already. What was compressed since is not in the conversation any more.
     #[must_use]
     pub fn new_items(&self) -> Vec<Message> {
-        let before = self.messages(self.from).len();
-        self.history().into_iter().skip(before).collect()
+        self.fold(Conversation::with_positions()).into_messages_since(self.from)
     }
 
-    fn messages(&self, until: u64) -> Vec<Message> {
-        let mut conversation = Conversation::new();
-        for entry in self.state.entries().iter().filter(|entry| entry.pos <= until) {
-            conversation.apply(entry);
-        }
-        conversation.into_messages()
+    fn fold(&self, mut conversation: Conversation) -> Conversation {
+        self.state.entries().iter().for_each(|entry| conversation.apply(entry));
+        conversation
     }
 }
