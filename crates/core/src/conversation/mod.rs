@@ -438,6 +438,7 @@ impl Conversation {
             | Record::MakeRoom(_)
             | Record::BlockBegan(_)
             | Record::Restarted(_)
+            | Record::AnswersDiscarded(_)
             | Record::CallsGated(_)
             | Record::Answered(_)
             | Record::TimedOut { .. }
