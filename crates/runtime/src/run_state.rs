@@ -171,8 +171,13 @@ pub enum RunStateError {
     #[error("there is no session {0:?}")]
     NoSession(String),
     /// Another process has claimed and resumed it.
-    #[error("the state in {0} was taken already; it is in {0}.claimed")]
-    Claimed(String),
+    #[error("the state in {path} was taken already; it is in {claimed}")]
+    Claimed {
+        /// The file.
+        path: String,
+        /// Its name since then.
+        claimed: String,
+    },
     /// It is not signed with this key, or was changed since.
     #[error("this run state was not signed with this key, or was changed since")]
     Forged,

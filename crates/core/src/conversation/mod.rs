@@ -114,6 +114,10 @@ impl ToolResult {
 pub struct Conversation {
     locale: Locale,
     messages: Arc<Vec<Message>>,
+    /// For each of them the position of the append that made it, if that is kept.
+    made: Option<Vec<u64>>,
+    /// The position of the append that was applied last.
+    pos: u64,
     /// The approximate memory they take.
     bytes: usize,
     /// Whether there are images in users' messages.
@@ -123,8 +127,8 @@ pub struct Conversation {
     shown: Vec<Block>,
     /// The open calls of the latest answer, in the model's order.
     open: Vec<Open>,
-    /// Messages that users sent while calls were open.
-    held: Vec<Content>,
+    /// Messages that users sent while calls were open, each with the position of its append.
+    held: Vec<(u64, Content)>,
     /// The calls of each interruption.
     waiting: HashMap<InterruptionNo, (Kind, Vec<CallNo>)>,
     /// What reviewers ran instead, by call.
@@ -135,8 +139,9 @@ pub struct Conversation {
     sent: HashSet<CallNo>,
     /// Where the results of the latest answer begin among the messages, and their calls.
     latest: (usize, Vec<CallNo>),
-    /// The model's output when its turn failed. It is not part of the conversation once the model has answered again.
-    broken_off: Option<String>,
+    /// The model's output when its turn failed, with the position of that append. It is not part of the conversation once
+    /// the model has answered again.
+    broken_off: Option<(u64, String)>,
     /// Whether a turn is open.
     active: bool,
     /// The position after which the fold began.
@@ -161,7 +166,8 @@ struct Begin {
 #[derive(Clone, Debug)]
 struct Open {
     call: CallNo,
-    result: Option<ToolResult>,
+    /// With the position of its append.
+    result: Option<(u64, ToolResult)>,
 }
 
 #[derive(Clone, Debug)]
@@ -177,6 +183,13 @@ impl Conversation {
         Conversation::default()
     }
 
+    /// An empty conversation that keeps the position of each of its messages, for
+    /// [`into_messages_since`](Conversation::into_messages_since).
+    #[must_use]
+    pub fn with_positions() -> Conversation {
+        Conversation { made: Some(Vec::new()), ..Conversation::default() }
+    }
+
     /// The conversation that a compression has left; apply the appends after what it covers, which may include the
     /// compression's own.
     #[must_use]
@@ -184,7 +197,7 @@ impl Conversation {
         let Compressed { through, summary, .. } = compressed;
         let mut conversation =
             Conversation { locale, base: *through, summary: summary.clone(), ..Conversation::default() };
-        conversation.summary_message().into_iter().for_each(|summary| conversation.push(summary));
+        conversation.summary_message().into_iter().for_each(|summary| conversation.push(*through, summary));
         conversation
     }
 
@@ -201,7 +214,11 @@ impl Conversation {
         size_of::<Conversation>() + self.bytes + self.turns.len() * size_of::<Begin>() + waiting
     }
 
-    fn push(&mut self, message: Message) {
+    /// Adds a message that the append at `pos` has made.
+    fn push(&mut self, pos: u64, message: Message) {
+        if let Some(made) = &mut self.made {
+            made.push(pos);
+        }
         self.bytes += message.bytes();
         self.has_images |= matches!(&message, Message::User(content) if content.has_images());
         self.has_screenshots |= message.has_screenshot();
@@ -251,6 +268,10 @@ impl Conversation {
             turn.messages = turn.messages - covered + usize::from(summary.is_some());
         }
         self.latest.0 = (self.latest.0 + usize::from(summary.is_some())).saturating_sub(covered);
+        if let Some(made) = &mut self.made {
+            // It has nothing that is newer.
+            made.splice(..covered, summary.iter().map(|_| compressed.through));
+        }
         Arc::make_mut(&mut self.messages).splice(..covered, summary);
         self.recount();
     }
@@ -303,17 +324,32 @@ impl Conversation {
             Message::User(content) => Some(content),
             Message::Assistant(_) | Message::ToolResult(_) => None,
         });
-        said.chain(&mut self.held).rev().filter(|content| content.has_images())
+        said.chain(self.held.iter_mut().map(|(_, said)| said)).rev().filter(|content| content.has_images())
     }
 
     /// The messages so far. Call it between answers: while calls are open their results are missing.
     #[must_use]
     pub fn into_messages(mut self) -> Vec<Message> {
+        self.complete();
+        Arc::unwrap_or_clone(self.messages)
+    }
+
+    /// The messages so far that appends after the one at `from` have made, wherever they are in the conversation: all,
+    /// if their positions are not kept.
+    #[must_use]
+    pub fn into_messages_since(mut self, from: u64) -> Vec<Message> {
+        self.complete();
+        let Some(made) = self.made.take() else { return self.into_messages() };
+        let messages = Arc::unwrap_or_clone(self.messages).into_iter().zip(made);
+        messages.filter(|(_, made)| *made > from).map(|(message, _)| message).collect()
+    }
+
+    /// Adds what still waits for its place.
+    fn complete(&mut self) {
         self.settle();
         if !self.active {
             self.keep_broken_off();
         }
-        Arc::unwrap_or_clone(self.messages)
     }
 
     /// The approved calls of the latest answer that the model's provider executes, except those whose approval it was
@@ -367,10 +403,11 @@ impl Conversation {
 
     /// Applies the next record, of the append at `pos`.
     pub fn take(&mut self, record: &Record, pos: u64) {
+        self.pos = pos;
         match record {
             Record::SessionCreated(created) => self.locale = created.locale,
             Record::AgentBegan(began) if began.call.run() == self.run => {
-                self.push(Message::User(began.input.clone().into()));
+                self.push(pos, Message::User(began.input.clone().into()));
             }
             Record::ModelResponded(answer) if answer.run != self.run => {}
             // People talk to the session's own agent.
@@ -401,6 +438,7 @@ impl Conversation {
             | Record::MakeRoom(_)
             | Record::BlockBegan(_)
             | Record::Restarted(_)
+            | Record::AnswersDiscarded(_)
             | Record::CallsGated(_)
             | Record::Answered(_)
             | Record::TimedOut { .. }
@@ -457,7 +495,7 @@ impl Conversation {
             self.turns.push(Begin { after: pos.saturating_sub(1), messages: self.messages.len() });
         }
         let said = message.content.joined();
-        if self.open.is_empty() { self.push(Message::User(said)) } else { self.held.push(said) }
+        if self.open.is_empty() { self.push(pos, Message::User(said)) } else { self.held.push((pos, said)) }
     }
 
     fn model_responded(&mut self, answer: &ModelResponded) {
@@ -472,7 +510,7 @@ impl Conversation {
         let calls = (0..).zip(blocks.iter().filter_map(Block::tool_use));
         let open = |i: u32| Open { call: answer.first_call.later(i), result: None };
         self.open.extend(calls.map(|(i, _)| open(i)));
-        self.push(Answer { model: answer.model.clone(), blocks, opaque: answer.opaque.clone() }.into());
+        self.push(self.pos, Answer { model: answer.model.clone(), blocks, opaque: answer.opaque.clone() }.into());
     }
 
     fn decided(&mut self, decided: &Decided) {
@@ -496,7 +534,7 @@ impl Conversation {
         self.active = false;
         // A later answer must not take blocks of an answer that never came.
         self.shown.clear();
-        self.broken_off = partial.and_then(said).or_else(|| self.broken_off.take());
+        self.broken_off = partial.and_then(said).map(|said| (self.pos, said)).or_else(|| self.broken_off.take());
     }
 
     /// The text of a result. A call that failed or was refused without a word is told as such: providers refuse an
@@ -524,7 +562,7 @@ impl Conversation {
         };
         let result = ToolResult { id: finished.id.clone(), name: finished.name.clone(), text, status: finished.status };
         if let Some(open) = self.open.iter_mut().find(|open| open.call == finished.call) {
-            open.result = Some(result);
+            open.result = Some((self.pos, result));
         }
         if self.open.iter().all(|open| open.result.is_some()) {
             self.settle();
@@ -550,8 +588,8 @@ impl Conversation {
 
     /// Keeps the output of a stopped turn: people have read it.
     fn keep_broken_off(&mut self) {
-        if let Some(text) = self.broken_off.take() {
-            self.push(Answer { model: Arc::from(""), blocks: vec![Block::Text(text)], opaque: None }.into());
+        if let Some((pos, text)) = self.broken_off.take() {
+            self.push(pos, Answer { model: Arc::from(""), blocks: vec![Block::Text(text)], opaque: None }.into());
         }
     }
 
@@ -560,10 +598,10 @@ impl Conversation {
         if !self.open.is_empty() {
             self.latest = (self.messages.len(), self.open.iter().map(|open| open.call).collect());
         }
-        for result in std::mem::take(&mut self.open).into_iter().filter_map(|open| open.result) {
-            self.push(result.into());
+        for (pos, result) in std::mem::take(&mut self.open).into_iter().filter_map(|open| open.result) {
+            self.push(pos, result.into());
         }
-        std::mem::take(&mut self.held).into_iter().for_each(|said| self.push(Message::User(said)));
+        std::mem::take(&mut self.held).into_iter().for_each(|(pos, said)| self.push(pos, Message::User(said)));
     }
 }
 

@@ -114,14 +114,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             check_resume(asked, &value)?;
             Ok(draft.resumed(Resumed { n, value, by: by.subject, request_id }, catalog))
         }
-        (Kind::Interrupt, _) => Err(Refusal::new(
-            Code::ResumeRequired,
-            "a node of a graph is pending under this key: send \"resume\" with its answer, not decisions or answers",
-        )),
-        (Kind::Input, _) => Err(Refusal::new(
-            Code::ResumeRequired,
-            "a call asks something under this key: send \"resume\" with the answer, not decisions or answers",
-        )),
+        (Kind::Interrupt | Kind::Input, _) => Err(needs_resume(asked.kind)),
         (Kind::Question, Reply::Resume(_)) => Err(Refusal::new(
             Code::AnswersRequired,
             "a question is pending under this key: send \"answers\" (question text → answer)",
@@ -155,6 +148,31 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
     }
+}
+
+/// Checks one decision on one action of a pending request, as far as that needs neither who decides nor the tools of today:
+/// for a program that decides first, and resumes later.
+///
+/// # Errors
+/// As [`decide`], about the decision of index 0: `decision_not_allowed`, `stale_action`, `invalid_message`; of a request that
+/// takes no such decision `answers_required` or `resume_required`.
+pub fn check_decision(asked: &Interrupted, action: &Action, decision: &Decision, now: Millis) -> Result<(), Refusal> {
+    match asked.kind {
+        Kind::Question => check_decline(asked, std::slice::from_ref(decision)),
+        Kind::Interrupt | Kind::Input => Err(needs_resume(asked.kind)),
+        Kind::Approval | Kind::InDoubt => check(decision, action, asked, 0, now),
+    }
+}
+
+/// The refusal of anything but a value for what asks in the middle of a node or of a call.
+fn needs_resume(kind: Kind) -> Refusal {
+    let what = match kind {
+        Kind::Input => {
+            "a call asks something under this key: send \"resume\" with the answer, not decisions or answers"
+        }
+        _ => "a node of a graph is pending under this key: send \"resume\" with its answer, not decisions or answers",
+    };
+    Refusal::new(Code::ResumeRequired, what)
 }
 
 /// A decision after the deadline has lost, even if the time-out is not recorded yet (spec W7).

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{
     parts::next_reviewer,
     record::{
-        Block, CallFinished, CallStatus, Compressed, Decided, EndReason, Interrupted, Kind, Millis, ModelResponded,
-        Note, Noted, Record, SessionCreated, TurnEnded, UserMessage,
+        Block, CallFinished, CallStatus, Decided, EndReason, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
+        Record, SessionCreated, TurnEnded, UserMessage,
     },
     run::{GraphRun, TaskPhase},
     size,
@@ -46,6 +46,7 @@ impl State {
             }
             Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => self.model_responded(answer, pos),
+            Record::AnswersDiscarded(discarded) => self.answers_discarded(discarded),
             Record::CallsGated(gates) => self.calls_gated(gates),
             Record::Interrupted(asked) => self.interrupted(asked, at),
             Record::Decided(decided) => self.decided(decided),
@@ -86,7 +87,7 @@ impl State {
             Record::StateEdited(_) => self.state_edited(pos),
             Record::States(_) => self.run(|run| run.since = pos),
             Record::MakeRoom(_) | Record::ApprovalSent { .. } => {}
-            Record::Compressed(compressed) => self.compressed(compressed),
+            Record::Compressed(compressed) => compressed.spent().into_iter().for_each(|spent| self.spend(spent)),
             Record::Forked(forked) => self.forked(forked, at),
         }
     }
@@ -141,7 +142,7 @@ impl State {
         self.turn_is_over();
         self.status = Status::Running;
         self.turns += 1;
-        (self.turn_calls, self.allowed_calls, self.failures) = (0, 0, 0);
+        (self.turn_calls, self.discarded_calls, self.allowed_calls, self.failures) = (0, 0, 0, 0);
         roles.clone_into(&mut self.roles);
     }
 
@@ -160,10 +161,7 @@ impl State {
     }
 
     fn model_responded(&mut self, answer: &ModelResponded, pos: u64) {
-        let calls = answer.continued.saturating_add(1);
-        self.answers.add(&answer.model, calls.into());
-        self.usage.add(&answer.usage);
-        self.turn_calls = self.turn_calls.saturating_add(calls);
+        self.spend(answer.spent());
         let run = answer.run;
         if run.is_root() {
             (self.answer_pos, self.begun, self.cut) = (pos, None, answer.cut);
@@ -195,20 +193,9 @@ impl State {
             });
         }
         match self.nested.iter_mut().find(|nested| nested.call.run() == run) {
-            Some(nested) => {
-                nested.turn_calls = nested.turn_calls.saturating_add(calls);
-                nested.answered = !self.calls.iter().any(|call| call.run == run);
-            }
+            Some(nested) => nested.answered = !self.calls.iter().any(|call| call.run == run),
             None => self.answered = self.calls.is_empty(),
         }
-    }
-
-    /// A summary is an answer of its model, but not part of the turn: it does not count against the turn's limit.
-    fn compressed(&mut self, compressed: &Compressed) {
-        if let Some(model) = &compressed.model {
-            self.answers.add(model, 1);
-        }
-        self.usage.add(&compressed.usage);
     }
 
     fn calls_gated(&mut self, gates: &[Gate]) {

@@ -126,6 +126,7 @@ fn name(record: &Record) -> &'static str {
         | Record::BlockShown(_)
         | Record::Replaced { .. }
         | Record::ModelResponded(_)
+        | Record::AnswersDiscarded(_)
         | Record::CallsGated(_) => "answer",
         Record::Interrupted(_) => "asked",
         Record::Decided(_) | Record::Answered(_) => "decision",

@@ -140,7 +140,8 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         | Record::BlockBegan(_)
         | Record::BlockShown(_)
         | Record::Replaced { .. }
-        | Record::ModelResponded(_) => said::fits(state, record)?,
+        | Record::ModelResponded(_)
+        | Record::AnswersDiscarded(_) => said::fits(state, record)?,
         Record::Interrupted(_)
         | Record::Decided(_)
         | Record::Answered(_)

@@ -37,6 +37,7 @@ mod says;
 mod settle;
 mod size;
 pub mod speakers;
+pub mod spent;
 pub mod standing;
 pub mod state;
 mod status;

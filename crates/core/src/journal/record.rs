@@ -22,6 +22,7 @@ pub use super::{
     input::InputRequired,
     rename::Renamed,
     restart::{Hold, Restarted},
+    spent::AnswersDiscarded,
     window::{Compressed, MakeRoom},
 };
 use crate::{
@@ -117,6 +118,9 @@ pub enum Record {
     },
     /// The model's answer is complete.
     ModelResponded(ModelResponded),
+    /// A model has given answers that become no part of the conversation, such as one that a guardrail stops or that does
+    /// not fit the agent's output schema. They count like any other.
+    AnswersDiscarded(AnswersDiscarded),
     /// The verdicts on the calls of the answer just before, in the same order.
     CallsGated(Vec<Gate>),
     /// A person is asked.

@@ -70,6 +70,9 @@ pub struct State {
     /// Model calls of the current turn.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub turn_calls: u32,
+    /// How many of them gave an answer that was discarded.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub discarded_calls: u32,
     /// How often the turn has failed.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub failures: u32,

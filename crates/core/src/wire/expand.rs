@@ -380,6 +380,7 @@ impl Out<'_> {
             Record::SessionCreated(_)
             | Record::MessageQueued(_)
             | Record::ReviewerSaid(_)
+            | Record::AnswersDiscarded(_)
             | Record::CallsGated(_)
             | Record::CallFinished(_)
             | Record::CallStarted { .. }

@@ -8,7 +8,8 @@ use countersign_core::{
     journal::{
         draft::{Catalog, Draft, OnPending, ToolFacts},
         graph,
-        record::{Block, CallStatus, Entry, Record, Retried, UserMessage, records},
+        record::{Block, CallStatus, Entry, Record, Retried, Usage, UserMessage, records},
+        spent::AnswersDiscarded,
         state::{Phase, State, Status},
     },
     number::{CallNo, RunNo},
@@ -313,6 +314,29 @@ fn s24_a_turn_that_used_up_its_model_calls_is_retried_with_more() {
     };
     assert_eq!(retry(0).expect_err("spent").code, Code::BudgetSpent);
     assert!(graph::next(retry(1).expect("one more").state()).ask.contains(&RunNo::ROOT));
+}
+
+/// An answer that is discarded was paid for, and is none that the turn could end with.
+#[test]
+fn s22_s24_answers_that_are_discarded_count_like_any_other() {
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a turn");
+    let usage = Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() };
+    let discarded = AnswersDiscarded { model: "m".into(), run: RunNo::ROOT, calls: 2, usage };
+    let failed = |draft: Draft| draft.fail("invalid_output", "wrong".into(), None, &Calls(6));
+    world.commit(failed(world.draft().discards(Some(&discarded))));
+    let counts = |state: &State| (state.turn_calls, state.answers.of("m"), state.usage, state.has_answered());
+    assert_eq!(counts(&world.state), (2, 2, usage, false));
+    let retry = |more_calls| world.draft().retry(Retried { more_calls, ..Retried::default() }, &Calls(2));
+    assert_eq!(retry(0).expect_err("spent").code, Code::BudgetSpent);
+    // No answer is wanted any more: the turn has failed.
+    assert!(world.draft().discards(Some(&discarded)).finish().is_empty());
+    let at = world.checkpoints().len() - 1;
+    world.apply(&Op::Fork(at, 0, false)).expect("forked");
+    assert_eq!(counts(&world.state), (2, 2, usage, false), "a fork gets no calls for nothing");
+    // The next turn has its own calls.
+    world.apply(&Op::Message(None)).expect("the next turn");
+    assert_eq!((world.state.turn_calls, world.state.discarded_calls, world.state.usage), (0, 0, usage));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use countersign_core::{
     conversation::Message,
     journal::{
         graph,
-        record::{Block, Entry, records},
+        record::{Block, Entry, Usage, records},
         state::State,
     },
     session::Session,
@@ -50,6 +50,17 @@ fn the_state_is_the_fold_of_the_stored_journal(world: &World) {
     assert_eq!(fold(&read), *world.state);
     let snapshot: State = serde_json::from_str(&serde_json::to_string(&*world.state).expect("write")).expect("read");
     assert_eq!(snapshot, *world.state);
+}
+
+/// What models have used is what the records say, in a fork too.
+fn the_usage_is_that_of_all_answers(world: &World) {
+    let (mut calls, mut usage) = (0, Usage::default());
+    for spent in records(&world.journal).filter_map(|record| record.spent()) {
+        calls += u64::from(spent.calls);
+        usage.add(spent.usage);
+    }
+    assert_eq!((world.state.answers.all(), world.state.usage), (calls, usage));
+    assert!(world.state.turn_calls >= world.state.discarded_calls);
 }
 
 /// When the model is called, each call of each answer has its result, in the model's order.
@@ -94,6 +105,7 @@ pub fn check(world: &World) {
     pausing_is_the_absence_of_effects(world);
     a_fork_that_nobody_has_continued_begins_nothing(world);
     the_conversation_is_valid_for_a_provider(world);
+    the_usage_is_that_of_all_answers(world);
 }
 
 proptest! {

@@ -35,7 +35,7 @@ pub struct Price {
     pub output: f64,
 }
 
-/// The budget of a run.
+/// The budget of a run: most that its session may have used.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) tokens: Option<u64>,
@@ -62,12 +62,12 @@ impl Limits {
     }
 }
 
-/// A run's usage, as text. A sum of prices is rounded to a billionth, to hide rounding errors of doubles.
+/// A session's usage, as text. A sum of prices is rounded to a billionth, to hide rounding errors of doubles.
 pub(crate) fn over_budget(what: &str, spent: f64, limit: f64) -> String {
     if what == "tokens" {
-        return format!("the run has used {spent} tokens of at most {limit}");
+        return format!("the session has used {spent} tokens of at most {limit}");
     }
     // A sum of nothing is -0.
     let told = |money: f64| (money * 1e9).round() / 1e9 + 0.0;
-    format!("the run has cost {} of at most {}", told(spent), told(limit))
+    format!("the session has cost {} of at most {}", told(spent), told(limit))
 }

@@ -270,7 +270,7 @@ impl Driver {
     pub(super) async fn carry_out(&mut self, step: Step, closing: &mut watch::Receiver<bool>) {
         let done = match step {
             Step::Rests => return,
-            Step::Full(message) => return self.inner.fail(&self.live, self.turn, "session_full", message).await,
+            Step::Full(message) => return self.inner.fail(&self.live, self.turn, "session_full", message, None).await,
             Step::Alone(mut alone) => match futures::poll!(&mut alone.work) {
                 Poll::Ready(done) => {
                     self.running.ended(&done);

@@ -7,6 +7,7 @@ use countersign_core::{
         draft::Draft,
         outcome::Outcome,
         record::{Block, ModelResponded, ToolUse},
+        spent::AnswersDiscarded,
         state::State,
     },
     number::RunNo,
@@ -74,7 +75,7 @@ impl Driver {
     /// A tool's guardrail has stopped the run.
     async fn stops(&mut self) {
         if let Some((code, message)) = self.inner.stopping() {
-            self.inner.fail(&self.live, self.turn, code, message).await;
+            self.inner.fail(&self.live, self.turn, code, message, None).await;
         }
     }
 
@@ -86,27 +87,32 @@ impl Driver {
                 failpoint::hit("call.after_effect");
                 inner.call_stopped(live, turn, call, attempt, stop).await;
             }
-            Done::Model(run, Asked::Stopped(stop)) if run.is_nested() && !stop.ends_all() => {
-                inner.agent_stopped(live, turn, run, &stop.message).await;
+            Done::Model(run, Asked::Stopped(stop), discarded) if run.is_nested() && !stop.ends_all() => {
+                inner.agent_stopped(live, turn, run, &stop.message, discarded.as_ref()).await;
             }
-            Done::Model(_, Asked::Stopped(stop)) | Done::Compressed(Err(stop)) => {
+            Done::Model(_, Asked::Stopped(stop), discarded) => {
                 let (code, message) = inner.stopped(stop);
-                inner.fail(live, turn, code, message).await;
+                inner.fail(live, turn, code, message, discarded.as_ref()).await;
             }
-            Done::Model(_, Asked::Answered(answer)) => self.answered(answer).await,
-            Done::Model(run, Asked::Failed(error)) if run.is_nested() => {
-                inner.agent_stopped(live, turn, run, &error.message).await;
+            Done::Compressed(Err(stop)) => {
+                let (code, message) = inner.stopped(stop);
+                inner.fail(live, turn, code, message, None).await;
             }
-            Done::Model(_, Asked::Failed(error)) => {
+            Done::Model(_, Asked::Answered(answer), discarded) => self.answered(answer, discarded).await,
+            Done::Model(run, Asked::Failed(error), discarded) if run.is_nested() => {
+                inner.agent_stopped(live, turn, run, &error.message, discarded.as_ref()).await;
+            }
+            Done::Model(_, Asked::Failed(error), discarded) => {
                 let ModelError { message, .. } = error;
                 inner
                     .must_store(live, turn, |state, partial| {
                         let draft = state.wants_answer(RunNo::ROOT).then(|| Draft::new(state, inner.now()))?;
+                        let draft = draft.discards(discarded.as_ref());
                         Some(draft.fail("model_error", message.clone(), partial, &inner.agents))
                     })
                     .await;
             }
-            Done::Model(_, Asked::Stale)
+            Done::Model(_, Asked::Stale, _)
             | Done::Compressed(Ok(None))
             | Done::Call { .. }
             | Done::Task(_)
@@ -125,7 +131,7 @@ impl Driver {
 
     /// Stores an answer with the verdicts on its calls. Standing rules are read again with each try, and it is stored
     /// only while those that decide are in force, so that a revoked one allows nothing.
-    async fn answered(&mut self, answer: ModelResponded) {
+    async fn answered(&mut self, answer: ModelResponded, discarded: Option<AnswersDiscarded>) {
         let (inner, live, turn) = (self.inner.clone(), &*self.live.clone(), self.turn);
         let Some(first) = inner.loaded(live).await else { return };
         // By index, whatever happens to the session meanwhile, so that no result is used for another call.
@@ -146,7 +152,7 @@ impl Driver {
             failpoint::hit("model.before_commit");
             match weighed.iter().find_map(Weighed::stop) {
                 Some(stop) if answer.run.is_nested() => {
-                    inner.answer_stopped(live, turn, &answer, &weighed, stop).await;
+                    inner.answer_stopped(live, turn, (&answer, discarded.as_ref()), &weighed, stop).await;
                     return Ok(());
                 }
                 Some(stop) => drop(inner.stopped(stop.clone())),
@@ -160,7 +166,8 @@ impl Driver {
                 return Err(store_refusal(StoreError::Conflict)); // The session's own rules may have changed.
             }
             let make = |state: &State, _| {
-                Some(Draft::new(state, inner.now()).model_responded(answer.clone(), gates.clone(), &inner.agents))
+                let draft = Draft::new(state, inner.now()).discards(discarded.as_ref());
+                Some(draft.model_responded(answer.clone(), gates.clone(), &inner.agents))
             };
             self.try_take(rules_of(&state, &gates), &mut guard, |state| state.is_in(turn), make).await?;
             failpoint::hit("model.after_commit");

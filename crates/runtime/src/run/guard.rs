@@ -183,6 +183,13 @@ impl Inner {
         Ok(instructions)
     }
 
+    /// Counts tokens of a model against the run's budget of money before they are on record.
+    pub(super) fn spend(&self, model: &Arc<str>, usage: &Usage) {
+        if let Some(watch) = &self.settings.watch {
+            watch.seen().spent.entry(model.clone()).or_default().add(usage);
+        }
+    }
+
     /// Checks an answer before it is recorded.
     pub(super) async fn after_model(
         &self,
@@ -192,9 +199,6 @@ impl Inner {
         answer: &ModelResponded,
     ) -> Result<(), Stop> {
         let (agent, run) = (&ready.agent, answer.run);
-        if let Some(watch) = &self.settings.watch {
-            watch.seen().spent.entry(answer.model.clone()).or_default().add(&answer.usage);
-        }
         if self.settings.hooks.is_empty() && agent.output_guardrails.is_empty() && agent.output.is_none() {
             return Ok(());
         }

@@ -7,6 +7,7 @@ use countersign_core::{
         input::InputRequired,
         outcome::Outcome,
         record::{Block, Compressed},
+        spent::AnswersDiscarded,
         state::State,
     },
     number::{CallNo, RunNo},
@@ -19,8 +20,8 @@ use crate::tool::{Asks, ToolError};
 pub(super) enum Done {
     /// The sources of tools were tried again.
     Reached,
-    /// A model, asked for an agent run.
-    Model(RunNo, Asked),
+    /// A model, asked for an agent run, with its answers that are discarded.
+    Model(RunNo, Asked, Option<AnswersDiscarded>),
     /// A node of a graph.
     Task(Ended),
     Call {

@@ -29,6 +29,7 @@ use countersign_core::{
         permit::Permit,
         record::{Block, Compressed, Entry, ModelResponded, Record, records},
         run::{GraphRun, Task},
+        spent::AnswersDiscarded,
         state::State,
     },
     number::{CallNo, FrameNo, InterruptionNo, RunNo},
@@ -283,14 +284,22 @@ fn tool_span(above: &Span, session_id: &str, tool: &str, id: &str, kind: &str) -
 }
 
 impl Inner {
-    /// Adds to the current span how asking a model ended.
-    pub(super) fn trace_asked(&self, asked: &Asked) {
+    /// Adds to the current span how asking a model ended, with the tokens of all answers, discarded ones too.
+    pub(super) fn trace_asked(&self, asked: &Asked, discarded: Option<&AnswersDiscarded>) {
         let span = Span::current();
+        if span.is_disabled() {
+            return;
+        }
+        let mut used = discarded.map(|discarded| discarded.usage);
+        if let Asked::Answered(answer) = asked {
+            used.get_or_insert_default().add(&answer.usage);
+        }
+        if let Some(usage) = used {
+            span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+            span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+        }
         match asked {
-            _ if span.is_disabled() => {}
             Asked::Answered(answer) => {
-                span.record("gen_ai.usage.input_tokens", answer.usage.input_tokens);
-                span.record("gen_ai.usage.output_tokens", answer.usage.output_tokens);
                 if self.settings.trace_content {
                     span.record("gen_ai.output.messages", &*output(answer));
                 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    journal::{draft::Draft, failure::Turn, record::ModelResponded, state::State},
+    journal::{draft::Draft, failure::Turn, record::ModelResponded, spent::AnswersDiscarded, state::State},
     locale::{Locale, Text},
     number::{CallNo, RunNo},
     refusal::Code,
@@ -163,29 +163,45 @@ impl Inner {
         &self,
         live: &LiveRef,
         turn: Turn,
-        answer: &ModelResponded,
+        (answer, discarded): (&ModelResponded, Option<&AnswersDiscarded>),
         weighed: &[Weighed],
         stop: &Stop,
     ) {
         let gates: Vec<_> = weighed.iter().map(|one| one.gate.clone()).collect();
         self.must_store(live, turn, |state, _| {
-            let draft = Draft::new(state, self.now());
+            let draft = Draft::new(state, self.now()).discards(discarded);
             Some(draft.model_stopped(answer.clone(), gates.clone(), &stop.message, &self.agents))
         })
         .await;
     }
 
     /// Ends the run of an agent that works for another agent's call.
-    pub(super) async fn agent_stopped(&self, live: &LiveRef, turn: Turn, run: RunNo, message: &str) {
+    pub(super) async fn agent_stopped(
+        &self,
+        live: &LiveRef,
+        turn: Turn,
+        run: RunNo,
+        message: &str,
+        discarded: Option<&AnswersDiscarded>,
+    ) {
         self.must_store(live, turn, |state, _| {
-            Some(Draft::new(state, self.now()).agent_failed(run, message, &self.agents))
+            let draft = Draft::new(state, self.now()).discards(discarded);
+            Some(draft.agent_failed(run, message, &self.agents))
         })
         .await;
     }
 
-    pub(super) async fn fail(&self, live: &LiveRef, turn: Turn, code: &'static str, message: String) {
+    pub(super) async fn fail(
+        &self,
+        live: &LiveRef,
+        turn: Turn,
+        code: &'static str,
+        message: String,
+        discarded: Option<&AnswersDiscarded>,
+    ) {
         self.must_store(live, turn, |state, partial| {
-            Some(Draft::new(state, self.now()).fail(code, message.clone(), partial, &self.agents))
+            let draft = Draft::new(state, self.now()).discards(discarded);
+            Some(draft.fail(code, message.clone(), partial, &self.agents))
         })
         .await;
     }

@@ -2,6 +2,9 @@
 //!
 //! An answer that continues after a cut is one answer. The further model calls happen before anything of it is recorded
 //! as complete, so its text is one block, and the provider's opaque data is left out, since it would be about a part.
+//!
+//! An answer that the model has finished counts, also if it is discarded: whoever asked was charged for it
+//! ([`AnswersDiscarded`]).
 
 mod writer;
 
@@ -12,6 +15,7 @@ use countersign_core::{
     journal::{
         draft::Draft,
         record::ModelResponded,
+        spent::{AnswersDiscarded, Spent},
         state::{Call, Phase, State},
     },
     limits,
@@ -46,8 +50,15 @@ pub(super) enum Asked {
 }
 
 impl Inner {
-    /// Asks the model of a run's agent for its next answer, with retries (spec S23).
-    pub(super) async fn ask_model(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: RunNo) -> Asked {
+    /// Asks the model of a run's agent for its next answer, with retries (spec S23). Finished answers that it does not
+    /// return are added to those that are discarded.
+    pub(super) async fn ask_model(
+        self: Arc<Self>,
+        live: LiveRef,
+        state: Arc<State>,
+        run: RunNo,
+        discarded: &mut Option<AnswersDiscarded>,
+    ) -> Asked {
         let name = state.agent_of(run);
         let Some(ready) = self.agents.get(name) else {
             let gone = state.locale.fill(Text::NoAgent, &[("agent", name)]);
@@ -68,18 +79,23 @@ impl Inner {
             Ok(approved) if approved.is_empty() || self.lasts(term) => approved,
             Ok(_) | Err(Stale) => return Asked::Stale,
         };
-        let shown = live.lock().await.shown_in(state.turns, &ready.agent.model_name);
+        let model = &ready.agent.model_name;
+        let shown = live.lock().await.shown_in(state.turns, model);
         let mut reads = Reads { shown, released: approved };
+        let asking = Asking { live: &live, state: &state, run, ready, instructions };
         // What was wrong with all of it: less of it may be refused for another reason, which says less.
         let mut refused: Option<ModelError> = None;
         loop {
-            let answer = self.whole_answer(&live, &state, run, ready, &instructions, &reads);
-            let error = match answer.await {
+            let error = match self.whole_answer(&asking, &reads, discarded).await {
                 Ok(answer) => {
-                    live.lock().await.show_from_now(state.turns, &ready.agent.model_name, reads.shown);
+                    live.lock().await.show_from_now(state.turns, model, reads.shown);
+                    self.spend(model, &answer.usage);
                     return match self.after_model(ready, &live, &state, &answer).await {
                         Ok(()) => Asked::Answered(answer),
-                        Err(stop) => Asked::Stopped(stop),
+                        Err(stop) => {
+                            AnswersDiscarded::add(discarded, answer.spent());
+                            Asked::Stopped(stop)
+                        }
                     };
                 }
                 Err(Unwritten::Stale) => return Asked::Stale,
@@ -95,7 +111,7 @@ impl Inner {
                 tokio::time::sleep(delay).await;
                 continue;
             }
-            let less = self.shown_less(ready, &state, run, &reads, &error).await;
+            let less = self.shown_less(&asking, &reads, &error).await;
             let Some(less) = less else {
                 tracing::warn!(session, attempt, %error, "the model call failed");
                 return Asked::Failed(refused.filter(|_| error.refused).unwrap_or(error));
@@ -152,42 +168,40 @@ impl Inner {
     }
 
     /// What to show a model whose provider has refused what it was shown, if that may have been the reason.
-    async fn shown_less(
-        self: &Arc<Self>,
-        ready: &Ready,
-        state: &State,
-        run: RunNo,
-        reads: &Reads,
-        error: &ModelError,
-    ) -> Option<Shown> {
+    async fn shown_less(self: &Arc<Self>, asking: &Asking<'_>, reads: &Reads, error: &ModelError) -> Option<Shown> {
         if !error.refused || error.transient {
             return None;
         }
         // Approvals of a provider's own calls are in what only it understands.
-        let may_be_bare = ready.kits.hosted().is_empty();
-        reads.shown.less(&self.read_by(ready, state, run, reads).messages().await.ok()?, may_be_bare)
+        let may_be_bare = asking.ready.kits.hosted().is_empty();
+        reads.shown.less(&self.read_by(asking, reads).messages().await.ok()?, may_be_bare)
     }
 
     /// The conversation of a run, as the model of its agent can read it.
-    fn read_by(self: &Arc<Self>, ready: &Ready, state: &State, run: RunNo, reads: &Reads) -> ReadBy {
-        let conversation = JournalTranscript::of(self, state, run).releasing(reads.released.clone());
-        ReadBy { takes: ready.agent.model.images(), shown: reads.shown, conversation }
+    fn read_by(self: &Arc<Self>, asking: &Asking<'_>, reads: &Reads) -> ReadBy {
+        let conversation = JournalTranscript::of(self, asking.state, asking.run).releasing(reads.released.clone());
+        ReadBy { takes: asking.ready.agent.model.images(), shown: reads.shown, conversation }
     }
 
     /// Asks for one answer, and for the rest of a cut one if the agent is configured so.
     async fn whole_answer(
         self: &Arc<Self>,
-        live: &LiveRef,
-        state: &Arc<State>,
-        run: RunNo,
-        ready: &Ready,
-        instructions: &Arc<str>,
+        asking: &Asking<'_>,
         reads: &Reads,
+        discarded: &mut Option<AnswersDiscarded>,
     ) -> Result<ModelResponded, Unwritten> {
+        let Asking { live, state, run, ready, .. } = *asking;
         let mut writer = Writer::new(self, live, state, run, ready);
         writer.start().await;
-        let written = self.write_answer(&mut writer, state, run, ready, instructions, reads).await;
+        let before = discarded.as_ref().map_or(0, |discarded| discarded.calls);
+        let written = self.write_answer(&mut writer, asking, reads, before).await;
         if let Err(Unwritten::Failed(_)) = &written {
+            let (calls, usage) = writer.finished();
+            if calls > 0 {
+                let model = &ready.agent.model_name;
+                self.spend(model, &usage);
+                AnswersDiscarded::add(discarded, Spent { model, calls, usage: &usage, run: Some(run) });
+            }
             // The text so far stays readable.
             writer.show().await?;
         }
@@ -195,20 +209,21 @@ impl Inner {
         Ok(writer.finish().await?)
     }
 
+    /// `discarded` is how many answers were before it that do not count as the session's yet.
     async fn write_answer(
         self: &Arc<Self>,
         writer: &mut Writer<'_>,
-        state: &Arc<State>,
-        run: RunNo,
-        ready: &Ready,
-        instructions: &Arc<str>,
+        asking: &Asking<'_>,
         reads: &Reads,
+        discarded: u32,
     ) -> Result<(), Unwritten> {
+        let Asking { state, run, ready, .. } = *asking;
         let agent = &ready.agent;
-        let most = state.calls_left(run, &self.agents).min(limits::CONTINUATIONS + 1);
+        let left = state.calls_left(run, &self.agents).saturating_sub(discarded);
+        let most = left.min(limits::CONTINUATIONS + 1);
         loop {
             let is_first = writer.continued == 0;
-            let before = self.read_by(ready, state, run, reads);
+            let before = self.read_by(asking, reads);
             let conversation: Box<dyn Transcript> = match writer.said_so_far() {
                 None => Box::new(before),
                 Some(answer) => Box::new(GoingOn { before, answer, ask: state.locale.text(Text::GoOn).to_owned() }),
@@ -216,8 +231,8 @@ impl Inner {
             let answers = state.answers.of(&agent.model_name);
             let request = ModelRequest {
                 session_id: state.session_id.clone(),
-                answers_before: answers + u64::from(writer.continued),
-                instructions: instructions.clone(),
+                answers_before: answers + u64::from(discarded) + u64::from(writer.continued),
+                instructions: asking.instructions.clone(),
                 tools: ready.specs(),
                 hosted: ready.kits.hosted().clone(),
                 output: agent.output.as_ref().map(|output| output.for_model()),
@@ -240,6 +255,15 @@ impl Inner {
             }
         }
     }
+}
+
+/// A request for a run's next answer.
+struct Asking<'a> {
+    live: &'a LiveRef,
+    state: &'a Arc<State>,
+    run: RunNo,
+    ready: &'a Ready,
+    instructions: Arc<str>,
 }
 
 /// The conversation as a model reads it in one attempt.

@@ -365,7 +365,7 @@ impl Inner {
         let mut text = String::new();
         if let Some(output) = &state.output {
             text = output.to_string();
-        } else if state.answer_pos > 0 && state.turn_calls > 0 {
+        } else if state.answer_pos > 0 && state.has_answered() {
             let entry = match answer {
                 Some(entry) => Some(entry),
                 None => self.entry(&state.session_id, state.answer_pos).await?,

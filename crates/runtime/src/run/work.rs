@@ -93,7 +93,7 @@ impl Running {
 
     pub(super) fn ended(&mut self, done: &Done) {
         match done {
-            Done::Model(run, _) => self.asking.remove(run),
+            Done::Model(run, ..) => self.asking.remove(run),
             Done::Compressed(_) => self.asking.remove(&RunNo::ROOT),
             Done::Call { call, .. } | Done::Unbegun { call } => self.numbers.remove(call),
             Done::Task(_) | Done::Reached => false,
@@ -167,10 +167,12 @@ impl Inner {
 
     /// Asks a run's model for its next answer.
     pub(super) async fn ask(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: RunNo) -> Done {
-        let asked = std::panic::AssertUnwindSafe(self.clone().ask_model(live, state, run)).catch_unwind().await;
+        let mut discarded = None;
+        let asked = self.clone().ask_model(live, state, run, &mut discarded);
+        let asked = std::panic::AssertUnwindSafe(asked).catch_unwind().await;
         let asked = asked.unwrap_or_else(|_| Asked::Failed(adapter_failed()));
-        self.trace_asked(&asked);
-        Done::Model(run, asked)
+        self.trace_asked(&asked, discarded.as_ref());
+        Done::Model(run, asked, discarded)
     }
 
     /// Runs one attempt of one call. The permit was given for exactly this, in this term.

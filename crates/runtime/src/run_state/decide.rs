@@ -2,9 +2,11 @@
 //!
 //! They are kept in the state, also in its text, and are applied together. Undecided requests are returned again.
 //!
-//! A decision is checked when it is made, against the pending arguments. A second, different one is refused until the
-//! first is retracted, so no order of calls turns a rejection into an execution. An undecided request is deferred,
-//! whatever its tool lets a reviewer decide (`DecideInput::staged`); a standing decision also covers pending requests.
+//! A decision is checked when it is made, against the pending request, by the rules of the wire; what needs today's
+//! tools, such as an edit into a call of another tool, is checked when the run resumes. A second, different one is
+//! refused until the first is retracted, so no order of calls turns a rejection into an execution. An undecided request
+//! is deferred, whatever its tool lets a reviewer decide (`DecideInput::staged`); a standing decision also covers pending
+//! approvals.
 //! Questions of tools, nodes and models are listed among the interruptions and answered on the state
 //! (`RunState::answer`), with their schema checked at once.
 
@@ -16,14 +18,14 @@ use countersign_core::{
         gate::DecisionType,
         schema::{ArgsSchema, SchemaError, pointer_for_people},
     },
-    decide::resolve::check_answer,
+    decide::resolve::{check_answer, check_decision},
     journal::{
         record::{Action, Interrupted, Kind, Record, records},
         run::Raw,
         state::Open,
     },
     number::{CallNo, InterruptionNo},
-    refusal::Refusal,
+    refusal::{Code, Refusal},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -118,8 +120,18 @@ pub enum DecisionError {
         /// What is wrong, each with its path.
         errors: Vec<String>,
     },
-    /// It needs an answer, not a decision: [`RunState::answer`].
-    #[error("the call {call_id:?} asks a question: answer it; it takes no decision")]
+    /// The decision is too large, or reaches further than it may: a decision for later calls too needs an ordinary
+    /// approval, and cannot approve for several people.
+    #[error("the decision on the call {call_id:?} is invalid: {error}")]
+    Invalid {
+        /// The call.
+        call_id: String,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// It needs an answer, not this decision: [`RunState::answer`]. A model's question ([`Kind::Question`]) can be
+    /// rejected instead, for this time alone.
+    #[error("the call {call_id:?} asks a question: answer it; only a model's question can be rejected instead")]
     NeedsAnswer {
         /// The call.
         call_id: String,
@@ -310,18 +322,11 @@ impl RunState {
         if answered {
             return Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before: "answer" });
         }
-        let action = self.waiting(item)?;
-        if decision.digest.as_ref().is_some_and(|digest| *digest != item.digest) {
-            return Err(stale(item, action));
-        }
-        if !action.allowed().contains(&decision.kind()) {
-            return Err(DecisionError::NotAllowed {
-                tool: item.tool.to_string(),
-                decision: decision.kind().name(),
-                allowed: action.allowed().iter().map(|kind| kind.name()).collect(),
-            });
-        }
-        if let Some(edited) = decision.edited() {
+        let (asked, action) = self.waiting(item)?;
+        // A state has no clock. The time of its last append is over, at least.
+        check_decision(asked, action, &decision, self.session.updated_at)
+            .map_err(|refusal| refused(item, action, &decision, &refusal))?;
+        if let Some(edited) = decision.edited().filter(|edited| edited.name == *action.name) {
             fits(action, &edited.args)?;
         }
         if let Some(before) = self.contradicts(action, &decision) {
@@ -360,8 +365,8 @@ impl RunState {
         Some(if other.decision.kind() == DecisionType::Approve { "always approve" } else { "always reject" })
     }
 
-    /// The action of an item, as it is pending now.
-    fn waiting(&self, item: &Interruption) -> Result<&Action, DecisionError> {
+    /// The request and the action of an item, as it is pending now.
+    fn waiting(&self, item: &Interruption) -> Result<(&Interrupted, &Action), DecisionError> {
         let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
         if item.session_id != self.session.session_id {
             return Err(DecisionError::Unknown { call_id, tool });
@@ -373,7 +378,7 @@ impl RunState {
         };
         if let Some((open, action)) = actions.find(same) {
             return if is_of(item, open, action, &self.session.session_id) {
-                Ok(action)
+                Ok((&open.asked, action))
             } else {
                 Err(stale(item, action))
             };
@@ -396,6 +401,24 @@ fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) ->
 
 fn stale(item: &Interruption, action: &Action) -> DecisionError {
     DecisionError::Stale { call_id: item.call_id.to_string(), digest: action.digest.to_string() }
+}
+
+/// The error of a decision that core refuses, leaving out how it is sent over the wire.
+fn refused(item: &Interruption, action: &Action, decision: &Decision, refusal: &Refusal) -> DecisionError {
+    let call_id = item.call_id.to_string();
+    match refusal.code {
+        Code::StaleAction => stale(item, action),
+        Code::AnswersRequired | Code::ResumeRequired => DecisionError::NeedsAnswer { call_id },
+        Code::DecisionNotAllowed => DecisionError::NotAllowed {
+            tool: item.tool.to_string(),
+            decision: decision.kind().name(),
+            allowed: action.allowed().iter().map(|kind| kind.name()).collect(),
+        },
+        _ => {
+            let error = refusal.message.trim_start_matches("decisions[0]").trim_start_matches(['.', ':', ' ']);
+            DecisionError::Invalid { call_id, error: error.to_owned() }
+        }
+    }
 }
 
 /// What is wrong with an answer, each with its path, leaving out how it is sent over the wire.

@@ -1,6 +1,7 @@
 //! A state in a file, which one process claims (spec S17).
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -46,16 +47,21 @@ impl RunState {
     /// [`Kind::InDoubt`]: countersign_core::journal::record::Kind::InDoubt
     ///
     /// # Errors
-    /// [`RunStateError::Claimed`], [`RunStateError::File`], and those of [`RunState::from_json`], in which case it stays
-    /// unclaimed.
+    /// [`RunStateError::Claimed`], [`RunStateError::File`], and those of [`RunState::from_json`], in which case it keeps its
+    /// name, unless there is another file of that name by then.
     pub fn take(path: impl AsRef<Path>) -> Result<RunState, RunStateError> {
         let path = path.as_ref();
         let claimed = beside(path, "claimed");
         // A unique name first: two processes that claim one file in turn must not take each other's.
         let own = beside(path, &format!("{}.claimed", uuid::Uuid::now_v7()));
         match fs::rename(path, &own) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && is_claimed(path, &claimed) => {
-                return Err(RunStateError::Claimed(path.display().to_string()));
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let claimed = claimed_as(path, claimed).map(|claimed| claimed.display().to_string());
+                let path = path.display().to_string();
+                return Err(match claimed {
+                    Some(claimed) => RunStateError::Claimed { path, claimed },
+                    None => RunStateError::File { path, error: error.to_string() },
+                });
             }
             Err(error) => return Err(failed(path, &error)),
             Ok(()) => {}
@@ -73,24 +79,36 @@ impl RunState {
                 Ok(state)
             }
             Err(error) => {
-                // A file that another process has written there meanwhile stays.
-                if fs::hard_link(&own, path).is_ok() {
-                    let _ = fs::remove_file(&own);
-                }
+                give_back(&own, path, |own, path| fs::hard_link(own, path));
                 Err(error)
             }
         }
     }
 }
 
-/// Whether another process has claimed the file, or is about to.
-fn is_claimed(path: &Path, claimed: &Path) -> bool {
-    let folder = folder(path);
-    let begin = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());
-    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
-    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(name);
+/// Gives a file that could not be taken its name back. A file that another process has written there meanwhile stays.
+fn give_back(own: &Path, path: &Path, link: impl FnOnce(&Path, &Path) -> io::Result<()>) {
+    // The error that it could not be taken for matters more than those here.
+    let _ = match link(own, path) {
+        Ok(()) => fs::remove_file(own),
+        // Not every file system has links. The file must not stay claimed for that.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => fs::rename(own, path),
+        Err(error) => Err(error),
+    };
+}
+
+/// The file that another process has claimed it as, or is about to.
+fn claimed_as(path: &Path, claimed: PathBuf) -> Option<PathBuf> {
+    let begin = beside(path, "");
+    let is_claim = |name: &OsStr| {
+        let id =
+            name.as_encoded_bytes().strip_prefix(begin.file_name()?.as_encoded_bytes())?.strip_suffix(b".claimed")?;
+        uuid::Uuid::try_parse_ascii(id).ok()
+    };
+    let mut files = fs::read_dir(folder(path)).into_iter().flatten().flatten();
     // In this order: a file that has lost its first name already has its last one.
-    names.into_iter().any(|name| name.starts_with(&begin) && name.ends_with(".claimed")) || claimed.exists()
+    let claim = files.find(|file| is_claim(&file.file_name()).is_some());
+    if claimed.exists() { Some(claimed) } else { claim.map(|claim| claim.path()) }
 }
 
 fn folder(path: &Path) -> &Path {
@@ -108,6 +126,7 @@ fn sync(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// `PATH.END`.
 fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".");
@@ -117,4 +136,28 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 
 fn failed(path: &Path, error: &io::Error) -> RunStateError {
     RunStateError::File { path: path.display().to_string(), error: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s17_a_file_that_cannot_be_taken_gets_its_name_back_where_there_are_no_links() {
+        let folder = std::env::temp_dir().join(format!("countersign-{}", uuid::Uuid::now_v7()));
+        fs::create_dir(&folder).unwrap();
+        let (own, path) = (folder.join("own"), folder.join("order"));
+        let none = |_: &Path, _: &Path| Err(io::Error::from(io::ErrorKind::Unsupported));
+        fs::write(&own, "one").unwrap();
+        give_back(&own, &path, none);
+        assert_eq!((fs::read_to_string(&path).unwrap(), own.exists()), ("one".to_owned(), false));
+        // What another process has written there stays, and so does this.
+        fs::write(&own, "two").unwrap();
+        let links: [fn(&Path, &Path) -> io::Result<()>; 2] = [none, |own, path| fs::hard_link(own, path)];
+        for link in links {
+            give_back(&own, &path, link);
+            assert_eq!((fs::read_to_string(&path).unwrap(), own.exists()), ("one".to_owned(), true));
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -36,7 +36,7 @@ pub enum RunErrorKind {
     Model,
     /// A guardrail stopped the run (spec S11): [which one, and its finding or error](RunError::guardrail).
     Guardrail,
-    /// The run has used up its budget (spec S22). It can continue with a larger one.
+    /// The session has used up the run's budget (spec S22). It can continue with a larger one.
     Budget,
     /// The agent that is to answer is not one of those given to this run (spec S19). It can continue: with the agent
     /// that it began with, or with one of these after [`RunState::set_current_agent`].

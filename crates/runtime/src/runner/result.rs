@@ -27,9 +27,10 @@ pub struct RunResult {
     pub interruptions: Vec<Interruption>,
     /// All that is needed to resume: decide on it, store it, send it elsewhere.
     pub state: RunState,
-    /// Tokens of the whole run, with all its pauses.
+    /// Tokens of the whole session so far, with all its turns and their pauses; those of this part alone are
+    /// [`RunResult::new_usage`].
     pub usage: Usage,
-    /// Model calls of the whole run.
+    /// Model calls of the whole session so far that were answered, also those for summaries.
     pub model_calls: u64,
     /// The agent that answered last.
     pub last_agent: Arc<str>,
@@ -57,21 +58,32 @@ impl RunResult {
     /// The whole conversation, as the next model call would read it; pending calls have no result yet.
     #[must_use]
     pub fn history(&self) -> Vec<Message> {
-        self.messages(u64::MAX)
+        self.fold(Conversation::new()).into_messages()
     }
 
-    /// What this part of the run added to the conversation.
+    /// What this part of the run added to the conversation, in the conversation's order: a result that came with it may
+    /// be before one that was there already. What was compressed since is not in the conversation any more.
     #[must_use]
     pub fn new_items(&self) -> Vec<Message> {
-        let before = self.messages(self.from).len();
-        self.history().into_iter().skip(before).collect()
+        self.fold(Conversation::with_positions()).into_messages_since(self.from)
     }
 
-    fn messages(&self, until: u64) -> Vec<Message> {
-        let mut conversation = Conversation::new();
-        for entry in self.state.entries().iter().filter(|entry| entry.pos <= until) {
-            conversation.apply(entry);
-        }
-        conversation.into_messages()
+    /// Tokens of this part of the run: from its input, or from the decisions on a paused state, until it paused or ended.
+    /// The parts of a session add up to [`RunResult::usage`].
+    #[must_use]
+    pub fn new_usage(&self) -> Usage {
+        let entries = self.state.entries().iter().filter(|entry| entry.pos > self.from);
+        entries.flat_map(|entry| &entry.records).filter_map(|record| record.spent()).fold(
+            Usage::default(),
+            |mut all, spent| {
+                all.add(spent.usage);
+                all
+            },
+        )
+    }
+
+    fn fold(&self, mut conversation: Conversation) -> Conversation {
+        self.state.entries().iter().for_each(|entry| conversation.apply(entry));
+        conversation
     }
 }

@@ -81,6 +81,7 @@ fn name(record: &Record) -> &'static str {
         Record::BlockShown(_) => "block_shown",
         Record::Replaced { .. } => "replaced",
         Record::ModelResponded(_) => "model_responded",
+        Record::AnswersDiscarded(_) => "answers_discarded",
         Record::CallsGated(_) => "calls_gated",
         Record::Interrupted(_) => "interrupted",
         Record::Decided(_) => "decided",
@@ -120,7 +121,7 @@ fn name(record: &Record) -> &'static str {
 }
 
 /// The number of kinds of records: those of [`name`].
-const KINDS: usize = 43;
+const KINDS: usize = 44;
 
 #[test]
 fn r9_entries_of_version_1_are_read_keep_the_rules_and_are_written_as_they_were() {

@@ -28,6 +28,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
             *blocks > 0 && *blocks as usize == shown
         }
         Record::ModelResponded(answer) => answers(state, answer)?,
+        Record::AnswersDiscarded(discarded) => discarded.calls > 0 && state.wants_answer(discarded.run),
         _ => false,
     })
 }

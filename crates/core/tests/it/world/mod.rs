@@ -287,7 +287,8 @@ impl World {
                 self.commit(self.draft().cancel(None, None, self.written(), &self.tools)?);
             }
             Op::Fail if graph::next(&self.state).ask.contains(&RunNo::ROOT) => {
-                self.commit(self.draft().fail("model_error", "no answer".into(), self.written(), &self.tools));
+                let draft = self.draft().discards(self.discarded(RunNo::ROOT).as_ref());
+                self.commit(draft.fail("model_error", "no answer".into(), self.written(), &self.tools));
             }
             Op::Change(how) => self.tools = Tools(*how),
             Op::Asks(i, what, live) if !self.running.is_empty() => {

@@ -9,7 +9,10 @@ use countersign_core::{
         timeout::Timeout,
     },
     conversation::{Conversation, compression::Summary},
-    journal::record::{Block, Compressed, ModelResponded, Record, ToolUse, Usage, records},
+    journal::{
+        record::{Block, Compressed, ModelResponded, Record, ToolUse, Usage, records},
+        spent::AnswersDiscarded,
+    },
     number::{CallNo, RunNo},
 };
 
@@ -89,6 +92,12 @@ impl World {
         self.commit(draft.finish());
     }
 
+    /// Answers before the next one that are discarded, sometimes.
+    pub(super) fn discarded(&self, run: RunNo) -> Option<AnswersDiscarded> {
+        let usage = Usage { input_tokens: 5, output_tokens: 1, ..Usage::default() };
+        (self.now % 4 == 0).then(|| AnswersDiscarded { model: "m".into(), run, calls: 2, usage })
+    }
+
     pub(super) fn answer(&mut self, run: RunNo, calls: &[(u8, u8)]) {
         if run.is_root() {
             self.begins_anew();
@@ -152,9 +161,10 @@ impl World {
             nonce: Some(format!("answer at {}", self.now).into()),
             ..ModelResponded::default()
         };
+        let draft = self.draft().discards(self.discarded(run).as_ref());
         let transition = match run.is_nested() && !calls.is_empty() && self.now % 5 == 0 {
-            true => self.draft().model_stopped(answer, gates, "stopped", &self.tools),
-            false => self.draft().model_responded(answer, gates, &self.tools),
+            true => draft.model_stopped(answer, gates, "stopped", &self.tools),
+            false => draft.model_responded(answer, gates, &self.tools),
         };
         self.commit(transition);
     }

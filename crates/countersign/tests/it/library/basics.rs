@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use countersign::{Agent, DecisionError, RunConfig, RunState, Runner, ToolUse, run};
+use countersign::{Agent, Args, Decision, DecisionError, RunConfig, RunErrorKind, RunState, Runner, ToolUse, run};
 use countersign_core::journal::record::{Record, records};
 
 use super::{Ran, calls, decide_all, gated, ids, item, model, ran, script, told, tool};
@@ -196,6 +196,88 @@ async fn s10_edited_arguments_must_fit_the_schema() {
     let DecisionError::InvalidEdit { errors, .. } = &error else { panic!("{error}") };
     assert!(errors[0].starts_with("/amount: "), "{errors:?}");
     assert_eq!(paused.state.decided(&shown), None);
+}
+
+#[tokio::test]
+async fn s10_w5_an_edit_into_a_call_of_another_tool_is_checked_by_that_tools_schema() {
+    let done = Ran::default();
+    let pay = || {
+        countersign::tool::function::tool("pay", "", |_: Payment| async { Ok("paid") })
+            .needs_approval(countersign::tool::Approval::always().timeout(0))
+    };
+    let agent = |call: &str, args: &str| {
+        Agent::new("Helper", script(&[calls(&[(call, "c1", args)])])).tool(pay()).tool(gated("note", &done))
+    };
+    let edit = |tool: &str, args: &str| Decision::edit(tool, Args::parse(args).expect("arguments"));
+    let into_note = agent("pay", r#"{"amount":1}"#);
+    let mut paused = run(&into_note, "go").await.expect("paused");
+    paused.state.decide(&item(&paused, "c1"), edit("note", r#"{"text":"not paid"}"#)).expect("another tool's");
+    run(&into_note, paused.state).await.expect("over");
+    assert_eq!(ran(&done), [r#"note {"text":"not paid"}"#]);
+    // What that tool does not take is refused when the run resumes, which knows the tools.
+    let into_pay = agent("note", "{}");
+    let mut paused = run(&into_pay, "go").await.expect("paused");
+    paused.state.decide(&item(&paused, "c1"), edit("pay", r#"{"amount":"all"}"#)).expect("not known here");
+    let error = run(&into_pay, paused.state).await.expect_err("it does not fit");
+    assert!(error.to_string().contains("/amount"), "{error}");
+    assert_eq!((error.kind(), ran(&done).len()), (RunErrorKind::Refused, 1));
+}
+
+/// What a program names of what it was shown must still be so.
+#[tokio::test]
+async fn w5_a_decision_on_other_arguments_than_the_pending_ones_is_stale() {
+    let done = Ran::default();
+    let agent = helper(&done);
+    let mut paused = run(&agent, "go").await.expect("paused");
+    let shown = paused.interruptions[0].clone();
+    let on = |args: &str| Decision::approve().for_digest(Args::parse(args).expect("arguments").digest());
+    for other in [r#"{"n":2}"#, "{}"] {
+        let error = paused.state.decide(&shown, on(other)).expect_err("other arguments");
+        assert!(matches!(&error, DecisionError::Stale { digest, .. } if *digest == shown.digest), "{error}");
+    }
+    assert_eq!(paused.state.decided(&shown), None);
+    paused.state.decide(&shown, on(r#"{"n":1}"#)).expect("as shown");
+    run(&agent, paused.state).await.expect("over");
+    assert_eq!(ran(&done).len(), 1);
+}
+
+/// Otherwise it would be refused with all others, when the run resumes.
+#[tokio::test]
+async fn s6_a_decision_that_no_request_takes_is_refused_when_it_is_made() {
+    let asks = r#"{"questions":[{"question":"Which?","options":[{"label":"A"}]}]}"#;
+    let done = Ran::default();
+    let approval = countersign::tool::Approval::always().timeout(0).levels(["finance"]).quorum(2);
+    let answer = calls(&[("ask_user_question", "q", asks), ("a", "c1", "{}"), ("b", "c2", "{}")]);
+    let agent = Agent::new("Helper", script(&[answer]))
+        .tool(countersign::tool::builtin::ask_user_question())
+        .tool(gated("a", &done))
+        .tool(tool("b", &done).needs_approval(approval));
+    let mut paused = run(&agent, "go").await.expect("paused");
+    let (question, one, two) = (item(&paused, "q"), item(&paused, "c1"), item(&paused, "c2"));
+    let state = &mut paused.state;
+    let refused = [
+        state.approve(&question),
+        state.approve_with(&question, &serde_json::json!({})),
+        state.respond(&question, "A"),
+        state.always_approve(&question),
+        state.always_reject(&question, None),
+        state.decide(&question, Decision::defer()),
+    ];
+    assert!(refused.iter().all(|said| matches!(said, Err(DecisionError::NeedsAnswer { .. }))), "{refused:?}");
+    let long = "x".repeat(64 * 1024 + 1);
+    let invalid = |call: &str, error: &str| format!("the decision on the call {call:?} is invalid: {error}");
+    let said = |said: Result<(), DecisionError>| said.expect_err("refused").to_string();
+    assert_eq!(said(state.reject_with(&one, &long)), invalid("c1", "message has more than 65536 bytes"));
+    assert_eq!(said(state.reject_with(&question, &long)), invalid("q", "message has more than 65536 bytes"));
+    let several = r#""always" cannot approve what more than one person must approve"#;
+    assert_eq!(said(state.always_approve(&two)), invalid("c2", several));
+    assert!([&question, &one, &two].iter().all(|item| state.decided(item).is_none()));
+    // What each of them takes.
+    state.reject(&question).expect("declined");
+    state.reject_with(&one, "x".repeat(64 * 1024)).expect("rejected");
+    state.always_reject(&two, None).expect("rejected");
+    assert_eq!(run(&agent, paused.state).await.expect("over").final_output, "done");
+    assert!(ran(&done).is_empty());
 }
 
 /// What a person sets a reminder with; `null` is a value of it.

@@ -37,7 +37,7 @@ fn child(file: &Path) -> Command {
 /// Takes the state, if it can, approves the pending calls, and returns the outcome.
 async fn take(file: &Path) -> String {
     match RunState::take(file) {
-        Err(RunStateError::Claimed(_)) => "claimed".to_owned(),
+        Err(RunStateError::Claimed { .. }) => "claimed".to_owned(),
         Err(error) => panic!("{error}"),
         Ok(mut state) => {
             let done = Ran::default();
@@ -85,11 +85,68 @@ async fn s17_a_state_is_written_whole_and_taken_once() {
         paused.state.write(&file).expect("written");
         assert_eq!(RunState::take(&file).expect("taken").to_json(), paused.state.to_json());
         let error = RunState::take(&file).expect_err("taken before");
-        assert!(matches!(&error, RunStateError::Claimed(path) if *path == file.display().to_string()), "{error}");
+        assert!(
+            matches!(&error, RunStateError::Claimed { path, .. } if *path == file.display().to_string()),
+            "{error}"
+        );
     }
     let names: Vec<_> =
         std::fs::read_dir(&folder).expect("folder").map(|entry| entry.expect("entry").file_name()).collect();
     assert_eq!(names, ["result.json.claimed"]);
+}
+
+#[test]
+fn s17_only_a_claim_of_this_very_file_counts_and_the_error_names_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let in_folder = |name: &str| folder.path().join(name);
+    let path = in_folder("order");
+    for other in ["order.1.claimed", "order.1", "order..claimed", "border.claimed"] {
+        std::fs::write(in_folder(other), "").expect("written");
+    }
+    let error = RunState::take(&path).expect_err("there never was one");
+    assert!(matches!(error, RunStateError::File { .. }), "{error}");
+    let said = || RunState::take(&path).expect_err("taken before").to_string();
+    let want = |file: &std::path::Path| {
+        format!("the state in {} was taken already; it is in {}", path.display(), file.display())
+    };
+    // Another process has renamed it, and not written its last file yet.
+    let own = in_folder("order.019ac000-0000-7000-8000-000000000001.claimed");
+    std::fs::write(&own, "").expect("written");
+    assert_eq!(said(), want(&own));
+    std::fs::write(in_folder("order.claimed"), "").expect("written");
+    assert_eq!(said(), want(&in_folder("order.claimed")));
+}
+
+/// Whether a call has run is a question about that call alone.
+#[tokio::test]
+async fn s7_r4_a_decision_for_the_rest_of_a_run_says_nothing_of_a_call_whose_outcome_is_unknown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("result.json");
+    let done = Ran::default();
+    let answer = calls(&[("a", "c1", "{}"), ("a", "c2", "{}")]);
+    let agent = Agent::new("Helper", script(&[answer])).tool(gated("a", &done));
+    let approved = |mut state: RunState| {
+        state.approve(&state.interruption("c1").expect("it waits")).expect("approved");
+        state
+    };
+    run(&agent, "go").await.expect("paused").state.write(&file).expect("written");
+    run(&agent, approved(RunState::take(&file).expect("taken"))).await.expect("paused");
+    std::fs::rename(folder.path().join("result.json.claimed"), &file).expect("renamed back");
+    let again = RunState::take(&file).expect("taken");
+    let again = RunState::from_json(&again.to_json()).expect("read");
+    let mut doubt = run(&agent, approved(again)).await.expect("paused");
+    let item = |result: &countersign::RunResult, id: &str| result.state.interruption(id).expect("it waits");
+    let (lost, next) = (item(&doubt, "c1"), item(&doubt, "c2"));
+    assert_eq!((lost.kind, next.kind, ran(&done).len()), (Kind::InDoubt, Kind::Approval, 1));
+    for said in [doubt.state.always_approve(&lost), doubt.state.always_reject(&lost, None)] {
+        let error = said.expect_err("this call alone").to_string();
+        assert!(error.ends_with(r#""always" goes with approve or reject of an ordinary action"#), "{error}");
+    }
+    doubt.state.always_approve(&next).expect("approved");
+    let left = run(&agent, doubt.state).await.expect("paused");
+    let kinds = [item(&left, "c1").kind, item(&left, "c2").kind];
+    // The process that took the state before may have approved this one too.
+    assert_eq!((kinds, ran(&done).len()), ([Kind::InDoubt, Kind::InDoubt], 1), "c1 does not run again");
 }
 
 /// A process takes the state and dies, having run an approved call or not; another one renames the file back.

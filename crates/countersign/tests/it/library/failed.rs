@@ -187,7 +187,7 @@ async fn s23_a_run_with_a_wrong_answer_is_answered_again() {
         let runner = Runner::new(in_store(&store));
         let error = runner.run(&agent(r#"{"turns":[{"text":"warm"}]}"#), "go").await.expect_err("wrong");
         assert_eq!(error.kind(), RunErrorKind::InvalidOutput, "{name}: {error}");
-        let right = agent(r#"{"turns":[{"text":"{\"degrees\":21}"}]}"#);
+        let right = agent(r#"{"turns":[{"text":"warm"},{"text":"{\"degrees\":21}"}]}"#);
         let over = runner.run(&right, elsewhere(&error)).await.expect("over");
         assert_eq!(told(&over), ["user: go", r#"says: {"degrees":21}"#], "{name}: the wrong one is not told again");
     }
@@ -203,11 +203,11 @@ async fn k137_input_that_is_added_where_a_turn_failed_is_heard_when_the_model_is
         for text in ["in degrees", "please"] {
             state.add_input(text);
         }
-        let right = agent(r#"{"turns":[{"text":"{\"degrees\":21}"}]}"#);
+        let right = agent(r#"{"turns":[{"text":"warm"},{"text":"{\"degrees\":21}"}]}"#);
         let over = runner.run(&right, state).await.expect("over");
         let heard = ["user: go", "user: in degrees", "user: please", r#"says: {"degrees":21}"#];
         assert_eq!(told(&over), heard, "{name}");
-        assert_eq!(over.model_calls, 1, "{name}: in the same turn");
+        assert_eq!(over.state.state().turn_calls, 2, "{name}: in the same turn");
     }
 }
 

@@ -84,8 +84,13 @@ pub fn script(answers: &[String]) -> Scripted {
 
 /// The conversation in short: texts, calls and results, in order.
 pub fn told(result: &RunResult) -> Vec<String> {
+    in_short(result.history())
+}
+
+/// Messages in short: texts, calls and results, in order.
+pub fn in_short(messages: Vec<Message>) -> Vec<String> {
     let mut told = Vec::new();
-    for message in result.history() {
+    for message in messages {
         match message {
             Message::User(text) => told.push(format!("user: {text}")),
             Message::Assistant(answer) => {

@@ -8,7 +8,7 @@ use countersign::{
     tool::{Approval, function},
 };
 
-use super::{Ran, calls, gated, ids, item, ran, script, told, tool};
+use super::{Ran, calls, gated, ids, in_short, item, ran, script, told, tool};
 
 #[tokio::test]
 async fn f65_each_call_runs_once_in_the_part_in_which_it_is_decided() {
@@ -44,6 +44,40 @@ async fn f66_what_needs_nobody_runs_before_the_pause_and_once() {
     let over = run(&agent, paused.state).await.expect("over");
     assert_eq!(ran(&done), ["b {}", "a {}"]);
     assert_eq!(told(&over), ["user: go", "a c1", "b c2", "c1: a {}", "c2: b {}", "says: done"]);
+}
+
+/// Results are in the order of their calls, not of the parts that they came with.
+#[tokio::test]
+async fn s3_what_a_part_of_a_run_added_is_known_wherever_it_is_in_the_conversation() {
+    let done = Ran::default();
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}"), ("a", "c3", "{}")])]))
+        .tool(gated("a", &done))
+        .tool(tool("b", &done));
+    let mut paused = run(&agent, "go").await.expect("paused");
+    assert_eq!(in_short(paused.new_items()), ["user: go", "a c1", "b c2", "a c3", "c2: b {}"]);
+    paused.state.approve(&item(&paused, "c3")).expect("approved");
+    let mut again = run(&agent, paused.state).await.expect("paused");
+    assert_eq!(in_short(again.new_items()), ["c3: a {}"]);
+    again.state.approve(&item(&again, "c1")).expect("approved");
+    let over = run(&agent, RunState::from_json(&again.state.to_json()).expect("read")).await.expect("over");
+    assert_eq!(in_short(over.new_items()), ["c1: a {}", "says: done"]);
+    assert_eq!(told(&over)[4..], ["c1: a {}", "c2: b {}", "c3: a {}", "says: done"]);
+}
+
+#[tokio::test]
+async fn s3_g5_what_a_part_of_a_run_added_is_known_where_what_was_before_it_was_dropped() {
+    let store: Arc<dyn countersign::store::Store> = Arc::new(countersign::store::memory::MemoryStore::new());
+    let texts: Vec<_> = (0..3).map(|n| format!(r#"{{"text":"{n} {}"}}"#, "word ".repeat(200))).collect();
+    let agent =
+        Agent::new("Helper", script(&texts)).compression(countersign::compression::Compression::trim(10).keep(1));
+    let runner = Runner::new(RunConfig::new().store(store).session("s"));
+    for n in 0..3 {
+        let over = runner.run(&agent, format!("the question {n}")).await.expect("over");
+        let new = in_short(over.new_items());
+        assert_eq!((new.len(), &*new[0]), (2, &*format!("user: the question {n}")), "{new:?}");
+        assert!(new[1].starts_with(&format!("says: {n} ")), "{new:?}");
+        assert_eq!(told(&over), new, "all before it was dropped");
+    }
 }
 
 #[tokio::test]

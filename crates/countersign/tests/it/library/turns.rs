@@ -1,7 +1,7 @@
 //! G: turns, tokens and money.
 
 use countersign::{
-    Agent, Price, RunConfig, RunErrorKind, RunState, Runner, Usage,
+    Agent, Cut, GuardrailOutput, OnCut, Price, RunConfig, RunErrorKind, RunState, Runner, Usage,
     model::{Model, ModelError, ModelEvent, ModelRequest},
     run,
 };
@@ -124,7 +124,7 @@ async fn s22_a_budget_of_tokens_stops_a_run_and_a_larger_one_lets_it_go_on() {
     let mut paused = runner.run(&agent, "go").await.expect("paused");
     paused.state.approve(&paused.interruptions[0]).expect("approved");
     let error = runner.run(&agent, paused.state).await.expect_err("spent");
-    assert_eq!(error.to_string(), "the run has used 15 tokens of at most 15");
+    assert_eq!(error.to_string(), "the session has used 15 tokens of at most 15");
     assert_eq!((error.kind(), ran(&done).len()), (RunErrorKind::Budget, 1));
     let state = error.into_state().expect("its state");
     let next = Runner::new(RunConfig::new().max_tokens(100)).run(&agent, state).await.expect("paused");
@@ -144,7 +144,7 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
     paused.state.reject(&paused.interruptions[0]).expect("rejected");
     let error = runner.run(&agent, paused.state).await.expect_err("spent");
     assert_eq!(error.kind(), RunErrorKind::Budget);
-    assert_eq!(error.to_string(), "the run has cost 40 of at most 30");
+    assert_eq!(error.to_string(), "the session has cost 40 of at most 30");
     let cents = Runner::new(RunConfig::new().price("dear", Price { input: 1.0, output: 4.0 }).max_cost(0.00005));
     let mut paused = cents.run(&agent, "go").await.expect("paused");
     let mut ended = Ok(());
@@ -160,8 +160,8 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
         .run(&agent, "go")
         .await
         .expect_err("nothing to spend");
-    assert_eq!(nothing.to_string(), "the run has cost 0 of at most 0");
-    assert_eq!(ended, Err("the run has cost 0.00006 of at most 0.00005".to_owned()));
+    assert_eq!(nothing.to_string(), "the session has cost 0 of at most 0");
+    assert_eq!(ended, Err("the session has cost 0.00006 of at most 0.00005".to_owned()));
 }
 
 #[tokio::test]
@@ -182,6 +182,121 @@ async fn s22_a_budget_of_money_says_which_model_has_no_price() {
     let error = misspelled.run(&agent, &paused.state).await.expect_err("nothing can be counted");
     assert_eq!(error.kind(), RunErrorKind::NoPrice, "{error}");
     assert_eq!(error.state().map(RunState::to_json), Some(paused.state.to_json()));
+}
+
+/// An agent that answers what its schema or its guardrails refuse, at the cost of each answer.
+fn refused(how: &str) -> Agent {
+    let answers: Vec<String> = match how {
+        "cut" => vec![r#"{"text":"half","stop_reason":"max_tokens"}"#.into(); 6],
+        "nothing" => vec![r#"{"stop_reason":"max_tokens"}"#.into(); 6],
+        _ => vec![r#"{"text":"not json"}"#.into(); 6],
+    };
+    let agent = Agent::new("Helper", Costs(script(&answers)));
+    match how {
+        "schema" => agent.output_schema("answer", serde_json::json!({ "type": "object" })).expect("a schema"),
+        "guardrail" => agent.output_guardrail("never", |_, _| async { GuardrailOutput::trip("no") }),
+        "cut" => agent.on_cut(OnCut::Fail),
+        _ => agent,
+    }
+}
+
+#[tokio::test]
+async fn s22_s24_answers_that_are_refused_use_up_the_turns_calls_and_the_budget() {
+    let price = Price { input: 1e6, output: 2e6 };
+    for how in ["schema", "guardrail", "cut", "nothing"] {
+        let kinds = |config: RunConfig| async move {
+            let (agent, runner) = (refused(how), Runner::new(config));
+            let mut error = runner.run(&agent, "go").await.expect_err("refused");
+            let mut kinds = vec![error.kind()];
+            while kinds.len() < 4 {
+                // From its text, as in another process.
+                let state = error.into_state().expect("its state").to_json();
+                error = runner.run(&agent, RunState::from_json(&state).expect("read")).await.expect_err("refused");
+                kinds.push(error.kind());
+            }
+            let state = error.into_state().expect("its state");
+            let state = state.state();
+            (kinds, state.turn_calls, state.usage.total(), state.answers.all())
+        };
+        let first = match how {
+            "schema" => RunErrorKind::InvalidOutput,
+            "guardrail" => RunErrorKind::Guardrail,
+            _ => RunErrorKind::Model,
+        };
+        for (config, end) in [
+            (RunConfig::new().max_turns(2), RunErrorKind::MaxTurns),
+            (RunConfig::new().max_tokens(30), RunErrorKind::Budget),
+            (RunConfig::new().price("dear", price).max_cost(40.0), RunErrorKind::Budget),
+        ] {
+            assert_eq!(kinds(config).await, (vec![first, first, end, end], 2, 30, 2), "{how}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn s22_s24_refused_answers_of_nested_agents_are_their_callers_too() {
+    for how in ["schema", "guardrail", "cut", "nothing"] {
+        let child = refused(how);
+        let asks: Vec<_> = (0..40).map(|n| format!("c{n}")).collect();
+        let asks: Vec<_> = asks.iter().map(|id| ("child", id.as_str(), r#"{"input":"do it"}"#)).collect();
+        let boss = Agent::new("Boss", ("boss", std::sync::Arc::new(script(&[calls(&asks)]))))
+            .tool(child.as_tool("child", "Works."))
+            .max_turns(3);
+        let error = run(&boss, "go").await.expect_err("too many");
+        assert_eq!(error.kind(), RunErrorKind::MaxTurns, "{how}: {error}");
+        let state = error.into_state().expect("its state");
+        let state = state.state();
+        assert_eq!((state.turn_calls, state.usage.total(), state.answers.of("dear")), (3, 30, 2), "{how}");
+    }
+}
+
+/// Ends each answer early, and fails where it is to continue.
+#[derive(Default)]
+struct BreaksOff(std::sync::atomic::AtomicU64);
+
+impl Model for BreaksOff {
+    fn call(&self, _: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let usage = ModelEvent::Usage(Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() });
+        let half = [ModelEvent::Text("half".into()), usage, ModelEvent::Cut(Cut::MaxTokens), ModelEvent::Stop];
+        let events: Vec<_> = match self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 2 {
+            0 => half.into_iter().map(Ok).collect(),
+            _ => vec![Err(ModelError::transient("broken"))],
+        };
+        futures::stream::iter(events).boxed()
+    }
+    fn name(&self) -> &str {
+        "dear"
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s23_s24_a_part_of_an_answer_whose_rest_fails_counts_also_where_it_is_asked_for_again() {
+    let agent = || Agent::new("Helper", BreaksOff::default()).on_cut(OnCut::Continue);
+    // Twice half an answer, then one that has no call left to continue.
+    let over = run(&agent().max_turns(3), "go").await.expect("over");
+    assert_eq!((&*over.final_output, over.cut), ("half", Some(Cut::MaxTokens)));
+    assert_eq!((over.state.state().turn_calls, over.model_calls, over.usage.total()), (3, 3, 45));
+    let error = run(&agent(), "go").await.expect_err("it fails each time");
+    assert_eq!(error.kind(), RunErrorKind::Model, "{error}");
+    let state = error.into_state().expect("its state");
+    assert_eq!((state.state().turn_calls, state.state().usage.total()), (4, 60), "of four tries");
+}
+
+#[tokio::test]
+async fn s22_the_usage_is_the_sessions_and_that_of_each_part_is_known_too() {
+    let store: std::sync::Arc<dyn countersign::store::Store> =
+        std::sync::Arc::new(countersign::store::memory::MemoryStore::new());
+    let agent = Agent::new("Helper", Costs(script(&[])));
+    let runner = Runner::new(RunConfig::new().store(store).session("s"));
+    for turn in 1..=3 {
+        let over = runner.run(&agent, "again").await.expect("over");
+        assert_eq!((over.usage.total(), over.new_usage().total(), over.model_calls), (15 * turn, 15, turn));
+    }
+    let mut paused = run(&costs(&Ran::default()), "go").await.expect("paused");
+    assert_eq!(paused.new_usage(), paused.usage);
+    paused.state.reject(&paused.interruptions[0]).expect("rejected");
+    let next = run(&costs(&Ran::default()), paused.state).await.expect("paused");
+    assert_eq!((next.usage.total(), next.new_usage().total()), (30, 15));
 }
 
 /// Programs print errors, and an error has its state: the content of a session is not printed with it.

@@ -70,6 +70,8 @@ pub(super) struct Writer<'a> {
     /// How many further calls the answer took, and the tokens of those before the last one.
     pub(super) continued: u32,
     usage_before: Usage,
+    /// How many calls the model has finished, or has been refused for what it answered.
+    finished: u32,
     /// The shown text of a broken answer is no part of this one, and that is not recorded yet.
     diverged: bool,
 }
@@ -103,6 +105,7 @@ impl<'a> Writer<'a> {
             cut: None,
             continued: 0,
             usage_before: Usage::default(),
+            finished: 0,
             diverged: false,
         }
     }
@@ -146,7 +149,10 @@ impl<'a> Writer<'a> {
                 ModelEvent::Usage(usage) => self.usage = usage,
                 ModelEvent::Opaque(opaque) => self.opaque = Some(opaque),
                 ModelEvent::Cut(cut) => self.cut = Some(cut),
-                ModelEvent::Stop => return Ok(()),
+                ModelEvent::Stop => {
+                    self.finished += 1;
+                    return Ok(());
+                }
             }
         }
         Err(ended_early().into())
@@ -219,7 +225,7 @@ impl<'a> Writer<'a> {
         self.count(id.len() + name.len())?;
         if self.ids.len() >= limits::CALLS_PER_RESPONSE {
             let most = limits::CALLS_PER_RESPONSE.to_string();
-            return Err(ModelError::permanent(self.locale.fill(Text::TooManyCalls, &[("most", &most)])));
+            return Err(self.refused(Text::TooManyCalls, ("most", &most)));
         }
         // Each call of an answer gets a unique id, whatever the model sends: results are matched by it.
         let is_usable = !id.is_empty() && id.len() <= limits::CALL_ID_BYTES;
@@ -241,9 +247,22 @@ impl<'a> Writer<'a> {
         self.bytes += bytes;
         if self.bytes > limits::RESPONSE_BYTES {
             let bytes = limits::RESPONSE_BYTES.to_string();
-            return Err(ModelError::permanent(self.locale.fill(Text::AnswerTooLong, &[("bytes", &bytes)])));
+            return Err(self.refused(Text::AnswerTooLong, ("bytes", &bytes)));
         }
         Ok(())
+    }
+
+    /// The rest of the answer is not read: nobody would say of it when it had ended.
+    fn refused(&mut self, why: Text, value: (&str, &str)) -> ModelError {
+        self.finished += 1;
+        ModelError::permanent(self.locale.fill(why, &[value]))
+    }
+
+    /// The calls that the model has finished for this answer, and their tokens.
+    pub(super) fn finished(&self) -> (u32, Usage) {
+        let mut usage = self.usage_before;
+        usage.add(&self.usage);
+        (self.finished, usage)
     }
 
     /// More of the open block.
@@ -362,14 +381,12 @@ impl<'a> Writer<'a> {
         }
         self.blocks.drain(..self.recorded);
         self.blocks.shrink_to_fit();
+        let (_, usage) = self.finished();
         Ok(ModelResponded {
             model: self.agent.agent.model_name.clone(),
             shown: u32::try_from(self.recorded).unwrap_or(u32::MAX),
             blocks: self.blocks,
-            usage: {
-                self.usage_before.add(&self.usage);
-                self.usage_before
-            },
+            usage,
             opaque: self.opaque.filter(|_| self.continued == 0),
             run: self.run,
             cut: self.cut,

@@ -230,7 +230,8 @@ impl Session {
         for open in state.open.iter().filter(decides) {
             let decided = |call: CallNo| {
                 let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
-                own.or_else(|| standing(state, staged, call))
+                // As a standing rule, it says nothing of a call that may have run already, or of a question.
+                own.or_else(|| standing(state, staged, call).filter(|_| open.asked.kind == Kind::Approval))
             };
             let actions = &open.asked.actions;
             if actions.iter().all(|action| decided(action.call).is_none()) {
