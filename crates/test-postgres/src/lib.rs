@@ -309,7 +309,7 @@ impl Server {
         if let Some((uid, gid)) = user() {
             chown(&folder, Some(uid), Some(gid)).expect("a folder of the server's user");
         }
-        let mut make = Command::new(programs().join(program));
+        let mut make = Command::new(path_of(program));
         make.args(arguments);
         as_user(make.stdin(Stdio::null()), &folder);
         let made = make.output().expect(program);
@@ -368,10 +368,15 @@ fn installed() -> Option<PathBuf> {
     found.pop()
 }
 
+/// A program of PostgreSQL: beside its server, or in `PATH`.
+fn path_of(program: &str) -> PathBuf {
+    let path = installed().map(|folder| folder.join(program)).filter(|path| path.is_file());
+    path.unwrap_or_else(|| program.into())
+}
+
 /// Runs a program of PostgreSQL on a file and a database.
 fn run(program: &str, arguments: &[&str], file: &Path, database: &str) {
-    let path = installed().map(|folder| folder.join(program)).filter(|path| path.is_file());
-    let mut command = Command::new(path.unwrap_or_else(|| program.into()));
+    let mut command = Command::new(path_of(program));
     command.args(arguments).arg(file).args(["--dbname", database]).stdin(Stdio::null());
     let ended = command.output().unwrap_or_else(|e| panic!("{program}: {e}"));
     assert!(ended.status.success(), "{program}: {}", String::from_utf8_lossy(&ended.stderr));
