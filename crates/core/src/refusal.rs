@@ -129,7 +129,7 @@ codes! {
     TooLarge = 413, "Send less.";
     /// The store could not keep or read it now, the server is shutting down, or a newer version has stored something in the session that this one does not know; nothing happened, unless the message says that this is not known.
     StoreUnavailable = 503, "Try again later or at another node, with the same `request_id`.";
-    /// The store was closed after an error of its disk; what was under way may be stored or not.
+    /// The store was closed after an error of its disk, or since its database went back to an earlier state; what was under way may be stored or not.
     StoreClosed = 503, "Tell the operator; check what was stored after the restart.";
     /// A fault in the server; nothing is acknowledged.
     Internal = 500, "Tell the operator; the log has more.";

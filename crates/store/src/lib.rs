@@ -532,9 +532,9 @@ pub enum StoreError {
     /// It could not be written or read (disk full, I/O); nothing changed.
     #[error("the store failed: {0}")]
     Failed(String),
-    /// A write or sync has failed, and the contents of the disk are unknown: nothing is read, written or acknowledged
-    /// until the store is opened again. Appends under way may be stored or not.
-    #[error("the store was closed after an error of its disk ({0}); nothing is acknowledged until it is opened again")]
+    /// A write or sync has failed, and the contents of the disk are unknown; or the database went back to an earlier state:
+    /// nothing is read, written or acknowledged until the store is opened again. Appends under way may be stored or not.
+    #[error("the store was closed ({0}); nothing is acknowledged until it is opened again")]
     Closed(String),
     /// Whether it was written is unknown: the store closed, or its connection ended, in between.
     #[error("the store did not answer, so it is not known whether this was written")]

@@ -30,7 +30,6 @@ pub struct Holding {
 /// # Errors
 /// Those of the store, except that a session cannot be read. Turns held before stay held; it can be run again.
 pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
-    store.renew_history_id().await?;
     let mut held = Holding::default();
     for status in [Status::Running, Status::AwaitingInput, Status::Failed] {
         // All ids first: holding a session moves it in the list.
@@ -55,6 +54,8 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
             }
         }
     }
+    // Last: it says that everything is held.
+    store.renew_history_id().await?;
     Ok(held)
 }
 

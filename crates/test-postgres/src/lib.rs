@@ -8,6 +8,7 @@
 
 mod pooler;
 mod proxy;
+mod standby;
 
 use std::{
     env, fs,
@@ -30,6 +31,7 @@ use std::{
 use pooler::Pooler;
 pub use pooler::SESSIONS;
 pub use proxy::{Fault, Proxy};
+pub use standby::Standby;
 use tokio_postgres::{Client, Config, NoTls};
 
 /// How long a server may take to start on a busy machine.
@@ -282,19 +284,41 @@ impl Server {
         Server::start_listening(None)
     }
 
+    /// Stops it for good.
+    fn stop(&self) {
+        let mut supervisor = self.supervisor.as_ref().expect("its own").lock().expect("nobody panics meanwhile");
+        drop(supervisor.stdin.take());
+        supervisor.wait().expect("its end");
+    }
+
     fn start_listening<'a>(listener: Option<&dyn Fn() -> Listener<'a>>) -> Server {
-        let programs = programs();
+        let folder = Server::folder(
+            "initdb",
+            &["-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
+        );
+        // As late as possible: a free port may soon be taken.
+        let listener = listener.map(|listener| listener());
+        let arguments = listener.iter().flat_map(|listener| listener.arguments(&folder)).collect();
+        // Its socket is named after its port.
+        Server::launch(&folder, arguments, listener.as_ref().map(|listener| listener.port))
+    }
+
+    /// A new folder for a server, in which this program makes its data.
+    fn folder(program: &str, arguments: &[&str]) -> PathBuf {
         let folder = tempfile::Builder::new().prefix("countersign-pg-").tempdir_in(place()).expect("a folder").keep();
         if let Some((uid, gid)) = user() {
             chown(&folder, Some(uid), Some(gid)).expect("a folder of the server's user");
         }
-        let mut initdb = Command::new(programs.join("initdb"));
-        initdb.args(["-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]);
-        as_user(initdb.stdin(Stdio::null()), &folder);
-        let made = initdb.output().expect("initdb");
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        // As late as possible: a free port may soon be taken.
-        let listener = listener.map(|listener| listener());
+        let mut make = Command::new(path_of(program));
+        make.args(arguments);
+        as_user(make.stdin(Stdio::null()), &folder);
+        let made = make.output().expect(program);
+        assert!(made.status.success(), "{program}: {}", String::from_utf8_lossy(&made.stderr));
+        folder
+    }
+
+    /// Starts the server of a folder, with more arguments, and waits until it answers.
+    fn launch(folder: &Path, arguments: Vec<String>, port: Option<u16>) -> Server {
         // It outlives neither a test process that ends nor one that is killed: then its input ends.
         let script = r#"program=$1; folder=$2; shift 2
             start() { "$program" -D data -k "$PWD" -c listen_addresses= -c max_connections=400 -c shared_buffers=64MB \
@@ -302,12 +326,9 @@ impl Server {
             start "$@"; while read -r signal; do kill -$signal $server; wait $server; start "$@"; done
             kill -INT $server; wait $server; cd /; rm -rf "$folder""#;
         let mut supervisor = Command::new("sh");
-        supervisor.args(["-c", script, "sh"]).arg(programs.join("postgres")).arg(&folder);
-        supervisor.args(listener.iter().flat_map(|listener| listener.arguments(&folder)));
-        let supervisor = spawn_supervisor(supervisor, &folder);
+        supervisor.args(["-c", script, "sh"]).arg(programs().join("postgres")).arg(folder).args(arguments);
+        let supervisor = spawn_supervisor(supervisor, folder);
         let socket = folder.to_str().expect("a folder with a name of characters").replace('/', "%2F");
-        // Its socket is named after its port.
-        let port = listener.as_ref().map(|listener| listener.port);
         let url = format!("postgres://postgres@{socket}:{}/postgres", port.unwrap_or(5432));
         let since = Instant::now();
         while let Err(e) = on_server(&url, "SELECT 1") {
@@ -347,10 +368,15 @@ fn installed() -> Option<PathBuf> {
     found.pop()
 }
 
+/// A program of PostgreSQL: beside its server, or in `PATH`.
+fn path_of(program: &str) -> PathBuf {
+    let path = installed().map(|folder| folder.join(program)).filter(|path| path.is_file());
+    path.unwrap_or_else(|| program.into())
+}
+
 /// Runs a program of PostgreSQL on a file and a database.
 fn run(program: &str, arguments: &[&str], file: &Path, database: &str) {
-    let path = installed().map(|folder| folder.join(program)).filter(|path| path.is_file());
-    let mut command = Command::new(path.unwrap_or_else(|| program.into()));
+    let mut command = Command::new(path_of(program));
     command.args(arguments).arg(file).args(["--dbname", database]).stdin(Stdio::null());
     let ended = command.output().unwrap_or_else(|e| panic!("{program}: {e}"));
     assert!(ended.status.success(), "{program}: {}", String::from_utf8_lossy(&ended.stderr));

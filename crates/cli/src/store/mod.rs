@@ -95,7 +95,7 @@ async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Holding, Stri
         #[cfg(feature = "postgres")]
         ConfigStore::Postgres { url, password_env, .. } => {
             let url = loaded::with_password(url, password_env.as_deref())?;
-            let opened = PostgresStore::open_existing(&url, &PostgresOptions::default()).await;
+            let opened = PostgresStore::open_restored(&url, &PostgresOptions::default()).await;
             let store = opened.map_err(|error| error.to_string())?;
             let held = hold_in_database(&store, &url).await;
             if let Some(nodes) = store.nodes() {

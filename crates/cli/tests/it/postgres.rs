@@ -1,10 +1,14 @@
 //! The program on PostgreSQL: sessions survive it, and its commands read beside a server; several servers are in `nodes.rs`.
 
-use std::fs;
+use std::{fs, time::Duration};
 
+use countersign_test_postgres::Database;
 use serde_json::{Value, json};
 
-use crate::support::{Server, Setup, Store, fold::without_gaps, run};
+use crate::{
+    nodes::eventually,
+    support::{Server, Setup, Store, fold::without_gaps, run},
+};
 
 /// A session that waits for a person.
 async fn waiting() -> (Server, u64) {
@@ -36,6 +40,36 @@ async fn r3_r4_on_postgresql_a_pending_request_survives_kill_9_and_its_effect_ha
     server.start_again().await;
     server.until_status("s", "completed").await;
     assert_eq!(server.calls().len(), 1);
+}
+
+/// The standby has the message, and neither the model's answer nor the call, which needs no approval.
+#[tokio::test]
+async fn r4_a_call_that_was_lost_in_a_fail_over_is_not_carried_out_again_by_itself() {
+    let (database, standby) = Database::with_a_standby(false);
+    let script = json!({ "turns": [
+        { "tool_calls": [{ "name": "note", "args": {} }], "delay_ms": 5000 },
+        { "text": "done" },
+    ], "at_end": "repeat" });
+    let mut server = Setup::new(Store::Memory, &script).at(database.url_with(&standby)).start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    server.until_status("s", "running").await;
+    standby.cut_off(&database);
+    assert!(server.calls().is_empty(), "the model still thinks");
+    ws.until_status("completed").await;
+    assert_eq!(server.calls().len(), 1);
+    database.fail_over_to(&standby);
+    eventually("it is noticed", async || {
+        let ready = server.get("/readyz").await;
+        ready.status == 503 && ready.json()["code"] == "store_closed"
+    })
+    .await;
+    server.kill();
+    server.start_again().await;
+    let session = server.get("/v1/sessions/s").await.ok();
+    assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("restored")), "{session}");
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(server.calls().len(), 1, "a person is asked first");
 }
 
 #[tokio::test]

@@ -21,7 +21,6 @@ use super::{
     Inner, failpoint,
     live::{Live, LiveRef, LiveState},
     pass_on::{LEFT_TO_OTHERS, Lack},
-    store_refusal,
 };
 use crate::store::nodes::{Epoch, Hint, Nodes};
 
@@ -297,7 +296,10 @@ impl Inner {
         // A draining node takes over nothing, but still follows changes.
         if !self.draining.load(Ordering::SeqCst) {
             loop {
-                let taken = nodes.take_over(AT_ONCE, self.passed_on.sessions(nodes)).await.map_err(store_refusal)?;
+                let taken = nodes
+                    .take_over(AT_ONCE, self.passed_on.sessions(nodes))
+                    .await
+                    .map_err(|error| self.refused(error))?;
                 let count = taken.len();
                 if count > 0 {
                     self.activity.took_over(count);
@@ -309,7 +311,7 @@ impl Inner {
                 }
             }
             let (after, all) = self.own_after.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let own = nodes.own(&after, all, AT_ONCE).await.map_err(store_refusal)?;
+            let own = nodes.own(&after, all, AT_ONCE).await.map_err(|error| self.refused(error))?;
             self.own_after.lock().unwrap_or_else(PoisonError::into_inner).were(&own);
             for session_id in own {
                 let live = self.live(&session_id);
@@ -320,8 +322,10 @@ impl Inner {
         }
         let all = self.in_memory();
         for some in all.chunks(AT_ONCE) {
-            let stored =
-                nodes.positions(some.iter().map(|(id, _)| id.clone()).collect()).await.map_err(store_refusal)?;
+            let stored = nodes
+                .positions(some.iter().map(|(id, _)| id.clone()).collect())
+                .await
+                .map_err(|error| self.refused(error))?;
             let stored: HashSet<(Arc<str>, u64)> = stored.into_iter().collect();
             let changed = some.iter().filter(|(id, pos)| *pos > 0 && !stored.contains(&(id.clone(), *pos)));
             self.hear_all(changed.map(|(id, _)| id.clone()).collect());
@@ -337,7 +341,7 @@ impl Inner {
         if kept.is_empty() {
             return Ok(());
         }
-        let stored = nodes.positions(kept.clone()).await.map_err(store_refusal)?;
+        let stored = nodes.positions(kept.clone()).await.map_err(|error| self.refused(error))?;
         let stored: HashSet<Arc<str>> = stored.into_iter().map(|(id, _)| id).collect();
         for gone in kept.iter().filter(|id| !stored.contains(*id)) {
             let (inner, live) = (self.clone(), self.live(gone));

@@ -70,14 +70,19 @@ pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>
     let doc = "How long the leases of a node outlive it: when it dies, or is cut off from the database for so long, others \
                take its sessions over ([more](#several-nodes)).";
     let lease = section.field("lease_seconds", doc, whole(2..=3600, "seconds").or(LEASE_SECONDS))?;
-    let url = with_lease(section, url, lease);
+    // What a refused URL would have been is not known.
+    let url = if refused.get() { url } else { with_lease(section, url, lease) };
     let doc = "`url` leads to a transaction pooler, such as PgBouncer ([more](#through-a-transaction-pooler)).";
     let pooled = section.field("pooled", doc, boolean().or(false))?;
     let doc = "The same database past the pooler, which one connection of each server uses. It gets the password of \
                `password_env` too, unless it has one.";
     let direct = text().schema(json!({ "pattern": "^postgres(ql)?://." })).optional("all goes through the pooler");
     let direct = section.field("direct_url", doc, direct)?;
-    let url = if pooled || direct.is_some() { through_pooler(section, url, pooled, direct)? } else { url };
+    let url = if (pooled || direct.is_some()) && !refused.get() {
+        through_pooler(section, url, pooled, direct)?
+    } else {
+        url
+    };
     #[cfg(feature = "postgres")]
     warn_of_plain_password(section, &url);
     let known = RefCell::default();

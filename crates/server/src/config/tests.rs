@@ -130,6 +130,10 @@ fn c_a_store_may_be_a_postgresql_database_and_its_password_is_never_shown() {
         ("url = \"postgres://ann:hunter2@db:port/store\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
         ("url = \"postgres:db\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
         (
+            "url = \"postgres://ann:hunter2@db/store?sslmode=verify-ca\"\nlease_seconds = 20\npooled = true",
+            r#"7: "url" in [store] has sslmode=verify-ca, which is not supported; a server's certificate"#,
+        ),
+        (
             "lease_seconds = 20",
             r#"7: "lease_seconds" in [store] is for a PostgreSQL database; any other store belongs to one process"#,
         ),

@@ -36,30 +36,73 @@ pub struct BadPoolerUrl;
 
 /// Why a text is not the URL of a database. The message repeats none of it, since it may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "is no URL of a PostgreSQL database, such as \"postgres://USER@HOST/DATABASE\"; what is none of a-z, A-Z, 0-9, -, ., _ \
-     and ~ in a name or password is written as in %20"
-)]
-pub struct BadPostgresUrl;
+#[non_exhaustive]
+pub enum BadPostgresUrl {
+    /// It is none.
+    #[error(
+        "is no URL of a PostgreSQL database, such as \"postgres://USER@HOST/DATABASE\"; what is none of a-z, A-Z, 0-9, -, ., _ \
+         and ~ in a name or password is written as in %20"
+    )]
+    None,
+    /// It has a parameter that PostgreSQL's own programs know, and this one does not.
+    #[error("has {0}, which is not supported; {1}")]
+    Parameter(&'static str, &'static str),
+}
+
+/// What to write instead of parameters that are not supported.
+const CERTIFICATES: &str =
+    "a server's certificate is checked by what the system trusts, or by SSL_CERT_FILE, with sslmode=require";
+const NO_MORE: &str = "those are: application_name, channel_binding, connect_timeout, hostaddr, keepalives, \
+     keepalives_idle, keepalives_interval, keepalives_retries, load_balance_hosts, options, sslmode, sslnegotiation, \
+     target_session_attrs, tcp_user_timeout";
+const UNSUPPORTED: [(&str, &str); 15] = [
+    ("sslmode=verify-ca", CERTIFICATES),
+    ("sslmode=allow", CERTIFICATES),
+    ("sslrootcert", CERTIFICATES),
+    ("sslcrl", CERTIFICATES),
+    ("sslcrldir", CERTIFICATES),
+    ("sslcert", NO_MORE),
+    ("sslkey", NO_MORE),
+    ("sslpassword", NO_MORE),
+    ("sslsni", NO_MORE),
+    ("gssencmode", NO_MORE),
+    ("passfile", "name the variable of the password in `password_env`"),
+    ("service", NO_MORE),
+    ("require_auth", NO_MORE),
+    ("keepalives_count", "write keepalives_retries"),
+    ("client_encoding", NO_MORE),
+];
+
+impl BadPostgresUrl {
+    /// Why the driver does not take a URL. Only texts of this file are repeated.
+    fn of(url: &str) -> BadPostgresUrl {
+        let parameters = || url.split_once('?').map_or("", |(_, rest)| rest).split('&');
+        let has = |name: &str| {
+            parameters().any(|one| one == name || one.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
+        };
+        let unsupported = UNSUPPORTED.into_iter().find(|(name, _)| has(name));
+        unsupported.map_or(BadPostgresUrl::None, |(name, instead)| BadPostgresUrl::Parameter(name, instead))
+    }
+}
 
 impl FromStr for PostgresUrl {
     type Err = BadPostgresUrl;
 
     fn from_str(url: &str) -> Result<PostgresUrl, BadPostgresUrl> {
         if !PostgresUrl::is_scheme(url) {
-            return Err(BadPostgresUrl);
+            return Err(BadPostgresUrl::None);
         }
         // The driver has no such mode, and `require` checks the same here: the certificate and the host.
         let url = match url.split_once('?') {
             Some((place, options)) => format!("{place}?{}", options.replace("sslmode=verify-full", "sslmode=require")),
             None => url.to_owned(),
         };
-        let mut config: Config = url.parse().map_err(|_| BadPostgresUrl)?;
+        let mut config: Config = url.parse().map_err(|_| BadPostgresUrl::of(&url))?;
         // Without a host there is no name to check a certificate for, and the text after a raw `@` in a password would
         // be taken for the host and shown.
         let is_odd = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
         if config.get_hosts().is_empty() || config.get_hosts().iter().any(is_odd) {
-            return Err(BadPostgresUrl);
+            return Err(BadPostgresUrl::None);
         }
         // The lock and the tables must be on one server, and that must be writable.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
@@ -238,6 +281,35 @@ mod tests {
     fn c_what_a_pooler_would_forget_is_refused_in_its_url() {
         let url: PostgresUrl = "postgres://db/store?options=-c%20search_path%3Dother".parse().expect("a URL");
         assert!(url.through_pooler(None).expect_err("options").to_string().contains("search_path"));
+    }
+
+    #[test]
+    fn c_a_parameter_that_is_not_supported_is_named() {
+        for (parameter, told) in [
+            (
+                "sslmode=verify-ca",
+                "has sslmode=verify-ca, which is not supported; a server's certificate is checked by",
+            ),
+            ("sslmode=require&sslrootcert=/etc/ca.pem", "has sslrootcert, which"),
+            ("keepalives_count=3", "write keepalives_retries"),
+        ] {
+            let refused = format!("postgres://db/store?{parameter}").parse::<PostgresUrl>().expect_err(parameter);
+            assert!(refused.to_string().contains(told), "{refused}");
+        }
+        let known = NO_MORE.split_once(": ").expect("a list").1;
+        for name in known.split(", ") {
+            let value = match name {
+                "sslmode" => "require",
+                "channel_binding" => "prefer",
+                "load_balance_hosts" => "disable",
+                "sslnegotiation" => "postgres",
+                "target_session_attrs" => "any",
+                "hostaddr" => "127.0.0.1",
+                _ => "1",
+            };
+            let url = format!("postgres://db/store?{name}={value}");
+            assert!(url.parse::<PostgresUrl>().is_ok(), "{name} is said to be supported");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use deadpool_postgres::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::mpsc,
+    time::timeout,
 };
 use tokio_postgres::{
     AsyncMessage, Client, Connection, Error, NoTls, Row,
@@ -27,8 +28,10 @@ use super::{
     super::StoreError,
     PostgresUrl,
     flight::{Value, alone, typed},
+    history::{History, timeline},
     member::boot_time,
     tls::Tls,
+    transaction::Undone,
 };
 
 /// The bounds of each statement and transaction, for a session (`SET`) or a transaction (`SET LOCAL`).
@@ -74,8 +77,8 @@ macro_rules! planned {
 
 /// A statement takes a bounded time, also when it waits for locks, and so does an idle transaction: this bounds how
 /// long a process that was stopped in the middle of one blocks others. Idle connections are kept; the server too
-/// notices one whose other end has disappeared. Whatever the database's defaults are, a statement by itself may write,
-/// and sees what was committed before it.
+/// notices one whose other end has disappeared. Whatever the database's defaults are, a statement by itself sees what was
+/// committed before it, and may write, also where the default changes later to read-only: the driver takes no connection that is.
 ///
 /// A prepared statement is planned once in a while ([`PLANNED`]). By default the database plans most of them for each execution,
 /// which takes half as long as an append: it compares costs, and expects more rows than the one or two that there are. What is
@@ -96,8 +99,14 @@ const SETTINGS: &str = concat!(
 pub(super) const BEGIN_PLANNED: &str =
     concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", planned!("auto", "on", "true"));
 /// What of the settings a transaction needs, which begins with them: a pooler gives the session to others after it.
-pub(super) const BEGIN: &str =
-    concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", bounds!("SET LOCAL"), durable!("true"));
+macro_rules! begin {
+    () => {
+        concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", bounds!("SET LOCAL"), durable!("true"))
+    };
+}
+pub(super) const BEGIN: &str = begin!();
+/// The same where the database tells its timeline, which is the last row.
+const BEGIN_TOLD: &str = concat!(begin!(), "; ", timeline!());
 /// The backend that answers: two connections have the same one only through a pooler.
 const SESSION: &str = "SELECT pg_backend_pid()";
 /// The schema of the tables, as a connection sees it.
@@ -132,6 +141,11 @@ impl Own {
     /// Whether it has a database session to itself, and so receives notifications.
     pub(super) fn has_session(&self) -> bool {
         !self.pooled
+    }
+
+    /// The connection itself, for statements without values.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Runs one statement, in a separate transaction.
@@ -205,7 +219,8 @@ async fn one<T: FromSqlOwned>(own: &Own, sql: &str) -> Result<T, StoreError> {
 }
 
 /// The remedy where a pooler was not expected.
-const SAY_SO: &str = "set `pooled = true` in [store] (PostgresUrl::through_pooler), or name the database itself";
+const SAY_SO: &str =
+    "set `pooled = true` in [store] of a configuration file (PostgresUrl::through_pooler), or name the database itself";
 
 /// A separate connection.
 pub(super) async fn connect(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
@@ -214,7 +229,7 @@ pub(super) async fn connect(url: &PostgresUrl) -> Result<(Own, Heard), StoreErro
 }
 
 async fn made(url: &PostgresUrl, pooled: bool) -> Result<(Own, Heard), StoreError> {
-    let made = tokio::time::timeout(MAKE, make(url, pooled)).await;
+    let made = timeout(MAKE, make(url, pooled)).await;
     made.unwrap_or_else(|_| {
         Err(StoreError::Failed(format!("cannot connect to {url}: no answer within {} s", MAKE.as_secs())))
     })
@@ -262,6 +277,7 @@ pub(super) struct Pool {
     plans: Arc<Plans>,
     /// When a connection of it last answered, by [`boot_time`]. The chaining of the log asks each second.
     answered: Arc<AtomicU64>,
+    pub(super) history: Arc<History>,
 }
 
 /// When the prepared statements were last planned.
@@ -288,8 +304,9 @@ impl Pool {
     }
 }
 
-/// A pool of at most so many connections, two at least, which are made when they are needed.
-pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreError> {
+/// A pool of at most so many connections, two at least, which are made when they are needed. Each is one to the database of this
+/// history.
+pub(super) fn pool(url: &PostgresUrl, connections: usize, history: Arc<History>) -> Result<Pool, StoreError> {
     // A connection with unfinished work is never returned to the pool: see `Held`.
     let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = if url.wants_tls() {
@@ -305,13 +322,20 @@ pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreE
         // The one that was used last has its statements prepared and its server's memory warm.
         .queue_mode(QueueMode::Lifo);
     if !url.is_pooled() {
-        pool = pool.post_create(Hook::async_fn(|client, _| {
-            Box::pin(async move { set_up(client).await.map_err(HookError::Backend) })
+        let history = history.clone();
+        pool = pool.post_create(Hook::async_fn(move |client, _| {
+            let history = history.clone();
+            Box::pin(async move {
+                set_up(client).await.map_err(HookError::Backend)?;
+                let met = timeout(MAKE, history.meet(client)).await;
+                let met = met.map_err(|_| HookError::message("the database does not answer"))?;
+                met.map_err(|e| HookError::message(e.to_string()))
+            })
         }));
     }
     let connections = pool.build().map_err(|e| StoreError::Failed(e.to_string()))?;
     let plans = Arc::new(Plans { since: Instant::now(), seconds: AtomicU64::new(0) });
-    Ok(Pool { connections, pooled: url.is_pooled(), plans, answered: Arc::new(AtomicU64::new(boot_time())) })
+    Ok(Pool { connections, pooled: url.is_pooled(), plans, answered: Arc::new(AtomicU64::new(boot_time())), history })
 }
 
 /// A connection, and whether it is one to a pooler.
@@ -319,6 +343,24 @@ pub(super) struct Link {
     object: Object,
     pub(super) pooled: bool,
     answered: Arc<AtomicU64>,
+    history: Arc<History>,
+}
+
+impl Link {
+    /// Begins a transaction through a pooler. Returns whether the database has failed over since, and lost nothing.
+    pub(super) async fn begin_pooled(&self) -> Result<bool, Undone> {
+        if self.history.timeline() == 0 {
+            self.batch_execute(BEGIN).await?;
+            return Ok(false);
+        }
+        let said = self.simple_query(BEGIN_TOLD).await?;
+        let has_failed_over = self.history.follow(self, &said).await;
+        if !matches!(has_failed_over, Ok(false)) {
+            // What was noted of it.
+            self.batch_execute("COMMIT").await?;
+        }
+        Ok(has_failed_over?)
+    }
 }
 
 impl Deref for Link {
@@ -334,6 +376,9 @@ pub(super) struct Held(Option<Link>);
 impl Held {
     pub(super) async fn of(pool: &Pool) -> Result<Held, StoreError> {
         let failed = |e: PoolError| {
+            if let Err(closed) = pool.history.check() {
+                return closed;
+            }
             StoreError::Failed(match e {
                 PoolError::Timeout(TimeoutType::Wait) => {
                     format!("no connection to the database was free for {} s", WAIT.as_secs())
@@ -345,9 +390,11 @@ impl Held {
                 e => e.to_string(),
             })
         };
+        pool.history.check()?;
         pool.renew_plans();
         let object = pool.connections.get().await.map_err(failed)?;
-        Ok(Held(Some(Link { object, pooled: pool.pooled, answered: pool.answered.clone() })))
+        let (answered, history) = (pool.answered.clone(), pool.history.clone());
+        Ok(Held(Some(Link { object, pooled: pool.pooled, answered, history })))
     }
 
     /// Whether the connection has ended, after a failure on it. It ends shortly after the database announces that.
@@ -460,7 +507,7 @@ mod tests {
     #[tokio::test]
     async fn r10_a_prepared_statement_is_planned_once_and_a_list_for_its_values() {
         let database = Database::new();
-        let pool = pool(&database.url().parse().expect("a URL"), 2).expect("a pool");
+        let pool = pool(&database.url().parse().expect("a URL"), 2, Arc::default()).expect("a pool");
         let held = Held::of(&pool).await.expect("a connection");
         let one = "SELECT count(*) FROM unnest($1::bigint[]) AS n WHERE n > $2";
         for n in 0..9_i64 {
@@ -478,7 +525,7 @@ mod tests {
     #[tokio::test]
     async fn r10_plans_are_renewed_once_they_are_old() {
         let database = Database::new();
-        let mut pool = pool(&database.url().parse().expect("a URL"), 2).expect("a pool");
+        let mut pool = pool(&database.url().parse().expect("a URL"), 2, Arc::default()).expect("a pool");
         let held = Held::of(&pool).await.expect("a connection");
         ask(&held, "SELECT 1", Vec::new()).await.expect("answered");
         pool.renew_plans();

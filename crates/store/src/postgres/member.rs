@@ -32,7 +32,8 @@ use super::{
     alive::Others,
     connect::{Heard, Link, Own, Pool, connect, error, told},
     flight::{Value, ask},
-    nodes::clock,
+    history::{History, NOTE, synchronous},
+    nodes::{clock, until},
     rows::get,
     words::Words,
 };
@@ -56,24 +57,28 @@ const JOIN: &str = concat!(
  RETURNING id, ",
     clock!()
 );
-/// The row of a node that was cut off for very long was swept.
+/// The row of a node that was cut off for long may have been swept.
 const RENEW: &str = concat!(
     "INSERT INTO nodes (id, until) OVERRIDING SYSTEM VALUE
  VALUES ($1, clock_timestamp() + $2::bigint * interval '1 millisecond')
  ON CONFLICT (id) DO UPDATE SET until = excluded.until
  RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > '-infinity'), ",
-    clock!()
+    clock!(),
+    ", ",
+    synchronous!(),
+    ", ",
+    until!()
 );
 /// The key that seals texts.
 const KEY: &str = "SELECT key FROM countersign";
 const NOW: &str = concat!("SELECT ", clock!());
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
-/// Nodes that ended long ago and have no session.
-const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'
+/// Nodes that have left or are marked as dead, and have no session: whatever the clock is, none that is alive.
+const SWEEP: &str = "DELETE FROM nodes n WHERE n.until = '-infinity'
  AND NOT EXISTS (SELECT FROM sessions s WHERE s.node = n.id)";
 /// The format of its messages: the sender's id, `:`, and lines, each `j` (it has joined, so there is a node to notify),
 /// `l` (it has left, or hands sessions over), `c` and the id of a session that it has changed, or one of [`Words`].
-const CHANNEL: &str = "SELECT 'countersign_' || current_schema()::regnamespace::oid";
+const CHANNEL: &str = "SELECT 'countersign_' || oid FROM pg_namespace WHERE nspname = current_schema()";
 /// A stopped node reads no notifications, so they queue up for it in the database. Where many do, new ones are dropped
 /// before the database would refuse them.
 const NOTIFY: &str = "SELECT pg_notify($1, $2) WHERE pg_notification_queue_usage() < 0.5";
@@ -114,6 +119,7 @@ struct Shared {
     words: Words,
     /// Whether the last notification was refused.
     is_unheard: AtomicBool,
+    history: Arc<History>,
 }
 
 /// Milliseconds since the machine started, with those in which it was suspended.
@@ -166,6 +172,7 @@ impl Member {
             heard: broadcast::Sender::new(HINTS),
             words,
             is_unheard: AtomicBool::new(false),
+            history: pool.history.clone(),
         });
         let (leaving, left) = watch::channel(false);
         tokio::spawn(shared.clone().keep(url.clone(), (own, heard), left));
@@ -267,7 +274,7 @@ impl Shared {
                 Some(made) => Ok(made),
                 None => tokio::select! { biased;
                     () = left(&mut leaving) => return,
-                    made = timeout(self.lease, connect(&url)) => {
+                    made = timeout(self.lease, self.connect(&url)) => {
                         made.unwrap_or_else(|_| Err(StoreError::Failed("no answer".to_owned())))
                     }
                 },
@@ -280,6 +287,8 @@ impl Shared {
                         why
                     }
                 },
+                // The store is closed, and has said so.
+                Err(StoreError::Closed(_)) => return,
                 Err(e) => e.to_string(),
             };
             if !std::mem::replace(&mut was_told, true) {
@@ -288,6 +297,12 @@ impl Shared {
             }
             let _ = timeout(AGAIN, left(&mut leaving)).await;
         }
+    }
+
+    async fn connect(&self, url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
+        let made = connect(url).await?;
+        self.history.meet(made.0.client()).await?;
+        Ok(made)
     }
 
     /// Renews the term, notifies and is notified over one connection. Its error says whether the term was renewed over
@@ -367,6 +382,15 @@ impl Shared {
             (row.try_get(0).map_err(|e| told(&e))?, row.try_get(1).map_err(|e| told(&e))?);
         let (ended, now) = (self.until.load(Ordering::SeqCst), boot_time());
         self.learn((began, now), told_at);
+        let (synchronous, until): (bool, i64) =
+            (row.try_get(2).map_err(|e| told(&e))?, row.try_get(3).map_err(|e| told(&e))?);
+        self.history.set_term(self.id, until);
+        if self.history.is_synchronous() != synchronous {
+            // Not before it is noted that they do wait.
+            self.history.set_synchronous(false);
+            self.bounded(own.ask(NOTE, &[synchronous.into()])).await?;
+            self.history.set_synchronous(synchronous);
+        }
         if ended < now {
             self.term.fetch_add(1, Ordering::SeqCst);
             let late = now - ended;

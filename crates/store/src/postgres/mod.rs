@@ -14,6 +14,7 @@ mod connect;
 mod deliveries;
 mod flight;
 mod group;
+mod history;
 mod list;
 mod member;
 mod nodes;
@@ -27,7 +28,14 @@ mod tls;
 mod transaction;
 mod words;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use countersign_core::{
     audit::AuditRecord,
@@ -35,7 +43,10 @@ use countersign_core::{
     number::InterruptionNo,
 };
 use futures::future::{self, BoxFuture, FutureExt as _};
-use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit, broadcast},
+    time::timeout,
+};
 
 pub use self::{
     address::{BadPoolerUrl, BadPostgresUrl, PostgresUrl},
@@ -46,8 +57,9 @@ use self::{
     chain::{Chainer, chain},
     connect::{Heard, Held, Own, Pool, first, on, pool},
     group::Group,
+    history::History,
     member::{LEAVING, Member},
-    transaction::{Change, transact},
+    transaction::{Change, transact, try_out},
 };
 #[cfg(feature = "sqlite")]
 pub(crate) use self::{
@@ -60,6 +72,7 @@ use super::{
     deliveries::Deliveries,
     index::Purpose,
     nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
+    restored::{self, Holding},
 };
 
 /// Reads on a connection of the pool, and once more on another one if that has ended: when a database restarts, all of
@@ -89,6 +102,11 @@ macro_rules! list {
 
 /// A larger append, such as a restored state, is serialised off the shared threads.
 const MANY: usize = 64;
+/// How long a caller waits for what became of a change: longer than a statement may take. A commit may take any time, such as
+/// while no standby answers for which it waits.
+const ANSWER: Duration = Duration::from_secs(70);
+/// How often turns are tried to be held while another process holds them.
+const HOLDS: u32 = 5;
 
 /// How a [`PostgresStore`] is opened.
 #[derive(Clone, Debug)]
@@ -119,6 +137,8 @@ pub struct PostgresStore {
     member: Member,
     chainer: Chainer,
     group: Arc<Group>,
+    /// Whether the last append could not be written.
+    has_failed: AtomicBool,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -136,7 +156,7 @@ impl PostgresStore {
     pub async fn open(url: &PostgresUrl, options: &PostgresOptions) -> Result<PostgresStore, StoreError> {
         let connected = first(url).await?;
         schema::make(&connected.0, url).await?;
-        PostgresStore::join(url, connected, options).await
+        PostgresStore::hold_and_join(url, connected, options).await
     }
 
     /// The same for a store that must be there.
@@ -146,25 +166,82 @@ impl PostgresStore {
     pub async fn open_existing(url: &PostgresUrl, options: &PostgresOptions) -> Result<PostgresStore, StoreError> {
         let connected = first(url).await?;
         schema::find(&connected.0, url).await?;
-        PostgresStore::join(url, connected, options).await
+        PostgresStore::hold_and_join(url, connected, options).await
     }
 
-    async fn join(
+    /// The same for a store whose turns the caller holds itself ([`restored::hold`]), whether it shows that it went back or not.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open_existing`].
+    pub async fn open_restored(url: &PostgresUrl, options: &PostgresOptions) -> Result<PostgresStore, StoreError> {
+        let connected = first(url).await?;
+        schema::find(&connected.0, url).await?;
+        PostgresStore::join(url, connected, options).await.map(|(store, _)| store)
+    }
+
+    /// Joins, and first holds all turns if the database went back to an earlier state.
+    async fn hold_and_join(
         url: &PostgresUrl,
         connected: (Own, Heard),
         options: &PostgresOptions,
     ) -> Result<PostgresStore, StoreError> {
-        let pool = pool(url, options.connections)?;
+        let mut joined = PostgresStore::join(url, connected, options).await?;
+        for _ in 0..HOLDS {
+            let (store, went_back) = joined;
+            if !went_back {
+                return Ok(store);
+            }
+            tracing::warn!(
+                "{url} was restored, or has failed over to a standby for which commits had not waited: it may have lost what was \
+                 acknowledged, so all turns are held"
+            );
+            let held = restored::hold(&store).await;
+            // It has a new key for what nodes tell each other.
+            store.member.leave().await;
+            drop(store);
+            match held {
+                Ok(Holding { sessions, unreadable }) => {
+                    tracing::warn!(
+                        sessions = sessions.len(),
+                        "turns begin nothing until somebody continues or cancels them"
+                    );
+                    for (session, error) in unreadable {
+                        tracing::error!(
+                            session = &*session,
+                            error,
+                            "the session cannot be read, so nothing begins there"
+                        );
+                    }
+                }
+                // Another process holds them at this moment.
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+            joined = PostgresStore::join(url, first(url).await?, options).await?;
+        }
+        Err(StoreError::Failed(format!("{url} went back to an earlier state, and its turns could not be held")))
+    }
+
+    /// Returns also whether the database went back since it was used last.
+    async fn join(
+        url: &PostgresUrl,
+        connected: (Own, Heard),
+        options: &PostgresOptions,
+    ) -> Result<(PostgresStore, bool), StoreError> {
+        let (history, went_back) = History::of(connected.0.client()).await?;
+        let pool = pool(url, options.connections, history)?;
         let member = Member::join(url, connected, &pool, options.lease).await?;
-        Ok(PostgresStore {
+        let store = PostgresStore {
             url: url.clone(),
             lists: Semaphore::new((options.connections / 2).max(1)),
             knows: options.knows,
             member,
             chainer: Chainer::start(pool.clone()),
             group: Group::new(pool.clone()),
+            has_failed: AtomicBool::new(false),
             pool,
-        })
+        };
+        Ok((store, went_back))
     }
 
     /// Whether another process has the store open.
@@ -205,9 +282,14 @@ impl PostgresStore {
     /// Makes a change in a separate task, which continues if the caller stops waiting.
     async fn change<C: Change<Done: 'static> + Send + 'static>(&self, change: C) -> Result<C::Done, StoreError> {
         let pool = self.pool.clone();
-        let changed = tokio::spawn(async move { transact(&pool, &change).await }).await;
-        changed.unwrap_or(Err(StoreError::Unknown))
+        let changed = tokio::spawn(async move { transact(&pool, &change).await });
+        answered(async { changed.await.unwrap_or(Err(StoreError::Unknown)) }).await
     }
+}
+
+/// What became of a change that continues in a separate task.
+async fn answered<T>(changed: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    timeout(ANSWER, changed).await.unwrap_or(Err(StoreError::Unknown))
 }
 
 impl Store for PostgresStore {
@@ -216,10 +298,14 @@ impl Store for PostgresStore {
         async move {
             let write = self.write_of(append, None).await?;
             let tells = write.tells();
-            let stored =
-                if write.is_small_statement() { self.group.append(write).await } else { self.change(write).await };
+            let stored = if write.is_small_statement() {
+                answered(self.group.append(write)).await
+            } else {
+                self.change(write).await
+            };
             match &stored {
                 Ok(_) => {
+                    self.has_failed.store(false, Ordering::Relaxed);
                     if tells {
                         self.chainer.more();
                     }
@@ -227,6 +313,7 @@ impl Store for PostgresStore {
                 }
                 // So that it is judged again by the clock that refused it.
                 Err(StoreError::Outdated) => self.hear_clock().await,
+                Err(StoreError::Failed(_)) => self.has_failed.store(true, Ordering::Relaxed),
                 Err(_) => {}
             }
             stored
@@ -247,7 +334,7 @@ impl Store for PostgresStore {
     }
 
     fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move { on!(&self.pool, |on| rows::renew_history_id(on)) }.boxed()
+        async move { on!(&self.pool, |on| rows::renew_history_id(on, self.pool.history.timeline())) }.boxed()
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -379,7 +466,15 @@ impl Store for PostgresStore {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move { on!(&self.pool, |on| rows::probe(on)) }.boxed()
+        async move {
+            on!(&self.pool, |on| rows::probe(on))?;
+            if self.has_failed.load(Ordering::Relaxed) {
+                try_out(&self.pool, &rows::PROBES).await?;
+                self.has_failed.store(false, Ordering::Relaxed);
+            }
+            Ok(())
+        }
+        .boxed()
     }
 }
 
@@ -475,9 +570,21 @@ impl Nodes for PostgresStore {
     fn leave(&self) -> BoxFuture<'_, ()> {
         async move {
             // So that the log of a closed store is complete.
-            let _ = tokio::time::timeout(LEAVING, chain(&self.pool)).await;
+            let _ = timeout(LEAVING, chain(&self.pool)).await;
             self.member.leave().await;
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As while a commit waits for a standby that is away: no statement's time limit covers that.
+    #[tokio::test(start_paused = true)]
+    async fn r3_who_waits_for_a_commit_without_end_is_told_that_its_outcome_is_unknown() {
+        let never = answered(std::future::pending::<Result<(), StoreError>>()).await;
+        assert!(matches!(never, Err(StoreError::Unknown)), "{never:?}");
     }
 }

@@ -80,6 +80,7 @@ macro_rules! until {
         "CASE WHEN until > '-infinity' THEN (extract(epoch FROM until) * 1000000)::bigint END"
     };
 }
+pub(super) use until;
 
 const TERMS: &str =
     concat!("SELECT id, ", until!(), ", ", clock!(), " FROM nodes WHERE id <> $1 AND until > '-infinity'");

@@ -30,7 +30,7 @@ impl Past {
     pub async fn open(url: &PostgresUrl) -> Result<Past, StoreError> {
         let (own, _) = first(url).await?;
         schema::find(&own, url).await?;
-        Ok(Past { pool: pool(url, 1)? })
+        Ok(Past { pool: pool(url, 1, Arc::default())? })
     }
 
     /// The ids of at most `limit` sessions after `after`, in the order of ids.

@@ -362,11 +362,24 @@ pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError
     row.map(|row| get::<String>(&row, 0).map(Arc::from)).transpose()
 }
 
-/// See [`super::super::Store::renew_history_id`]. No node uses the key then.
-pub(super) async fn renew_history_id(on: &Link) -> Result<(), StoreError> {
-    let new = "UPDATE countersign SET key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())";
-    all(on, new, Vec::new()).await.map(drop)
+/// See [`super::super::Store::renew_history_id`]. No node uses the key then. It is the history of this timeline.
+pub(super) async fn renew_history_id(on: &Link, timeline: i64) -> Result<(), StoreError> {
+    let new =
+        "UPDATE countersign SET key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), timeline = $1";
+    all(on, new, vec![timeline.into()]).await.map(drop)
 }
+
+/// What an append needs and the update of one row does not: each table, and room for as much as one may have.
+pub(super) const PROBES: [&str; 7] = [
+    "INSERT INTO entries (session, pos, body) SELECT 0, n, (SELECT string_agg(sha256(m::text::bytea), '') FROM
+       generate_series(n * 200, n * 200 + 199) AS m) FROM generate_series(1, 16) AS n",
+    "INSERT INTO ids (id) SELECT uuid_send(gen_random_uuid())",
+    "INSERT INTO requests (session, id, purpose) VALUES (0, uuid_send(gen_random_uuid()), '')",
+    "INSERT INTO unchained (body, tenant) VALUES ('', '')",
+    "UPDATE sessions SET pos = pos WHERE row = 0",
+    "UPDATE interruptions SET n = n WHERE session = 0",
+    "UPDATE snapshots SET pos = pos WHERE session = 0",
+];
 
 /// Writes, to check that it is possible.
 pub(super) async fn probe(on: &Link) -> Result<(), StoreError> {

@@ -1,6 +1,8 @@
 //! Opening a database: whether it is ours, and its version.
 
-use tokio_postgres::{Error, Row};
+use std::collections::BTreeSet;
+
+use tokio_postgres::{Error, Row, error::SqlState};
 
 use super::{
     super::StoreError,
@@ -21,8 +23,16 @@ const FULL: i32 = 0x4655_4C4C;
 /// The oldest supported version of PostgreSQL.
 const SERVER: i32 = 13;
 
-const TABLES: &str = "SELECT count(*) FILTER (WHERE c.relname = 'countersign'), count(*) FROM pg_class c
- WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
+/// What makes them.
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// Each table, and whether it has a primary key and what else must be unique.
+const TABLES: &str = "SELECT c.relname::text, count(*) FILTER (WHERE k.contype = 'p') > 0,
+   count(*) FILTER (WHERE k.contype = 'u') > 0
+ FROM pg_class c LEFT JOIN pg_constraint k ON k.conrelid = c.oid
+ WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+   AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+ GROUP BY 1";
 
 /// One node at a time checks whether there are tables, and makes them: the lock is held until the transaction ends. In
 /// each schema it is a different lock: 'CSGN', and a number of the schema.
@@ -92,7 +102,7 @@ pub(crate) enum Found {
 pub(super) async fn look(own: &Own, url: &PostgresUrl) -> Result<Found, StoreError> {
     let looked = async {
         check(own, url).await?;
-        let Some(version) = version(own, url).await? else { return Ok(Found::Nothing) };
+        let Some((version, _)) = version(own, url).await? else { return Ok(Found::Nothing) };
         let copy: Option<String> = get(&row(own, url, "SELECT copy FROM countersign").await?, 0)?;
         match (version, copy) {
             (BEGUN, _) => Ok(Found::Begun),
@@ -150,15 +160,16 @@ async fn check(own: &Own, url: &PostgresUrl) -> Result<(), StoreError> {
         );
     }
     if get::<Option<&str>>(&row, 3)?.is_none() {
-        return Err(StoreError::Failed(format!("{url} has none of the schemas of its search_path")));
+        return Err(StoreError::Failed(format!(
+            "{url} has none of the schemas of its search_path that this user may use"
+        )));
     }
     Ok(())
 }
 
 async fn create(own: &Own, url: &PostgresUrl, version: i32) -> Result<(), StoreError> {
     // All or none, in one transaction: the table `countersign` proves that all exist.
-    let tables = include_str!("schema.sql");
-    let all = format!("{tables} INSERT INTO countersign VALUES (true, {version}, 0)");
+    let all = format!("{SCHEMA} INSERT INTO countersign VALUES (true, {version}, 0)");
     own.run(&all).await.map_err(|e| failed(url, &e))
 }
 
@@ -166,16 +177,36 @@ async fn create(own: &Own, url: &PostgresUrl, version: i32) -> Result<(), StoreE
 pub(super) async fn recognise(own: &Own, url: &PostgresUrl) -> Result<bool, StoreError> {
     match version(own, url).await? {
         None => Ok(false),
-        Some(VERSION) => Ok(true),
+        Some((VERSION, tables)) => complete(url, &tables).map(|()| true),
         #[cfg(feature = "sqlite")]
-        Some(BEGUN) => Err(begun(url)),
+        Some((BEGUN, _)) => Err(begun(url)),
         #[cfg(feature = "sqlite")]
-        Some(FULL) => Err(StoreError::NotServed(format!(
+        Some((FULL, _)) => Err(StoreError::NotServed(format!(
             "{url} has a copy that is complete but not finished: its original may still be served. Run the same \
              `countersign store copy` again, which compares and finishes"
         ))),
-        Some(other) => Err(of_another_version(url, other)),
+        Some((other, _)) => Err(of_another_version(url, other)),
     }
+}
+
+/// Refuses a store that was restored without some of its tables or keys, by which appends find each other.
+fn complete(url: &PostgresUrl, tables: &[Table]) -> Result<(), StoreError> {
+    let found = |has: fn(&Table) -> bool| tables.iter().filter(move |table| has(table)).map(|table| &*table.name);
+    let (all, keyed): (BTreeSet<_>, BTreeSet<_>) = (found(|_| true).collect(), found(|table| table.is_keyed).collect());
+    let made = SCHEMA.split("CREATE TABLE ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+    let missing = made.filter_map(|name| match name {
+        name if !all.contains(name) => Some(format!("the table {name}")),
+        name if !keyed.contains(name) => Some(format!("the keys of {name}")),
+        _ => None,
+    });
+    let missing: Vec<String> = missing.collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::Corrupt(format!(
+        "{url} has only part of a store: {} are missing; restore all of the backup into an empty database",
+        missing.join(", ")
+    )))
 }
 
 /// Why a partial copy cannot be used.
@@ -193,11 +224,22 @@ fn of_another_version(url: &PostgresUrl, version: i32) -> StoreError {
     ))
 }
 
-/// The version of the tables, which must be ours; `None` if there are none.
-async fn version(own: &Own, url: &PostgresUrl) -> Result<Option<i32>, StoreError> {
-    let row = row(own, url, TABLES).await?;
-    let (ours, all): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
-    if ours == 0 && all == 0 {
+/// A table of the schema.
+struct Table {
+    name: String,
+    /// Whether it has a primary key, and that of the sessions also the one of their ids.
+    is_keyed: bool,
+}
+
+/// The version of the tables, which must be ours, with all of them; `None` if there are none.
+async fn version(own: &Own, url: &PostgresUrl) -> Result<Option<(i32, Vec<Table>)>, StoreError> {
+    let mut tables = Vec::new();
+    for row in rows(own, url, TABLES).await? {
+        let (name, primary, unique): (String, bool, bool) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
+        let is_keyed = primary && (unique || name != "sessions");
+        tables.push(Table { name, is_keyed });
+    }
+    if tables.is_empty() {
         return Ok(None);
     }
     let not_ours = || {
@@ -205,9 +247,14 @@ async fn version(own: &Own, url: &PostgresUrl) -> Result<Option<i32>, StoreError
             "{url} has tables of another program; a store needs a database or a schema of its own"
         ))
     };
-    if ours == 0 {
+    if !tables.iter().any(|table| table.name == "countersign") {
         return Err(not_ours());
     }
-    let version = own.within("SELECT version FROM countersign", &[]).await.map_err(|_| not_ours())?;
-    version.first().and_then(|row| row.try_get(0).ok()).map(Some).ok_or_else(not_ours)
+    let version = own.within("SELECT version FROM countersign", &[]).await.map_err(|e| match e.code() {
+        Some(&(SqlState::UNDEFINED_TABLE | SqlState::UNDEFINED_COLUMN)) => not_ours(),
+        // Such as missing rights.
+        _ => failed(url, &e),
+    })?;
+    let version = version.first().and_then(|row| row.try_get(0).ok()).ok_or_else(not_ours)?;
+    Ok(Some((version, tables)))
 }

@@ -7,14 +7,17 @@
 -- its first columns are equal to something, and nothing is equal to NULL.
 
 -- That the tables are ours, and the version of them and of their contents; `probed` is written by the readiness check, `copy` is
--- the id of the copy that the store is of, if it is one. With `key` nodes seal what they tell each other of sessions: any role of
+-- the id of the copy that the store is of, if it is one. `timeline` is the database's, and `synchronous` says that its commits wait
+-- for standbys: by them it shows whether it went back to an earlier state. With `key` nodes seal what they tell each other of sessions: any role of
 -- the database may listen to notifications, and few read this.
 CREATE TABLE countersign (
     one     boolean PRIMARY KEY CHECK (one),
     version integer NOT NULL,
     probed  bigint NOT NULL,
     copy    text,
-    key     bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
+    key     bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()),
+    timeline    bigint NOT NULL DEFAULT 0,
+    synchronous boolean NOT NULL DEFAULT false
 );
 
 CREATE TABLE sessions (

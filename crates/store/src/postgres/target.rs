@@ -50,7 +50,7 @@ impl Target {
     /// Connects, and writes nothing.
     pub(crate) async fn open(url: &PostgresUrl) -> Result<Target, StoreError> {
         let (own, _) = first(url).await?;
-        Ok(Target { url: url.clone(), own, pool: pool(url, 2)? })
+        Ok(Target { url: url.clone(), own, pool: pool(url, 2, Arc::default())? })
     }
 
     /// The contents of the database. Nothing is written.

@@ -7,7 +7,7 @@ use tokio_postgres::{Error, Row};
 
 use super::{
     super::StoreError,
-    connect::{BEGIN, Held, Pool, error, is_refusal, is_transient, told},
+    connect::{Held, Pool, error, is_refusal, is_transient, told},
     flight::{Answers, Flight, Joined, Value, within},
 };
 
@@ -56,7 +56,10 @@ impl Transaction {
     async fn on(held: Held) -> Result<Transaction, Undone> {
         // Waited for: a statement sent after a BEGIN that fails would be committed by itself.
         if held.pooled {
-            held.batch_execute(BEGIN).await?;
+            if held.begin_pooled().await? {
+                let again = "the database has failed over".to_owned();
+                return Err(Undone::Transient(StoreError::Failed(again)));
+            }
         } else {
             within(&held, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", Vec::new()).await?;
         }
@@ -169,6 +172,23 @@ pub(super) async fn together<C: Change>(held: Held, changes: &[&C]) -> Result<Ve
     done.collect::<Result<_, Undone>>().map_err(|_| StoreError::Unknown)
 }
 
+/// Runs statements in a transaction that is rolled back.
+///
+/// # Errors
+/// [`StoreError::Failed`]: one of them fails.
+pub(super) async fn try_out(pool: &Pool, statements: &[&'static str]) -> Result<(), StoreError> {
+    let transaction = Transaction::begin(pool).await?;
+    let mut tried = Ok(());
+    for sql in statements {
+        tried = transaction.ask(sql, Vec::new()).await.map(drop);
+        if tried.is_err() {
+            break;
+        }
+    }
+    transaction.roll_back().await;
+    Ok(tried?)
+}
+
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
     if let Some(statement) = change.alone() {
         let rows = by_itself(pool, statement).await?;
@@ -212,7 +232,7 @@ mod tests {
     async fn r3_nothing_is_committed_behind_a_statement_that_cannot_be_written() {
         let database = Database::new();
         database.run("CREATE TABLE numbers (n bigint)");
-        let pool = pool(&database.url().parse().expect("a URL"), 2).expect("a pool");
+        let pool = pool(&database.url().parse().expect("a URL"), 2, std::sync::Arc::default()).expect("a pool");
         let undone = transact(&pool, &HalfWritten).await.expect_err("it is no number");
         assert!(matches!(undone, StoreError::Failed(_)), "nothing changed, and that is known: {undone:?}");
         let held = Held::of(&pool).await.expect("a connection");

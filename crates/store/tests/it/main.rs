@@ -7,6 +7,7 @@ mod conformance;
 mod cut;
 mod deliveries;
 mod differential;
+mod failover;
 mod forks;
 mod formats;
 mod giving_way;

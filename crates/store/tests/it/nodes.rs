@@ -219,6 +219,17 @@ fn hold_nodes(url: &str) {
     });
 }
 
+#[tokio::test]
+async fn r5_a_node_that_joins_after_the_clock_was_set_forgets_no_live_one() {
+    let database = Database::new();
+    let one = node_for(&database, Duration::from_secs(60)).await;
+    // As by a clock that is two days ahead now.
+    database.run("UPDATE nodes SET until = until - interval '2 days'");
+    let two = node(&database).await;
+    let driven = begun(&one, "s", 1, None).await;
+    assert_eq!(nodes(&two).claim(&driven.id).await.expect("asked"), None, "its node is alive");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r5_a_node_that_leaves_is_taken_over_at_once_and_the_others_hear_it() {
     let database = Database::new();

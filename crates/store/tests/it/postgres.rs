@@ -433,6 +433,76 @@ async fn r9_another_programs_tables_are_refused_and_left_alone() {
     assert_eq!(tables, [[Some("sessions".to_owned())]]);
 }
 
+/// As after `pg_restore --section=pre-data --section=data`, or from a backup of some tables.
+#[tokio::test]
+async fn r9_part_of_a_store_is_refused_by_what_is_missing() {
+    for (harm, told) in [
+        ("DROP TABLE waypoints", "only part of a store: the table waypoints are missing"),
+        ("ALTER TABLE requests DROP CONSTRAINT requests_pkey", "the keys of requests are missing"),
+        ("ALTER TABLE sessions DROP CONSTRAINT sessions_id_key", "the keys of sessions are missing"),
+    ] {
+        let database = Database::new();
+        drop(open(&database).await);
+        database.run(harm);
+        for refused in [open_postgres(&database).await.err(), Past::open(&url_of(&database)).await.err()] {
+            let refused = refused.expect(harm).to_string();
+            assert!(refused.contains(told), "{refused}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn r9_a_user_without_rights_is_told_so() {
+    let database = Database::on_its_own_server();
+    drop(open(&database).await);
+    database.run("CREATE ROLE other LOGIN");
+    let other: PostgresUrl = database.url().replace("postgres@", "other@").parse().expect("a URL");
+    let refused = async || {
+        let opened = PostgresStore::open_existing(&other, &PostgresOptions::default()).await;
+        opened.expect_err("it may not").to_string()
+    };
+    let may_not_read = refused().await;
+    assert!(may_not_read.contains("permission denied for table countersign"), "{may_not_read}");
+    database.run("REVOKE ALL ON SCHEMA public FROM PUBLIC");
+    let may_not_use = refused().await;
+    assert!(may_not_use.contains("none of the schemas of its search_path that this user may use"), "{may_not_use}");
+}
+
+#[tokio::test]
+async fn c_a_schema_may_have_any_name() {
+    let database = Database::new();
+    let mark = if database.url().contains('?') { '&' } else { '?' };
+    for schema in ["Prod", "my.app", "prod"] {
+        database.run(&format!("CREATE SCHEMA \"{schema}\""));
+        let url = format!("{}{mark}options=-c%20search_path%3D%22{schema}%22", database.url());
+        let url: PostgresUrl = url.parse().expect("a URL");
+        for _ in 0..2 {
+            PostgresStore::open(&url, &PostgresOptions::default()).await.expect(schema);
+        }
+    }
+}
+
+/// The update of one row succeeds where an append does not: what failed is tried out.
+#[tokio::test]
+async fn w8_a_store_whose_last_append_failed_is_not_ready_before_one_can_be_stored() {
+    let database = Database::new();
+    let store = open(&database).await;
+    let mut driven = begun(&store, "s", 1, None).await;
+    store.check().await.expect("ready");
+    database.run("ALTER TABLE entries RENAME TO away");
+    let said = driven.says(2, "more", None, Some(OnPending::Queue)).expect("a message");
+    let failed = driven.store(&store, said).await.expect_err("nowhere to store it");
+    assert!(matches!(failed, StoreError::Failed(_)), "{failed:?}");
+    for _ in 0..2 {
+        let not_ready = store.check().await.expect_err("it cannot be written").to_string();
+        assert!(not_ready.contains("entries"), "{not_ready}");
+    }
+    database.run("ALTER TABLE away RENAME TO entries");
+    store.check().await.expect("ready again");
+    let left = database.query("SELECT FROM entries WHERE session = 0");
+    assert!(left.is_empty(), "nothing of it is left");
+}
+
 #[tokio::test]
 async fn x_no_error_has_the_password() {
     let database = Database::new();

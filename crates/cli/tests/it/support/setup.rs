@@ -10,6 +10,8 @@ use super::{Provider, Server, Store};
 /// The setup of a test's server.
 pub(crate) struct Setup {
     store: Store,
+    /// The address of another store.
+    url: Option<String>,
     /// Extra lines of the store.
     store_lines: String,
     script: String,
@@ -41,11 +43,17 @@ impl Setup {
         Setup { store, ..self }
     }
 
+    /// The same with the store at this address.
+    pub(crate) fn at(self, url: String) -> Setup {
+        Setup { url: Some(url), ..self }
+    }
+
     /// An agent with this script and the tools `execute_trade` (needs approval) and `note` (does not). Both write their
     /// arguments to `calls.log`, a line each, and echo them.
     pub(crate) fn new(store: Store, script: &Value) -> Setup {
         Setup {
             store,
+            url: None,
             store_lines: String::new(),
             script: script.to_string(),
             trade: "approval = { require = true, timeout = 300 }".to_owned(),
@@ -211,6 +219,7 @@ impl Setup {
             Store::Postgres => database.expect("a database").url().to_owned(),
             Store::Pooled | Store::PooledPast => database.expect("a database").pooled_url(),
         };
+        let store = self.url.clone().unwrap_or(store);
         let pooled = match self.store {
             Store::Pooled => "pooled = true".to_owned(),
             Store::PooledPast => format!("pooled = true\ndirect_url = {:?}", database.expect("a database").url()),

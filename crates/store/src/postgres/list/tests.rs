@@ -161,7 +161,7 @@ async fn r9_a_page_of_a_filtered_list_in_postgresql_looks_at_a_bounded_number_of
     let database = Database::new();
     let own = filled(&database).await;
     database.run("UPDATE interruptions SET agent = 'rare' WHERE session % 5000 = 1");
-    let pool = pool(&database.url().parse().expect("a URL"), 2).expect("a pool");
+    let pool = pool(&database.url().parse().expect("a URL"), 2, std::sync::Arc::default()).expect("a pool");
     let held = Held::of(&pool).await.expect("a connection");
     let u7 = Visible { subject: Some("u7".to_owned()), tenant: Some("north".to_owned()), roles: vec!["r1".to_owned()] };
     for visible_to in [None, Some(u7)] {

@@ -103,7 +103,7 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `too_busy`: Too many of this person's requests that read a whole session, or preview an edit, are queued already.
  * - `too_large`: The frame or body is too large.
  * - `store_unavailable`: The store could not keep or read it now, the server is shutting down, or a newer version has stored something in the session that this one does not know; nothing happened, unless the message says that this is not known.
- * - `store_closed`: The store was closed after an error of its disk; what was under way may be stored or not.
+ * - `store_closed`: The store was closed after an error of its disk, or since its database went back to an earlier state; what was under way may be stored or not.
  * - `internal`: A fault in the server; nothing is acknowledged.
  */
 export type Code =

@@ -1,0 +1,215 @@
+//! Whether a database still has what it has acknowledged. After a fail-over to a standby that had not received everything, or a
+//! recovery to an earlier moment, it has not, and would have calls begun again of which it knows nothing.
+//!
+//! Both begin another *timeline* of the database. Its number is stored, and each new connection is compared with the one that
+//! this process knows (through a pooler each transaction that writes: it may lead to another server at any time). A fail-over
+//! loses nothing if commits have waited for standbys (`synchronous_standby_names`), which each node notes with its terms; a
+//! recovery to an earlier moment then shows by the term that a node has renewed last. After any other the store closes, since
+//! this process may know what is gone, and whoever opens it next holds its turns, as after a restore.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicI64, Ordering},
+};
+
+use tokio_postgres::{Client, Error, SimpleQueryMessage, error::SqlState};
+
+use super::{
+    super::StoreError,
+    connect::{error, told},
+    nodes::until,
+};
+
+/// The database's timeline, in hexadecimal digits. Any role may ask.
+macro_rules! timeline {
+    () => {
+        "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+    };
+}
+pub(super) use timeline;
+
+/// Whether a commit of this session waits for standbys.
+macro_rules! synchronous {
+    () => {
+        "(coalesce(current_setting('synchronous_standby_names', true), '') <> ''
+ AND current_setting('synchronous_commit', true) IN ('on', 'remote_apply', 'remote_write'))"
+    };
+}
+pub(super) use synchronous;
+
+const STORED: &str = "SELECT timeline, synchronous::int, encode(key, 'hex') FROM countersign";
+/// Notes whether commits wait for standbys.
+pub(super) const NOTE: &str = "UPDATE countersign SET synchronous = $1";
+
+/// What a process knows of the history of its database.
+#[derive(Default)]
+pub(super) struct History {
+    /// 0: it is not compared, or the database does not tell it.
+    timeline: AtomicI64,
+    /// Another one is stored once the turns were held after it went back.
+    key: String,
+    /// Whether commits waited for standbys when that was noted last.
+    synchronous: AtomicBool,
+    /// This node and, as its row says it, the end of the term that it has renewed last; 0: it has renewed none.
+    term: [AtomicI64; 2],
+    /// Why the store is closed.
+    gone_back: OnceLock<String>,
+}
+
+/// What is stored of it.
+struct Stored {
+    timeline: i64,
+    synchronous: bool,
+    key: String,
+}
+
+impl History {
+    /// That of a store when it is opened, and whether it went back since it was used last.
+    pub(super) async fn of(client: &Client) -> Result<(Arc<History>, bool), StoreError> {
+        let now = match client.simple_query(timeline!()).await {
+            Ok(said) => number(&said)?,
+            Err(e) if is_missing(&e) => {
+                tracing::warn!(
+                    "the database does not tell its timeline, so nothing shows whether a fail-over has lost anything: {}",
+                    told(&e)
+                );
+                0
+            }
+            Err(e) => return Err(error(&e)),
+        };
+        let Stored { timeline, synchronous, key } = stored(client).await?;
+        let is_another = timeline > 0 && now > timeline;
+        let went_back = is_another && !synchronous;
+        if now > 0 && now != timeline && !went_back {
+            // A lower number is that of another cluster, to which it was moved.
+            set(client, now).await?;
+        }
+        if is_another && !went_back {
+            tracing::info!("the database has failed over to a standby for which commits had waited");
+        }
+        let (timeline, synchronous) = (AtomicI64::new(now), AtomicBool::new(synchronous));
+        Ok((Arc::new(History { timeline, key, synchronous, ..History::default() }), went_back))
+    }
+
+    /// The timeline.
+    pub(super) fn timeline(&self) -> i64 {
+        self.timeline.load(Ordering::SeqCst)
+    }
+
+    /// # Errors
+    /// [`StoreError::Closed`]: the database went back.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        self.gone_back.get().map_or(Ok(()), |why| Err(StoreError::Closed(why.clone())))
+    }
+
+    /// Whether commits wait for standbys, as it was noted last.
+    pub(super) fn is_synchronous(&self) -> bool {
+        self.synchronous.load(Ordering::SeqCst)
+    }
+
+    /// See [`History::is_synchronous`].
+    pub(super) fn set_synchronous(&self, synchronous: bool) {
+        self.synchronous.store(synchronous, Ordering::SeqCst);
+    }
+
+    /// Notes that a node has renewed its term, until when its row says.
+    pub(super) fn set_term(&self, node: i64, until: i64) {
+        self.term[0].store(node, Ordering::SeqCst);
+        self.term[1].store(until, Ordering::SeqCst);
+    }
+
+    /// Whether the database still has the term that was renewed last. Another node may have marked this one as dead.
+    async fn has_term(&self, client: &Client) -> Result<bool, StoreError> {
+        let [node, until] = [0, 1].map(|i: usize| self.term[i].load(Ordering::SeqCst));
+        let said = format!(
+            "SELECT count(*) FROM nodes WHERE id = {node} AND (until = '-infinity' OR {} >= {until})",
+            until!()
+        );
+        let said = client.simple_query(&said).await.map_err(|e| error(&e))?;
+        Ok(node == 0 || values(&said)(0)? == "1")
+    }
+
+    /// Compares a new connection.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`]: the database went back. [`StoreError::Failed`]: it is not the current one, or does not answer.
+    pub(super) async fn meet(&self, client: &Client) -> Result<(), StoreError> {
+        self.check()?;
+        if self.timeline() == 0 {
+            return Ok(());
+        }
+        let said = client.simple_query(timeline!()).await.map_err(|e| error(&e))?;
+        self.follow(client, &said).await.map(drop)
+    }
+
+    /// The same for what a connection has answered last to [`timeline`]. Returns whether it is another timeline, on which
+    /// nothing was lost.
+    ///
+    /// # Errors
+    /// As [`History::meet`].
+    pub(super) async fn follow(&self, client: &Client, said: &[SimpleQueryMessage]) -> Result<bool, StoreError> {
+        let (now, known) = (number(said)?, self.timeline());
+        if now == known {
+            return Ok(false);
+        }
+        if now < known {
+            return Err(StoreError::Failed(format!(
+                "the database is on timeline {now}, and was on {known}: a former primary may have been started again"
+            )));
+        }
+        let stored = stored(client).await?;
+        let waited = self.is_synchronous() && (stored.timeline == now || stored.synchronous);
+        if waited && stored.key == self.key && self.has_term(client).await? {
+            set(client, now).await?;
+            self.timeline.store(now, Ordering::SeqCst);
+            tracing::info!("the database has failed over to a standby for which commits had waited");
+            return Ok(true);
+        }
+        let why = format!(
+            "the database is on timeline {now}, and was on {known}: it was restored, or has failed over to a standby for which \
+             commits had not waited, so it may have lost what was acknowledged"
+        );
+        if self.gone_back.set(why.clone()).is_ok() {
+            tracing::error!("{why}; start again: all turns are then held until somebody continues or cancels them");
+            // So that whoever opens it next knows it too.
+            let lost = format!("UPDATE countersign SET synchronous = false WHERE timeline < {now}");
+            client.batch_execute(&lost).await.map_err(|e| error(&e))?;
+        }
+        Err(StoreError::Closed(why))
+    }
+}
+
+/// Whether the database has no such function, or none for this user.
+fn is_missing(e: &Error) -> bool {
+    let none = [SqlState::UNDEFINED_FUNCTION, SqlState::INSUFFICIENT_PRIVILEGE, SqlState::FEATURE_NOT_SUPPORTED];
+    e.code().is_some_and(|code| none.contains(code))
+}
+
+async fn set(client: &Client, timeline: i64) -> Result<(), StoreError> {
+    let set = format!("UPDATE countersign SET timeline = {timeline} WHERE timeline <> {timeline}");
+    client.batch_execute(&set).await.map_err(|e| error(&e))
+}
+
+fn unreadable() -> StoreError {
+    StoreError::Failed("the database's timeline cannot be read".to_owned())
+}
+
+/// The values of the last row.
+fn values(said: &[SimpleQueryMessage]) -> impl Fn(usize) -> Result<String, StoreError> {
+    let row = said.iter().rev().find_map(|said| match said {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    move |column| row.and_then(|row| row.try_get(column).ok().flatten()).map(str::to_owned).ok_or_else(unreadable)
+}
+
+fn number(said: &[SimpleQueryMessage]) -> Result<i64, StoreError> {
+    i64::from_str_radix(&values(said)(0)?, 16).map_err(|_| unreadable())
+}
+
+async fn stored(client: &Client) -> Result<Stored, StoreError> {
+    let said = client.simple_query(STORED).await.map_err(|e: Error| error(&e))?;
+    let value = values(&said);
+    let timeline = value(0)?.parse().map_err(|_| unreadable())?;
+    Ok(Stored { timeline, synchronous: value(1)? == "1", key: value(2)? })
+}
