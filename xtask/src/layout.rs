@@ -113,7 +113,45 @@ fn examples(text: &str) -> usize {
     });
     // Each second fence ends one.
     let fences = docs.filter_map(|doc| doc.trim_start().strip_prefix("```"));
-    fences.step_by(2).filter(|of| ["", "rust", "no_run", "compile_fail", "should_panic"].contains(of)).count()
+    let built = |of: &&str| of.split(',').all(|one| BUILT.contains(&one.trim()));
+    fences.step_by(2).filter(built).count()
+}
+
+/// What a fence says whose example `cargo test` compiles.
+const BUILT: [&str; 5] = ["", "rust", "no_run", "compile_fail", "should_panic"];
+
+/// What is not built for tests of its own.
+const WITHOUT_TESTS: [&str; 8] = [
+    "bench/src",
+    "crates/countersign/src",
+    "crates/torture/src/main.rs",
+    "examples/src/bin/map_reduce.rs",
+    "examples/src/bin/served_graph.rs",
+    "examples/src/bin/terminal_approval.rs",
+    "examples/src/bin/two_level.rs",
+    "fuzz/targets/src",
+];
+
+#[test]
+fn what_is_not_built_for_tests_has_none() {
+    let manifests = MAY_USE.iter().map(|(_, folder, _)| read(&root().join(folder).join("Cargo.toml")));
+    let said: usize = manifests.map(|manifest| manifest.matches("\ntest = false").count()).sum();
+    assert_eq!(said, WITHOUT_TESTS.len());
+    for place in WITHOUT_TESTS {
+        let path = root().join(place);
+        let mut sources = Vec::new();
+        if path.is_dir() {
+            files(&path, &[".rs"], &mut sources);
+        } else {
+            sources.push(path);
+        }
+        for path in sources {
+            let text = read(&path);
+            for test in ["#[test]", "tokio::test", "proptest!"] {
+                assert!(!text.contains(test), "{} is not built for tests, and has one", path.display());
+            }
+        }
+    }
 }
 
 #[test]
@@ -136,7 +174,7 @@ fn a_crate_whose_examples_are_not_built_has_none() {
         }
     }
     assert!(without > 3);
-    assert_eq!(examples("/// ```json\n/// {}\n/// ```\n    //! ```\n    //! f();\n    //! ```"), 1);
+    assert_eq!(examples("/// ```json\n/// {}\n/// ```\n    //! ```rust, no_run\n    //! f();\n    //! ```"), 1);
 }
 
 #[test]

@@ -36,15 +36,7 @@ fn raised(needed: usize) -> usize {
 
 fn of(limits: ConnectionLimits, has: usize) -> ConnectionLimits {
     let all = limits.all.min(has.saturating_sub(KEPT).max(has / 2)).max(1);
-    if all == limits.all {
-        return limits;
-    }
-    ConnectionLimits {
-        all,
-        unknown: limits.unknown.min(all.div_ceil(2)),
-        of_address: limits.of_address.min(all),
-        ..limits
-    }
+    if all == limits.all { limits } else { limits.within(all) }
 }
 
 #[cfg(test)]

@@ -197,8 +197,12 @@ pub(crate) fn of_code(code: &str) -> Exit {
 
 /// How a request ended, in words, if these members of an approval say so.
 pub(crate) fn ending(of: &Value) -> Option<String> {
-    let types: Vec<&str> =
-        of["decisions"].as_array().into_iter().flatten().filter_map(|one| one["type"].as_str()).collect();
+    let mut types: Vec<&str> = Vec::new();
+    for one in of["decisions"].as_array().into_iter().flatten().filter_map(|one| one["type"].as_str()) {
+        if !types.contains(&one) {
+            types.push(one);
+        }
+    }
     let mut said = match of["resolution"].as_str()? {
         "timeout" => "its deadline passed".to_owned(),
         "cancelled" => "its turn was cancelled".to_owned(),
@@ -209,7 +213,7 @@ pub(crate) fn ending(of: &Value) -> Option<String> {
     if let Some(by) = of["by"].as_str() {
         said.push_str(&format!(" by {by}"));
     }
-    if let Some(at) = of["at"].as_str().or_else(|| of["resolved_at"].as_str()) {
+    if let Some(at) = of["resolved_at"].as_str() {
         said.push_str(&format!(" at {}", time(at)));
     }
     Some(said)

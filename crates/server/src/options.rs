@@ -71,6 +71,15 @@ pub struct ConnectionLimits {
     pub idle_seconds: u32,
 }
 
+impl ConnectionLimits {
+    /// These with this total, and shares of it that fit.
+    #[must_use]
+    pub fn within(self, all: usize) -> ConnectionLimits {
+        let (unknown, of_address) = (self.unknown.min(all.div_ceil(2)), self.of_address.min(all));
+        ConnectionLimits { all, unknown, of_address, ..self }
+    }
+}
+
 impl Default for ConnectionLimits {
     fn default() -> ConnectionLimits {
         ConnectionLimits {

@@ -292,15 +292,20 @@ impl Server {
     }
 
     fn start_listening<'a>(listener: Option<&dyn Fn() -> Listener<'a>>) -> Server {
-        let folder = Server::folder(
-            "initdb",
-            &["-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
-        );
+        let folder = Server::initdb();
         // As late as possible: a free port may soon be taken.
         let listener = listener.map(|listener| listener());
         let arguments = listener.iter().flat_map(|listener| listener.arguments(&folder)).collect();
         // Its socket is named after its port.
         Server::launch(&folder, arguments, listener.as_ref().map(|listener| listener.port))
+    }
+
+    /// A new folder with empty data.
+    fn initdb() -> PathBuf {
+        Server::folder(
+            "initdb",
+            &["-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
+        )
     }
 
     /// A new folder for a server, in which this program makes its data.

@@ -22,8 +22,7 @@ impl Database {
     /// PostgreSQL is not installed, or does not start.
     #[must_use]
     pub fn with_a_standby(is_synchronous: bool) -> (Database, Standby) {
-        let initdb = ["-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"];
-        let folder = Server::folder("initdb", &initdb);
+        let folder = Server::initdb();
         let replicated = ["-c", "wal_level=replica", "-c", "max_wal_senders=4"].map(str::to_owned);
         let database = Database::on_its_own(Server::launch(&folder, replicated.to_vec(), None));
         let host = folder.to_str().expect("a folder with a name of characters");
@@ -73,12 +72,6 @@ impl Standby {
         on_server(&self.server.url, "ALTER SYSTEM SET primary_conninfo = ''").expect("set");
         on_server(&self.server.url, "SELECT pg_reload_conf()").expect("read");
         until("it follows nobody", || database.query("SELECT FROM pg_stat_replication").is_empty());
-    }
-
-    /// The URL of the database there.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.database
     }
 }
 

@@ -112,7 +112,11 @@ impl Driver {
                     })
                     .await;
             }
-            Done::Model(_, Asked::Stale, _)
+            Done::Model(_, Asked::Stale, Some(discarded)) => {
+                let make = |state: &State, _| Some(Draft::new(state, inner.now()).discards(Some(&discarded)).finish());
+                inner.must_store(live, turn, make).await;
+            }
+            Done::Model(_, Asked::Stale, None)
             | Done::Compressed(Ok(None))
             | Done::Call { .. }
             | Done::Task(_)

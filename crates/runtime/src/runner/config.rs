@@ -168,8 +168,8 @@ impl RunConfig {
         self
     }
     /// No model is asked once the session, with all its turns and their pauses, has cost this much, by
-    /// [`RunConfig::price`]. Each model of the run's agents, and each that the session has used before, needs a price, under exactly its name in the journal; a free
-    /// one has a price of 0. Without it nothing runs ([`RunErrorKind::NoPrice`](super::RunErrorKind::NoPrice)). An amount or a
+    /// [`RunConfig::price`]. Each model of the run's agents, and each that the session has used before, needs a price,
+    /// under exactly its name in the journal; a free one has a price of 0. Without it nothing runs ([`RunErrorKind::NoPrice`](super::RunErrorKind::NoPrice)). An amount or a
     /// price that is not a finite number from 0 on is invalid, and nothing runs with it
     /// ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)).
     #[must_use]

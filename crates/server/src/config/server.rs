@@ -57,21 +57,22 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
          oldest for one more.",
         count().or(default.all),
     )?;
+    // With a smaller total, the default shares shrink to fit.
+    let fits = default.within(all);
     Some(ConnectionLimits {
         all,
-        // With a smaller total, the default shares shrink to fit.
         unknown: section.field(
             "unknown_connections",
             "Of those, how many of clients that have not shown a good token. For one more of them the one that was quiet longest \
              is closed; the rest of `connections` is kept for those who are known.",
-            count().or_as("`8192`, or half of `connections`", || default.unknown.min(all.div_ceil(2))),
+            count().or_as("`8192`, or half of `connections`", || fits.unknown),
         )?,
         of_address: section.field(
             "connections_per_address",
             "Of one address, or of one network of 64 bits of IPv6. For one more the one of them that was quiet longest without a \
              token is closed; if there is none, the oldest of whoever has the most there, if that is more than one; or the new \
              one is. Behind a proxy all have the proxy's address: set it to `connections` there.",
-            count().or_as("`4096`, or `connections`", || default.of_address.min(all)),
+            count().or_as("`4096`, or `connections`", || fits.of_address),
         )?,
         header_seconds: section.field(
             "header_seconds",

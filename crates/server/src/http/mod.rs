@@ -36,7 +36,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use countersign_core::refusal::{Code, Refusal};
+use countersign_core::refusal::{Code, Refusal, shortened};
 
 use crate::{app::App, problem::Problem};
 
@@ -54,7 +54,7 @@ pub(crate) fn methods() -> String {
 
 /// The answer for an unknown path.
 pub(crate) async fn not_found(uri: Uri) -> Problem {
-    let path: String = uri.path().chars().take(200).collect();
+    let path = shortened(uri.path());
     Problem::of(Refusal::new(
         Code::NotFound,
         format!("there is nothing at {path:?}; /openapi.json lists what there is"),
@@ -63,7 +63,7 @@ pub(crate) async fn not_found(uri: Uri) -> Problem {
 
 /// The answer for a method that the path does not support.
 pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
-    let path: String = uri.path().chars().take(200).collect();
+    let path = shortened(uri.path());
     Problem::of(Refusal::new(Code::MethodNotAllowed, format!("{method} is not allowed on {path:?}")))
 }
 

@@ -6,7 +6,7 @@ use axum::{
 };
 use countersign_core::{
     approval::principal::{Principal, PrincipalKind},
-    refusal::{Code, Refusal},
+    refusal::{Code, Refusal, shortened},
     time::rfc3339,
 };
 use countersign_runtime::run::check_auditor;
@@ -138,7 +138,7 @@ fn may_see(by: &Principal, endpoint: &Endpoint) -> bool {
 }
 
 fn no_webhook(name: &str) -> Problem {
-    let shown: String = name.chars().take(100).collect();
+    let shown = shortened(name);
     Problem::of(Refusal::new(Code::WebhookNotFound, format!("there is no webhook {shown:?} that you may see")))
 }
 

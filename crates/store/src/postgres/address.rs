@@ -52,12 +52,12 @@ pub enum BadPostgresUrl {
 /// What to write instead of parameters that are not supported.
 const CERTIFICATES: &str =
     "a server's certificate is checked by what the system trusts, or by SSL_CERT_FILE, with sslmode=require";
-const NO_MORE: &str = "those are: application_name, channel_binding, connect_timeout, hostaddr, keepalives, \
+const NO_MORE: &str = "supported are: application_name, channel_binding, connect_timeout, hostaddr, keepalives, \
      keepalives_idle, keepalives_interval, keepalives_retries, load_balance_hosts, options, sslmode, sslnegotiation, \
      target_session_attrs, tcp_user_timeout";
 const UNSUPPORTED: [(&str, &str); 15] = [
     ("sslmode=verify-ca", CERTIFICATES),
-    ("sslmode=allow", CERTIFICATES),
+    ("sslmode=allow", "write sslmode=prefer or sslmode=require"),
     ("sslrootcert", CERTIFICATES),
     ("sslcrl", CERTIFICATES),
     ("sslcrldir", CERTIFICATES),

@@ -98,12 +98,12 @@ const SETTINGS: &str = concat!(
 /// Begins a transaction whose statement is planned for its values: a list, whose filters decide which index fits.
 pub(super) const BEGIN_PLANNED: &str =
     concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", planned!("auto", "on", "true"));
-/// What of the settings a transaction needs, which begins with them: a pooler gives the session to others after it.
 macro_rules! begin {
     () => {
         concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", bounds!("SET LOCAL"), durable!("true"))
     };
 }
+/// What of the settings a transaction needs, which begins with them: a pooler gives the session to others after it.
 pub(super) const BEGIN: &str = begin!();
 /// The same where the database tells its timeline, which is the last row.
 const BEGIN_TOLD: &str = concat!(begin!(), "; ", timeline!());

@@ -96,6 +96,11 @@ impl History {
         self.timeline.load(Ordering::SeqCst)
     }
 
+    /// The key that this process met.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// # Errors
     /// [`StoreError::Closed`]: the database went back.
     pub(super) fn check(&self) -> Result<(), StoreError> {

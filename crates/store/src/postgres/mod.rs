@@ -149,7 +149,7 @@ impl fmt::Debug for PostgresStore {
 
 impl PostgresStore {
     /// Opens the store in a database, in the schema that is the first of its `search_path`, and makes it if there is none.
-    /// Others may have it open too.
+    /// Others may have it open too. If the database went back to an earlier state, it first holds all turns ([`restored::hold`]).
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the tables there are not ours or of another version; [`StoreError::Failed`].
@@ -186,11 +186,18 @@ impl PostgresStore {
         options: &PostgresOptions,
     ) -> Result<PostgresStore, StoreError> {
         let mut joined = PostgresStore::join(url, connected, options).await?;
-        for _ in 0..HOLDS {
+        let mut tries = HOLDS;
+        loop {
             let (store, went_back) = joined;
             if !went_back {
                 return Ok(store);
             }
+            if tries == 0 {
+                return Err(StoreError::Failed(format!(
+                    "{url} went back to an earlier state, and its turns could not be held: another process holds them, or works there"
+                )));
+            }
+            tries -= 1;
             tracing::warn!(
                 "{url} was restored, or has failed over to a standby for which commits had not waited: it may have lost what was \
                  acknowledged, so all turns are held"
@@ -213,13 +220,12 @@ impl PostgresStore {
                         );
                     }
                 }
-                // Another process holds them at this moment.
-                Err(StoreError::Conflict) => {}
+                // Another process holds them at this moment, or has just done so.
+                Err(StoreError::Conflict) => tokio::time::sleep(HOLD_AGAIN).await,
                 Err(error) => return Err(error),
             }
             joined = PostgresStore::join(url, first(url).await?, options).await?;
         }
-        Err(StoreError::Failed(format!("{url} went back to an earlier state, and its turns could not be held")))
     }
 
     /// Returns also whether the database went back since it was used last.
@@ -334,7 +340,10 @@ impl Store for PostgresStore {
     }
 
     fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move { on!(&self.pool, |on| rows::renew_history_id(on, self.pool.history.timeline())) }.boxed()
+        async move {
+            on!(&self.pool, |on| rows::renew_history_id(on, self.pool.history.key(), self.pool.history.timeline()))
+        }
+        .boxed()
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -362,15 +362,19 @@ pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError
     row.map(|row| get::<String>(&row, 0).map(Arc::from)).transpose()
 }
 
-/// See [`super::super::Store::renew_history_id`]. No node uses the key then. It is the history of this timeline.
-pub(super) async fn renew_history_id(on: &Link, timeline: i64) -> Result<(), StoreError> {
-    let new =
-        "UPDATE countersign SET key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), timeline = $1";
-    all(on, new, vec![timeline.into()]).await.map(drop)
+/// See [`super::super::Store::renew_history_id`]. It is the history of this timeline. Of nodes that open the store at once, each
+/// with the key that it met, one renews it: the key of a node that serves already is not taken from it.
+pub(super) async fn renew_history_id(on: &Link, met: &str, timeline: i64) -> Result<(), StoreError> {
+    let new = "UPDATE countersign SET key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), timeline = $1
+               WHERE encode(key, 'hex') = $2 RETURNING one";
+    match all(on, new, vec![timeline.into(), met.to_owned().into()]).await?.is_empty() {
+        false => Ok(()),
+        true => Err(StoreError::Conflict),
+    }
 }
 
-/// What an append needs and the update of one row does not: each table, and room for as much as one may have.
-pub(super) const PROBES: [&str; 7] = [
+/// What an append needs and the update of one row does not: its tables, and room for 100 KB.
+pub(super) const PROBES: [&str; 9] = [
     "INSERT INTO entries (session, pos, body) SELECT 0, n, (SELECT string_agg(sha256(m::text::bytea), '') FROM
        generate_series(n * 200, n * 200 + 199) AS m) FROM generate_series(1, 16) AS n",
     "INSERT INTO ids (id) SELECT uuid_send(gen_random_uuid())",
@@ -379,6 +383,8 @@ pub(super) const PROBES: [&str; 7] = [
     "UPDATE sessions SET pos = pos WHERE row = 0",
     "UPDATE interruptions SET n = n WHERE session = 0",
     "UPDATE snapshots SET pos = pos WHERE session = 0",
+    "UPDATE reviewers SET updated_at = updated_at WHERE session = 0",
+    "UPDATE rules SET session = session WHERE session = 0",
 ];
 
 /// Writes, to check that it is possible.

@@ -8,8 +8,8 @@
 
 -- That the tables are ours, and the version of them and of their contents; `probed` is written by the readiness check, `copy` is
 -- the id of the copy that the store is of, if it is one. `timeline` is the database's, and `synchronous` says that its commits wait
--- for standbys: by them it shows whether it went back to an earlier state. With `key` nodes seal what they tell each other of sessions: any role of
--- the database may listen to notifications, and few read this.
+-- for standbys: by them it shows whether it went back to an earlier state. With `key` nodes seal what they tell each other of
+-- sessions: any role of the database may listen to notifications, and few read this.
 CREATE TABLE countersign (
     one     boolean PRIMARY KEY CHECK (one),
     version integer NOT NULL,

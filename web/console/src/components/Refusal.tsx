@@ -4,7 +4,7 @@ import { useI18n } from "../i18n/index.js";
 import { errorText } from "./errorText.js";
 
 /** Their reason says nothing that the page does not say better itself. */
-const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "invalid_edit", "unauthenticated", "bad_json"]);
+const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "invalid_edit", "unauthenticated", "bad_json", "approval_already_resolved"]);
 
 /** What was refused, in the page's language, and the server's own reason, which is English. */
 export function Refusal({ error }: { error: CountersignError }) {
