@@ -31,7 +31,6 @@ use super::{
     history::{History, timeline},
     member::boot_time,
     tls::Tls,
-    transaction::Undone,
 };
 
 /// The bounds of each statement and transaction, for a session (`SET`) or a transaction (`SET LOCAL`).
@@ -348,10 +347,10 @@ pub(super) struct Link {
 
 impl Link {
     /// Begins a transaction through a pooler. Returns whether the database has failed over since, and lost nothing.
-    pub(super) async fn begin_pooled(&self) -> Result<bool, Undone> {
+    pub(super) async fn begin_pooled(&self) -> Result<Result<bool, StoreError>, Error> {
         if self.history.timeline() == 0 {
             self.batch_execute(BEGIN).await?;
-            return Ok(false);
+            return Ok(Ok(false));
         }
         let said = self.simple_query(BEGIN_TOLD).await?;
         let has_failed_over = self.history.follow(self, &said).await;
@@ -359,7 +358,7 @@ impl Link {
             // What was noted of it.
             self.batch_execute("COMMIT").await?;
         }
-        Ok(has_failed_over?)
+        Ok(has_failed_over)
     }
 }
 

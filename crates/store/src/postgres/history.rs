@@ -14,11 +14,7 @@ use std::sync::{
 
 use tokio_postgres::{Client, Error, SimpleQueryMessage, error::SqlState};
 
-use super::{
-    super::StoreError,
-    connect::{error, told},
-    nodes::until,
-};
+use super::super::StoreError;
 
 /// The database's timeline, in hexadecimal digits. Any role may ask.
 macro_rules! timeline {
@@ -36,6 +32,14 @@ macro_rules! synchronous {
     };
 }
 pub(super) use synchronous;
+
+/// When a term ends, exactly; nothing of a node that is marked as dead, also by another looker just now.
+macro_rules! until {
+    () => {
+        "CASE WHEN until > '-infinity' THEN (extract(epoch FROM until) * 1000000)::bigint END"
+    };
+}
+pub(super) use until;
 
 const STORED: &str = "SELECT timeline, synchronous::int, encode(key, 'hex') FROM countersign";
 /// Notes whether commits wait for standbys.
@@ -71,7 +75,7 @@ impl History {
             Err(e) if is_missing(&e) => {
                 tracing::warn!(
                     "the database does not tell its timeline, so nothing shows whether a fail-over has lost anything: {}",
-                    told(&e)
+                    error(&e)
                 );
                 0
             }
@@ -182,6 +186,11 @@ impl History {
         }
         Err(StoreError::Closed(why))
     }
+}
+
+/// Why it could not be compared.
+fn error(e: &Error) -> StoreError {
+    StoreError::Failed(e.as_db_error().map_or_else(|| e.to_string(), |said| said.message().to_owned()))
 }
 
 /// Whether the database has no such function, or none for this user.

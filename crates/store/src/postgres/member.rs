@@ -32,8 +32,8 @@ use super::{
     alive::Others,
     connect::{Heard, Link, Own, Pool, connect, error, told},
     flight::{Value, ask},
-    history::{History, NOTE, synchronous},
-    nodes::{clock, until},
+    history::{History, NOTE, synchronous, until},
+    nodes::clock,
     rows::get,
     words::Words,
 };

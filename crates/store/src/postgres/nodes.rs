@@ -8,6 +8,7 @@ use super::{
     alive::Others,
     connect::Link,
     flight::Value,
+    history::until,
     member::boot_time,
     rows::{all, count, get, get_text, list},
 };
@@ -73,14 +74,6 @@ const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timesta
 pub(super) async fn others(on: &Link, node: i64) -> Result<bool, StoreError> {
     all(on, OTHERS, vec![node.into()]).await.map(|others| !others.is_empty())
 }
-
-/// When a term ends, exactly; nothing of a node that is marked as dead, also by another looker just now.
-macro_rules! until {
-    () => {
-        "CASE WHEN until > '-infinity' THEN (extract(epoch FROM until) * 1000000)::bigint END"
-    };
-}
-pub(super) use until;
 
 const TERMS: &str =
     concat!("SELECT id, ", until!(), ", ", clock!(), " FROM nodes WHERE id <> $1 AND until > '-infinity'");

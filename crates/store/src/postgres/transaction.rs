@@ -56,7 +56,7 @@ impl Transaction {
     async fn on(held: Held) -> Result<Transaction, Undone> {
         // Waited for: a statement sent after a BEGIN that fails would be committed by itself.
         if held.pooled {
-            if held.begin_pooled().await? {
+            if held.begin_pooled().await?? {
                 let again = "the database has failed over".to_owned();
                 return Err(Undone::Transient(StoreError::Failed(again)));
             }
