@@ -100,11 +100,6 @@ impl Blocks {
         self.get(number).is_some_and(|block| !block.written)
     }
 
-    /// Whether a block has ended.
-    pub(super) fn is_over(&self, number: usize) -> bool {
-        number.checked_sub(self.gone).is_none_or(|at| self.queue.get(at).is_some_and(|block| block.over))
-    }
-
     /// Ends a block.
     pub(super) fn end(&mut self, number: usize) {
         self.close(number, |_| true);

@@ -31,6 +31,7 @@ pub struct Holding {
 /// Those of the store, except that a session cannot be read. Turns held before stay held; it can be run again.
 pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
     let mut held = Holding::default();
+    let history = store.history_id().await?;
     for status in [Status::Running, Status::AwaitingInput, Status::Failed] {
         // All ids first: holding a session moves it in the list.
         let (mut ids, mut cursor) = (Vec::new(), None);
@@ -44,6 +45,10 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
             }
         }
         for id in ids {
+            // Another process has held everything, and works there: nothing that it has begun is held.
+            if store.history_id().await? != history {
+                return Err(StoreError::Conflict);
+            }
             match hold_one(store, &id).await {
                 Ok(true) => held.sessions.push(id),
                 Ok(false) => {}

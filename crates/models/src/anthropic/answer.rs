@@ -165,7 +165,7 @@ impl Assembler {
             "tool_use" => {
                 let begun = read(&raw)?;
                 let (id, name) = (begun.id.unwrap_or_default(), begun.name.unwrap_or_default());
-                if self.is_open_call(at, &id) {
+                if self.has_begun(at, &id) {
                     return Ok(());
                 }
                 let block = self.blocks.begin(Kind::Call { id: id.clone(), name })?;
@@ -185,10 +185,11 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether the call with this id has begun at this index and has not ended: its beginning is repeated.
-    fn is_open_call(&mut self, at: u64, id: &str) -> bool {
+    /// Whether the call with this id has begun at this index: its beginning is repeated, and what follows it is of the same
+    /// call, which takes nothing more once it has ended.
+    fn has_begun(&self, at: u64, id: &str) -> bool {
         match self.by_index.get(&at).and_then(|at| self.content.get(*at)) {
-            Some(Place::Call(block, begun)) => !id.is_empty() && begun == id && !self.blocks.is_over(*block),
+            Some(Place::Call(_, begun)) => !id.is_empty() && begun == id,
             _ => false,
         }
     }

@@ -117,7 +117,7 @@ impl Known {
         let by_call_id = || {
             self.called(item).filter(|at| {
                 let seen = &self.items[*at];
-                !seen.is_complete || !differ(&seen.identity.id, &item.id)
+                !seen.is_complete || !differ(&seen.identity.id, &item.id) || index.is_some() && seen.index == index
             })
         };
         let by_index = || {

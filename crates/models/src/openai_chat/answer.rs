@@ -118,6 +118,8 @@ struct Call {
     own_id: bool,
     name: String,
     args: Scan,
+    /// Their text, to recognise them when they are said again.
+    said: Vec<u8>,
     begun: bool,
     closed: bool,
 }
@@ -236,6 +238,9 @@ impl Assembler {
         let id = delta.id.unwrap_or_default();
         let name = function.name.unwrap_or_default();
         let args = function.arguments.as_deref().map(read_arguments).transpose()?.unwrap_or_default();
+        if self.repeats(&id, &name, args.bytes()) {
+            return Ok(());
+        }
         let at = match self.find(delta.index, &id, &name, args.bytes()) {
             Some(at) => at,
             None => {
@@ -274,10 +279,20 @@ impl Assembler {
             return Err(ModelError::transient(message));
         }
         call.args.feed(args.bytes());
+        call.said.extend(args.bytes());
         if let Some(block) = self.blocks.get_mut(call.block.saturating_sub(self.gone)) {
             block.pending.push(&args);
         }
         Ok(())
+    }
+
+    /// Whether a stream says a whole call once more: some servers do so at its end. It runs once.
+    fn repeats(&self, id: &str, name: &str, args: &[u8]) -> bool {
+        !self.in_one_piece
+            && self.by_id.get(id).is_some_and(|at| {
+                let call = &self.calls[*at];
+                call.name == name && call.args.is_whole() && call.said == args
+            })
     }
 
     /// The call a fragment belongs to; `None` for a new one.

@@ -178,11 +178,15 @@ impl History {
             "the database is on timeline {now}, and was on {known}: it was restored, or has failed over to a standby for which \
              commits had not waited, so it may have lost what was acknowledged"
         );
+        // Before this process closes the store, so that whoever opens it next holds its turns, also where another node found
+        // nothing lost; unless the turns were held meanwhile.
+        let lost = format!(
+            "UPDATE countersign SET synchronous = false, timeline = least(timeline, {known}) WHERE encode(key, 'hex') = '{}'",
+            self.key
+        );
+        at_once(client, &lost).await?;
         if self.gone_back.set(why.clone()).is_ok() {
             tracing::error!("{why}; start again: all turns are then held until somebody continues or cancels them");
-            // So that whoever opens it next knows it too.
-            let lost = format!("UPDATE countersign SET synchronous = false WHERE timeline < {now}");
-            client.batch_execute(&lost).await.map_err(|e| error(&e))?;
         }
         Err(StoreError::Closed(why))
     }
@@ -200,8 +204,14 @@ fn is_missing(e: &Error) -> bool {
 }
 
 async fn set(client: &Client, timeline: i64) -> Result<(), StoreError> {
-    let set = format!("UPDATE countersign SET timeline = {timeline} WHERE timeline <> {timeline}");
-    client.batch_execute(&set).await.map_err(|e| error(&e))
+    at_once(client, &format!("UPDATE countersign SET timeline = {timeline} WHERE timeline <> {timeline}")).await
+}
+
+/// Runs a statement whose commit waits for no standby: after a fail-over there may be none yet, and connections are made all
+/// the same. Through a pooler a transaction is open, which its caller commits next.
+async fn at_once(client: &Client, sql: &str) -> Result<(), StoreError> {
+    let sql = format!("SET LOCAL synchronous_commit = 'local'; {sql}");
+    client.batch_execute(&sql).await.map_err(|e| error(&e))
 }
 
 fn unreadable() -> StoreError {

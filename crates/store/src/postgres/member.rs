@@ -372,6 +372,11 @@ impl Shared {
         if !self.can_store() {
             return Ok(());
         }
+        if !own.has_session() {
+            // A pooler may lead to another server by now, whose word for this term would prove nothing.
+            let met = timeout(self.lease, self.history.meet(own.client())).await;
+            met.map_err(|_| "no answer".to_owned())?.map_err(|e| e.to_string())?;
+        }
         // From before it was asked: the database counts from later on.
         let began = boot_time();
         let values = [self.id.into(), int(self.lease.as_millis()).into()];

@@ -357,7 +357,7 @@ impl Store for PostgresStore {
         let from: Arc<str> = from.into();
         async move {
             let write = self.write_of(append, Some(from)).await?;
-            transact(&self.pool, &write).await
+            answered(transact(&self.pool, &write)).await
         }
         .boxed()
     }

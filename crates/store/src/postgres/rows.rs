@@ -367,7 +367,7 @@ pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError
 pub(super) async fn renew_history_id(on: &Link, met: &str, timeline: i64) -> Result<(), StoreError> {
     let new = "UPDATE countersign SET key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), timeline = $1
                WHERE encode(key, 'hex') = $2 RETURNING one";
-    match all(on, new, vec![timeline.into(), met.to_owned().into()]).await?.is_empty() {
+    match all(on, new, vec![timeline.into(), Value::Text(met.to_owned())]).await?.is_empty() {
         false => Ok(()),
         true => Err(StoreError::Conflict),
     }

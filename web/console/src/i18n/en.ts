@@ -715,7 +715,7 @@ export const en = {
   "error.invalid_message": "The server did not understand the request.",
   "error.unauthenticated": "Please sign in.",
   "error.forbidden": "You may not do this.",
-  "error.store_closed": "The server’s disk has failed, and it stores nothing until it is started again. Look afterwards whether your last step was stored.",
+  "error.store_closed": "The server’s store has failed, and it stores nothing until it is started again. Look afterwards whether your last step was stored.",
   "error.session_full": "This conversation has reached its maximum size. Start a new one, or fork it from an earlier point.",
   "error.too_busy": "Too many of your requests are waiting. Try again in a moment.",
   "error.store_unavailable": "The server is overloaded or cannot store it. Nothing was lost; try again.",

@@ -717,7 +717,7 @@ export const vi: Catalogue = {
   "error.forbidden": "Bạn không được phép làm việc này.",
   "error.session_full": "Cuộc trò chuyện này đã đạt kích thước tối đa. Hãy bắt đầu cuộc mới hoặc rẽ nhánh từ một mốc trước đó.",
   "error.too_busy": "Bạn có quá nhiều yêu cầu đang chờ. Hãy thử lại sau giây lát.",
-  "error.store_closed": "Đĩa của máy chủ bị lỗi; máy chủ không lưu gì cho đến khi được khởi động lại. Sau đó hãy xem bước vừa rồi đã được lưu chưa.",
+  "error.store_closed": "Kho dữ liệu của máy chủ bị lỗi; máy chủ không lưu gì cho đến khi được khởi động lại. Sau đó hãy xem bước vừa rồi đã được lưu chưa.",
   "error.store_unavailable": "Máy chủ quá tải hoặc không lưu được. Không có gì bị mất; hãy thử lại.",
   "error.internal": "Máy chủ gặp lỗi. Không có gì thay đổi; hãy thử lại.",
   "error.bad_json": "Có ký tự không gửi được, chẳng hạn một nửa biểu tượng cảm xúc.",

@@ -708,7 +708,7 @@ export const zh: Catalogue = {
   "error.invalid_message": "服务器无法理解该请求。",
   "error.unauthenticated": "请登录。",
   "error.forbidden": "您无权执行此操作。",
-  "error.store_closed": "服务器磁盘出错，重新启动前不会保存任何内容。重启后请确认您的上一步操作是否已保存。",
+  "error.store_closed": "服务器存储出错，重新启动前不会保存任何内容。重启后请确认您的上一步操作是否已保存。",
   "error.session_full": "此对话已达到大小上限。请新建会话，或从较早的时间点分叉。",
   "error.too_busy": "您有太多请求正在等待。请稍后再试。",
   "error.store_unavailable": "服务器过载或无法保存。没有丢失任何内容，请重试。",

@@ -239,6 +239,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
    * `too_many_followed`, and it is followed once an `unsubscribe` has made room.
    */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
+    this.#notAgain(this.#followed.get(sessionId));
     const { after = 0, last }: { after?: number; last?: number } = typeof from === "number" ? { after: from } : from;
     const known = after > 0;
     const followed: Followed = { lastSeq: after, last, first: known ? 0 : undefined, inOrder: known || last === undefined, missing: false, exists: true };

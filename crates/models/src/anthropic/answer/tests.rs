@@ -184,6 +184,10 @@ fn m1_anthropic_blocks_that_share_an_index_are_told_apart() {
         begun(0, "b", &none),
         part(0, "{\"n\":2}"),
         stopped(0),
+        // All of it again.
+        begun(0, "b", &none),
+        part(0, "{\"n\":2}"),
+        stopped(0),
     ];
     assert_eq!(calls(&[&events[..], &over()].concat()), ["text so", r#"a wipe {"n":1}"#, r#"b wipe {"n":2}"#]);
 }

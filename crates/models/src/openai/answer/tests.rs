@@ -254,6 +254,13 @@ fn e56_responses_two_items_with_one_call_id_are_two_calls() {
 }
 
 #[test]
+fn m1_responses_a_call_that_is_complete_twice_is_made_once_though_its_item_has_another_id() {
+    let (one, again) = (call("fc1", "c", "pay", r#"{"n":1}"#), call("fc9", "c", "pay", r#"{"n":1}"#));
+    let events = [done(0, &one), done(0, &again), completed(&[again])];
+    assert_eq!(read(&events).1, [r#"c pay {"n":1}"#]);
+}
+
+#[test]
 fn m3_responses_arguments_that_came_only_once_are_not_lost() {
     let whole = call("fc0", "cc", "wipe", r#"{"target":"prod"}"#);
     let begun = call("fc0", "cc", "wipe", "");

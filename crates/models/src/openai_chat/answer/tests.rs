@@ -241,6 +241,19 @@ fn e56_chat_whole_calls_with_one_id_are_each_a_call() {
 }
 
 #[test]
+fn m1_chat_a_call_that_a_stream_says_twice_is_made_once() {
+    let call = |index: u64| json!({"index": index, "id": "x", "function": {"name": "pay", "arguments": "{\"n\":1}"}});
+    let part = |args: &str| json!({"index": 0, "id": "x", "function": {"name": "pay", "arguments": args}});
+    for again in [0, 1] {
+        let at_once = [chunk(&call(0)), chunk(&call(again))];
+        let in_parts = [chunk(&part("{\"n\"")), chunk(&part(":1}")), chunk(&call(again))];
+        for chunks in [&at_once[..], &in_parts] {
+            assert_eq!(made(&calls(chunks)), [r#"x pay {"n":1}"#], "{chunks:?}");
+        }
+    }
+}
+
+#[test]
 fn m1_chat_a_message_that_repeats_the_stream_is_not_said_again() {
     let call = json!({"index": 0, "id": "x", "function": {"name": "pay", "arguments": "{\"n\":1}"}});
     let message = json!({"content": "so", "tool_calls": [call]});
