@@ -1,6 +1,6 @@
 /** English, which the other languages are checked against. */
 import type { DecisionType } from "@countersign/client";
-import { endingOf, type Ending } from "./ended.js";
+import type { Ending } from "./ended.js";
 import type { Labels } from "./labels.js";
 
 /** The texts of what shows and edits arguments. In `{n}` and the like a value is put. */
@@ -121,7 +121,7 @@ const done: Record<DecisionType, string> = {
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["Answered"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : how[resolution];
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? how.decided);
   return by ? `${what} by ${by}` : what;
 };
 
@@ -174,5 +174,5 @@ export const words: Omit<Labels, "error"> = {
 export const english: Labels = {
   ...words,
   error: ({ code, message, details }) =>
-    code === "approval_already_resolved" ? `This request is already resolved: ${resolved(endingOf({ details }))}.` : message || code,
+    code === "approval_already_resolved" ? `This request is already resolved: ${resolved(details as Ending)}.` : message || code,
 };

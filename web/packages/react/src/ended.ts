@@ -7,7 +7,7 @@ export type Ending = Pick<ApprovalView, "resolution" | "by" | "answers" | "decis
 export const isLate = (error: unknown): error is CountersignError<"approval_already_resolved"> => CountersignError.is(error, "approval_already_resolved");
 
 /** What `details` of such a refusal say. */
-export function endingOf({ details: { resolution, by, answers, decisions, resume } = {} }: Pick<CountersignError, "details">): Ending {
+export function endingOf({ details: { resolution, by, answers, decisions, resume } = {} }: CountersignError): Ending {
   return {
     resolution: resolution === "timeout" || resolution === "cancelled" ? resolution : "decided",
     ...(typeof by === "string" ? { by } : {}),

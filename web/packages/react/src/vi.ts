@@ -1,5 +1,5 @@
 /** Vietnamese. */
-import { endingOf, type Ending } from "./ended.js";
+import type { Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 
 /** The texts of what shows and edits arguments. */
@@ -132,7 +132,7 @@ const errors: Partial<Record<string, string>> = {
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["Đã trả lời"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : how[resolution];
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? how.decided);
   return by ? `${what} bởi ${by}` : what;
 };
 
@@ -185,7 +185,7 @@ export const words: Omit<Labels, "error"> = {
 export const vietnamese: Labels = {
   ...words,
   error: ({ code, message, details }) => {
-    if (code === "approval_already_resolved") return `Yêu cầu này đã được xử lý: ${resolved(endingOf({ details }))}.`;
+    if (code === "approval_already_resolved") return `Yêu cầu này đã được xử lý: ${resolved(details as Ending)}.`;
     if (code.startsWith("http_")) return `Không thực hiện được: câu trả lời nhận được không phải của máy chủ (HTTP ${code.slice(5)}).`;
     // The server's own words are English.
     return errors[code] ?? `Không thực hiện được. Máy chủ cho biết: ${message || code}`;

@@ -1,5 +1,5 @@
 /** Simplified Chinese. */
-import { endingOf, type Ending } from "./ended.js";
+import type { Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 
 /** The texts of what shows and edits arguments. */
@@ -126,7 +126,7 @@ const errors: Partial<Record<string, string>> = {
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["已回答"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join("，") : how[resolution];
+  const what = resolution === "decided" && words.length > 0 ? words.join("，") : (how[resolution] ?? how.decided);
   return by ? `${what}（${by}）` : what;
 };
 
@@ -179,7 +179,7 @@ export const words: Omit<Labels, "error"> = {
 export const chinese: Labels = {
   ...words,
   error: ({ code, message, details }) => {
-    if (code === "approval_already_resolved") return `此请求已处理：${resolved(endingOf({ details }))}。`;
+    if (code === "approval_already_resolved") return `此请求已处理：${resolved(details as Ending)}。`;
     if (code.startsWith("http_")) return `操作未成功：收到的答复并非来自服务器（HTTP ${code.slice(5)}）。`;
     // The server's own words are English.
     return errors[code] ?? `操作未成功。服务器的说明：${message || code}`;
