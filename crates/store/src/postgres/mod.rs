@@ -107,6 +107,8 @@ const MANY: usize = 64;
 const ANSWER: Duration = Duration::from_secs(70);
 /// How often turns are tried to be held while another process holds them.
 const HOLDS: u32 = 5;
+/// The pause between.
+const HOLD_AGAIN: Duration = Duration::from_secs(1);
 
 /// How a [`PostgresStore`] is opened.
 #[derive(Clone, Debug)]
