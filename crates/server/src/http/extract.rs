@@ -201,7 +201,7 @@ pub(super) fn bounded_limit(limit: Option<usize>, default: usize, most: usize) -
 mod tests {
     use super::*;
 
-    fn with(name: header::HeaderName, values: &[&'static str]) -> HeaderMap {
+    fn with(name: &header::HeaderName, values: &[&'static str]) -> HeaderMap {
         values.iter().map(|value| (name.clone(), header::HeaderValue::from_static(value))).collect()
     }
 
@@ -227,7 +227,7 @@ mod tests {
             (&["text/event-stream;q=2"], false),
         ];
         for (values, wants) in cases {
-            assert_eq!(wants_events(&with(header::ACCEPT, values)), wants, "{values:?}");
+            assert_eq!(wants_events(&with(&header::ACCEPT, values)), wants, "{values:?}");
         }
     }
 
@@ -245,7 +245,7 @@ mod tests {
             ("text/plain", false),
             ("", false),
         ] {
-            assert_eq!(is_json(&with(header::CONTENT_TYPE, &[kind])), is, "{kind}");
+            assert_eq!(is_json(&with(&header::CONTENT_TYPE, &[kind])), is, "{kind}");
         }
     }
 }
