@@ -8,7 +8,7 @@
 //! this process may know what is gone, and whoever opens it next holds its turns, as after a restore.
 
 use std::sync::{
-    Arc, OnceLock,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicBool, AtomicI64, Ordering},
 };
 
@@ -50,8 +50,8 @@ pub(super) const NOTE: &str = "UPDATE countersign SET synchronous = $1";
 pub(super) struct History {
     /// 0: it is not compared, or the database does not tell it.
     timeline: AtomicI64,
-    /// Another one is stored once the turns were held after it went back.
-    key: String,
+    /// Another one is stored once another process has held the turns after it went back.
+    key: Mutex<String>,
     /// Whether commits waited for standbys when that was noted last.
     synchronous: AtomicBool,
     /// This node and, as its row says it, the end of the term that it has renewed last; 0: it has renewed none.
@@ -92,7 +92,7 @@ impl History {
             tracing::info!("the database has failed over to a standby for which commits had waited");
         }
         let (timeline, synchronous) = (AtomicI64::new(now), AtomicBool::new(synchronous));
-        Ok((Arc::new(History { timeline, key, synchronous, ..History::default() }), went_back))
+        Ok((Arc::new(History { timeline, key: Mutex::new(key), synchronous, ..History::default() }), went_back))
     }
 
     /// The timeline.
@@ -100,9 +100,14 @@ impl History {
         self.timeline.load(Ordering::SeqCst)
     }
 
-    /// The key that this process met.
-    pub(super) fn key(&self) -> &str {
-        &self.key
+    /// The key that this process met, or has made.
+    pub(super) fn key(&self) -> String {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// This process has made this key.
+    pub(super) fn set_key(&self, key: String) {
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
     }
 
     /// # Errors
@@ -168,7 +173,7 @@ impl History {
         }
         let stored = stored(client).await?;
         let waited = self.is_synchronous() && (stored.timeline == now || stored.synchronous);
-        if waited && stored.key == self.key && self.has_term(client).await? {
+        if waited && stored.key == self.key() && self.has_term(client).await? {
             set(client, now).await?;
             self.timeline.store(now, Ordering::SeqCst);
             tracing::info!("the database has failed over to a standby for which commits had waited");
@@ -182,7 +187,7 @@ impl History {
         // nothing lost; unless the turns were held meanwhile.
         let lost = format!(
             "UPDATE countersign SET synchronous = false, timeline = least(timeline, {known}) WHERE encode(key, 'hex') = '{}'",
-            self.key
+            self.key()
         );
         at_once(client, &lost).await?;
         if self.gone_back.set(why.clone()).is_ok() {

@@ -343,7 +343,10 @@ impl Store for PostgresStore {
 
     fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
-            on!(&self.pool, |on| rows::renew_history_id(on, self.pool.history.key(), self.pool.history.timeline()))
+            let history = &self.pool.history;
+            let key = on!(&self.pool, |on| rows::renew_history_id(on, history.key(), history.timeline()))?;
+            history.set_key(key);
+            Ok(())
         }
         .boxed()
     }

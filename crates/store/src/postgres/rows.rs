@@ -364,12 +364,13 @@ pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError
 
 /// See [`super::super::Store::renew_history_id`]. It is the history of this timeline. Of nodes that open the store at once, each
 /// with the key that it met, one renews it: the key of a node that serves already is not taken from it.
-pub(super) async fn renew_history_id(on: &Link, met: &str, timeline: i64) -> Result<(), StoreError> {
+/// Returns the new one.
+pub(super) async fn renew_history_id(on: &Link, met: String, timeline: i64) -> Result<String, StoreError> {
     let new = "UPDATE countersign SET key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), timeline = $1
-               WHERE encode(key, 'hex') = $2 RETURNING one";
-    match all(on, new, vec![timeline.into(), Value::Text(met.to_owned())]).await?.is_empty() {
-        false => Ok(()),
-        true => Err(StoreError::Conflict),
+               WHERE encode(key, 'hex') = $2 RETURNING encode(key, 'hex')";
+    match all(on, new, vec![timeline.into(), Value::Text(met)]).await?.pop() {
+        Some(row) => get(&row, 0),
+        None => Err(StoreError::Conflict),
     }
 }
 
