@@ -42,8 +42,8 @@ macro_rules! until {
 pub(super) use until;
 
 const STORED: &str = "SELECT timeline, synchronous::int, encode(key, 'hex') FROM countersign";
-/// Notes whether commits wait for standbys.
-pub(super) const NOTE: &str = "UPDATE countersign SET synchronous = $1";
+/// Notes whether commits wait for standbys: on the timeline that is stored, since on another one the turns are still to be held.
+pub(super) const NOTE: &str = "UPDATE countersign SET synchronous = $1 AND timeline = $2";
 
 /// What a process knows of the history of its database.
 #[derive(Default)]
@@ -174,7 +174,12 @@ impl History {
         let stored = stored(client).await?;
         let waited = self.is_synchronous() && (stored.timeline == now || stored.synchronous);
         if waited && stored.key == self.key() && self.has_term(client).await? {
-            set(client, now).await?;
+            // Not over what another node has marked meanwhile.
+            let Stored { timeline, synchronous, .. } = stored;
+            let set = format!(
+                "UPDATE countersign SET timeline = {now} WHERE timeline = {timeline} AND synchronous = {synchronous}"
+            );
+            at_once(client, &set).await?;
             self.timeline.store(now, Ordering::SeqCst);
             tracing::info!("the database has failed over to a standby for which commits had waited");
             return Ok(true);

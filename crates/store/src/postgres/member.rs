@@ -393,7 +393,7 @@ impl Shared {
         if self.history.is_synchronous() != synchronous {
             // Not before it is noted that they do wait.
             self.history.set_synchronous(false);
-            self.bounded(own.ask(NOTE, &[synchronous.into()])).await?;
+            self.bounded(own.ask(NOTE, &[synchronous.into(), self.history.timeline().into()])).await?;
             self.history.set_synchronous(synchronous);
         }
         if ended < now {
