@@ -181,6 +181,7 @@ fn the_random_sessions_reach_every_kind_of_record() {
     let all = [
         "agent_began",
         "answered",
+        "answers_discarded",
         "block_began",
         "block_shown",
         "call_finished",
