@@ -59,7 +59,7 @@ impl Conversations {
 
 #[test]
 fn r9_what_was_read_longest_ago_makes_room() {
-    let conversations = Conversations::new(10_000);
+    let conversations = Conversations::new(11_000);
     for name in ["a", "b"] {
         keep(&conversations, key(name, 0), 4_000);
     }
