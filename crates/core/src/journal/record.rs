@@ -22,7 +22,6 @@ pub use super::{
     input::InputRequired,
     rename::Renamed,
     restart::{Hold, Restarted},
-    spent::AnswersDiscarded,
     window::{Compressed, MakeRoom},
 };
 use crate::{
@@ -299,6 +298,21 @@ pub struct UserMessage {
     /// reaches the conversation, which is how it leaves the queue.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub queued: u32,
+}
+
+/// See [`Record::AnswersDiscarded`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswersDiscarded {
+    /// The configured name of the model that gave them.
+    pub model: Arc<str>,
+    /// The run that they were given for.
+    #[serde(default, skip_serializing_if = "RunNo::is_root")]
+    pub run: RunNo,
+    /// The model calls that they took; at least 1.
+    pub calls: u32,
+    /// Tokens, as far as they are known.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
 }
 
 /// See [`Record::ModelResponded`].

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+pub use super::record::AnswersDiscarded;
 use super::{
     draft::Draft,
     record::{ModelResponded, Record, Usage},
@@ -15,21 +14,6 @@ use super::{
     window::Compressed,
 };
 use crate::number::RunNo;
-
-/// See [`Record::AnswersDiscarded`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AnswersDiscarded {
-    /// The configured name of the model that gave them.
-    pub model: Arc<str>,
-    /// The run that they were given for.
-    #[serde(default, skip_serializing_if = "RunNo::is_root")]
-    pub run: RunNo,
-    /// The model calls that they took; at least 1.
-    pub calls: u32,
-    /// Tokens, as far as they are known.
-    #[serde(default, skip_serializing_if = "Usage::is_zero")]
-    pub usage: Usage,
-}
 
 /// What a record says was used.
 #[derive(Clone, Copy, Debug)]
