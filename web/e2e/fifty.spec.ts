@@ -5,7 +5,7 @@ import { terminal } from "./support/server.js";
 const TABS = 50;
 
 test("u1 r7: fifty tabs on one session show its request, and its decision, at once", async ({ page, context, serve }) => {
-  test.setTimeout(300_000);
+  test.setTimeout(600_000);
   const { url } = await serve({ turns: oneOrder, timeout: 3000 });
   await begin(url, "s1");
   const tabs = [page];
@@ -17,5 +17,5 @@ test("u1 r7: fifty tabs on one session show its request, and its decision, at on
   }
   await terminal(url, "approvals", "approve", "s1_1");
   for (const tab of tabs) await expect(tab.locator(".markdown").last()).toContainText("9007199254740993", { timeout: 60_000 });
-  for (const tab of tabs) await expect(tab.locator(".card")).toHaveCount(0);
+  for (const tab of tabs) await expect(tab.locator(".card")).toHaveCount(0, { timeout: 60_000 });
 });
