@@ -529,7 +529,9 @@ mod late {
         second.start().await.expect("start");
         first.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
         model.release(1);
-        model.settle(&first, "s").await;
+        // On record, so that the other node looks at nothing new.
+        let (mut own, mut seen) = (first.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
+        until_said(&mut own, &mut seen, "Hel").await;
         let (mut follows, mut client) =
             (second.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
         until_said(&mut follows, &mut client, "Hel").await;
