@@ -45,7 +45,7 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
             }
         }
         for id in ids {
-            // Another process has held everything, and works there: nothing that it has begun is held.
+            // Another process has held everything meanwhile, and works there: what it begins is left alone.
             if store.history_id().await? != history {
                 return Err(StoreError::Conflict);
             }

@@ -113,7 +113,12 @@ impl Driver {
                     .await;
             }
             Done::Model(_, Asked::Stale, Some(discarded)) => {
-                let make = |state: &State, _| Some(Draft::new(state, inner.now()).discards(Some(&discarded)).finish());
+                let Some(first) = inner.loaded(live).await else { return };
+                // Where they are counted, they are stored, though the store did not confirm it.
+                let make = |state: &State, _| {
+                    let draft = || Draft::new(state, inner.now()).discards(Some(&discarded)).finish();
+                    (state.discarded_calls == first.discarded_calls).then(draft)
+                };
                 inner.must_store(live, turn, make).await;
             }
             Done::Model(_, Asked::Stale, None)
