@@ -13,7 +13,7 @@ use countersign::{
     store::Store,
     tool::Approval,
 };
-use countersign_runtime::run::{NewFork, NewRun};
+use countersign_runtime::run::{NewFork, NewRetry, NewRun};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
@@ -412,9 +412,7 @@ async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: A
         runs.run(&ann, session, &Work::default()).await.expect("it waits");
         runtime.decide_and_run(&boss, answer(1)).await.expect("the admin");
         runtime.decide(if clerks { &clerk } else { &ann }, answer(2), false).await.expect("the second question");
-        while begun.get() == 0 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        until(&begun).await;
         runtime.shutdown(Duration::ZERO).await;
         let (runtime, _) = process(&store, &graph());
         runtime.start().await.expect("start");
@@ -459,9 +457,7 @@ async fn r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again(store
         let begun = Count::default();
         let (mut runtime, mut runs) = process(&store, &pays::<String>(&begun));
         runs.start(&me(), Some(session.to_owned()), &Work::default(), None).await.expect("start");
-        while begun.get() == 0 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        until(&begun).await;
         runtime.shutdown(Duration::ZERO).await;
         (runtime, runs) = process(&store, &pays::<String>(&begun));
         runtime.start().await.expect("start");
@@ -498,6 +494,85 @@ async fn r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again(store
         let said = if session == "mended" { "5" } else { "\"5\"" };
         assert_eq!((over.done().expect("done").log, begun.get()), (vec![said.to_owned()], 1));
         runtime.shutdown(Duration::ZERO).await;
+    }
+}
+
+/// Another node's answer while it works tells it nothing new about the step.
+async fn r4_a_result_that_cannot_be_read_is_asked_for_again_whatever_else_is_answered(store: Arc<dyn Store>) {
+    let [begun, shut, at_gate, open, answered] = std::array::from_fn(|_| Count::default());
+    let graph = || {
+        let (begun, shut, at_gate, open, answered) =
+            (begun.clone(), shut.clone(), at_gate.clone(), open.clone(), answered.clone());
+        in_line("beside", |graph| {
+            let pay = graph.node("pay", move |ctx: Context<Work>| {
+                let (begun, shut, at_gate, open) = (begun.clone(), shut.clone(), at_gate.clone(), open.clone());
+                async move {
+                    let pay = ctx.step("pay", async move {
+                        begun.up();
+                        std::future::pending::<()>().await;
+                        Ok::<_, NodeError>(String::new())
+                    });
+                    let wait = async {
+                        if shut.get() == 0 {
+                            return Ok(());
+                        }
+                        let gate = async move {
+                            at_gate.up();
+                            until(&open).await;
+                            Ok::<_, NodeError>(())
+                        };
+                        ctx.step("gate", gate).idempotent().await
+                    };
+                    let (paid, waited) = tokio::join!(pay, wait);
+                    waited?;
+                    Ok(said(paid?))
+                }
+            });
+            let ask = graph.node("ask", move |ctx: Context<Work>| {
+                let answered = answered.clone();
+                async move {
+                    let _: bool = ctx.interrupt("ready?", ()).typed().await;
+                    answered.up();
+                    Ok(WorkUpdate::new())
+                }
+            });
+            graph.start(pay);
+            graph.start(ask);
+            graph.edge(pay, Node::END);
+            graph.edge(ask, Node::END);
+        })
+    };
+    let (runtime, runs) = process(&store, &graph());
+    runs.start(&me(), Some("s".to_owned()), &Work::default(), None).await.expect("start");
+    until(&begun).await;
+    runtime.shutdown(Duration::ZERO).await;
+    let (runtime, runs) = process(&store, &graph());
+    runtime.start().await.expect("start");
+    runtime.wait(&me(), "s").await.expect("wait");
+    let waiting = runs.outcome(&me(), "s").await.expect("outcome");
+    let pay = waiting.key("pay").expect("in doubt").to_owned();
+    let ready = waiting.key("ready?").expect("asked").to_owned();
+    let report = |key: &str, output: &str| NewDecision::new(key.to_owned(), vec![Decision::respond(output)]);
+    let failed = runtime.decide_and_run(&me(), report(&pay, "5")).await.expect("reported");
+    assert_eq!(failed.status, Status::Failed, "{failed:?}");
+    shut.up();
+    runtime.retry(&me(), "s", NewRetry::default()).await.expect("retry");
+    until(&at_gate).await;
+    let resume = NewDecision::new(ready, Reply::Resume(Raw::of(&true).expect("raw")));
+    runtime.decide(&me(), resume, false).await.expect("the other one");
+    until(&answered).await;
+    open.up();
+    runtime.wait(&me(), "s").await.expect("wait");
+    let again = runs.outcome(&me(), "s").await.expect("outcome");
+    let key = again.key("pay").unwrap_or_else(|| panic!("{again:?}")).to_owned();
+    runtime.decide_and_run(&me(), report(&key, "\"paid\"")).await.expect("reported");
+    let over = runs.outcome(&me(), "s").await.expect("outcome").done().expect("done");
+    assert_eq!((over.log, begun.get()), (vec!["paid".to_owned()], 1));
+}
+
+async fn until(counted: &Count) {
+    while counted.get() == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
@@ -679,6 +754,7 @@ conformance!(
     g6_states_and_updates_from_outside_are_objects,
     p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last,
     r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again,
+    r4_a_result_that_cannot_be_read_is_asked_for_again_whatever_else_is_answered,
     g1_a_number_that_json_does_not_have_is_refused_before_anything_is_stored,
     w1_a_start_under_the_request_id_of_another_state_is_refused,
     p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws,

@@ -276,7 +276,10 @@ impl Memory {
                 known.answer.clone_from(&question.answer);
             }
         }
-        inside.steps.clone_from(&task.steps);
+        let Inside { steps, lost, .. } = &mut *inside;
+        steps.clone_from(&task.steps);
+        // Not asked about yet: a result that the record has for one of them is the one that cannot be read.
+        steps.extend(lost.iter().map(|step| (step.clone(), Step::Started)));
         inside.restored.clone_from(&task.restored);
         inside.asks_again = task.asks_again;
         let wakers = std::mem::take(&mut inside.wakers);
