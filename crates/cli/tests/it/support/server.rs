@@ -198,6 +198,14 @@ impl Server {
         1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
     }
 
+    /// How many sockets its process has open.
+    pub(crate) fn sockets(&self) -> usize {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        // One of them may be closed while they are listed.
+        let file = |file: std::io::Result<fs::DirEntry>| fs::read_link(file.unwrap().path()).ok();
+        files.filter_map(file).filter(|file| file.to_string_lossy().starts_with("socket:")).count()
+    }
+
     /// Like a power cut.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
