@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::{
-    call::{BLOCK_BYTES, Size},
+    reading::{BLOCK_BYTES, Size},
     scan::Scan,
     text::{Piece, Pieces},
 };

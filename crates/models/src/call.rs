@@ -11,11 +11,7 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::{
-    conversation::Message,
-    journal::record::{Cut, Usage},
-    limits,
-};
+use countersign_core::{conversation::Message, limits};
 use futures::{
     StreamExt as _, TryStreamExt as _,
     stream::{self, BoxStream},
@@ -24,14 +20,13 @@ use reqwest::{
     Client, Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
-use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 use tokio::time::{Instant, timeout};
 
 use super::{
     deadline::{self, AnswerDeadline},
     http::{self, Endpoint, ErrorObject},
-    scan::Scan,
+    reading::{DONE, ReadError, Reader},
     sse::{SseDecoder, SseEvent},
 };
 use countersign_engine::{
@@ -47,8 +42,6 @@ pub(super) const FAILED: &str = "the provider reported an error in its answer";
 /// may write a character of two bytes with six, and the last event of the Responses API repeats the whole answer, with
 /// the instructions and tools of the request.
 pub(super) const EVENT_BYTES: usize = 4 * limits::RESPONSE_BYTES;
-/// The size that a block counts beside its text, so that empty ones are bounded too.
-pub(super) const BLOCK_BYTES: usize = 64;
 
 /// How a provider's API encodes a request.
 pub(super) trait Protocol: Send + Sync + 'static {
@@ -69,36 +62,6 @@ pub(super) trait Protocol: Send + Sync + 'static {
 
     /// The reader for the answer to this conversation.
     fn reader(&self, messages: &[Message]) -> Self::Reader;
-}
-
-/// Reads one answer and emits its events, one block open at a time.
-pub(super) trait Reader: Send + 'static {
-    /// Takes one event. True when nothing that follows matters.
-    fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError>;
-
-    /// Takes an answer that came in one piece.
-    fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError>;
-
-    /// Whether the provider has said that the answer is complete.
-    fn is_finished(&self) -> bool;
-
-    /// Ends a complete answer.
-    fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError>;
-}
-
-/// Why an answer could not be read.
-#[derive(Debug)]
-pub(super) enum ReadError {
-    /// The provider reports that it failed.
-    Said(ErrorObject),
-    /// Its data cannot be read or used.
-    Other(ModelError),
-}
-
-impl From<ModelError> for ReadError {
-    fn from(error: ModelError) -> ReadError {
-        ReadError::Other(error)
-    }
 }
 
 /// How a provider is reached.
@@ -441,8 +404,9 @@ impl<R: Reader> Open<R> {
         }
         for event in self.events.drain(..) {
             // A server that omits the empty line before its end mark has put both into one event.
-            let ends = event.data.trim_end().strip_suffix("\n[DONE]").map(str::to_owned);
-            let mark = ends.is_some().then(|| SseEvent { event: String::new(), data: "[DONE]".to_owned() });
+            let ends =
+                event.data.trim_end().strip_suffix(DONE).and_then(|ends| ends.strip_suffix('\n')).map(str::to_owned);
+            let mark = ends.is_some().then(|| SseEvent { event: String::new(), data: DONE.to_owned() });
             let event = SseEvent { data: ends.unwrap_or(event.data), event: event.event };
             for event in [Some(event), mark].into_iter().flatten() {
                 if self.answer.take(&event, ready).map_err(|error| shared.read_error(error))? {
@@ -452,155 +416,6 @@ impl<R: Reader> Open<R> {
         }
         Ok(false)
     }
-}
-
-/// How an answer ended, for the reasons of any provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// Completely.
-    Whole,
-    /// For a reason that is not known here: whether it is whole must be seen from it ([`cut_in`]).
-    Unknown,
-    /// Cut off.
-    Cut(Cut),
-    /// The provider failed in the middle of it: a retry may help.
-    Failed,
-}
-
-/// Reads a stop reason.
-pub(super) fn ending(reason: &str) -> Ending {
-    Ending::Cut(match &*reason.to_ascii_lowercase() {
-        "length" | "max_tokens" | "max_output_tokens" | "model_length" | "model_context_window_exceeded" => {
-            Cut::MaxTokens
-        }
-        "refusal" => Cut::Refusal,
-        "content_filter"
-        | "content-filter"
-        | "safety"
-        | "recitation"
-        | "blocklist"
-        | "prohibited_content"
-        | "spii"
-        | "image_safety"
-        | "language"
-        | "sensitive"
-        | "error_toxic"
-        | "guardrail_intervened" => Cut::ContentFilter,
-        "incomplete" | "pause_turn" | "malformed_function_call" | "unexpected_tool_call" | "other" => Cut::Incomplete,
-        // vLLM and SGLang give a request up with `abort`.
-        "error" | "network_error" | "insufficient_system_resource" | "abort" | "aborted" | "cancelled" | "canceled" => {
-            return Ending::Failed;
-        }
-        "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "complete" | "completed" | "tool_use"
-        | "tool_call" | "tool_calls" | "function_call" => return Ending::Whole,
-        _ => return Ending::Unknown,
-    })
-}
-
-/// Why an answer is not whole whose provider did not say how it ended, given the arguments of its last call. Servers
-/// have their own names for a proper end, and some send none, so an answer counts as whole unless it visibly stops in
-/// a call: arguments that were never begun would otherwise run as `{}`.
-pub(super) fn cut_in(is_whole: bool, last_call: Option<&Scan>) -> Option<Cut> {
-    last_call.filter(|arguments| !is_whole && !arguments.is_whole()).map(|_| Cut::Incomplete)
-}
-
-/// An answer in the middle of which its provider failed.
-pub(super) fn failed_in_the_middle(reason: &str) -> ModelError {
-    ModelError::transient(format!("the provider failed in the middle of its answer: {reason}"))
-}
-
-/// How large an answer has become.
-#[derive(Default)]
-pub(super) struct Size(usize);
-
-impl Size {
-    /// Counts more of it.
-    ///
-    /// # Errors
-    /// It is larger than an answer may be.
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
-        self.0 += bytes;
-        if self.0 > limits::RESPONSE_BYTES {
-            let limit = limits::RESPONSE_BYTES;
-            return Err(ModelError::permanent(format!("the model's answer is larger than {limit} bytes")));
-        }
-        Ok(())
-    }
-}
-
-/// A number of tokens as servers send it: a whole number, or a float with a whole value. Anything else is `None`, since
-/// unreadable usage is no reason to lose an answer.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Count(pub(super) Option<u64>);
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Count, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        let text = text.get().trim_matches('"');
-        // A float above the largest number of tokens saturates.
-        let float = || text.parse::<f64>().ok().filter(|n| *n >= 0.0).map(|n| n as u64);
-        Ok(Count(text.parse().ok().or_else(float)))
-    }
-}
-
-/// OpenAI's details of token counts.
-#[derive(Default, Deserialize)]
-pub(super) struct Details {
-    #[serde(default)]
-    cached_tokens: Count,
-    #[serde(default)]
-    reasoning_tokens: Count,
-}
-
-/// Tokens read and written, with the details of each; `None` if neither is reported.
-pub(super) fn usage(told: (Count, Count), details: (Option<Details>, Option<Details>)) -> Option<Usage> {
-    let (Count(input_tokens), Count(output_tokens)) = told;
-    let of = |details: Option<Details>| details.unwrap_or_default();
-    (input_tokens.is_some() || output_tokens.is_some()).then(|| Usage {
-        input_tokens: input_tokens.unwrap_or(0),
-        output_tokens: output_tokens.unwrap_or(0),
-        cached_input_tokens: of(details.0).cached_tokens.0.unwrap_or(0),
-        reasoning_tokens: of(details.1).reasoning_tokens.0.unwrap_or(0),
-    })
-}
-
-/// Ends an answer with its usage and what is kept of it.
-pub(super) fn end(
-    ready: &mut VecDeque<ModelEvent>,
-    usage: Option<Usage>,
-    opaque: Option<&impl Serialize>,
-) -> Result<(), ModelError> {
-    ready.extend(usage.map(ModelEvent::Usage));
-    if let Some(opaque) = opaque {
-        let raw = serde_json::value::to_raw_value(opaque).map_err(|e| malformed("answer", &e))?;
-        ready.push_back(ModelEvent::Opaque(raw));
-    }
-    ready.push_back(ModelEvent::Stop);
-    Ok(())
-}
-
-/// Describes malformed input from the provider without repeating its text: it may be an argument or a secret, and
-/// errors are logged. `what` names what was expected.
-pub(super) fn malformed(what: &str, error: &serde_json::Error) -> ModelError {
-    let text = error.to_string();
-    let wrong = match (text.find("string \""), text.rfind("\", expected ")) {
-        (Some(begin), Some(end)) if begin < end => format!("{}string{}", &text[..begin], &text[end + 1..]),
-        _ => text,
-    };
-    ModelError::transient(format!("the provider sent a malformed {what}: {wrong}"))
-}
-
-/// What cannot be read as `what`: an error of the provider, where it is one.
-pub(super) fn unreadable(what: &str, json: &str, error: &serde_json::Error) -> ReadError {
-    ErrorObject::in_answer(json).map_or_else(|| malformed(what, error).into(), ReadError::Said)
-}
-
-/// JSON of something else where an answer should be: what it is no form of, what it lacks, whose API is needed.
-pub(super) fn unrelated(what: &str, lacks: &str, api: &str) -> ModelError {
-    ModelError::permanent(format!(
-        "the provider answered with JSON that is no {what}: it has {lacks}; is `base_url` that of a server with the \
-         {api} API?"
-    ))
 }
 
 /// The request cannot be serialised, which no input of ours causes.

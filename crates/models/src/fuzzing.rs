@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use super::{
     anthropic,
-    call::{EVENT_BYTES, FAILED, ReadError, Reader},
+    call::{EVENT_BYTES, FAILED},
     openai, openai_chat,
+    reading::{ReadError, Reader},
     sse::SseDecoder,
 };
 use countersign_engine::model::ModelEvent;

@@ -26,6 +26,7 @@ pub mod openai_chat;
 #[cfg(feature = "http")]
 mod origin;
 #[cfg(feature = "http")]
+mod reading;
 mod scan;
 pub mod scripted;
 #[cfg(feature = "http")]

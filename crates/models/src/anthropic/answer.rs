@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use super::kept::{BY, Content, Opaque};
 use crate::{
     blocks::{Blocks, Kind},
-    call::{self, BLOCK_BYTES, Count, Ending, ReadError, Reader},
     http::ErrorObject,
     origin::Origin,
+    reading::{self, BLOCK_BYTES, Count, DONE, Ending, ReadError, Reader},
     sse::SseEvent,
     text::Piece,
 };
@@ -251,37 +251,23 @@ impl Assembler {
 
 impl Reader for Assembler {
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
-        let data = event.data.trim();
-        // Some servers end their streams like chat completions.
-        if data.is_empty() || data == "[DONE]" {
-            return Ok(data == "[DONE]" && self.finished);
-        }
-        if event.event == "error" {
-            return Err(ReadError::Said(ErrorObject::said(data)));
-        }
-        let mut read: Event = serde_json::from_str(data).map_err(|e| call::unreadable(EVENT, data, &e))?;
-        let kind = read.kind.get_or_insert_with(|| event.event.clone());
-        if kind == "error" {
-            return Err(ReadError::Said(ErrorObject::said(data)));
-        }
-        // Errors of what is not this API have their own types, or none.
-        if !["message_", "content_block_"].iter().any(|own| kind.starts_with(own))
-            && let Some(error) = ErrorObject::in_answer(data)
-        {
-            return Err(ReadError::Said(error));
-        }
+        let Some(read) =
+            reading::named_event(event, EVENT, &["message_", "content_block_"], |read: &mut Event| &mut read.kind)?
+        else {
+            return Ok(event.data.trim() == DONE && self.finished);
+        };
         let over = self.event(read);
         self.blocks.give_out(ready);
         over
     }
 
     fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
-        let message: Message = serde_json::from_str(json).map_err(|e| call::unreadable(EVENT, json, &e))?;
+        let message: Message = serde_json::from_str(json).map_err(|e| reading::unreadable(EVENT, json, &e))?;
         if message.content.is_none() {
             // Unrelated JSON is not an empty answer.
             return Err(match ErrorObject::in_answer(json) {
                 Some(error) => ReadError::Said(error),
-                None => call::unrelated("message", "no `content`", "Messages").into(),
+                None => reading::unrelated("message", "no `content`", "Messages").into(),
             });
         }
         for (at, block) in (0..).zip(message.content.unwrap_or_default()) {
@@ -304,13 +290,13 @@ impl Reader for Assembler {
         self.blocks.end_all();
         self.blocks.give_out(ready);
         let reason = self.stop_reason.take().unwrap_or_default();
-        match call::ending(&reason) {
+        match reading::ending(&reason) {
             Ending::Whole => {}
-            Ending::Unknown => ready.extend(call::cut_in(false, self.blocks.last_call()).map(ModelEvent::Cut)),
+            Ending::Unknown => ready.extend(reading::cut_in(false, self.blocks.last_call()).map(ModelEvent::Cut)),
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
-            Ending::Failed => return Err(call::failed_in_the_middle(&reason)),
+            Ending::Failed => return Err(reading::failed_in_the_middle(&reason)),
         }
-        call::end(ready, self.usage(), self.opaque().as_ref())
+        reading::end(ready, self.usage(), self.opaque().as_ref())
     }
 }
 
@@ -322,7 +308,7 @@ fn read(raw: &RawValue) -> Result<Begun, ModelError> {
 const EVENT: &str = "event of a message";
 
 fn malformed(error: &serde_json::Error) -> ModelError {
-    call::malformed(EVENT, error)
+    reading::malformed(EVENT, error)
 }
 
 #[cfg(test)]

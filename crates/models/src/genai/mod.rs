@@ -33,11 +33,12 @@ use futures::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    call::{self, BLOCK_BYTES, Ending, Size},
+    call,
     deadline::AnswerDeadline,
     default_images,
     http::{self, Endpoint},
     origin::Origin,
+    reading::{self, BLOCK_BYTES, Ending, Size},
 };
 use countersign_engine::{
     key::ApiKey,
@@ -288,7 +289,7 @@ impl Shared {
                 }
                 _ => return ModelError::transient(format!("the answer broke off from {}: {cause}", self.shown)),
             },
-            Error::StreamParse { serde_error, .. } => return call::malformed("event of an answer", serde_error),
+            Error::StreamParse { serde_error, .. } => return reading::malformed("event of an answer", serde_error),
             Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => {
                 return ModelError::transient(format!("no answer from {}: {webc_error}", self.shown));
             }
@@ -383,11 +384,11 @@ impl Reader {
             return Err(incomplete());
         }
         let stopped = reason.map_or("", |reason| reason.raw());
-        match call::ending(stopped) {
+        match reading::ending(stopped) {
             // Calls come in one piece.
             Ending::Whole | Ending::Unknown => {}
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
-            Ending::Failed => return Err(call::failed_in_the_middle(stopped)),
+            Ending::Failed => return Err(reading::failed_in_the_middle(stopped)),
         }
         let usage = end.captured_usage.as_ref().map(|usage| {
             let count = |tokens: Option<i32>| tokens.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
@@ -407,6 +408,6 @@ impl Reader {
             Part::Call(signatures) => !signatures.is_empty(),
             Part::Text(_) => false,
         };
-        call::end(ready, usage, Some(&self.opaque).filter(|opaque| opaque.parts.iter().any(signed)))
+        reading::end(ready, usage, Some(&self.opaque).filter(|opaque| opaque.parts.iter().any(signed)))
     }
 }

@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{
     blocks::{Blocks, Kind},
-    call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, usage},
     http::ErrorObject,
     origin::Origin,
+    reading::{self, BLOCK_BYTES, Count, DONE, Details, Ending, ReadError, Reader, usage},
     sse::SseEvent,
     text::Piece,
 };
@@ -468,32 +468,16 @@ impl Assembler {
 
 impl Reader for Assembler {
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
-        let data = event.data.trim();
-        // Some servers end their streams like chat completions.
-        if data.is_empty() || data == "[DONE]" {
-            return Ok(data == "[DONE]" && self.finished);
-        }
-        if event.event == "error" {
-            return Err(ReadError::Said(ErrorObject::said(data)));
-        }
-        let mut read: Event = serde_json::from_str(data).map_err(|e| call::unreadable(EVENT, data, &e))?;
-        let kind = read.kind.get_or_insert_with(|| event.event.clone());
-        if kind == "error" {
-            return Err(ReadError::Said(ErrorObject::said(data)));
-        }
-        // Errors of what is not this API have their own types, or none.
-        if !kind.starts_with("response.")
-            && let Some(error) = ErrorObject::in_answer(data)
-        {
-            return Err(ReadError::Said(error));
-        }
+        let Some(read) = reading::named_event(event, EVENT, &["response."], |read: &mut Event| &mut read.kind)? else {
+            return Ok(event.data.trim() == DONE && self.finished);
+        };
         let over = self.event(read);
         self.blocks.give_out(ready);
         over
     }
 
     fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
-        let response: Response = serde_json::from_str(json).map_err(|e| call::unreadable(EVENT, json, &e))?;
+        let response: Response = serde_json::from_str(json).map_err(|e| reading::unreadable(EVENT, json, &e))?;
         if response.status.is_none()
             && let Some(error) = ErrorObject::in_answer(json)
         {
@@ -501,7 +485,7 @@ impl Reader for Assembler {
         }
         // Unrelated JSON is not an empty answer.
         if response.status.is_none() && response.output.is_none() {
-            return Err(call::unrelated("response", "neither `status` nor `output`", "Responses").into());
+            return Err(reading::unrelated("response", "neither `status` nor `output`", "Responses").into());
         }
         self.end_response(response)?;
         self.blocks.give_out(ready);
@@ -515,13 +499,13 @@ impl Reader for Assembler {
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         self.blocks.end_all();
         self.blocks.give_out(ready);
-        let cut = match self.incomplete.as_deref().map(call::ending) {
+        let cut = match self.incomplete.as_deref().map(reading::ending) {
             Some(Ending::Cut(cut)) => Some(cut),
             Some(Ending::Whole | Ending::Unknown | Ending::Failed) => Some(Cut::Incomplete),
             None => self.refused.then_some(Cut::Refusal),
         };
         ready.extend(cut.map(ModelEvent::Cut));
-        call::end(ready, self.usage, self.opaque().as_ref())
+        reading::end(ready, self.usage, self.opaque().as_ref())
     }
 }
 
@@ -529,7 +513,7 @@ impl Reader for Assembler {
 const EVENT: &str = "event of a response";
 
 fn malformed(error: &serde_json::Error) -> ModelError {
-    call::malformed(EVENT, error)
+    reading::malformed(EVENT, error)
 }
 
 fn read_piece(raw: Option<&RawValue>) -> Result<Piece, ModelError> {

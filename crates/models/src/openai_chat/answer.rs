@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 
 use super::{
     super::{
-        call::{self, BLOCK_BYTES, Count, Details, Ending, ReadError, Reader, Size, usage},
         http::ErrorObject,
         origin::Origin,
+        reading::{self, BLOCK_BYTES, Count, DONE, Details, Ending, ReadError, Reader, Size, usage},
         scan::Scan,
         sse::SseEvent,
         text::{Piece, Pieces},
@@ -149,7 +149,7 @@ impl Assembler {
 
     /// Takes one chunk and emits every event that it completes.
     fn take_chunk(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
-        let chunk: Chunk = serde_json::from_str(json).map_err(|e| call::unreadable(CHUNK, json, &e))?;
+        let chunk: Chunk = serde_json::from_str(json).map_err(|e| reading::unreadable(CHUNK, json, &e))?;
         if let Some(error) = chunk.error {
             return Err(ReadError::Said(ErrorObject::read(&error)));
         }
@@ -158,7 +158,7 @@ impl Assembler {
                 Some(error) => Err(ReadError::Said(error)),
                 // Unrelated JSON is not an empty answer.
                 None if self.in_one_piece => {
-                    Err(call::unrelated("chat completion", "no `choices`", "Chat Completions").into())
+                    Err(reading::unrelated("chat completion", "no `choices`", "Chat Completions").into())
                 }
                 None => Ok(()),
             };
@@ -178,9 +178,9 @@ impl Assembler {
                 self.delta(delta)?;
                 self.streamed |= is_delta && self.gone + self.blocks.len() > 0;
             }
-            match choice.finish_reason.as_deref().map(|reason| (reason, call::ending(reason))) {
+            match choice.finish_reason.as_deref().map(|reason| (reason, reading::ending(reason))) {
                 None | Some(("", _)) => continue,
-                Some((reason, Ending::Failed)) => return Err(call::failed_in_the_middle(reason).into()),
+                Some((reason, Ending::Failed)) => return Err(reading::failed_in_the_middle(reason).into()),
                 Some((_, Ending::Cut(cut))) => self.cut = Some(cut),
                 Some((_, Ending::Whole)) => self.whole = true,
                 Some((_, Ending::Unknown)) => {}
@@ -367,7 +367,7 @@ impl Assembler {
 impl Reader for Assembler {
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
         let data = event.data.trim();
-        if data == "[DONE]" {
+        if data == DONE {
             // The end mark completes whatever came before it; at the very start there is nothing to complete.
             self.finished |= self.any;
             return Ok(self.any);
@@ -393,7 +393,8 @@ impl Reader for Assembler {
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
         self.give_out(true, ready);
         let refused = self.refused.then_some(Cut::Refusal);
-        let cut = self.cut.or(refused).or_else(|| call::cut_in(self.whole, self.calls.last().map(|call| &call.args)));
+        let cut =
+            self.cut.or(refused).or_else(|| reading::cut_in(self.whole, self.calls.last().map(|call| &call.args)));
         ready.extend(cut.map(ModelEvent::Cut));
         let opaque = &mut self.opaque;
         if self.calls.is_empty() {
@@ -403,7 +404,7 @@ impl Reader for Assembler {
         opaque.thinking_blocks = mem::take(&mut self.thinking_blocks).finish();
         // Calls go back with their own ids only where it is known that they came from there.
         let keep = !opaque.is_empty() || !self.calls.is_empty();
-        call::end(ready, self.usage, keep.then_some(&*opaque))
+        reading::end(ready, self.usage, keep.then_some(&*opaque))
     }
 }
 
@@ -411,7 +412,7 @@ impl Reader for Assembler {
 const CHUNK: &str = "chat completion chunk";
 
 fn malformed(error: &serde_json::Error) -> ModelError {
-    call::malformed(CHUNK, error)
+    reading::malformed(CHUNK, error)
 }
 
 fn read_string(raw: &RawValue) -> Result<Piece, ModelError> {

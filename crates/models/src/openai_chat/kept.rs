@@ -164,5 +164,5 @@ fn string(rest: &mut BTreeMap<String, Box<RawValue>>, name: &str) -> Option<Piec
 }
 
 fn malformed(error: &serde_json::Error) -> ModelError {
-    call::malformed("block of reasoning", error)
+    reading::malformed("block of reasoning", error)
 }

@@ -137,6 +137,6 @@ impl Protocol for Chat {
 
 /// The reader of its answers.
 #[cfg(feature = "fuzzing")]
-pub(super) fn reader() -> impl super::call::Reader {
+pub(super) fn reader() -> impl super::reading::Reader {
     Assembler::new(&Origin::default())
 }
