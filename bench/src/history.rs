@@ -7,7 +7,7 @@ use countersign_core::{
     call::gate::{Gate, Verdict},
     journal::{
         draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
-        outcome::Outcome,
+        outcome::CallOutcome,
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse},
         state::State,
     },
@@ -111,7 +111,8 @@ impl Maker<'_> {
         let number = CallNo::new(self.session.call_count);
         self.take(self.draft().start(&[number])).await?;
         let outcome = Ok("VNM 67.2, VCB 91.0, HPG 25.4, FPT 131.8".to_owned());
-        let finished = self.draft().ended(&[Outcome::finished(number, 1, outcome)], &Anything).ok_or("no such call")?;
+        let finished =
+            self.draft().ended(&[CallOutcome::finished(number, 1, outcome)], &Anything).ok_or("no such call")?;
         self.take(finished).await
     }
 }

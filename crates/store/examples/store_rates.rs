@@ -25,7 +25,7 @@ use std::{
 
 use countersign_core::{
     approval::decision::Decision,
-    journal::{outcome::Outcome, state::Phase},
+    journal::{outcome::CallOutcome, state::Phase},
 };
 use countersign_store::{
     Durability, Store,
@@ -52,7 +52,8 @@ async fn cycle(store: &dyn Store, driven: &mut Driven, now: i64) -> u64 {
     let calls = driven.in_phase(|p| *p == Phase::Permitted);
     let t = driven.draft(now).start(&calls);
     driven.store(store, t).await.expect("store");
-    let t = driven.draft(now).ended(&[Outcome::finished(calls[0], 1, Ok(text.clone()))], &Anything).expect("finished");
+    let t =
+        driven.draft(now).ended(&[CallOutcome::finished(calls[0], 1, Ok(text.clone()))], &Anything).expect("finished");
     driven.store(store, t).await.expect("store");
     let t = driven.answers(now, "done");
     driven.store(store, t).await.expect("store");

@@ -11,7 +11,7 @@ use crate::{locale::Locale, number::CallNo};
 
 /// How an attempt of a call has ended.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// With a result, or an error.
     Finished {
         /// The call.
@@ -33,17 +33,17 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl CallOutcome {
     /// This attempt of a call has ended with a result, or an error.
     #[must_use]
-    pub fn finished(call: CallNo, attempt: u32, result: Result<String, String>) -> Outcome {
-        Outcome::Finished { call, attempt, result }
+    pub fn finished(call: CallNo, attempt: u32, result: Result<String, String>) -> CallOutcome {
+        CallOutcome::Finished { call, attempt, result }
     }
 
     fn attempt(&self) -> (CallNo, u32) {
         match self {
-            Outcome::Finished { call, attempt, .. } | Outcome::Forgotten { call, attempt } => (*call, *attempt),
-            Outcome::Asks(InputRequired { call, attempt, .. }) => (*call, *attempt),
+            CallOutcome::Finished { call, attempt, .. } | CallOutcome::Forgotten { call, attempt } => (*call, *attempt),
+            CallOutcome::Asks(InputRequired { call, attempt, .. }) => (*call, *attempt),
         }
     }
 }
@@ -52,17 +52,17 @@ impl Draft {
     /// Attempts have ended, in this order, each with an append of its own. One that is not running is left out: its
     /// outcome is discarded, since the turn was cancelled. `None` if all are.
     #[must_use]
-    pub fn ended(mut self, outcomes: &[Outcome], catalog: &dyn Catalog) -> Option<Transition> {
+    pub fn ended(mut self, outcomes: &[CallOutcome], catalog: &dyn Catalog) -> Option<Transition> {
         for outcome in outcomes {
             let (call, attempt) = outcome.attempt();
             let Some(found) = self.state.attempt(call, attempt) else { continue };
             match outcome {
-                Outcome::Finished { result, .. } => {
+                CallOutcome::Finished { result, .. } => {
                     let record = finished_as(found, result, catalog, self.state.locale);
                     self.push(record);
                 }
-                Outcome::Asks(required) => self.asks_input(required.clone()),
-                Outcome::Forgotten { .. } => self.push(Record::CallLost { call, forgotten: true }),
+                CallOutcome::Asks(required) => self.asks_input(required.clone()),
+                CallOutcome::Forgotten { .. } => self.push(Record::CallLost { call, forgotten: true }),
             }
             self.settle(catalog);
             self.end_append();

@@ -8,7 +8,7 @@ use countersign_core::{
         agents::CallResult,
         draft::{Catalog, ToolFacts},
         fork,
-        outcome::Outcome,
+        outcome::CallOutcome,
         record::{Block, EndReason, ModelResponded, Record, ToolUse, records},
         state::{State, Status},
     },
@@ -171,7 +171,7 @@ fn r8_what_a_rule_decides_is_told_with_its_call_also_where_it_ends_the_turn() {
             let draft = world.draft();
             world.commit(
                 draft
-                    .ended(&[Outcome::finished(CallNo::new(1), 1, Ok("paid".into()))], &EndsWithACall)
+                    .ended(&[CallOutcome::finished(CallNo::new(1), 1, Ok("paid".into()))], &EndsWithACall)
                     .expect("it runs"),
             );
         }

@@ -11,7 +11,7 @@ use countersign_core::{
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
         graph::{self, Node},
-        outcome::Outcome,
+        outcome::CallOutcome,
         record::{Block, Entry, ModelResponded, Record, SessionCreated, ToolUse, Usage, records},
         restart::Held,
         run::{Task, TaskFailed, Then},
@@ -121,7 +121,7 @@ impl Talk {
         for call in start {
             self.commit(
                 self.draft()
-                    .ended(&[Outcome::finished(call, 1, Ok(output.to_owned()))], &self.catalog)
+                    .ended(&[CallOutcome::finished(call, 1, Ok(output.to_owned()))], &self.catalog)
                     .expect("running"),
             );
         }

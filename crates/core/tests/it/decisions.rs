@@ -17,7 +17,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, MessageInput, OnPending},
         graph,
-        outcome::Outcome,
+        outcome::CallOutcome,
         record::{Record, records},
         state::{Phase, State},
     },
@@ -454,7 +454,7 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     ran.commit(ran.draft().start(&[CallNo::FIRST]));
     ran.commit(
         ran.draft()
-            .ended(&[Outcome::finished(CallNo::FIRST, 1, Ok("paid".to_owned()))], &Tools::FIRST)
+            .ended(&[CallOutcome::finished(CallNo::FIRST, 1, Ok("paid".to_owned()))], &Tools::FIRST)
             .expect("running"),
     );
     assert_eq!(told(&ran), "[A reviewer changed this call. What ran: pay {\"n\":77}]\npaid");
@@ -475,7 +475,7 @@ fn w6_a_call_that_was_refused_or_failed_without_a_word_is_told_as_such() {
     let second = CallNo::new(2);
     world.commit(world.draft().start(&[second]));
     world.commit(
-        world.draft().ended(&[Outcome::finished(second, 1, Err("\n".to_owned()))], &Tools::FIRST).expect("running"),
+        world.draft().ended(&[CallOutcome::finished(second, 1, Err("\n".to_owned()))], &Tools::FIRST).expect("running"),
     );
     let mut conversation = Conversation::new();
     world.journal.iter().for_each(|entry| conversation.apply(entry));

@@ -14,7 +14,7 @@ use countersign_core::{
         agents::CallResult,
         draft::{Catalog, MessageInput, OnPending, ToolFacts},
         graph,
-        outcome::Outcome,
+        outcome::CallOutcome,
         record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, UserMessage, records},
         state::Status,
     },
@@ -97,7 +97,7 @@ fn begins(world: &mut World) {
 
 fn ends(world: &mut World, helper: &Helper) {
     let finished =
-        world.draft().ended(&[Outcome::finished(CallNo::FIRST, 1, Ok("out".into()))], helper).expect("running");
+        world.draft().ended(&[CallOutcome::finished(CallNo::FIRST, 1, Ok("out".into()))], helper).expect("running");
     world.commit(finished);
 }
 

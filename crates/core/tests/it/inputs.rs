@@ -6,7 +6,7 @@ use countersign_core::{
     call::gate::{Gate, Verdict},
     journal::{
         input::{InputQuestion, InputRequired},
-        outcome::Outcome,
+        outcome::CallOutcome,
         record::{Block, CallStatus, Entry, Record, ToolUse, records},
         run::Raw,
         state::{Call, Phase, State, Status},
@@ -87,7 +87,7 @@ fn asking_under(names: &[&str]) -> World {
     let questions = names.iter().map(question).collect();
     let (call, timeout) = (CallNo::new(1), 0.into());
     let required = InputRequired { call, attempt: 1, questions, state: None, live: false, timeout };
-    let transition = world.draft().ended(&[Outcome::Asks(required)], &world.tools).expect("it runs");
+    let transition = world.draft().ended(&[CallOutcome::Asks(required)], &world.tools).expect("it runs");
     world.running.clear();
     world.commit(transition);
     world

@@ -5,7 +5,7 @@ use countersign_core::{
     call::gate::Gate,
     journal::{
         draft::Draft,
-        outcome::Outcome,
+        outcome::CallOutcome,
         record::{Block, ModelResponded, ToolUse},
         spent::AnswersDiscarded,
         state::State,
@@ -59,7 +59,7 @@ fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
 
 impl Driver {
     /// Records how calls have ended, together, also if their turn has failed: an outcome is never lost.
-    pub(super) async fn record_outcomes(&mut self, outcomes: &mut Vec<Outcome>) {
+    pub(super) async fn record_outcomes(&mut self, outcomes: &mut Vec<CallOutcome>) {
         let outcomes = std::mem::take(outcomes);
         if outcomes.is_empty() {
             return;

@@ -5,7 +5,7 @@ use countersign_core::{
         draft::Transition,
         failure::Turn,
         input::InputRequired,
-        outcome::Outcome,
+        outcome::CallOutcome,
         record::{Block, Compressed},
         spent::AnswersDiscarded,
         state::State,
@@ -39,15 +39,15 @@ pub(super) enum Done {
 }
 
 impl Inner {
-    pub(super) fn outcome_of(&self, call: CallNo, attempt: u32, outcome: Result<String, ToolError>) -> Outcome {
+    pub(super) fn outcome_of(&self, call: CallNo, attempt: u32, outcome: Result<String, ToolError>) -> CallOutcome {
         match outcome.map_err(ToolError::into_asks) {
-            Ok(result) => Outcome::finished(call, attempt, Ok(result)),
+            Ok(result) => CallOutcome::finished(call, attempt, Ok(result)),
             Err(Ok(Asks { questions, state, live, timeout })) => {
                 let timeout = self.settings.patient(timeout);
-                Outcome::Asks(InputRequired { call, attempt, questions, state, live, timeout })
+                CallOutcome::Asks(InputRequired { call, attempt, questions, state, live, timeout })
             }
-            Err(Err(error)) if error.is_forgotten() => Outcome::Forgotten { call, attempt },
-            Err(Err(error)) => Outcome::finished(call, attempt, Err(error.message)),
+            Err(Err(error)) if error.is_forgotten() => CallOutcome::Forgotten { call, attempt },
+            Err(Err(error)) => CallOutcome::finished(call, attempt, Err(error.message)),
         }
     }
 

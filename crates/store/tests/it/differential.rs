@@ -11,7 +11,7 @@ use countersign_core::{
     call::{args::Args, gate::Verdict},
     journal::{
         draft::{OnPending, Transition},
-        outcome::Outcome,
+        outcome::CallOutcome,
         record::{Block, Millis, records},
         state::{Phase, Status},
     },
@@ -360,7 +360,7 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
         Op::Finish { well } => {
             let call = *driven.in_phase(|p| matches!(p, Phase::Started(_))).first()?;
             let outcome = if well { Ok("done".to_owned()) } else { Err("broken".to_owned()) };
-            driven.draft(now).ended(&[Outcome::finished(call, 1, outcome)], &Anything)
+            driven.draft(now).ended(&[CallOutcome::finished(call, 1, outcome)], &Anything)
         }
         Op::Recover => driven.draft(now).recover(&std::collections::BTreeSet::new(), &Anything),
         Op::Fail => running.then(|| driven.draft(now).fail("model_error", "broken".to_owned(), None, &Anything)),

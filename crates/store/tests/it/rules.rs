@@ -10,7 +10,7 @@ use countersign_core::{
     },
     call::gate::{Ask, Verdict},
     decide::note::{self, NewNote, NoteInput},
-    journal::{outcome::Outcome, record::Millis, state::Phase},
+    journal::{outcome::CallOutcome, record::Millis, state::Phase},
     number::InterruptionNo,
 };
 use countersign_store::{
@@ -298,7 +298,8 @@ async fn decided_and_done(store: &Tested, id: &str, decision: Decision) -> Drive
     let start = driven.draft(2).start(&driven.in_phase(|phase| *phase == Phase::Permitted));
     driven.store(&**store, start).await.expect("started");
     let call = driven.in_phase(|phase| *phase == Phase::Started(1))[0];
-    let ran = driven.draft(2).ended(&[Outcome::finished(call, 1, Ok("paid".to_owned()))], &Anything).expect("it runs");
+    let ran =
+        driven.draft(2).ended(&[CallOutcome::finished(call, 1, Ok("paid".to_owned()))], &Anything).expect("it runs");
     driven.store(&**store, ran).await.expect("finished");
     let done = driven.answers(2, "done");
     driven.store(&**store, done).await.expect("answered");

@@ -9,7 +9,7 @@ use std::{
 
 use countersign_core::{
     approval::decision::Decision,
-    journal::{draft::OnPending, outcome::Outcome, record::records, state::Phase},
+    journal::{draft::OnPending, outcome::CallOutcome, record::records, state::Phase},
     limits,
     number::InterruptionNo,
 };
@@ -598,8 +598,10 @@ async fn four_hundred_approval_cycles_leave_at_most_two_and_a_half_megabytes() {
         let calls = driven.in_phase(|p| *p == Phase::Permitted);
         let start = driven.draft(now).start(&calls);
         driven.store(&store, start).await.expect("start");
-        let done =
-            driven.draft(now).ended(&[Outcome::finished(calls[0], 1, Ok(text.clone()))], &Anything).expect("finish");
+        let done = driven
+            .draft(now)
+            .ended(&[CallOutcome::finished(calls[0], 1, Ok(text.clone()))], &Anything)
+            .expect("finish");
         driven.store(&store, done).await.expect("finish");
         let answered = driven.answers(now, "done");
         driven.store(&store, answered).await.expect("answer");

@@ -24,7 +24,7 @@ use countersign_core::{
         cursor::Cursor,
         draft::{Catalog, Draft, MessageInput, Transition},
         graph,
-        outcome::Outcome,
+        outcome::CallOutcome,
         permit::Permit,
         record::{Entry, InputRequired, Kind, Millis, Record, Retried, SessionCreated, records},
         run::{Raw, Task, TaskFailed, Then},
@@ -219,7 +219,7 @@ impl World {
                 let outcome = if *ok { Ok("ran".to_owned()) } else { Err("broke".to_owned()) };
                 if let Some(t) = self
                     .draft()
-                    .ended(&[Outcome::finished(CallNo::new(permit.call()), permit.attempt(), outcome)], &self.tools)
+                    .ended(&[CallOutcome::finished(CallNo::new(permit.call()), permit.attempt(), outcome)], &self.tools)
                 {
                     self.take(t);
                 }
@@ -298,7 +298,7 @@ impl World {
                 let timeout = if what % 2 == 0 { 0 } else { 60 };
                 let state = Some("half done".into());
                 let required = InputRequired { call, attempt, questions, state, live: *live, timeout: timeout.into() };
-                if let Some(transition) = self.draft().ended(&[Outcome::Asks(required)], &self.tools) {
+                if let Some(transition) = self.draft().ended(&[CallOutcome::Asks(required)], &self.tools) {
                     if *live {
                         self.parked.insert(call);
                     }
