@@ -1,6 +1,6 @@
 //! Python: the packages that tests need, in an environment of their own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{
     Outcome, Places,
@@ -38,13 +38,25 @@ pub(crate) fn install(places: &Places, name: &str) -> Outcome {
         say(&format!("the packages of {} are installed", list.display()));
         return Ok(());
     }
-    run(program("python3", &places.root).args(["-m", "venv", "--clear"]).arg(&folder))
-        .map_err(|error| format!("{error}; {remedy}"))?;
-    let pip = folder.join("bin/pip").display().to_string();
-    run(program(&pip, &places.root)
-        .args(["install", "--quiet", "--disable-pip-version-check", "--requirement"])
-        .arg(&list))?;
-    let now = output(program(&pip, &places.root).arg("freeze"))?;
+    let venv = |folder: &Path, more: &[&str]| {
+        let mut venv = program("python3", &places.root);
+        run(venv.args(["-m", "venv", "--clear"]).args(more).arg(folder)).map_err(|error| format!("{error}; {remedy}"))
+    };
+    // One pip for all: to install it takes ten seconds.
+    let tools = self::folder(places).join("pip");
+    let pip = tools.join("bin/pip");
+    if !pip.exists() {
+        venv(&tools, &[])?;
+    }
+    venv(&folder, &["--without-pip"])?;
+    let pip = || {
+        let mut pip = program(&pip, &places.root);
+        pip.arg("--python").arg(folder.join("bin/python")).arg("--disable-pip-version-check");
+        pip
+    };
+    // Few of the modules are used, and those are compiled then.
+    run(pip().args(["install", "--quiet", "--no-compile", "--requirement"]).arg(&list))?;
+    let now = output(pip().arg("freeze"))?;
     std::fs::write(&installed, now).map_err(|error| format!("{}: {error}", installed.display()))?;
     stamp.set();
     Ok(())
