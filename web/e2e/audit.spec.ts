@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import type { Page } from "@playwright/test";
 import { begin, beginAll, call, checkAccessible, expect, hasNoSidewaysScroll, oneOrder, openCard, order, signIn, tabOf, test } from "./support/console.js";
 import { binary } from "./support/server.js";
+import { APPEARANCES } from "./support/words.js";
 
 const run = promisify(execFile);
 const rows = (page: Page) => page.locator(".audit-row");
@@ -131,29 +132,27 @@ test("u1 r8: what is exported is the log, digit for digit, and verifies without 
   expect(stdout).toContain("ok: 3 records; anchor 3:");
 });
 
-for (const language of ["en", "vi", "zh"]) {
-  for (const colorScheme of ["light", "dark"] as const) {
-    test.describe(`${language}, ${colorScheme}`, () => {
-      test.use({ colorScheme });
-      test("u1: the audit log is readable and accessible at two widths", async ({ page, serve }) => {
-        const { url } = await serve({ turns: oneOrder });
-        await begin(url, "s1");
-        await approve(url, "s1_1");
-        await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
-        await page.goto(`${url}/#/audit`);
-        await expect(rows(page)).toHaveCount(3);
-        await page.locator(".audit-tool button[type=submit]").click();
-        await expect(page.locator(".audit-good")).toBeVisible();
-        await rows(page).last().locator("summary").click();
-        for (const width of [1280, 360]) {
-          await page.setViewportSize({ width, height: 800 });
-          await checkAccessible(page, `audit, ${language}, ${width}`);
-          await hasNoSidewaysScroll(page);
-          const wide = await page.locator(".rules").evaluate((box) => box.scrollWidth - box.clientWidth);
-          expect(wide).toBe(0);
-          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/audit-${language}-${colorScheme}-${width}.png`, fullPage: true });
-        }
-      });
+for (const [language, colorScheme] of APPEARANCES) {
+  test.describe(`${language}, ${colorScheme}`, () => {
+    test.use({ colorScheme });
+    test("u1: the audit log is readable and accessible at two widths", async ({ page, serve }) => {
+      const { url } = await serve({ turns: oneOrder });
+      await begin(url, "s1");
+      await approve(url, "s1_1");
+      await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
+      await page.goto(`${url}/#/audit`);
+      await expect(rows(page)).toHaveCount(3);
+      await page.locator(".audit-tool button[type=submit]").click();
+      await expect(page.locator(".audit-good")).toBeVisible();
+      await rows(page).last().locator("summary").click();
+      for (const width of [1280, 360]) {
+        await page.setViewportSize({ width, height: 800 });
+        await checkAccessible(page, `audit, ${language}, ${width}`);
+        await hasNoSidewaysScroll(page);
+        const wide = await page.locator(".rules").evaluate((box) => box.scrollWidth - box.clientWidth);
+        expect(wide).toBe(0);
+        if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/audit-${language}-${colorScheme}-${width}.png`, fullPage: true });
+      }
     });
-  }
+  });
 }

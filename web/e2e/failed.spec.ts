@@ -2,6 +2,7 @@
 import type { Locator, Page } from "@playwright/test";
 import { checkAccessible, expect, hasNoSidewaysScroll, resolved, send, test } from "./support/console.js";
 import type { ServerOptions } from "./support/server.js";
+import { places } from "./support/words.js";
 
 /** An order that an admin decides; what is looked up beside it fails the turn. */
 const failing: ServerOptions = {
@@ -143,11 +144,11 @@ for (const [language, again] of [
   ["vi", "Thử lại"],
   ["zh", "重试"],
 ] as const) {
-  for (const colorScheme of ["light", "dark"] as const) {
-    test.describe(`${language}, ${colorScheme}`, () => {
-      test.use({ colorScheme, ...(colorScheme === "dark" && { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }) });
+  for (const [, width, colorScheme] of places(language)) {
+    test.describe(`${language}, ${width}, ${colorScheme}`, () => {
+      test.use({ colorScheme, ...(width < 800 && { viewport: { width, height: 844 }, hasTouch: true, isMobile: true }) });
 
-      test(`axe finds nothing in a failed turn, and nothing scrolls sideways, ${language} ${colorScheme}`, async ({ page, serve }) => {
+      test("axe finds nothing in a failed turn, and nothing scrolls sideways", async ({ page, serve }) => {
         const { url } = await serve({ ...failing, maxTurns: 1 });
         await fail(page, url);
         await page.evaluate((l) => localStorage.setItem("countersign:language", l), language);

@@ -15,6 +15,7 @@ import {
   test,
 } from "./support/console.js";
 import type { ServerOptions } from "./support/server.js";
+import { places } from "./support/words.js";
 
 /** An order of whatever the agent was told, with a line of the operator's about it. */
 const orders: ServerOptions = {
@@ -504,37 +505,33 @@ for (const [language, name, tabs, choose, approve, keys] of [
   ["vi", "Đang chờ quyết định", ["Chờ bạn 3", "Chờ người khác 0", "Để sau 0"], "Chọn cả 3 yêu cầu đang hiện", "Phê duyệt…", "Phím tắt trong mục Chờ xử lý"],
   ["zh", "等待决定", ["待您处理 3", "待他人处理 0", "稍后 0"], "选择显示的全部 3 个", "批准…", "待办中的快捷键"],
 ] as const) {
-  for (const [width, height] of [
-    [1280, 800],
-    [360, 740],
-  ] as const) {
-    for (const colorScheme of ["light", "dark"] as const) {
-      test.describe(`${language}, ${width} wide, ${colorScheme}`, () => {
-        test.use({ viewport: { width, height }, colorScheme });
-        test("u1: the inbox is told in every language, at every width", async ({ page, serve }) => {
-          const url = await waiting(serve, ["VNM", "FPT ".repeat(30).trim(), "x".repeat(300)]);
-          await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
-          await page.goto(`${url}/#/inbox`);
-          await expect(page.getByRole("heading", { level: 1 })).toHaveText(name);
-          await expect(page.locator(".inbox-tabs a")).toHaveText(tabs);
-          await hasNoSidewaysScroll(page);
-          await checkAccessible(page, "the list");
-          await page.getByRole("checkbox", { name: choose }).check();
-          await hasNoSidewaysScroll(page);
-          await page.getByRole("button", { name: approve }).click();
-          await expect(page.getByRole("dialog").locator(".bulk-row")).toHaveCount(3);
-          await checkAccessible(page, "many at once");
-          await hasNoSidewaysScroll(page);
-          await page.keyboard.press("Escape");
-          await page.keyboard.press("?");
-          await expect(page.getByRole("dialog", { name: keys })).toBeVisible();
-          await page.keyboard.press("Escape");
-          await page.keyboard.press("j");
-          await expect(page.locator(".inbox-pane .card")).toBeVisible();
-          await hasNoSidewaysScroll(page);
-          await checkAccessible(page, "an open request");
-        });
+  for (const [, wide, colorScheme] of places(language)) {
+    const [width, height] = wide > 800 ? [wide, 800] : [360, 740];
+    test.describe(`${language}, ${width} wide, ${colorScheme}`, () => {
+      test.use({ viewport: { width, height }, colorScheme });
+      test("u1: the inbox is told in every language, at every width", async ({ page, serve }) => {
+        const url = await waiting(serve, ["VNM", "FPT ".repeat(30).trim(), "x".repeat(300)]);
+        await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
+        await page.goto(`${url}/#/inbox`);
+        await expect(page.getByRole("heading", { level: 1 })).toHaveText(name);
+        await expect(page.locator(".inbox-tabs a")).toHaveText(tabs);
+        await hasNoSidewaysScroll(page);
+        await checkAccessible(page, "the list");
+        await page.getByRole("checkbox", { name: choose }).check();
+        await hasNoSidewaysScroll(page);
+        await page.getByRole("button", { name: approve }).click();
+        await expect(page.getByRole("dialog").locator(".bulk-row")).toHaveCount(3);
+        await checkAccessible(page, "many at once");
+        await hasNoSidewaysScroll(page);
+        await page.keyboard.press("Escape");
+        await page.keyboard.press("?");
+        await expect(page.getByRole("dialog", { name: keys })).toBeVisible();
+        await page.keyboard.press("Escape");
+        await page.keyboard.press("j");
+        await expect(page.locator(".inbox-pane .card")).toBeVisible();
+        await hasNoSidewaysScroll(page);
+        await checkAccessible(page, "an open request");
       });
-    }
+    });
   }
 }

@@ -17,7 +17,7 @@ import {
   test,
   type Question,
 } from "./support/console.js";
-import { labels, speak } from "./support/words.js";
+import { APPEARANCES, labels, speak } from "./support/words.js";
 
 for (const colorScheme of ["light", "dark"] as const) {
   test.describe(`accessibility, ${colorScheme}`, () => {
@@ -52,12 +52,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   });
 }
 
-for (const [language, colorScheme] of [
-  ["en", "light"],
-  ["en", "dark"],
-  ["vi", "dark"],
-  ["zh", "light"],
-] as const) {
+for (const [language, colorScheme] of APPEARANCES) {
   test.describe(`questions, ${language}, ${colorScheme}`, () => {
     test.use({ colorScheme });
     test("axe finds nothing in any state of a question, and it fits at two widths", async ({ page, serve }) => {

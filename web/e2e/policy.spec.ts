@@ -1,6 +1,7 @@
 /** The operator's policy in the console: which calls need whom. */
 import { checkAccessible, expect, hasNoSidewaysScroll, signIn, tabOf, test } from "./support/console.js";
 import type { ServerOptions } from "./support/server.js";
+import { APPEARANCES } from "./support/words.js";
 
 const RULES = `
 [[policy.rules]]
@@ -80,23 +81,21 @@ test("u1: a policy without rules says so", async ({ page, serve }) => {
   await expect(page.locator(".policy-tools > li").first()).toBeVisible();
 });
 
-for (const language of ["en", "vi", "zh"]) {
-  for (const colorScheme of ["light", "dark"] as const) {
-    test.describe(`${language}, ${colorScheme}`, () => {
-      test.use({ colorScheme });
-      test("u1: the policy is readable at two widths", async ({ page, serve }) => {
-        const { url } = await serve(options);
-        await signIn(page, "olga");
-        await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
-        for (const width of [1280, 390]) {
-          await page.setViewportSize({ width, height: 900 });
-          await page.goto(`${url}/#/policy`);
-          await expect(page.locator(".policy-list > li")).toHaveCount(3);
-          await checkAccessible(page, `policy, ${language}, ${width}`);
-          await hasNoSidewaysScroll(page);
-          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/policy-${language}-${colorScheme}-${width}.png` });
-        }
-      });
+for (const [language, colorScheme] of APPEARANCES) {
+  test.describe(`${language}, ${colorScheme}`, () => {
+    test.use({ colorScheme });
+    test("u1: the policy is readable at two widths", async ({ page, serve }) => {
+      const { url } = await serve(options);
+      await signIn(page, "olga");
+      await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
+      for (const width of [1280, 390]) {
+        await page.setViewportSize({ width, height: 900 });
+        await page.goto(`${url}/#/policy`);
+        await expect(page.locator(".policy-list > li")).toHaveCount(3);
+        await checkAccessible(page, `policy, ${language}, ${width}`);
+        await hasNoSidewaysScroll(page);
+        if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/policy-${language}-${colorScheme}-${width}.png` });
+      }
     });
-  }
+  });
 }

@@ -1,6 +1,7 @@
 /** The list of sessions: finding one, renaming one, deleting one; and who is signed in. */
 import type { Page } from "@playwright/test";
 import { begin, beginAll, call, checkAccessible, expect, hasNoSidewaysScroll, order, signIn, tabOf, test } from "./support/console.js";
+import { APPEARANCES } from "./support/words.js";
 
 const nav = (page: Page) => page.locator(".session-nav");
 const listed = (page: Page) => nav(page).locator(".session-row");
@@ -224,42 +225,40 @@ test("u1: where nobody signs in, nobody is named", async ({ page, serve }) => {
   await expect(page.locator(".who")).toHaveCount(0);
 });
 
-for (const language of ["en", "vi", "zh"]) {
-  for (const colorScheme of ["light", "dark"] as const) {
-    test.describe(`${language}, ${colorScheme}`, () => {
-      test.use({ colorScheme });
-      test("u1: the sidebar and its dialog are readable at two widths", async ({ page, serve }) => {
-        const { url } = await serve({ turns: [call(order)], timeout: 3000, people: { alice: ["user", "admin", "auditor"] }, says: "template" });
-        await begin(url, "s1", "Buy VNM before the market closes, if it is below 82,000", "alice");
-        await signIn(page, "alice");
-        await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
-        for (const width of [1280, 360]) {
-          await page.setViewportSize({ width, height: 800 });
-          await page.goto(url);
-          if (width < 800) await page.locator(".topbar .icon-button").first().click();
-          await expect(listed(page)).toHaveCount(1);
-          await page.getByRole("searchbox").fill("vnm");
-          await checkAccessible(page, `sidebar, ${language}, ${width}`);
-          await hasNoSidewaysScroll(page);
-          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/sidebar-${language}-${colorScheme}-${width}.png` });
-          await page.locator(".session-delete").focus();
-          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/row-${language}-${colorScheme}-${width}.png` });
-          await page.keyboard.press("Enter");
-          await expect(page.getByRole("dialog")).toBeVisible();
-          await checkAccessible(page, `deleting, ${language}, ${width}`);
-          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/delete-${language}-${colorScheme}-${width}.png` });
-          await page.keyboard.press("Escape");
-          await page.goto(`${url}/#/s/s1`);
-          await page.locator(".topbar-detail button").last().click();
-          await page.getByRole("textbox").last().fill("字".repeat(201));
-          await expect(page.getByRole("dialog").getByRole("alert")).toBeVisible();
-          await checkAccessible(page, `renaming, ${language}, ${width}`);
-          await hasNoSidewaysScroll(page);
-          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/rename-${language}-${colorScheme}-${width}.png` });
-          await page.keyboard.press("Escape");
-          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/renamable-${language}-${colorScheme}-${width}.png` });
-        }
-      });
+for (const [language, colorScheme] of APPEARANCES) {
+  test.describe(`${language}, ${colorScheme}`, () => {
+    test.use({ colorScheme });
+    test("u1: the sidebar and its dialog are readable at two widths", async ({ page, serve }) => {
+      const { url } = await serve({ turns: [call(order)], timeout: 3000, people: { alice: ["user", "admin", "auditor"] }, says: "template" });
+      await begin(url, "s1", "Buy VNM before the market closes, if it is below 82,000", "alice");
+      await signIn(page, "alice");
+      await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
+      for (const width of [1280, 360]) {
+        await page.setViewportSize({ width, height: 800 });
+        await page.goto(url);
+        if (width < 800) await page.locator(".topbar .icon-button").first().click();
+        await expect(listed(page)).toHaveCount(1);
+        await page.getByRole("searchbox").fill("vnm");
+        await checkAccessible(page, `sidebar, ${language}, ${width}`);
+        await hasNoSidewaysScroll(page);
+        if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/sidebar-${language}-${colorScheme}-${width}.png` });
+        await page.locator(".session-delete").focus();
+        if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/row-${language}-${colorScheme}-${width}.png` });
+        await page.keyboard.press("Enter");
+        await expect(page.getByRole("dialog")).toBeVisible();
+        await checkAccessible(page, `deleting, ${language}, ${width}`);
+        if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/delete-${language}-${colorScheme}-${width}.png` });
+        await page.keyboard.press("Escape");
+        await page.goto(`${url}/#/s/s1`);
+        await page.locator(".topbar-detail button").last().click();
+        await page.getByRole("textbox").last().fill("字".repeat(201));
+        await expect(page.getByRole("dialog").getByRole("alert")).toBeVisible();
+        await checkAccessible(page, `renaming, ${language}, ${width}`);
+        await hasNoSidewaysScroll(page);
+        if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/rename-${language}-${colorScheme}-${width}.png` });
+        await page.keyboard.press("Escape");
+        if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/renamable-${language}-${colorScheme}-${width}.png` });
+      }
     });
-  }
+  });
 }

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { Page } from "@playwright/test";
 import { begin, beginAll, call, checkAccessible, expect, hasNoSidewaysScroll, order, signIn, tabOf, test } from "./support/console.js";
 import { press, seesFocus, withoutPointer } from "./support/keyboard.js";
-import { speak } from "./support/words.js";
+import { APPEARANCES, speak } from "./support/words.js";
 import { quietPort, type ServerOptions } from "./support/server.js";
 
 /** Where nobody listens at first; a message is attempted once, so that each is dead at once. */
@@ -165,27 +165,25 @@ test("u1 u4: without webhooks the page says what they are and where they are set
   await checkAccessible(page, "no webhooks");
 });
 
-for (const language of ["en", "vi", "zh"]) {
-  for (const colorScheme of ["light", "dark"] as const) {
-    test.describe(`${language}, ${colorScheme}`, () => {
-      test.use({ colorScheme });
-      test("u1: the webhooks are readable and accessible at two widths", async ({ page, serve }) => {
-        const { url } = await serve(asked(await quietPort()));
-        await begin(url, "s1");
-        await dead(url, 1);
-        await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
-        await page.goto(`${url}/#/webhooks`);
-        await page.locator(".webhook [aria-expanded]").click();
-        await expect(rows(page)).toHaveCount(1);
-        for (const width of [1280, 360]) {
-          await page.setViewportSize({ width, height: 800 });
-          await checkAccessible(page, `webhooks, ${language}, ${width}`);
-          await hasNoSidewaysScroll(page);
-          const wide = await page.locator(".rules").evaluate((box) => box.scrollWidth - box.clientWidth);
-          expect(wide).toBe(0);
-          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/webhooks-${language}-${colorScheme}-${width}.png`, fullPage: true });
-        }
-      });
+for (const [language, colorScheme] of APPEARANCES) {
+  test.describe(`${language}, ${colorScheme}`, () => {
+    test.use({ colorScheme });
+    test("u1: the webhooks are readable and accessible at two widths", async ({ page, serve }) => {
+      const { url } = await serve(asked(await quietPort()));
+      await begin(url, "s1");
+      await dead(url, 1);
+      await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
+      await page.goto(`${url}/#/webhooks`);
+      await page.locator(".webhook [aria-expanded]").click();
+      await expect(rows(page)).toHaveCount(1);
+      for (const width of [1280, 360]) {
+        await page.setViewportSize({ width, height: 800 });
+        await checkAccessible(page, `webhooks, ${language}, ${width}`);
+        await hasNoSidewaysScroll(page);
+        const wide = await page.locator(".rules").evaluate((box) => box.scrollWidth - box.clientWidth);
+        expect(wide).toBe(0);
+        if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/webhooks-${language}-${colorScheme}-${width}.png`, fullPage: true });
+      }
     });
-  }
+  });
 }

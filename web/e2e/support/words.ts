@@ -12,14 +12,25 @@ export type Language = (typeof LANGUAGES)[number];
 /** What the shared components say. */
 export const labels: Record<Language, Labels> = { en: english, vi: vietnamese, zh: chinese };
 
-/** Each language wide and on a phone, and in both of its appearances. */
+/**
+ * Every language, and each width in each appearance. The words of Vietnamese are the longest: where they have room, the
+ * others have.
+ */
 export const EVERYWHERE = [
   ["en", 1280, "light"],
-  ["en", 390, "dark"],
   ["vi", 1280, "dark"],
   ["vi", 390, "light"],
-  ["zh", 1280, "light"],
   ["zh", 390, "dark"],
+] as const;
+
+/** Where a language is tried. */
+export const places = (language: Language) => EVERYWHERE.filter(([one]) => one === language);
+
+/** For what is looked at in both widths: every language, and each appearance. */
+export const APPEARANCES = [
+  ["en", "light"],
+  ["vi", "dark"],
+  ["zh", "light"],
 ] as const;
 
 export type Words = (key: MessageKey, params?: Record<string, string | number>) => string;
