@@ -201,7 +201,7 @@ fn rust_tests(places: &Places, built: &Built, all: bool) -> Steps {
     if all {
         // Nothing else needs a server without its features, and it takes minutes to build.
         steps.step_after(&[rust], "test what a server without optional features refuses", || {
-            let built = built::tests(places, &["countersign-server"], "countersign-server/genai")?;
+            let built = built::tests(places, &["countersign-server".to_owned()], "countersign-server/genai")?;
             built.programs("countersign-server")?.try_for_each(|mut test| tests(test.arg("config::")))
         });
         let proxy = steps.step(PROXY, || python::install(places, LARGE));
@@ -224,20 +224,23 @@ fn rust_tests(places: &Places, built: &Built, all: bool) -> Steps {
     );
     steps.step_after(
         &[rust, others],
-        "test core and the library again, as other crates of a user's program may change what JSON is to them",
+        "test again what makes and reads JSON, as other crates of a user's program may change what JSON is to it",
         || {
             // genai turns on serde_json's preserve_order; another crate of a user's program may turn on
-            // arbitrary_precision. Digests, schemas, states and displayed values must not depend on either, so
-            // everything that makes or reads JSON values runs a second time, except tests that need a browser or
-            // third-party servers. Stores keep core's types as text and have no JSON of their own: the library's tests
-            // read and write those over each of them.
-            let packages =
-                ["core", "engine", "models", "tools", "mcp", "runtime"].map(|name| format!("countersign-{name}"));
-            let packages: Vec<&str> = packages.iter().map(String::as_str).chain(["countersign"]).collect();
-            let features = format!("countersign/genai,{SERDE_JSON}");
+            // arbitrary_precision. Digests, schemas, states and displayed values must not depend on either, so the
+            // tests of what makes or reads JSON values run a second time. The runtime and the library hand on what
+            // these have made: theirs take minutes more. Stores keep core's types as text and have no JSON of their own.
+            let mut packages = vec!["core", "engine", "models", "tools", "mcp"];
+            let mut features = format!("countersign-models/genai,{SERDE_JSON}");
+            if all {
+                packages.push("runtime");
+                features += ",countersign/genai";
+            }
+            let mut packages: Vec<_> = packages.into_iter().map(|name| format!("countersign-{name}")).collect();
+            packages.extend(all.then(|| "countersign".to_owned()));
             let built = built::tests(places, &packages, &features)?;
             packages
-                .into_iter()
+                .iter()
                 .try_for_each(|package| built.programs(package)?.try_for_each(|mut test| tests(&mut test)))
         },
     );

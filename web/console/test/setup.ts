@@ -1,5 +1,7 @@
-/** Parts of the page are tested without its beginning, which loads the texts. */
-import { catalogues } from "../src/i18n/all.js";
-import { loadLanguage, type Language } from "../src/i18n/index.js";
+/** Parts of the page are tested without its beginning, which loads the texts. Tests of the packages have none. */
+import { expect } from "vitest";
 
-await Promise.all((Object.keys(catalogues) as Language[]).map(loadLanguage));
+if (expect.getState().testPath?.includes("/console/test/")) {
+  const [{ catalogues }, { loadLanguage }] = await Promise.all([import("../src/i18n/all.js"), import("../src/i18n/index.js")]);
+  await Promise.all((Object.keys(catalogues) as (keyof typeof catalogues)[]).map(loadLanguage));
+}
