@@ -458,17 +458,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn zz_repro() {
-    let ops = [
-        Op::Message(None), Op::Message(None), Op::ShowBlock(0), Op::ShowBlock(0), Op::ShowBlock(0), Op::ShowBlock(0), Op::ShowBlock(0),
-        Op::Message(None), Op::ShowBlock(4), Op::Restore(0), Op::Restore(0), Op::ShowBlock(4), Op::ShowBlock(3), Op::Start(1), Op::Start(1), Op::Start(1),
-        Op::Answer(vec![]), Op::Answer(vec![]), Op::Retry(0), Op::Answer(vec![]),
-    ];
-    let mut world = World::new();
-    for op in &ops {
-        eprintln!("{op:?} at {} {:?} shown {:?} begun {:?} broken {}", world.state.pos, world.state.status, world.state.shown, world.state.begun, world.broken);
-        let _ = world.apply(op);
-    }
-}

@@ -370,7 +370,7 @@ impl World {
         self.journal.truncate(kept);
         self.past.truncate(kept);
         self.seen.truncate(kept);
-        (self.running, self.parked, self.broken) = (Vec::new(), HashSet::new(), 0);
+        (self.running, self.parked) = (Vec::new(), HashSet::new());
         (self.allowed, self.by_policy, self.again) = self.past.last().cloned().expect("a first record");
         let starts: HashSet<(CallNo, u32)> = records(&self.journal)
             .filter_map(|record| match record {
@@ -389,6 +389,7 @@ impl World {
             .flatten()
             .collect();
         Session { cursor: self.cursor, state: self.state } = state;
+        self.broken = self.state.shown.len();
     }
 
     /// What was started before a crash is recovered when the turn continues.
