@@ -144,6 +144,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             let last = ends(open, &decisions, &by);
             let mut decided =
                 Decided { last, asks, previews, by: by.subject, request_id, ..Decided::of(asked, decisions) };
+            check_rules(state, asked, &decided)?;
             decided.rules = Rule::made_in(state, asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
@@ -269,6 +270,17 @@ fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalo
         return Err(Refusal::new(Code::Unresolvable, what));
     }
     Ok(())
+}
+
+/// One set makes no two rules that disagree about the same later calls (spec S7).
+fn check_rules(state: &State, asked: &Interrupted, decided: &Decided) -> Result<(), Refusal> {
+    let Some([one, other]) = Rule::contradictory_in(state, asked, decided) else { return Ok(()) };
+    let what = format!(
+        "decisions[{}] and decisions[{}]: with \"always\" one of them approves the later calls of the tool {:?} that the \
+         other rejects; leave \"always\" out of one of them, or decide both alike",
+        one.id.action, other.id.action, one.tool,
+    );
+    Err(Refusal::new(Code::InvalidMessage, what))
 }
 
 /// The edits among these decisions.

@@ -339,14 +339,38 @@ fn w5_one_person_cannot_get_round_a_quorum() {
 }
 
 #[test]
-fn s7_the_newest_standing_decision_counts_and_there_is_one_for_a_tool() {
+fn s7_there_is_one_standing_decision_for_a_tool() {
     let mut world = waiting(&[("pay", plain()), ("pay", plain()), ("wire", plain())]);
     let yes = Decision::approve().always(Always::Session);
-    let no = Decision::reject(None).always(Always::Session);
-    decide(&mut world, 1, vec![yes.clone(), no, yes], Principal::trusted()).expect("decided");
-    assert_eq!(world.state.sticky.len(), 2);
-    let rules: Vec<(&str, bool)> = world.state.sticky.iter().map(|rule| (&*rule.tool, rule.approve)).collect();
-    assert_eq!(rules, [("pay", false), ("wire", true)]);
+    let no = |why: &str| Decision::reject(Some(why.to_owned())).always(Always::Session);
+    decide(&mut world, 1, vec![no("first"), no("second"), yes], Principal::trusted()).expect("decided");
+    let rules: Vec<_> =
+        world.state.sticky.iter().map(|rule| (&*rule.tool, rule.approve, rule.message.as_deref())).collect();
+    assert_eq!(rules, [("pay", false, Some("second")), ("wire", true, None)]);
+}
+
+#[test]
+fn s7_a_set_whose_standing_decisions_disagree_about_the_same_calls_is_refused_in_any_order() {
+    let three = [("pay", plain()), ("wire", plain()), ("pay", plain())];
+    let yes = || Decision::approve();
+    let no = || Decision::reject(None);
+    let tool = || Always::Tool { until: 4_102_444_800_000 };
+    let same = || Always::Arguments { until: None };
+    let both =
+        "decisions[0] and decisions[2]: with \"always\" one of them approves the later calls of the tool \"pay\"";
+    for always in [Always::Session, tool()] {
+        for [one, other] in [[yes(), no()], [no(), yes()]] {
+            let set = vec![one.always(always.clone()), yes(), other.always(always.clone())];
+            refused(&three, set, Code::InvalidMessage, both);
+        }
+    }
+    // Where neither would replace the other both are kept, and the one that rejects counts: with different scopes, or
+    // arguments.
+    for (one, other) in [(Always::Session, tool()), (tool(), same()), (same(), same()), (Always::No, tool())] {
+        let mut world = waiting(&three);
+        let set = vec![yes().always(one.clone()), yes(), no().always(other.clone())];
+        decide(&mut world, 1, set, Principal::trusted()).unwrap_or_else(|e| panic!("{one:?}, {other:?}: {e}"));
+    }
 }
 
 #[test]
