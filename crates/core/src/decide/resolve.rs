@@ -455,18 +455,23 @@ fn ends(open: &Open, decisions: &[Decision], by: &Principal) -> bool {
 /// One decision for each action: missing ones take the first (spec W5).
 fn fill(decisions: &[Decision], actions: usize) -> Result<Vec<Decision>, Refusal> {
     let mismatch = |message: String| Err(Refusal::new(Code::DecisionsMismatch, message));
+    let counted = |n: usize, what: &str| match n {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    };
+    let both = format!("{} for {}", counted(decisions.len(), "decision"), counted(actions, "action"));
     let Some(first) = decisions.first() else {
-        return mismatch(format!("no decisions; send 1 to {actions}"));
+        return mismatch(format!("{both}: send one for each, or one for all"));
     };
     if decisions.len() > actions {
-        return mismatch(format!("{} decisions for {actions} actions", decisions.len()));
+        return mismatch(format!("{both}: send at most one for each"));
     }
     let mut filled = decisions.to_vec();
     if filled.len() < actions {
         if matches!(first.choice, Choice::Edit(_) | Choice::Respond { .. }) {
             return mismatch(format!(
-                "{} decisions for {actions} actions: a missing one takes the first, and {:?} cannot be repeated; send all {actions}",
-                decisions.len(),
+                "{both}: a missing one takes the first, and {:?} cannot be repeated; send all {actions}",
                 first.kind().name()
             ));
         }

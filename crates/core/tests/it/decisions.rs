@@ -71,10 +71,12 @@ fn w5_missing_decisions_take_the_first_and_are_recorded_in_full() {
 #[test]
 fn w5_decisions_that_cannot_be_matched_are_refused() {
     let two = [("pay", plain()), ("pay", plain())];
-    refused(&two, vec![], Code::DecisionsMismatch, "no decisions");
-    refused(&two, vec![Decision::approve(); 3], Code::DecisionsMismatch, "3 decisions for 2 actions");
+    refused(&two, vec![], Code::DecisionsMismatch, "no decisions for 2 actions: send one for each");
+    refused(&two, vec![Decision::approve(); 3], Code::DecisionsMismatch, "3 decisions for 2 actions: send at most");
+    refused(&two[..1], vec![Decision::approve(); 2], Code::DecisionsMismatch, "2 decisions for 1 action: send at most");
     let edit = Decision::edit("pay", args(r#"{"n":1}"#));
-    refused(&two, vec![edit], Code::DecisionsMismatch, "\"edit\" cannot be repeated");
+    let told = "1 decision for 2 actions: a missing one takes the first, and \"edit\" cannot be repeated";
+    refused(&two, vec![edit], Code::DecisionsMismatch, told);
 }
 
 #[test]
