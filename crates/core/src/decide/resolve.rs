@@ -390,6 +390,11 @@ fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refu
                 _ => Ok(()),
             }
         }
+        [Decision { choice: Choice::Reject { .. }, .. }] => Err(Refusal::new(
+            Code::AnswersRequired,
+            "decisions[0]: \"always\" does not go with a question: send \"answers\" (question text → answer), or decline \
+             this one with \"decisions\": [{\"type\": \"reject\"}] alone",
+        )),
         _ => Err(Refusal::new(
             Code::AnswersRequired,
             "a question is pending under this key: send \"answers\" (question text → answer), or decline it with \
