@@ -353,9 +353,10 @@ fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
         .map_err(|error| Refusal::new(Code::InvalidResume, format!("resume: {error}")))?;
     let Some(schema) = asked.at.as_ref().and_then(|at| at.schema.as_ref()) else { return Ok(()) };
     let read = |text: &str| plain::value(text).map_err(|error| error.to_string());
+    let text = json.canonical();
     let errors = read(schema.0.get())
         .and_then(|schema| ArgsSchema::of_any(&schema))
-        .and_then(|schema| Ok(schema.check_value(&read(&json.canonical())?)))
+        .and_then(|schema| Ok(schema.check_written(&read(&text)?, &text)))
         .map_err(|error| {
             Refusal::new(Code::Internal, format!("the schema of the pending question cannot be read: {error}"))
         })?;

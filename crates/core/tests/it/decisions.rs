@@ -84,7 +84,10 @@ fn w5_a_decision_that_is_not_allowed_is_refused() {
     let only = Ask { allowed: Some(vec![DecisionType::Approve, DecisionType::Reject]), ..plain() };
     let edit = Decision::edit("pay", args(r#"{"n":1}"#));
     let refusal = refused(&[("pay", only.clone())], vec![edit], Code::DecisionNotAllowed, "allowed: approve, reject");
-    assert_eq!(refusal.details.expect("details")["allowed_decisions"], serde_json::json!(["approve", "reject"]));
+    assert_eq!(
+        refusal.details.expect("details").value()["allowed_decisions"],
+        serde_json::json!(["approve", "reject"])
+    );
     refused(&[("pay", only)], vec![Decision::defer()], Code::DecisionNotAllowed, "defer");
     refused(&[("pay", plain())], vec![Decision::respond("x")], Code::DecisionNotAllowed, "respond");
 }
@@ -94,7 +97,7 @@ fn w5_an_edit_must_fit_the_schema_and_names_what_does_not() {
     let edit = Decision::edit("pay", args(r#"{"n":"seven"}"#));
     let refusal =
         refused(&[("pay", plain()), ("pay", plain())], vec![Decision::approve(), edit], Code::InvalidEdit, "/n");
-    let details = refusal.details.expect("details");
+    let details = refusal.details.expect("details").value();
     assert_eq!(details["index"], 1);
     assert_eq!(details["errors"][0]["pointer"], "/n");
     let edit = Decision::edit("pay", args("{}"));
@@ -279,7 +282,7 @@ fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
     world.now += 300_000;
     let late = decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect_err("late");
     assert_eq!(late.code, Code::ApprovalAlreadyResolved);
-    assert_eq!(late.details.expect("details")["resolution"], "timeout");
+    assert_eq!(late.details.expect("details").value()["resolution"], "timeout");
     world.commit(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due"));
     assert!(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
     assert_eq!(phases(&world), [Phase::Finished]);
@@ -518,7 +521,7 @@ fn w6_a_call_that_was_refused_or_failed_without_a_word_is_told_as_such() {
 fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
     let reserved = Decision::edit("pay", args(r#"{"n":2,"tool_content_message":"sneaked"}"#));
     let refusal = refused(&[("pay", plain())], vec![reserved], Code::InvalidEdit, "reserved");
-    assert_eq!(refusal.details.expect("details")["errors"][0]["pointer"], "/tool_content_message");
+    assert_eq!(refusal.details.expect("details").value()["errors"][0]["pointer"], "/tool_content_message");
     for tool in ["ask_user_question", "share_thought"] {
         let edit = Decision::edit(tool, args(r#"{"text":"hello"}"#));
         refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "speaks to the user itself");

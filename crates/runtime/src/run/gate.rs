@@ -10,7 +10,7 @@ use countersign_core::{
         gate::{Ask, Gate, StoodIn, Target, Verdict},
         json::Json,
         preview::Preview,
-        schema::pointer_for_people,
+        schema::SchemaError,
     },
     decide::edited::Edit,
     journal::{
@@ -202,11 +202,7 @@ impl Inner {
         };
         let errors = tool.schema.check(&args);
         if !errors.is_empty() {
-            let told: Vec<String> = errors
-                .iter()
-                .take(ERRORS_TOLD)
-                .map(|e| format!("{}: {}", pointer_for_people(&e.pointer), e.message))
-                .collect();
+            let told: Vec<String> = errors.iter().take(ERRORS_TOLD).map(SchemaError::to_string).collect();
             return refuse(locale.fill(Text::BadArgs, &[("errors", &told.join("; "))]));
         }
         if let Err(error) = tool.entry.tool.fits(&args) {
