@@ -341,7 +341,7 @@ pub mod policy {
 /// Running sessions over a store: agents and graphs for several people, the parts of a server.
 pub mod run {
     pub use countersign_core::{
-        refusal::{Code, Details, Refusal},
+        refusal::{Code, Refusal},
         wire::event::Request,
     };
     pub use countersign_runtime::run::{NewDecision, NewMessage, NewRetry, Outcome, Reply, Runs, Runtime};
