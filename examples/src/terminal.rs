@@ -105,6 +105,17 @@ impl Options {
         }
         Ok(Some(line.trim().to_owned()))
     }
+
+    /// Checks at the end that every `--answer` was one to something.
+    ///
+    /// # Errors
+    /// One is left: nothing is pending that it could answer.
+    pub fn all_answered(&mut self) -> Result<()> {
+        let left = self.take("--answer");
+        left.map_or(Ok(()), |answer| {
+            Err(format!("--answer {} was not used: nothing is pending any more", shown_line(&answer)).into())
+        })
+    }
 }
 
 /// A JSON object as a reviewer should see it: deceptive characters are escaped.

@@ -3,9 +3,12 @@
 use std::{borrow::Cow, fmt};
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
-use crate::{limits::ECHO_CHARS, plain::made_plain};
+use crate::{limits::ECHO_CHARS, plain};
 
 /// The one table of codes. `docs/errors.md` is generated from it, and a test fails when the two differ.
 macro_rules! codes {
@@ -232,7 +235,7 @@ pub struct Refusal {
     /// What is wrong, where, and how to correct it; in English.
     pub message: String,
     /// More for programs: pending keys, the winner of a race, schema errors.
-    pub details: Option<Box<Value>>,
+    pub details: Option<Details>,
     cause: Cause,
 }
 
@@ -328,13 +331,40 @@ impl Refusal {
             || matches!(self.cause, Cause::Fenced | Cause::Unreadable | Cause::Failed)
     }
 
-    /// The same with details.
+    /// The same with details: a JSON object.
     #[must_use]
-    pub fn with_details(mut self, details: Value) -> Refusal {
-        self.details = Some(Box::new(made_plain(details)));
+    pub fn with_details(mut self, details: impl Serialize) -> Refusal {
+        // Plain data with string keys always serialises.
+        self.details = to_raw_value(&details).ok().map(Details);
         self
     }
 }
+
+/// What a refusal says to programs: a JSON object, kept as text, so that its numbers stay as they were written.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Details(Box<RawValue>);
+
+impl Details {
+    /// The object's text.
+    #[must_use]
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The object, with numbers as 64-bit integers or doubles.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        plain::value(self.get()).unwrap_or_default()
+    }
+}
+
+impl PartialEq for Details {
+    fn eq(&self, other: &Details) -> bool {
+        self.get() == other.get()
+    }
+}
+impl Eq for Details {}
 
 /// A text from outside, as an error repeats it: its first characters, if there are many.
 #[must_use]

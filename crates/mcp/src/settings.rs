@@ -261,7 +261,7 @@ impl McpServer {
             let right = prefix.len() <= PREFIX_BYTES && prefix.chars().all(in_names);
             if !right {
                 return Err(bad(format!(
-                    "a prefix has at most {PREFIX_BYTES} letters, digits, _ or -, not {prefix:?}"
+                    "a prefix has at most {PREFIX_BYTES} of the characters A-Z a-z 0-9 _ -, not {prefix:?}"
                 )));
             }
         }

@@ -5,12 +5,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use countersign_core::{
-    refusal::{Code, Refusal},
+    refusal::{Code, Details, Refusal},
     wire::schema::AnyObject,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 /// The media type of a problem document.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
@@ -32,7 +31,7 @@ pub struct Problem {
     /// Machine-readable details.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<AnyObject>")]
-    details: Option<Box<Value>>,
+    details: Option<Details>,
 }
 
 impl Problem {

@@ -104,7 +104,7 @@ impl Key {
         let bad = |what: &str| SealError::BadKey { id: id.to_owned(), what: what.to_owned() };
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if id.is_empty() || id.len() > ID_BYTES || !id.chars().all(allowed) {
-            return Err(bad("has no right id; it must have 1 to 64 letters, digits, _ - or ."));
+            return Err(bad("has no right id; it must have 1 to 64 of the characters A-Z a-z 0-9 _ - ."));
         }
         let cipher = Cipher::parse(text).map_err(bad)?;
         Ok(Key { id: id.into(), cipher })

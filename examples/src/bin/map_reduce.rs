@@ -151,7 +151,7 @@ async fn run() -> Result<()> {
             }
             Outcome::Done(reviews) => {
                 println!("{}", reviews.report);
-                return Ok(());
+                return options.all_answered();
             }
             Outcome::Failed { message, .. } => return Err(message.into()),
             Outcome::Cancelled => return Err("the run was cancelled".into()),

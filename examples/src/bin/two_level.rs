@@ -163,10 +163,18 @@ async fn run() -> Result<()> {
                         _ => None,
                     },
                 };
-                let by = person(role.as_deref().unwrap_or(asked))?;
-                outcome = match answers {
-                    Some(answer) => runs.resume(&by, &question.key, answer).await?,
-                    None => runs.outcome(&by, SESSION).await?,
+                let role = role.as_deref().unwrap_or(asked);
+                let by = person(role)?;
+                let resumed = match answers {
+                    Some(answer) => runs.resume(&by, &question.key, answer).await,
+                    None => runs.outcome(&by, SESSION).await,
+                };
+                outcome = match resumed {
+                    // Nobody sees a request that is not for their role.
+                    Err(refusal) if matches!(refusal.code, Code::ApprovalNotFound | Code::SessionNotFound) => {
+                        return Err(format!("it waits for the {asked}, so the {role} does not see it").into());
+                    }
+                    resumed => resumed?,
                 };
             }
             Outcome::Done(expense) => {
@@ -174,7 +182,7 @@ async fn run() -> Result<()> {
                     (Some(receipt), _) => println!("{}", shown_line(&receipt)),
                     (None, role) => println!("the {} has refused it", role.unwrap_or_default()),
                 }
-                return Ok(());
+                return options.all_answered();
             }
             Outcome::Failed { message, .. } => return Err(message.into()),
             Outcome::Cancelled => return Err("the request was cancelled".into()),

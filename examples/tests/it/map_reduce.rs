@@ -42,6 +42,7 @@ fn g3_reviews_are_answered_in_any_order_and_nothing_is_done_twice() {
     assert!(done.ends_with(report), "{done}");
     assert_eq!(summarised(&done), 0, "{done}");
     assert_eq!(said(&[]), report);
+    assert!(refused(PROGRAM, &["--db", &db, "--answer", "1=x"]).contains("--answer 1=x was not used"));
     assert!(refused(PROGRAM, &["--db", &db, "More."]).contains("there is a run in this file already"));
 }
 

@@ -27,10 +27,11 @@ pub(crate) fn card_with(request: &Value, replied: &Replied) -> String {
     field(&mut out, "requester", Some(name(&request["subject"])));
     field(&mut out, "asked", Some(at(&request["created_at"])));
     field(&mut out, "deadline", deadline(request).filter(|_| is_open));
-    field(&mut out, "reviewer", reviewer(request));
+    field(&mut out, "reviewer", Some(reviewer(request)));
     field(&mut out, "approvals", votes(request));
     for (i, action) in list(&request["actions"]).iter().enumerate() {
-        self::action(&mut out, i + 1, action, &request["review_configs"][i], is_open);
+        let other = Some(reviewer_of(request, i)).filter(|_| differs(request, i));
+        self::action(&mut out, i + 1, action, &request["review_configs"][i], other, is_open);
         if let Some(decided) = replied.decision(i) {
             decided.lines(&mut out, action["name"].as_str().unwrap_or_default());
         }
@@ -92,8 +93,19 @@ pub(crate) fn votes(request: &Value) -> Option<String> {
 }
 
 /// Who decides now.
-pub(crate) fn reviewer(request: &Value) -> Option<String> {
-    let config = &request["review_configs"][0];
+pub(crate) fn reviewer(request: &Value) -> String {
+    reviewer_of(request, 0)
+}
+
+/// Whether others decide this action than the first one, such as more people after those whom both need.
+fn differs(request: &Value, index: usize) -> bool {
+    let [mine, first] = [index, 0].map(|i| &request["review_configs"][i]);
+    ["role", "level", "levels", "not_self"].iter().any(|member| mine[*member] != first[*member])
+}
+
+/// Who decides this action now, and at which of its levels.
+fn reviewer_of(request: &Value, index: usize) -> String {
+    let config = &request["review_configs"][index];
     let mut said = match (request["assignee"].as_str(), config["role"].as_str()) {
         (Some(person), Some(role)) => format!("{}, who holds {}", line(person), line(role)),
         (Some(person), None) => line(person),
@@ -107,7 +119,7 @@ pub(crate) fn reviewer(request: &Value) -> Option<String> {
     if config["not_self"] == true {
         said.push_str("; not the requester");
     }
-    Some(said)
+    said
 }
 
 /// The deadline, and how far off it is.
@@ -143,8 +155,10 @@ pub(crate) fn kind(request: &Value) -> &'static str {
     }
 }
 
-fn action(out: &mut String, number: usize, action: &Value, config: &Value, is_open: bool) {
+/// `other`: its reviewer, where that is not the first action's.
+fn action(out: &mut String, number: usize, action: &Value, config: &Value, other: Option<String>, is_open: bool) {
     let _ = writeln!(out, "\naction {number}: {}, agent {}", one_of(&action["name"]), one_of(&action["agent"]));
+    field(out, "reviewer", other);
     // The operator's line, and how much is at stake.
     field(out, "title", Some(one_of(&config["title"])));
     field(out, "risk", Some(one_of(&config["risk"])));
@@ -280,5 +294,19 @@ mod tests {
             summary(&request, 100)
         );
         assert_eq!(cut("ế".repeat(3).as_str(), 2), "ếế…");
+    }
+
+    #[test]
+    fn u3_p1_an_action_that_needs_more_people_than_the_first_says_so() {
+        let one = json!({ "role": "lead" });
+        let two = json!({ "role": "lead", "level": 1, "levels": ["lead", "finance"], "not_self": true });
+        let call = |name: &str| json!({ "name": name, "agent": "a" });
+        let request =
+            json!({ "actions": [call("note"), call("pay"), call("note")], "review_configs": [one, two, one] });
+        let card = card(&request);
+        assert_eq!(card.matches("  reviewer    ").count(), 2, "{card}");
+        assert!(card.contains("  reviewer    lead\n\naction 1: note"), "{card}");
+        let more = "action 2: pay, agent a\n  reviewer    lead, level 1 of 2 (lead, then finance); not the requester\n";
+        assert!(card.contains(more), "{card}");
     }
 }

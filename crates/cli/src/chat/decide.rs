@@ -51,7 +51,7 @@ impl Talk {
         }
         self.printer.line(show::card(&request).trim_end());
         if !self.is_mine(&request) {
-            let who = show::reviewer(&request).unwrap_or_default();
+            let who = show::reviewer(&request);
             self.printer.line(&format!("[{key} is for {who}]"));
             self.later.insert(key.to_owned());
             return Ok(());

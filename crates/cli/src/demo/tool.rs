@@ -47,7 +47,7 @@ struct Trade {
     price: u64,
 }
 
-/// Its names in the languages of the demo; the order book has the English ones.
+/// The other names are those of folders that an older demo made in Vietnamese or Chinese.
 #[derive(Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Side {

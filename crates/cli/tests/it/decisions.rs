@@ -1,6 +1,7 @@
 //! Spec W5 and W6: what may be decided, and what it does.
 
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::{
     on_both_stores,
@@ -60,6 +61,53 @@ on_both_stores! {
         assert_eq!(late("t_1", &yes).await, r#""t_1" is already resolved: its turn was cancelled by "alice""#);
     }
 
+    async fn w5_r1_a_late_decision_reads_the_numbers_of_the_first_as_they_were_written(store) {
+        let (server, mut ws) = waiting(Setup::one_trade(store)).await;
+        let args = r#"{"big":1000000000000000000000,"cents":1.10,"exp":1e2,"quantity":1,"symbol":"VNM"}"#;
+        let edit = format!(r#"[{{"type":"edit","edited_action":{{"name":"execute_trade","args":{args}}}}}]"#);
+        let frame = format!(r#"{{"type":"approval","session_id":"s","approval_key":"s_1","decisions":{edit}}}"#);
+        ws.send_text(&frame).await;
+        ws.until_status("completed").await;
+        ws.send_text(&frame).await;
+        let Message::Text(late) = ws.frame().await else { panic!("a text frame") };
+        assert!(late.contains("approval_already_resolved") && late.contains(args), "{late}");
+        let yes = json!({ "decisions": [{ "type": "approve" }] });
+        let late = server.post("/v1/approvals/s_1", &yes).await;
+        late.problem(409, "approval_already_resolved");
+        assert!(late.body.contains(args), "{}", late.body);
+    }
+
+    async fn w8_the_frames_of_the_websocket_are_bodies_too_where_they_name_what_the_path_names(store) {
+        let server = Setup::one_trade(store).start().await;
+        let path = "/v1/sessions/s/messages";
+        let message = |kind: &str, of: &str| json!({ "type": kind, "session_id": of, "content": "go" });
+        let wrong = server.post(path, &message("approval", "s")).await.problem(400, "invalid_message");
+        assert!(wrong["detail"].as_str().unwrap().contains("`approval`, expected `message`"), "{wrong}");
+        let wrong = server.post(path, &message("message", "t")).await.problem(400, "invalid_message");
+        let told = r#"session_id: is "t", but the path names "s"; leave it out, or name the same"#;
+        assert_eq!(wrong["detail"], told);
+        server.post(path, &message("message", "s")).await.ok();
+
+        let path = "/v1/approvals/s_1";
+        let approval = |kind: &str, of: &str, key: &str| {
+            json!({ "type": kind, "session_id": of, "approval_key": key, "decisions": [{ "type": "approve" }] })
+        };
+        for (frame, told) in [
+            (approval("message", "s", "s_1"), "`message`, expected `approval`"),
+            (approval("approval", "t", "s_1"), told),
+            (approval("approval", "s", "s_2"), r#"approval_key: is "s_2", but the path names "s_1""#),
+        ] {
+            let wrong = server.post(path, &frame).await.problem(400, "invalid_message");
+            assert!(wrong["detail"].as_str().unwrap().contains(told), "{wrong}");
+        }
+        assert!(server.calls().is_empty());
+        server.post(path, &approval("approval", "s", "s_1")).await.ok();
+        server.until_status("s", "completed").await;
+        assert_eq!(server.calls().len(), 1);
+        // A key that is none is still not found, whatever session it is said to be of.
+        server.post("/v1/approvals/s", &approval("approval", "s", "s")).await.problem(404, "approval_not_found");
+    }
+
     async fn w5_a_key_of_another_session_than_the_named_one_is_not_said_to_be_unknown(store) {
         let (server, mut ws) = waiting(Setup::one_trade(store)).await;
         let mut frame = json!({ "type": "approval", "session_id": "other", "approval_key": "s_1" });
@@ -114,7 +162,7 @@ on_both_stores! {
         ] {
             ws.decide("s_1", decisions.clone()).await;
             let error = ws.error(code).await;
-            assert_eq!(error["session_id"], "s", "{decisions}");
+            assert_eq!((&error["session_id"], &error["approval_key"]), (&json!("s"), &json!("s_1")), "{decisions}");
         }
         let state = server.get("/v1/sessions/s/state").await.ok();
         assert_eq!((&state["status"], &state["pending"]), (&json!("awaiting_input"), &json!(["s_1"])));
@@ -133,6 +181,19 @@ on_both_stores! {
         let first = &error["details"]["errors"][0];
         assert_eq!(first["pointer"], "/quantity", "{error}");
         assert!(first["message"].as_str().is_some_and(|m| !m.is_empty()));
+        // A number as it was written, and no pointer to what is missing from all of it.
+        let edit = |args: &str| {
+            let decision = format!(r#"{{"type":"edit","edited_action":{{"name":"execute_trade","args":{args}}}}}"#);
+            format!(r#"{{"type":"approval","session_id":"s","approval_key":"s_1","decisions":[{decision}]}}"#)
+        };
+        for (args, told) in [
+            (r#"{"symbol":"VNM","quantity":1.10}"#, r#"/quantity: 1.10 is not of type "integer""#),
+            (r#"{"symbol":"VNM"}"#, r#""quantity" is a required property"#),
+        ] {
+            ws.send_text(&edit(args)).await;
+            let error = ws.error("invalid_edit").await;
+            assert_eq!(error["message"], format!("decisions[0]: the arguments do not fit the tool's schema: {told}"));
+        }
     }
 
     async fn w5_an_edit_to_another_tool_must_be_one_of_the_agents(store) {

@@ -57,7 +57,7 @@ async fn u3_the_demo_trades_once_it_was_approved() {
     assert!(frames.iter().any(|f| f["content_block"]["type"] == "thinking"));
     assert!(frames.iter().any(|f| f["delta"]["content"] == "VNM: 82,000 VND"), "the price was looked up");
     let asked = frames.iter().find(|f| f["content_block"]["type"] == "approval_request").unwrap();
-    assert_eq!(asked["content_block"]["review_configs"][0]["title"], "Đặt lệnh: mua 100 VNM");
+    assert_eq!(asked["content_block"]["review_configs"][0]["title"], "Đặt lệnh (buy): 100 VNM");
     assert!(book(dir.path()).is_empty());
     // It survives a restart between request and answer.
     drop(running);
@@ -73,7 +73,7 @@ async fn u3_the_demo_trades_once_it_was_approved() {
     ws.message("s", "mua 60 cổ phiếu VNM").await;
     ws.until_status("awaiting_input").await;
     let edited =
-        json!({ "name": "execute_trade", "args": { "symbol": "VNM", "quantity": 50, "side": "mua", "price": 82000 } });
+        json!({ "name": "execute_trade", "args": { "symbol": "VNM", "quantity": 50, "side": "buy", "price": 82000 } });
     ws.decide("s_2", json!([{ "type": "edit", "edited_action": edited }])).await;
     ws.until_status("completed").await;
     let quantities: Vec<_> = book(dir.path()).iter().map(|order| order["quantity"].clone()).collect();
@@ -152,16 +152,21 @@ async fn u3_the_demo_in_vietnamese_does_what_was_typed_and_says_what_became_of_i
     understands(
         "vi",
         &[
-            ("Bán 10 FPT", order("bán", 10, "FPT", 118_500), None, "Đã bán **10 FPT** với giá 118,500 VND (lệnh số 1)"),
+            (
+                "Bán 10 FPT",
+                order("sell", 10, "FPT", 118_500),
+                None,
+                "Đã bán **10 FPT** với giá 118,500 VND (lệnh số 1)",
+            ),
             (
                 "Mua 100 VNM giá 82.000",
-                order("mua", 100, "VNM", 82_000),
+                order("buy", 100, "VNM", 82_000),
                 Some(""),
                 "Bạn đã từ chối nên lệnh không được đặt",
             ),
             (
                 "mua 1.000 cổ phiếu vcb với giá 91.000 đồng",
-                order("mua", 1_000, "VCB", 91_000),
+                order("buy", 1_000, "VCB", 91_000),
                 Some("Đắt quá"),
                 "với lý do: “Đắt quá”. Lệnh không được đặt",
             ),
@@ -177,17 +182,17 @@ async fn u3_the_demo_in_chinese_does_what_was_typed_and_says_what_became_of_it()
         &[
             (
                 "卖出10股FPT",
-                order("卖出", 10, "FPT", 118_500),
+                order("sell", 10, "FPT", 118_500),
                 None,
                 "已卖出 **10 股 FPT**，价格 118,500 VND（订单号 1）",
             ),
             (
                 "请买入100股VNM，价格82,000。",
-                order("买入", 100, "VNM", 82_000),
+                order("buy", 100, "VNM", 82_000),
                 Some(""),
                 "您拒绝了此订单，因此没有下单",
             ),
-            ("购买 5 股 VCB", order("买入", 5, "VCB", 91_200), Some("太贵了"), "理由是：“太贵了”。没有下单"),
+            ("购买 5 股 VCB", order("buy", 5, "VCB", 91_200), Some("太贵了"), "理由是：“太贵了”。没有下单"),
         ],
     )
     .await;

@@ -137,6 +137,24 @@ on_both_stores! {
         assert_eq!((&last["rule"], &last["allowed"]), (&json!("u_1.0"), &json!(false)));
     }
 
+    async fn s7_a_set_that_approves_and_rejects_the_same_later_calls_makes_no_rule_and_runs_nothing(store) {
+        let script = json!({ "turns": [{ "tool_calls": [trade(1), trade(2)] }, { "text": "done" }], "at_end": "repeat" });
+        let server = people(Setup::new(store, &script), ASK).start().await;
+        assert_eq!(status(&server, "s").await, "awaiting_input");
+        let word = |kind: &str| json!({ "type": kind, "always": true });
+        for set in [[word("reject"), word("approve")], [word("approve"), word("reject")]] {
+            let refused = server.ask_as("alice", "POST", "/v1/approvals/s_1", Some(&json!({ "decisions": set }))).await;
+            let detail = refused.problem(400, "invalid_message")["detail"].clone();
+            assert!(detail.as_str().unwrap().starts_with("decisions[0] and decisions[1]: with \"always\""), "{detail}");
+        }
+        assert!(rules(&server, "alice", "").await.is_empty() && server.calls().is_empty());
+        // For this call, and for the later ones.
+        let set = json!({ "decisions": [{ "type": "reject" }, word("approve")] });
+        server.ask_as("alice", "POST", "/v1/approvals/s_1?wait=true", Some(&set)).await.ok();
+        assert_eq!(status(&server, "s").await, "completed");
+        assert_eq!(server.calls().len(), 3);
+    }
+
     // Spec P1: "always" is one person's decision, and counts where one person is enough.
     async fn s7_always_never_counts_for_several_people(store) {
         let two = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nquorum = 2\n";

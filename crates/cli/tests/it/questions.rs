@@ -55,6 +55,20 @@ on_both_stores! {
         ws.until_status("completed").await;
     }
 
+    async fn q1_a_null_where_something_may_be_left_out_is_asked_and_answered_as_if_it_was(store) {
+        let option = json!({ "label": "A", "description": null, "input": null });
+        let asked = json!([{ "question": "Q?", "header": null, "multiSelect": null, "options": [option] }]);
+        let script = json!({ "turns": [{ "tool_calls": [ask(asked)] }, { "text": "Told: {{ last_tool_result }}" }] });
+        let setup = Setup::new(store, &script).built_in(&["ask_user_question"]);
+        let (server, mut ws) = waiting(setup).await;
+        let row = server.get("/v1/approvals/s_1").await.ok();
+        let shown = json!([{ "question": "Q?", "multiSelect": false, "options": [{ "label": "A" }, { "label": "Other", "input": true }] }]);
+        assert_eq!(row["action_requests"][0]["args"]["questions"], shown);
+        ws.answer("s_1", json!({ "Q?": "A" })).await;
+        assert_eq!(said(&ws.until_status("completed").await), r#"Told: {"Q?":"A"}"#);
+        server.checked("s").await;
+    }
+
     async fn q1_questions_that_break_a_rule_go_back_to_the_model_in_the_sessions_language(store) {
         let one = |question: &str, options: Value| json!([{ "question": question, "options": options }]);
         let many = |n: usize| (0..n).map(|i| json!({ "label": format!("o{i}") })).collect::<Vec<_>>();

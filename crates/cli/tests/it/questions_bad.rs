@@ -85,6 +85,17 @@ on_both_stores! {
         server.checked("s").await;
     }
 
+    async fn q3_a_rejection_for_later_calls_too_is_told_that_this_does_not_go_with_a_question(store) {
+        let (_server, mut ws) = waiting(asks(store)).await;
+        ws.send(&approval(&json!({ "decisions": [{ "type": "reject", "always": true }] }))).await;
+        let error = ws.error("answers_required").await;
+        let told = "decisions[0]: \"always\" does not go with a question";
+        assert!(error["message"].as_str().unwrap().starts_with(told), "{error}");
+        ws.send(&approval(&json!({ "decisions": [{ "type": "reject" }, { "type": "reject" }] }))).await;
+        let error = ws.error("answers_required").await;
+        assert!(error["message"].as_str().unwrap().starts_with("a question is pending under this key"), "{error}");
+    }
+
     async fn q3_every_answer_that_does_not_fit_is_named(store) {
         let (_server, mut ws) = waiting(asks(store)).await;
         ws.answer("s_1", json!({ "Q1": ["A", "B"], "Q2": 7, "Who?": "me" })).await;

@@ -46,7 +46,7 @@ pub struct Question {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
     /// Whether several options may be chosen.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub multi_select: bool,
     /// 1 to 20 options with different labels, plus the free-text option that the server adds.
     pub options: Vec<Choice>,
@@ -63,6 +63,11 @@ pub struct Choice {
     /// Whether the user writes the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<bool>,
+}
+
+/// `null` is what models write for what they leave out.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl Questions {
@@ -314,6 +319,19 @@ mod tests {
     }
 
     #[test]
+    fn q1_null_is_nothing_where_something_may_be_left_out() {
+        let nulls = r#"{"questions":[{"question":"Q","header":null,"multiSelect":null,
+            "options":[{"label":"A","description":null,"input":null}]}]}"#;
+        let questions = read(nulls).expect("questions");
+        assert_eq!(questions, read(r#"{"questions":[{"question":"Q","options":[{"label":"A"}]}]}"#).expect("the same"));
+        let text = r#"{"questions":[{"multiSelect":false,"options":[{"label":"A"},{"input":true,"label":"Khác"}],"question":"Q"}]}"#;
+        assert_eq!(questions.args().expect("args").text(), text);
+        for needed in [r#"{"questions":null}"#, r#"{"questions":[{"question":"Q","options":null}]}"#] {
+            assert!(read(needed).is_err(), "{needed}");
+        }
+    }
+
+    #[test]
     fn q1_every_broken_rule_is_named() {
         let long = |n: usize| (0..n).map(|i| format!(r#"{{"label":"{i}"}}"#)).collect::<Vec<_>>().join(",");
         let cases = [
@@ -374,11 +392,11 @@ mod tests {
         }
         let many: serde_json::Map<String, Value> = (0..20_000).map(|i| (format!("{i}"), json!("x"))).collect();
         let large = refuse(Value::Object(many));
-        let size = large.message.len() + large.details.map_or(0, |details| details.to_string().len());
+        let size = large.message.len() + large.details.map_or(0, |details| details.get().len());
         assert!(size < 2_000, "however much is sent, little is answered: {size}");
         let long = json!({ "Q1": "\"".repeat(60 * 1024), "Q2": "\"".repeat(60 * 1024) });
         assert!(two().check(&long).is_ok());
-        let all = refuse(json!({ "Q1": 7, "X": "?" })).details.expect("details");
+        let all = refuse(json!({ "Q1": 7, "X": "?" })).details.expect("details").value();
         assert_eq!(all["questions"], json!(["Q1", "Q2"]));
         assert_eq!(all["errors"].as_array().map(Vec::len), Some(2));
         assert_eq!(all["errors"][0]["question"], "X");

@@ -72,7 +72,7 @@ pub fn role_error(role: &str) -> Option<String> {
     let right = !role.is_empty()
         && role.len() <= limits::SUBJECT_BYTES
         && role.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'));
-    (!right).then(|| format!("has {role:?}, which is no role; a role has letters, digits and _ - . :"))
+    (!right).then(|| format!("has {role:?}, which is no role; a role has the characters A-Z a-z 0-9 _ - . :"))
 }
 
 /// The first of these that is not a role, is a duplicate, or exceeds the limit.

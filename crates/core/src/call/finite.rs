@@ -4,7 +4,7 @@ use std::{error, fmt};
 
 use serde::{Serialize, Serializer, ser};
 
-use super::schema::pointer_for_people;
+use super::schema::located;
 
 /// Finds a number in a value that JSON does not have. Other errors appear when the value is written.
 ///
@@ -16,8 +16,8 @@ pub fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), String> {
             at.reverse();
             let pointer: String =
                 at.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect();
-            let pointer = pointer_for_people(&pointer);
-            Err(format!("{pointer}: {number} is no number of JSON; give a finite one, or null where that is allowed"))
+            let what = format!("{number} is no number of JSON; give a finite one, or null where that is allowed");
+            Err(located(&pointer, &what))
         }
         Err(Wrong::Other) | Ok(()) => Ok(()),
     }
@@ -255,6 +255,6 @@ mod tests {
         assert!(said.starts_with("/Of/price: -inf is"), "{said}");
         let said = check(&Kind::Pair(0.0, f64::INFINITY)).expect_err("infinite");
         assert!(said.starts_with("/Pair/1: inf is"), "{said}");
-        assert!(check(&f64::NAN).expect_err("NaN").starts_with("/: NaN is"));
+        assert!(check(&f64::NAN).expect_err("NaN").starts_with("NaN is"));
     }
 }

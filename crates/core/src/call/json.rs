@@ -91,6 +91,13 @@ impl Json {
         }
     }
 
+    /// The value at a JSON Pointer.
+    #[must_use]
+    pub fn pointed(&self, pointer: &str) -> Option<&Json> {
+        let mut names = pointer.split('/').skip(1);
+        names.try_fold(self, |at, name| at.at(&name.replace("~1", "/").replace("~0", "~")))
+    }
+
     /// The string, if this is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {

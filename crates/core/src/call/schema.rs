@@ -2,13 +2,15 @@
 
 mod cost;
 
+use std::fmt;
+
 use jsonschema::{ValidationError, error::ValidationErrorKind};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::args::Args;
-use crate::plain::as_plain;
+use super::{args::Args, json::Json};
+use crate::{limits, plain::as_plain};
 
 /// Largest schema, as JSON text in bytes.
 pub const SCHEMA_BYTES: usize = 64 * 1024;
@@ -58,10 +60,16 @@ pub struct SchemaError {
     pub message: String,
 }
 
-/// A JSON Pointer for people: the whole is `/`.
+/// What is wrong at a JSON Pointer, for people and models. That of the whole value is empty, and says nothing.
 #[must_use]
-pub fn pointer_for_people(pointer: &str) -> &str {
-    if pointer.is_empty() { "/" } else { pointer }
+pub fn located(pointer: &str, message: &str) -> String {
+    if pointer.is_empty() { message.to_owned() } else { format!("{pointer}: {message}") }
+}
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&located(&self.pointer, &self.message))
+    }
 }
 
 impl ArgsSchema {
@@ -113,12 +121,18 @@ impl ArgsSchema {
     /// against a large schema get only one error, without a place.
     #[must_use]
     pub fn check(&self, args: &Args) -> Vec<SchemaError> {
-        self.check_value(&args.value())
+        self.check_written(&args.value(), args.text())
     }
 
     /// The errors of a value, like [`ArgsSchema::check`].
     #[must_use]
     pub fn check_value(&self, value: &Value) -> Vec<SchemaError> {
+        self.check_written(value, "")
+    }
+
+    /// The same, for a value that was read from this JSON text: numbers are named as they are written there.
+    #[must_use]
+    pub fn check_written(&self, value: &Value, text: &str) -> Vec<SchemaError> {
         if deeper_than(value, self.max_depth) {
             let message = format!("nested too deeply for this schema; at most {} levels are allowed", self.max_depth);
             return vec![SchemaError { pointer: String::new(), message }];
@@ -133,9 +147,10 @@ impl ArgsSchema {
             let message = "does not fit the tool's schema (too large to say where)".to_owned();
             return vec![SchemaError { pointer: String::new(), message }];
         }
+        let written = Json::parse(text, limits::JSON_DEPTH).unwrap_or(Json::Null);
         let said = |error: &ValidationError<'_>| SchemaError {
             pointer: error.instance_path().to_string(),
-            message: shortened(&message(error)),
+            message: shortened(&message(error, &written)),
         };
         self.validator
             .iter_errors(value)
@@ -148,8 +163,8 @@ impl ArgsSchema {
     }
 }
 
-impl std::fmt::Debug for ArgsSchema {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ArgsSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ArgsSchema").finish_non_exhaustive()
     }
 }
@@ -171,10 +186,14 @@ fn meant<'e>(error: &'e ValidationError<'_>) -> Option<&'e [ValidationError<'sta
     (left.next().is_none() && context.len() > 1 && !only.is_empty()).then_some(only)
 }
 
-/// The library's message, with the value itself if it is short.
-fn message(error: &ValidationError<'_>) -> String {
+/// The library's message, with the value itself if it is short; a number as it is `written`.
+fn message(error: &ValidationError<'_>, written: &Json) -> String {
     match &**error.instance() {
         Value::Array(_) | Value::Object(_) => error.masked_with("the value").to_string(),
+        Value::Number(_) => match written.pointed(&error.instance_path().to_string()) {
+            Some(Json::Number(text)) => error.masked_with(text.as_str()).to_string(),
+            _ => error.to_string(),
+        },
         Value::String(text) if text.len() > MESSAGE_CHARS / 2 => error.masked_with("the value").to_string(),
         _ => error.to_string(),
     }

@@ -10,7 +10,7 @@ use crate::{
     call::{
         display::MESSAGE_ARGUMENT,
         gate::{Target, Verdict},
-        schema::{ArgsSchema, pointer_for_people},
+        schema::ArgsSchema,
     },
     journal::{
         draft::{Catalog, ToolKind},
@@ -95,7 +95,6 @@ impl<'a> Edit<'a> {
             .map_err(|error| self.invalid(&format!("the tool's schema cannot be used: {error}")))?;
         let errors = compiled.check(&self.edited.args);
         let Some(first) = errors.first() else { return Ok(()) };
-        let first = format!("{}: {}", pointer_for_people(&first.pointer), first.message);
         let errors: Vec<Value> = errors.iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
         Err(self.refused(&format!("the arguments do not fit the tool's schema: {first}"), &errors))
     }

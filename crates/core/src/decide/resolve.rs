@@ -144,6 +144,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             let last = ends(open, &decisions, &by);
             let mut decided =
                 Decided { last, asks, previews, by: by.subject, request_id, ..Decided::of(asked, decisions) };
+            check_rules(state, asked, &decided)?;
             decided.rules = Rule::made_in(state, asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
@@ -271,6 +272,17 @@ fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalo
     Ok(())
 }
 
+/// One set makes no two rules that disagree about the same later calls (spec S7).
+fn check_rules(state: &State, asked: &Interrupted, decided: &Decided) -> Result<(), Refusal> {
+    let Some([one, other]) = Rule::contradictory_in(state, asked, decided) else { return Ok(()) };
+    let what = format!(
+        "decisions[{}] and decisions[{}]: with \"always\" one of them approves the later calls of the tool {:?} that the \
+         other rejects; leave \"always\" out of one of them, or decide both alike",
+        one.id.action, other.id.action, one.tool,
+    );
+    Err(Refusal::new(Code::InvalidMessage, what))
+}
+
 /// The edits among these decisions.
 fn edits<'a>(state: &'a State, asked: &'a Interrupted, decisions: &'a [Decision]) -> impl Iterator<Item = Edit<'a>> {
     asked.actions.iter().zip(decisions).enumerate().filter_map(|(i, (action, decision))| {
@@ -341,9 +353,10 @@ fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
         .map_err(|error| Refusal::new(Code::InvalidResume, format!("resume: {error}")))?;
     let Some(schema) = asked.at.as_ref().and_then(|at| at.schema.as_ref()) else { return Ok(()) };
     let read = |text: &str| plain::value(text).map_err(|error| error.to_string());
+    let text = json.canonical();
     let errors = read(schema.0.get())
         .and_then(|schema| ArgsSchema::of_any(&schema))
-        .and_then(|schema| Ok(schema.check_value(&read(&json.canonical())?)))
+        .and_then(|schema| Ok(schema.check_written(&read(&text)?, &text)))
         .map_err(|error| {
             Refusal::new(Code::Internal, format!("the schema of the pending question cannot be read: {error}"))
         })?;
@@ -378,6 +391,11 @@ fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refu
                 _ => Ok(()),
             }
         }
+        [Decision { choice: Choice::Reject { .. }, .. }] => Err(Refusal::new(
+            Code::AnswersRequired,
+            "decisions[0]: \"always\" does not go with a question: send \"answers\" (question text → answer), or decline \
+             this one with \"decisions\": [{\"type\": \"reject\"}] alone",
+        )),
         _ => Err(Refusal::new(
             Code::AnswersRequired,
             "a question is pending under this key: send \"answers\" (question text → answer), or decline it with \
@@ -443,18 +461,23 @@ fn ends(open: &Open, decisions: &[Decision], by: &Principal) -> bool {
 /// One decision for each action: missing ones take the first (spec W5).
 fn fill(decisions: &[Decision], actions: usize) -> Result<Vec<Decision>, Refusal> {
     let mismatch = |message: String| Err(Refusal::new(Code::DecisionsMismatch, message));
+    let counted = |n: usize, what: &str| match n {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    };
+    let both = format!("{} for {}", counted(decisions.len(), "decision"), counted(actions, "action"));
     let Some(first) = decisions.first() else {
-        return mismatch(format!("no decisions; send 1 to {actions}"));
+        return mismatch(format!("{both}: send one for each, or one for all"));
     };
     if decisions.len() > actions {
-        return mismatch(format!("{} decisions for {actions} actions", decisions.len()));
+        return mismatch(format!("{both}: send at most one for each"));
     }
     let mut filled = decisions.to_vec();
     if filled.len() < actions {
         if matches!(first.choice, Choice::Edit(_) | Choice::Respond { .. }) {
             return mismatch(format!(
-                "{} decisions for {actions} actions: a missing one takes the first, and {:?} cannot be repeated; send all {actions}",
-                decisions.len(),
+                "{both}: a missing one takes the first, and {:?} cannot be repeated; send all {actions}",
                 first.kind().name()
             ));
         }

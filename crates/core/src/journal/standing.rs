@@ -35,20 +35,37 @@ impl Rule {
     }
 
     /// The rules that a decision makes on pending actions of `state`, in the order of the actions. Of several for the
-    /// same calls the last one wins.
+    /// same calls the last one wins: a set of [contradictory](Rule::contradictory_in) ones is refused before.
     #[must_use]
     pub fn made_in(state: &State, asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
-        if asked.kind != Kind::Approval || !decided.last {
-            return Vec::new();
-        }
         let mut rules: Vec<Rule> = Vec::new();
-        for (n, action) in (0..).zip(&asked.actions) {
-            if let Some(rule) = Rule::of(RuleId { n: asked.n, action: n }, state, decided, action) {
-                rules.retain(|before| !rule.replaces(before));
-                rules.push(rule);
-            }
+        for rule in Rule::each_in(state, asked, decided) {
+            rules.retain(|before| !rule.replaces(before));
+            rules.push(rule);
         }
         rules
+    }
+
+    /// Two rules of one set of decisions, of which one approves the calls that the other rejects: whichever replaced
+    /// the other would be decided by the order of the actions.
+    #[must_use]
+    pub fn contradictory_in(state: &State, asked: &Interrupted, decided: &Decided) -> Option<[Rule; 2]> {
+        let mut rules: Vec<Rule> = Vec::new();
+        for rule in Rule::each_in(state, asked, decided) {
+            match rules.iter().find(|before| rule.replaces(before)) {
+                Some(before) if before.approve != rule.approve => return Some([before.clone(), rule]),
+                Some(_) => {}
+                None => rules.push(rule),
+            }
+        }
+        None
+    }
+
+    /// The rules that the decisions of a set make, each by itself.
+    fn each_in<'a>(state: &'a State, asked: &'a Interrupted, decided: &'a Decided) -> impl Iterator<Item = Rule> + 'a {
+        let makes_rules = asked.kind == Kind::Approval && decided.last;
+        let actions = (0..).zip(&asked.actions).filter(move |_| makes_rules);
+        actions.filter_map(|(n, action)| Rule::of(RuleId { n: asked.n, action: n }, state, decided, action))
     }
 
     /// Whether it decides this call, in place of the reviewer whom `ask` needs. A rule that rejects does so for every

@@ -174,6 +174,8 @@ pub struct BadFrame {
     pub request_id: Option<String>,
     /// Its `session_id`, if it has a readable one.
     pub session_id: Option<String>,
+    /// Its `approval_key`, if it has a readable one.
+    pub approval_key: Option<String>,
 }
 
 impl ClientMessage {
@@ -182,11 +184,16 @@ impl ClientMessage {
     /// # Errors
     /// `bad_json`, `unknown_type`, `invalid_message`, `invalid_session_id`.
     pub fn parse(text: &str) -> Result<ClientMessage, BadFrame> {
-        let bare = |refusal| BadFrame { refusal, request_id: None, session_id: None };
+        let bare = |refusal| BadFrame { refusal, request_id: None, session_id: None, approval_key: None };
         let json = Json::parse(text, limits::JSON_DEPTH)
             .map_err(|e| bare(Refusal::new(Code::BadJson, format!("the frame is not valid JSON: {e}"))))?;
         let string = |key: &str| json.get(key).and_then(Json::as_str).map(str::to_owned);
-        let refuse = |refusal| BadFrame { refusal, request_id: string("request_id"), session_id: string("session_id") };
+        let refuse = |refusal| BadFrame {
+            refusal,
+            request_id: string("request_id"),
+            session_id: string("session_id"),
+            approval_key: string("approval_key"),
+        };
         if !matches!(json, Json::Object(_)) {
             return Err(refuse(Refusal::new(Code::InvalidMessage, "a frame must be a JSON object with a \"type\"")));
         }
@@ -418,6 +425,19 @@ mod tests {
         let bad =
             ClientMessage::parse(r#"{"type":"message","request_id":"r1","session_id":"s"}"#).expect_err("no content");
         assert_eq!((bad.request_id.as_deref(), bad.session_id.as_deref()), (Some("r1"), Some("s")));
+        for decision in [
+            r#"{"type":"maybe"}"#,
+            r#"{"type":"edit"}"#,
+            r#"{"type":"edit","edited_action":{"name":"t","args":{}},"always":true}"#,
+            r#"{"type":"approve","message":"yes"}"#,
+        ] {
+            let frame =
+                format!(r#"{{"type":"approval","session_id":"s","approval_key":"s_1","decisions":[{decision}]}}"#);
+            let bad = ClientMessage::parse(&frame).expect_err(decision);
+            assert_eq!(bad.approval_key.as_deref(), Some("s_1"), "{decision}");
+        }
+        let bad = ClientMessage::parse(r#"{"type":"approval","session_id":"s","approval_key":7}"#).expect_err("no key");
+        assert_eq!(bad.approval_key, None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::{
         run::Raw,
         state::Status,
     },
-    refusal::Code,
+    refusal::{Code, Details},
     wire::schema::AnyObject,
 };
 
@@ -239,7 +239,7 @@ pub enum ConnectionEvent {
         /// More detail for programs.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<AnyObject>")]
-        details: Option<Box<Value>>,
+        details: Option<Details>,
     },
     /// The answer to `ping`.
     #[schemars(title = "PongEvent")]

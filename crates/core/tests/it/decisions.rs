@@ -71,10 +71,12 @@ fn w5_missing_decisions_take_the_first_and_are_recorded_in_full() {
 #[test]
 fn w5_decisions_that_cannot_be_matched_are_refused() {
     let two = [("pay", plain()), ("pay", plain())];
-    refused(&two, vec![], Code::DecisionsMismatch, "no decisions");
-    refused(&two, vec![Decision::approve(); 3], Code::DecisionsMismatch, "3 decisions for 2 actions");
+    refused(&two, vec![], Code::DecisionsMismatch, "no decisions for 2 actions: send one for each");
+    refused(&two, vec![Decision::approve(); 3], Code::DecisionsMismatch, "3 decisions for 2 actions: send at most");
+    refused(&two[..1], vec![Decision::approve(); 2], Code::DecisionsMismatch, "2 decisions for 1 action: send at most");
     let edit = Decision::edit("pay", args(r#"{"n":1}"#));
-    refused(&two, vec![edit], Code::DecisionsMismatch, "\"edit\" cannot be repeated");
+    let told = "1 decision for 2 actions: a missing one takes the first, and \"edit\" cannot be repeated";
+    refused(&two, vec![edit], Code::DecisionsMismatch, told);
 }
 
 #[test]
@@ -82,7 +84,10 @@ fn w5_a_decision_that_is_not_allowed_is_refused() {
     let only = Ask { allowed: Some(vec![DecisionType::Approve, DecisionType::Reject]), ..plain() };
     let edit = Decision::edit("pay", args(r#"{"n":1}"#));
     let refusal = refused(&[("pay", only.clone())], vec![edit], Code::DecisionNotAllowed, "allowed: approve, reject");
-    assert_eq!(refusal.details.expect("details")["allowed_decisions"], serde_json::json!(["approve", "reject"]));
+    assert_eq!(
+        refusal.details.expect("details").value()["allowed_decisions"],
+        serde_json::json!(["approve", "reject"])
+    );
     refused(&[("pay", only)], vec![Decision::defer()], Code::DecisionNotAllowed, "defer");
     refused(&[("pay", plain())], vec![Decision::respond("x")], Code::DecisionNotAllowed, "respond");
 }
@@ -92,7 +97,7 @@ fn w5_an_edit_must_fit_the_schema_and_names_what_does_not() {
     let edit = Decision::edit("pay", args(r#"{"n":"seven"}"#));
     let refusal =
         refused(&[("pay", plain()), ("pay", plain())], vec![Decision::approve(), edit], Code::InvalidEdit, "/n");
-    let details = refusal.details.expect("details");
+    let details = refusal.details.expect("details").value();
     assert_eq!(details["index"], 1);
     assert_eq!(details["errors"][0]["pointer"], "/n");
     let edit = Decision::edit("pay", args("{}"));
@@ -277,7 +282,7 @@ fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
     world.now += 300_000;
     let late = decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect_err("late");
     assert_eq!(late.code, Code::ApprovalAlreadyResolved);
-    assert_eq!(late.details.expect("details")["resolution"], "timeout");
+    assert_eq!(late.details.expect("details").value()["resolution"], "timeout");
     world.commit(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due"));
     assert!(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
     assert_eq!(phases(&world), [Phase::Finished]);
@@ -339,14 +344,38 @@ fn w5_one_person_cannot_get_round_a_quorum() {
 }
 
 #[test]
-fn s7_the_newest_standing_decision_counts_and_there_is_one_for_a_tool() {
+fn s7_there_is_one_standing_decision_for_a_tool() {
     let mut world = waiting(&[("pay", plain()), ("pay", plain()), ("wire", plain())]);
     let yes = Decision::approve().always(Always::Session);
-    let no = Decision::reject(None).always(Always::Session);
-    decide(&mut world, 1, vec![yes.clone(), no, yes], Principal::trusted()).expect("decided");
-    assert_eq!(world.state.sticky.len(), 2);
-    let rules: Vec<(&str, bool)> = world.state.sticky.iter().map(|rule| (&*rule.tool, rule.approve)).collect();
-    assert_eq!(rules, [("pay", false), ("wire", true)]);
+    let no = |why: &str| Decision::reject(Some(why.to_owned())).always(Always::Session);
+    decide(&mut world, 1, vec![no("first"), no("second"), yes], Principal::trusted()).expect("decided");
+    let rules: Vec<_> =
+        world.state.sticky.iter().map(|rule| (&*rule.tool, rule.approve, rule.message.as_deref())).collect();
+    assert_eq!(rules, [("pay", false, Some("second")), ("wire", true, None)]);
+}
+
+#[test]
+fn s7_a_set_whose_standing_decisions_disagree_about_the_same_calls_is_refused_in_any_order() {
+    let three = [("pay", plain()), ("wire", plain()), ("pay", plain())];
+    let yes = || Decision::approve();
+    let no = || Decision::reject(None);
+    let tool = || Always::Tool { until: 4_102_444_800_000 };
+    let same = || Always::Arguments { until: None };
+    let both =
+        "decisions[0] and decisions[2]: with \"always\" one of them approves the later calls of the tool \"pay\"";
+    for always in [Always::Session, tool()] {
+        for [one, other] in [[yes(), no()], [no(), yes()]] {
+            let set = vec![one.always(always.clone()), yes(), other.always(always.clone())];
+            refused(&three, set, Code::InvalidMessage, both);
+        }
+    }
+    // Where neither would replace the other both are kept, and the one that rejects counts: with different scopes, or
+    // arguments.
+    for (one, other) in [(Always::Session, tool()), (tool(), same()), (same(), same()), (Always::No, tool())] {
+        let mut world = waiting(&three);
+        let set = vec![yes().always(one.clone()), yes(), no().always(other.clone())];
+        decide(&mut world, 1, set, Principal::trusted()).unwrap_or_else(|e| panic!("{one:?}, {other:?}: {e}"));
+    }
 }
 
 #[test]
@@ -492,7 +521,7 @@ fn w6_a_call_that_was_refused_or_failed_without_a_word_is_told_as_such() {
 fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
     let reserved = Decision::edit("pay", args(r#"{"n":2,"tool_content_message":"sneaked"}"#));
     let refusal = refused(&[("pay", plain())], vec![reserved], Code::InvalidEdit, "reserved");
-    assert_eq!(refusal.details.expect("details")["errors"][0]["pointer"], "/tool_content_message");
+    assert_eq!(refusal.details.expect("details").value()["errors"][0]["pointer"], "/tool_content_message");
     for tool in ["ask_user_question", "share_thought"] {
         let edit = Decision::edit(tool, args(r#"{"text":"hello"}"#));
         refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "speaks to the user itself");

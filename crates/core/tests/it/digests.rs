@@ -117,7 +117,7 @@ fn r11_a_decision_that_names_another_request_is_stale() {
         let before = world.state.clone();
         let refusal = decide(&mut world, 1, wrong, Principal::trusted()).expect_err("stale");
         assert_eq!((refusal.code, &before), (Code::StaleAction, &world.state), "{refusal}");
-        assert!(refusal.details.expect("details")["digest"].is_string());
+        assert!(refusal.details.expect("details").value()["digest"].is_string());
     }
     decide(&mut world, 1, vec![Decision::defer()], Principal::trusted()).expect("deferred");
     let old = decide(&mut world, 2, vec![of(&shown[0]), of(&shown[1])], Principal::trusted()).expect_err("stale");

@@ -71,7 +71,7 @@ fn x_an_image_that_no_model_would_look_at_is_refused_before_anything_is_stored()
     let refused = |takes, input| {
         let refusal = Draft::new(&state, 1).message(input, &Takes(takes)).expect_err("refused");
         assert_eq!(refusal.code, Code::ImagesNotSupported);
-        let details = refusal.details.expect("details").to_string();
+        let details = refusal.details.expect("details").get().to_owned();
         assert_eq!(details, r#"{"agent":"a","model":"m"}"#);
         refusal.message
     };

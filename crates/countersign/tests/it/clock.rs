@@ -57,7 +57,7 @@ async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
         let yes = NewDecision::new("s_1", vec![Decision::approve()]);
         let late = runtime.decide(&Principal::trusted(), yes.clone(), false).await.expect_err("it is too late");
         assert_eq!(late.code, Code::ApprovalAlreadyResolved, "{name}: {late:?}");
-        assert_eq!(late.details.expect("details")["resolution"], "timeout", "{name}");
+        assert_eq!(late.details.expect("details").value()["resolution"], "timeout", "{name}");
         // The answer is true.
         let row = store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("asked");
         assert_eq!(row.resolution, Some(Resolution::Timeout), "{name}");
@@ -65,7 +65,7 @@ async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
         assert_eq!((over.status, &*over.text), (Status::Completed, "Over."), "{name}");
         assert!(ledger.lock().expect("ledger").is_empty(), "{name}: it ran");
         let again = runtime.decide(&Principal::trusted(), yes, false).await.expect_err("over");
-        assert_eq!(again.details.expect("details")["resolution"], "timeout", "{name}");
+        assert_eq!(again.details.expect("details").value()["resolution"], "timeout", "{name}");
     }
 }
 

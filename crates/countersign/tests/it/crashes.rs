@@ -125,7 +125,7 @@ async fn w1_cancel_stops_what_runs_and_closes_what_waits() {
         let late = NewDecision::new("s_1", vec![Decision::approve()]);
         let late = runtime.decide(&me, late, false).await.expect_err("late");
         assert_eq!(late.code.name(), "approval_already_resolved");
-        assert_eq!(late.details.expect("details")["resolution"], "cancelled");
+        assert_eq!(late.details.expect("details").value()["resolution"], "cancelled");
         assert_eq!(runtime.cancel(&me, "s", None).await.expect_err("again").code.name(), "nothing_to_cancel");
         assert!(ledger.lock().expect("ledger").is_empty());
     }
@@ -180,7 +180,7 @@ async fn r2_of_many_decisions_at_once_one_wins_and_all_others_are_told() {
         let winner = format!("p{}", winners[0]);
         for loser in losers {
             assert_eq!(loser.code.name(), "approval_already_resolved");
-            let details = loser.details.expect("details");
+            let details = loser.details.expect("details").value();
             assert_eq!(
                 (details["by"].as_str(), details["resolution"].as_str()),
                 (Some(winner.as_str()), Some("decided"))

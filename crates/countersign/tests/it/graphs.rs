@@ -220,7 +220,7 @@ async fn g3_an_answer_that_does_not_fit_changes_nothing(store: Arc<dyn Store>) {
     for wrong in [json!("many"), json!(300), json!(null), json!({})] {
         let refused = runs.resume(&me(), "s_1", &wrong).await.expect_err("refused");
         assert_eq!(refused.code.name(), "invalid_resume", "{wrong}");
-        assert!(refused.details.is_some_and(|details| details["errors"][0]["message"].is_string()));
+        assert!(refused.details.is_some_and(|details| details.value()["errors"][0]["message"].is_string()));
     }
     let refused = runs.resume_all(&me(), [("s_1", json!(1)), ("s_2", json!("x"))]).await.expect_err("refused");
     assert_eq!(refused.code.name(), "invalid_resume");

@@ -183,8 +183,10 @@ async fn r9_an_old_state_is_folded_from_near_it() {
             let near = runtime.state_at(&me, "s", at).await;
             read("a state", 3_000_000);
             // A position that is no checkpoint is refused with those near it, and reads no farther either.
-            let at =
-                near.map_or_else(|refused| refused.details.expect("details")["before"].as_u64().expect("one"), |_| at);
+            let at = near.map_or_else(
+                |refused| refused.details.expect("details").value()["before"].as_u64().expect("one"),
+                |_| at,
+            );
             runtime.state_at(&me, "s", at).await.expect("state");
             read("a state", 3_000_000);
         }

@@ -98,8 +98,8 @@ impl HostedMcp {
             && !label.contains(BETWEEN);
         if !right {
             return Err(ModelConfigError(format!(
-                "{label:?} is not a valid label of an MCP server; it must have 1 to {LABEL_BYTES} letters, digits, _ or -, begin \
-                 and end with a letter or digit, and have no __ in it"
+                "{label:?} is not a valid label of an MCP server; it must have 1 to {LABEL_BYTES} of the characters \
+                 A-Z a-z 0-9 _ -, begin and end with a letter or digit, and have no __ in it"
             )));
         }
         if !is_address(server_url) {

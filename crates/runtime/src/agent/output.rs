@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    call::schema::{ArgsSchema, pointer_for_people},
+    call::schema::{ArgsSchema, SchemaError},
     locale::{Locale, Text},
     plain,
 };
@@ -52,12 +52,7 @@ impl Output {
             return vec![locale.fill(Text::OutputTwice, &[("name", &format!("{name:?}"))])];
         }
         match plain::value(text) {
-            Ok(value) => self
-                .compiled
-                .check_value(&value)
-                .into_iter()
-                .map(|error| format!("{}: {}", pointer_for_people(&error.pointer), error.message))
-                .collect(),
+            Ok(value) => self.compiled.check_written(&value, text).iter().map(SchemaError::to_string).collect(),
             Err(error) => vec![locale.fill(Text::OutputNotJson, &[("error", &error.to_string())])],
         }
     }

@@ -10,7 +10,7 @@ use countersign_core::{
         gate::{Ask, Gate, StoodIn, Target, Verdict},
         json::Json,
         preview::Preview,
-        schema::pointer_for_people,
+        schema::SchemaError,
     },
     decide::edited::Edit,
     journal::{
@@ -192,21 +192,19 @@ impl Inner {
         }
         let question = tool.entry.kind == ToolKind::Question;
         // Errors in our own words; what cannot be parsed at all gets the schema's error with its path.
-        let asked = if question && Questions::recorded(&args).is_some() {
-            match Questions::read(&args, locale) {
+        let written = if question { Questions::recorded(&args) } else { None };
+        let asked = match &written {
+            Some(_) => match Questions::read(&args, locale) {
                 Ok(asked) => Some(asked),
                 Err(errors) => return refuse(locale.fill(Text::BadQuestion, &[("errors", &errors.join("; "))])),
-            }
-        } else {
-            None
+            },
+            None => None,
         };
-        let errors = tool.schema.check(&args);
+        // As they were read: without the `null`s of what is left out.
+        let written = written.and_then(|written| written.args());
+        let errors = tool.schema.check(written.as_ref().unwrap_or(&args));
         if !errors.is_empty() {
-            let told: Vec<String> = errors
-                .iter()
-                .take(ERRORS_TOLD)
-                .map(|e| format!("{}: {}", pointer_for_people(&e.pointer), e.message))
-                .collect();
+            let told: Vec<String> = errors.iter().take(ERRORS_TOLD).map(SchemaError::to_string).collect();
             return refuse(locale.fill(Text::BadArgs, &[("errors", &told.join("; "))]));
         }
         if let Err(error) = tool.entry.tool.fits(&args) {

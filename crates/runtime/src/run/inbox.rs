@@ -27,7 +27,7 @@ use countersign_core::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     Inner, Runtime, store_refusal,
@@ -97,6 +97,16 @@ pub enum ReplyView {
     Answers(Answers),
     /// To a node of a graph.
     Resume(#[schemars(with = "Value")] Raw),
+}
+
+/// The details of `approval_already_resolved`.
+#[derive(Serialize)]
+struct Winner {
+    resolution: Option<Resolution>,
+    by: Option<Arc<str>>,
+    at: Option<String>,
+    #[serde(flatten)]
+    reply: Option<ReplyView>,
 }
 
 /// The JSON form of a [`ReplyView`], if there is one: at most one of these.
@@ -320,13 +330,7 @@ impl Inner {
         if let Some(by) = &by {
             how.push_str(&format!(" by {by:?}"));
         }
-        let mut details = json!({ "resolution": row.resolution, "by": by, "at": row.resolved_at.map(rfc3339) });
-        match reply {
-            Some(ReplyView::Decisions(decisions)) => details["decisions"] = json!(decisions),
-            Some(ReplyView::Answers(answers)) => details["answers"] = json!(answers),
-            Some(ReplyView::Resume(value)) => details["resume"] = json!(value),
-            None => {}
-        }
+        let details = Winner { resolution: row.resolution, by, at: row.resolved_at.map(rfc3339), reply };
         let what = format!("{:?} is already resolved: {how}", approval_key(&row.session_id, row.n));
         Ok(Refusal::new(Code::ApprovalAlreadyResolved, what).with_details(details))
     }

@@ -16,7 +16,7 @@ use countersign_core::{
         args::Args,
         finite,
         gate::DecisionType,
-        schema::{ArgsSchema, SchemaError, pointer_for_people},
+        schema::{ArgsSchema, SchemaError, located},
     },
     decide::resolve::{check_answer, check_decision},
     journal::{
@@ -424,16 +424,11 @@ fn refused(item: &Interruption, action: &Action, decision: &Decision, refusal: &
 /// What is wrong with an answer, each with its path, leaving out how it is sent over the wire.
 fn told(refusal: &Refusal) -> String {
     let message = refusal.message.trim_start_matches("resume: ");
-    let errors = refusal.details.as_ref().and_then(|details| details["errors"].as_array());
-    let of = |error: &Value| {
-        Some(format!("{}: {}", pointer_for_people(error["pointer"].as_str()?), error["message"].as_str()?))
-    };
-    let errors: Option<Vec<String>> = errors.and_then(|errors| errors.iter().map(of).collect());
-    match (errors, &refusal.details) {
-        (Some(errors), _) => format!("{message}: {}", errors.join("; ")),
-        (None, Some(details)) => format!("{message}: {details}"),
-        (None, None) => message.to_owned(),
-    }
+    let Some(details) = &refusal.details else { return message.to_owned() };
+    let of = |error: &Value| Some(located(error["pointer"].as_str()?, error["message"].as_str()?));
+    let errors: Option<Vec<String>> =
+        details.value()["errors"].as_array().and_then(|errors| errors.iter().map(of).collect());
+    format!("{message}: {}", errors.map_or_else(|| details.get().to_owned(), |errors| errors.join("; ")))
 }
 
 /// Whether arguments fit the schema that was shown with the call.
@@ -446,6 +441,5 @@ fn fits(action: &Action, args: &Args) -> Result<(), DecisionError> {
     if errors.is_empty() {
         return Ok(());
     }
-    let told = |error: SchemaError| format!("{}: {}", pointer_for_people(&error.pointer), error.message);
-    Err(wrong(errors.into_iter().map(told).collect()))
+    Err(wrong(errors.iter().map(SchemaError::to_string).collect()))
 }

@@ -238,8 +238,11 @@ fn key(section: &Section<'_>, known: &RefCell<Vec<Known>>) -> Option<ConfigKey> 
         Some(id)
     });
     let id = id.schema(json!({ "pattern": "^[A-Za-z0-9_.-]{1,64}$" }));
-    let id =
-        section.field("id", "The key's name in the store: 1 to 64 letters, digits, `_`, `-` or `.`", id.required());
+    let id = section.field(
+        "id",
+        "The key's name in the store: 1 to 64 of the characters `A-Z a-z 0-9 _ - .`",
+        id.required(),
+    );
     let key = variable().and(|entry, (variable, key)| {
         let key = Zeroizing::new(key);
         if Key::parse("any", &key).is_err() {
@@ -257,7 +260,7 @@ fn key(section: &Section<'_>, known: &RefCell<Vec<Known>>) -> Option<ConfigKey> 
     let key = section.field("key_env", doc, key.required());
     let (Some(id), Some((key_env, key))) = (id, key) else { return None };
     if Key::parse("any", &key).is_ok() && Key::parse(&id, &key).is_err() {
-        section.bad("id", format!("is {id:?}; it must have 1 to 64 letters, digits, _ - or ."));
+        section.bad("id", format!("is {id:?}; it must have 1 to 64 of the characters A-Z a-z 0-9 _ - ."));
     }
     known.borrow_mut().push((id.clone(), key_env.clone(), key));
     Some(ConfigKey { id, key_env })

@@ -227,11 +227,21 @@ pub(super) fn own_name<'k>(what: &'k str, most: usize) -> Field<'k, String> {
         let is_right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         if name.is_empty() || name.len() > most || !name.chars().all(is_right) {
             let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-            let right = format!("it must have 1 to {most} letters, digits, _ or -");
-            section.document.error(section.at, format!("{name:?} is no name of {article} {what}; {right}"));
+            let right = format!("it must have 1 to {most} of the characters A-Z a-z 0-9 _ -");
+            let such = made_name(name).filter(|made| made.len() <= most).map(|made| format!(", such as {made:?}"));
+            let such = such.unwrap_or_default();
+            section.document.error(section.at, format!("{name:?} is no name of {article} {what}; {right}{such}"));
         }
         Some(name.clone())
     })
+}
+
+/// A name like this one that is right: what is between its letters and digits becomes `-`. `None` where letters would be
+/// lost.
+fn made_name(name: &str) -> Option<String> {
+    let words: Vec<&str> = name.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).collect();
+    let made = words.join("-");
+    (!made.is_empty() && made.is_ascii()).then_some(made)
 }
 
 /// A string.

@@ -11,6 +11,7 @@ use axum::{
 use countersign_core::{
     approval::{
         decision::{Decision, EditedAction},
+        key::parse_approval_key,
         principal::Principal,
     },
     call::preview::{Preview, ShownPreview},
@@ -25,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    extract::{Body, Caller, Params, Segment, page_limit, request_id},
+    extract::{Body, Caller, Params, Segment, named_by_path, page_limit, request_id},
     sessions::outcome,
     work::to_the_end,
 };
@@ -83,6 +84,15 @@ pub(super) async fn get(
 /// The body of `POST /v1/approvals/{approval_key}`: one of `decisions`, `answers` and `resume`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Decide {
+    /// As in a frame of the WebSocket.
+    #[serde(default, rename = "type")]
+    _kind: Option<ApprovalFrame>,
+    /// As in a frame: the session of the path's key.
+    #[serde(default)]
+    session_id: Option<String>,
+    /// As in a frame: the path's key.
+    #[serde(default)]
+    approval_key: Option<String>,
     /// For actions: one decision each; missing ones repeat the first.
     #[serde(default)]
     decisions: Option<Vec<Decision>>,
@@ -107,6 +117,13 @@ pub(super) struct Decide {
     request_id: Option<String>,
 }
 
+/// The `type` of a frame that decides.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ApprovalFrame {
+    Approval,
+}
+
 /// The query of `POST /v1/approvals/{approval_key}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,6 +140,12 @@ pub(super) async fn decide(
     headers: HeaderMap,
     Body(body): Body<Decide>,
 ) -> Result<Response, Problem> {
+    named_by_path("approval_key", body.approval_key.as_deref(), Some(&key))?;
+    named_by_path(
+        "session_id",
+        body.session_id.as_deref(),
+        parse_approval_key(&key).map(|(session_id, _)| session_id),
+    )?;
     let request_id = request_id(&headers, body.request_id)?;
     let reply = Reply::of(body.decisions, body.answers.as_deref(), body.resume)?;
     let (kinds, digest, user_edit_content) = (reply.kinds(), body.digest, body.user_edit_content);

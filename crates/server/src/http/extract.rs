@@ -10,7 +10,7 @@ use axum::{
 use countersign_core::{
     approval::principal::Principal,
     limits,
-    refusal::{Code, Refusal},
+    refusal::{Code, Refusal, shortened},
     wire::client::{check_request_id, read},
 };
 use serde::de::DeserializeOwned;
@@ -161,6 +161,22 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     // The most specific range counts (RFC 9110, 12.5.1).
     let json = ["application/json", "application/*", "*/*"].into_iter().find_map(weight).unwrap_or(0.0);
     weight("text/event-stream").is_some_and(|events| events > 0.0 && events >= json)
+}
+
+/// Checks what a frame of the WebSocket would say, and the path says already.
+///
+/// # Errors
+/// `invalid_message`: the body names something else than the path.
+pub(super) fn named_by_path(field: &str, in_body: Option<&str>, in_path: Option<&str>) -> Result<(), Problem> {
+    match (in_body, in_path) {
+        (Some(body), Some(path)) if body != path => {
+            let (body, path) = (shortened(body), shortened(path));
+            Err(Problem::invalid(format!(
+                "{field}: is {body:?}, but the path names {path:?}; leave it out, or name the same"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The `request_id`: from the body, or the `Idempotency-Key`.

@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     events,
-    extract::{Body, Caller, Params, Segment, page_limit, request_id, wants_events},
+    extract::{Body, Caller, Params, Segment, named_by_path, page_limit, request_id, wants_events},
     work::to_the_end,
 };
 use crate::{app::App, auth::pass::Pass, metrics::Transport, problem::Problem};
@@ -184,6 +184,12 @@ pub(super) async fn delete(
 /// The body of `POST /v1/sessions/{session_id}/messages`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct PostMessage {
+    /// As in a frame of the WebSocket.
+    #[serde(default, rename = "type")]
+    _kind: Option<MessageFrame>,
+    /// As in a frame: the path's session.
+    #[serde(default)]
+    session_id: Option<String>,
     /// The text, or blocks of text and images.
     content: InputContent,
     /// The agent that answers from now on.
@@ -197,6 +203,13 @@ pub(super) struct PostMessage {
     request_id: Option<String>,
 }
 
+/// The `type` of a frame with a message.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum MessageFrame {
+    Message,
+}
+
 pub(super) async fn send(
     State(app): State<App>,
     mut pass: Pass,
@@ -204,6 +217,7 @@ pub(super) async fn send(
     headers: HeaderMap,
     Body(body): Body<PostMessage, { limits::MESSAGE_FRAME_BYTES }>,
 ) -> Result<Response, Problem> {
+    named_by_path("session_id", body.session_id.as_deref(), Some(&session_id))?;
     let request_id = request_id(&headers, body.request_id)?;
     let message = NewMessage {
         session_id: Some(session_id.clone()),

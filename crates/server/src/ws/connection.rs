@@ -10,7 +10,7 @@ use countersign_core::{
     limits,
     refusal::{Code, Refusal},
     wire::{
-        client::{ClientMessage, SendApproval, SendComment, SendMessage, SendReassign, Subscribe},
+        client::{BadFrame, ClientMessage, SendApproval, SendComment, SendMessage, SendReassign, Subscribe},
         event::ConnectionEvent,
     },
 };
@@ -183,8 +183,8 @@ impl Connection {
     async fn take(&mut self, text: &str) -> Result<(), Over> {
         match ClientMessage::parse(text) {
             Err(bad) => {
-                let about = About { request_id: bad.request_id, session_id: bad.session_id, approval_key: None };
-                self.refuse(bad.refusal, about).await
+                let BadFrame { refusal, request_id, session_id, approval_key } = bad;
+                self.refuse(refusal, About { request_id, session_id, approval_key }).await
             }
             Ok(ClientMessage::Ping) => self.say(&ConnectionEvent::Pong).await,
             Ok(ClientMessage::Message(message)) => self.message(message).await,

@@ -182,7 +182,7 @@ async fn run() -> Result<()> {
         Some(error) => Err(error.message.into()),
         None => {
             println!("{}", shown_text(&outcome.text));
-            Ok(())
+            options.all_answered()
         }
     }
 }

@@ -36,6 +36,11 @@ fn m3_arguments_that_break_the_schema_are_told_where_and_why() {
     one("{}", "", "\"symbol\" is a required property");
     one(r#"{"symbol":"abc"}"#, "/symbol", "\"abc\" does not match \"^[A-Z]{1,5}$\"");
     one(r#"{"symbol":"A","quantity":0}"#, "/quantity", "0 is less than the minimum of 1");
+    // A number as it is written, also below a name that a pointer escapes.
+    one(r#"{"symbol":"A","quantity":1.10}"#, "/quantity", "1.10 is not of type \"integer\"");
+    let inner = json!({ "properties": { "a/b~": { "items": { "maximum": 9 } } } });
+    let found = errors(&inner, r#"{"a/b~":[1,1e2]}"#);
+    assert_eq!(found, [("/a~1b~0/1".to_owned(), "1e2 is greater than the maximum of 9".to_owned())]);
     one(r#"{"symbol":"A","quantity":"1"}"#, "/quantity", "\"1\" is not of type \"integer\"");
     one(r#"{"symbol":"A","legs":["a","c"]}"#, "/legs/1", "\"c\" is not one of \"a\" or \"b\"");
     one(r#"{"symbol":"A","x":1}"#, "", "Additional properties are not allowed ('x' was unexpected)");

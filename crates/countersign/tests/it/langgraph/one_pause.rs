@@ -195,7 +195,7 @@ async fn a10_an_answer_that_does_not_fit_is_refused_and_the_question_waits_on(st
     let before = journal(&store, "s").await.len();
     let refused = runs.resume(&me(), "s_1", json!({"name": "Ada", "age": "old"})).await.expect_err("refused");
     assert_eq!(refused.code.name(), "invalid_resume");
-    assert!(refused.details.expect("details")["errors"].to_string().contains("age"), "it says where");
+    assert!(refused.details.expect("details").value()["errors"].to_string().contains("age"), "it says where");
     assert_eq!(journal(&store, "s").await.len(), before);
     assert_eq!(runs.outcome(&me(), "s").await.expect("outcome"), paused);
     let done = runs.resume(&me(), "s_1", json!({"name": "Ada", "age": 36})).await.expect("resume");

@@ -164,7 +164,7 @@ async fn s13_what_a_call_asks_is_listed_and_answered_on_the_state() {
     assert!(matches!(state.approve(&asks), Err(DecisionError::NeedsAnswer { .. })));
     let wrong = state.answer(&asks, &"large").expect_err("not a number");
     assert!(matches!(wrong, DecisionError::InvalidAnswer { .. }), "{wrong}");
-    let why = r#"the answer does not fit the schema of what asks: /: "large" is not of type "integer""#;
+    let why = r#"the answer does not fit the schema of what asks: "large" is not of type "integer""#;
     assert_eq!(wrong.to_string(), format!(r#"the answer to the call "c1" is invalid: {why}"#));
     state.answer(&asks, &7).expect("answered");
     state.answer(&asks, &7).expect("the same twice is no error");

@@ -143,6 +143,25 @@ async fn d43_standing_decisions_that_contradict_each_other_are_refused() {
     assert_eq!(error, DecisionError::Duplicate { call_id: "e".into(), before: "always approve" });
 }
 
+/// A text that was edited makes no set of decisions that could not be made.
+#[tokio::test]
+async fn s7_d43_contradictory_standing_decisions_in_an_edited_text_decide_nothing() {
+    let done = Ran::default();
+    let agent = agent(&done);
+    let mut paused = run(&agent, "go").await.expect("paused");
+    for item in ["s", "e"].map(|id| item(&paused, id)) {
+        paused.state.always_approve(&item).expect("approved");
+    }
+    let text = paused.state.to_json();
+    let yes = r#"{"type":"approve","always":true"#;
+    assert_eq!(text.matches(yes).count(), 2, "{text}");
+    let edited = text.replacen(yes, r#"{"type":"reject","always":true"#, 1);
+    let state = RunState::from_json(&edited).expect("read");
+    let error = run(&agent, state).await.expect_err("refused").to_string();
+    assert!(error.contains("decisions[0] and decisions[1]: with \"always\""), "{error}");
+    assert!(ran(&done).is_empty());
+}
+
 #[tokio::test]
 async fn d45_an_approval_of_one_call_does_not_cover_the_next() {
     let done = Ran::default();

@@ -116,7 +116,7 @@ async fn s11_what_waits_beside_a_call_that_trips_within_is_withdrawn_and_what_ot
             let late = NewDecision::new(gone, vec![Decision::approve()]);
             let late = runtime.decide(&Principal::trusted(), late, false).await.expect_err("late");
             assert_eq!(late.code.name(), "approval_already_resolved", "{kind}");
-            assert_eq!(late.details.expect("details")["resolution"], "cancelled", "{kind}");
+            assert_eq!(late.details.expect("details").value()["resolution"], "cancelled", "{kind}");
         }
         whole(&store).await;
         // Another process has the same.

@@ -70,7 +70,15 @@ fn c_each_mistake_is_told_with_its_line() {
         ("[agents.b]", r#"6: missing "model" in [agents.b]"#),
         (
             "[agents.\"a b\"]\nmodel = \"demo\"",
-            r#"6: "a b" is no name of an agent; it must have 1 to 128 letters, digits, _ or -"#,
+            r#"6: "a b" is no name of an agent; it must have 1 to 128 of the characters A-Z a-z 0-9 _ -, such as "a-b""#,
+        ),
+        (
+            "[agents.\"Data agent\"]\nmodel = \"demo\"",
+            r#"6: "Data agent" is no name of an agent; it must have 1 to 128 of the characters A-Z a-z 0-9 _ -, such as "Data-agent""#,
+        ),
+        (
+            "[agents.\"数据代理\"]\nmodel = \"demo\"",
+            r#"6: "数据代理" is no name of an agent; it must have 1 to 128 of the characters A-Z a-z 0-9 _ -"#,
         ),
         ("[agents]\nb = 1", r#"7: "b" in [agents] must be a table, not a whole number"#),
         ("[agnts.b]\nmodel = \"demo\"", r#"6: unknown key "agnts"; did you mean "agents"?"#),
@@ -116,7 +124,7 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             "[[store.keys]]\nid = \"a b\"\nkey_env = \"STORE_KEY\"",
-            r#"7: "id" in [[store.keys]] is "a b"; it must have 1 to 64 letters, digits, _ - or ."#,
+            r#"7: "id" in [[store.keys]] is "a b"; it must have 1 to 64 of the characters A-Z a-z 0-9 _ - ."#,
         ),
         ("[[store.keys]]\nkey_env = \"STORE_KEY\"", r#"6: missing "id" in [[store.keys]]"#),
         (
@@ -264,7 +272,7 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             "[[auth.tokens]]\nsubject = \"a\"\nroles = [\"a b\"]\ntoken_env = \"BOB_TOKEN\"",
-            r#"8: "roles" in [[auth.tokens]] has "a b", which is no role; a role has letters, digits and _ - . :"#,
+            r#"8: "roles" in [[auth.tokens]] has "a b", which is no role; a role has the characters A-Z a-z 0-9 _ - . :"#,
         ),
         (
             "[auth]\ntokens = 1",

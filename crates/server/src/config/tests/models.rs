@@ -283,7 +283,7 @@ fn m149_each_mistake_is_told_with_its_line() {
         (
             openai("[models.m.hosted_mcp.a__b]\nserver_url = \"https://b\""),
             vec![
-                r#"11: "a__b" is not a valid label of an MCP server; it must have 1 to 64 letters, digits, _ or -, begin and end with a letter or digit, and have no __ in it"#.to_owned(),
+                r#"11: "a__b" is not a valid label of an MCP server; it must have 1 to 64 of the characters A-Z a-z 0-9 _ -, begin and end with a letter or digit, and have no __ in it"#.to_owned(),
             ],
         ),
     ] {

@@ -39,6 +39,10 @@ export type QuestionAction = Wire.QuestionAction;
  */
 export type QuestionKind = "question";
 export type QuestionReview = Wire.QuestionReview;
+/**
+ * The `type` of a frame that decides.
+ */
+export type ApprovalFrame = "approval";
 export type RunError = Wire.RunError;
 /**
  * A pending request, complete, wherever it is not streamed.
@@ -136,6 +140,10 @@ export type MessageType = "step";
 export type HistoryRole = "user" | "assistant" | "tool";
 export type CallStatus = Wire.CallStatus;
 export type OnPending = Wire.OnPending;
+/**
+ * The `type` of a frame with a message.
+ */
+export type MessageFrame = "message";
 /**
  * The progress of a to-do.
  * - `pending`: Not begun.
@@ -1145,6 +1153,10 @@ export interface Decide {
     [k: string]: string | string[];
   };
   /**
+   * As in a frame: the path's key.
+   */
+  approval_key?: string;
+  /**
    * For actions: one decision each; missing ones repeat the first.
    */
   decisions?: Decision[];
@@ -1162,6 +1174,14 @@ export interface Decide {
    * for all of them.
    */
   resume?: JsonValue;
+  /**
+   * As in a frame: the session of the path's key.
+   */
+  session_id?: string;
+  /**
+   * As in a frame of the WebSocket.
+   */
+  type?: ApprovalFrame;
   /**
    * The reviewer's words, shown in history and told to the model.
    */
@@ -2281,6 +2301,14 @@ export interface PostMessage {
    * Makes a repeated request safe.
    */
   request_id?: string;
+  /**
+   * As in a frame: the path's session.
+   */
+  session_id?: string;
+  /**
+   * As in a frame of the WebSocket.
+   */
+  type?: MessageFrame;
 }
 /**
  * The body of `POST /v1/sessions/{session_id}/retry`; may be absent.
