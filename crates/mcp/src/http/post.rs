@@ -275,6 +275,7 @@ mod tests {
         };
         let (many, long) = (of(r#"{"a":1}"#, 150_000), of(&format!("\"{}\"", "x".repeat(1 << 20)), 9));
         let event = |text: &str| format!("data: {text}\n\n");
+        let comments = format!(": {}\n", "x".repeat(1 << 20)).repeat(9);
         for (kind, body, wrong) in [
             (JSON, many.clone(), TOO_MANY),
             (JSON, long.clone(), TOO_LONG),
@@ -284,8 +285,7 @@ mod tests {
             let answer = answered(kind, body).await.expect("an error");
             assert_eq!((&answer["id"], &answer["error"]["message"]), (&7.into(), &wrong.into()), "{kind}");
         }
-        for (kind, body) in
-            [(JSON, of("1", 9)), (EVENTS, event(&of("1", 9))), (EVENTS, format!(": {long}\n\n{}", event(&of("1", 9))))]
+        for (kind, body) in [(JSON, of("1", 9)), (EVENTS, event(&of("1", 9))), (EVENTS, comments + &event(&of("1", 9)))]
         {
             let answer = answered(kind, body).await.expect("a result");
             assert_eq!(answer["result"]["structuredContent"]["x"][8], 1, "{kind}");
