@@ -167,6 +167,7 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         tokens: running.tokens.clone(),
         jwt: running.jwt.clone(),
         rules: running.rules.clone(),
+        files: running.files.clone(),
         warnings: running.warnings.clone(),
         ..read.clone()
     };

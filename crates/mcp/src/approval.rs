@@ -152,8 +152,9 @@ impl RequireApproval {
         }
     }
 
-    /// Its requirement for one tool.
-    pub(super) fn of(&self, tool: &str) -> Require {
+    /// Its requirement for one tool, in the server's own name.
+    #[must_use]
+    pub fn of(&self, tool: &str) -> Require {
         let needs = |needs: bool| if needs { Require::Always } else { Require::Never };
         match self {
             RequireApproval::Always => Require::Always,

@@ -48,8 +48,8 @@ pub(super) fn question(
                 return Err("its address repeats a secret of the server's declaration".to_owned());
             }
             // It is shown in full and with its host, and opened only by a person.
-            let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
-            let host = host.ok_or("its address has no host")?;
+            let page = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+            let host = page.as_ref().and_then(reqwest::Url::host_str).ok_or("its address is not that of a page")?;
             (json!({ "from": server, "mode": "url", "message": said(message), "url": url, "host": host }), None)
         }
         _ => return Err("it is neither a form nor an address".to_owned()),
@@ -161,7 +161,13 @@ mod tests {
             (payload["host"].as_str(), payload["url"].as_str()),
             (Some("a.example"), Some("https://a.example/x?y=1"))
         );
-        for url in ["not a url", "javascript:alert(1)", "data:text/html,x"] {
+        for url in [
+            "not a url",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "javascript://a.example/%0aalert(1)",
+            "file://a.example/x",
+        ] {
             assert!(of(json!({ "mode": "url", "message": "x", "url": url, "elicitationId": "1" })).is_err(), "{url}");
         }
     }

@@ -21,7 +21,7 @@ pub enum Line {
 
 /// The messages in a program's output.
 pub fn lines(written: &[u8]) -> Vec<Line> {
-    let mut pipes = Pipes::new(written, tokio::io::sink());
+    let mut pipes = Pipes::new(written, tokio::io::sink(), std::sync::Arc::default());
     // Nothing is awaited: all of it is there.
     let mut next = || pipes.receive().now_or_never().flatten();
     let mut lines = Vec::new();

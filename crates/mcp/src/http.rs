@@ -1,10 +1,8 @@
 //! Streamable HTTP for the protocol's library, with failures that say whether anything was done.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+mod post;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream::BoxStream};
 use reqwest::{
@@ -20,10 +18,12 @@ use rmcp::{
     },
 };
 use sse_stream::Sse;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
 
 use super::{
+    digits,
     failure::Failure,
+    pace::{Pace, Warnings},
     pipes::{self, MESSAGE_BYTES},
     settings::secrets::Secrets,
 };
@@ -40,8 +40,9 @@ pub(super) struct Http {
     client: Client,
     /// The secrets that no error may repeat from the server's answers.
     secrets: Arc<Secrets>,
-    /// When the last stream was, or will be, opened.
-    streams: Arc<Mutex<Instant>>,
+    /// When streams are opened.
+    streams: Arc<Pace>,
+    warnings: Arc<Warnings>,
 }
 
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -68,7 +69,7 @@ impl StreamableHttpClient for Http {
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
         headers: Headers,
-        most: usize,
+        _: usize,
     ) -> Answer<StreamableHttpPostResponse> {
         let asked = match &message {
             ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -77,16 +78,12 @@ impl StreamableHttpClient for Http {
         let probes = matches!(&message, ClientJsonRpcMessage::Request(request)
             if matches!(request.request, ClientRequest::DiscoverRequest(_)));
         let in_session = session_id.is_some();
-        let answer = self
-            .client
-            .post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, most)
-            .await;
-        match answer {
+        match self.post(&uri, &message, session_id.as_deref(), auth_header, headers).await {
             Ok(StreamableHttpPostResponse::Json(message, session)) if !probes => self
                 .told(message, asked.as_ref(), in_session)
                 .map(|message| StreamableHttpPostResponse::Json(message, session)),
             Ok(StreamableHttpPostResponse::Sse(events, session)) => {
-                Ok(StreamableHttpPostResponse::Sse(bounded(events), session))
+                Ok(StreamableHttpPostResponse::Sse(self.bounded(events), session))
             }
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.ours(error, in_session)),
@@ -124,12 +121,12 @@ impl StreamableHttpClient for Http {
         headers: Headers,
         most: usize,
     ) -> Answer<BoxStream<'static, Result<Sse, SseError>>> {
-        sleep_until(self.next_stream()).await;
+        sleep_until(self.streams.next()).await;
         let stream = self
             .client
             .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, most)
             .await;
-        stream.map(bounded).map_err(|error| match error {
+        stream.map(|events| self.bounded(events)).map_err(|error| match error {
             // Retrying would be refused forever.
             StreamableHttpError::Client(error) if error.status().is_some_and(|status| status.is_client_error()) => {
                 StreamableHttpError::ServerDoesNotSupportSse
@@ -140,20 +137,23 @@ impl StreamableHttpClient for Http {
 }
 
 impl Http {
-    pub(super) fn new(client: Client, secrets: Arc<Secrets>) -> Http {
-        let now = Instant::now();
-        let streams = now.checked_sub(STREAM_AGAIN * STREAMS_AT_ONCE).unwrap_or(now);
-        Http { client, secrets, streams: Arc::new(Mutex::new(streams)) }
+    /// `warnings` are about messages that are not read.
+    pub(super) fn new(client: Client, secrets: Arc<Secrets>, warnings: Arc<Warnings>) -> Http {
+        Http { client, secrets, streams: Arc::new(Pace::new(STREAM_AGAIN, STREAMS_AT_ONCE)), warnings }
     }
 
-    /// When one more stream may be opened.
-    fn next_stream(&self) -> Instant {
-        // Nothing panics while it is held.
-        let mut next = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let at_once = now.checked_sub(STREAM_AGAIN * STREAMS_AT_ONCE).unwrap_or(now);
-        *next = (*next).max(at_once) + STREAM_AGAIN;
-        *next
+    /// The events of a stream, none of them with more values than are read.
+    fn bounded(&self, events: BoxStream<'static, Result<Sse, SseError>>) -> BoxStream<'static, Result<Sse, SseError>> {
+        let warnings = self.warnings.clone();
+        let bounded = move |mut event: Sse| {
+            if let Some(instead) = event.data.as_deref().and_then(|text| pipes::in_place(text, &warnings)) {
+                event.data = instead;
+            } else if let Some(kept) = event.data.as_deref().and_then(digits::kept) {
+                event.data = Some(kept);
+            }
+            event
+        };
+        events.map(move |event| event.map(&bounded)).boxed()
     }
 
     /// The answer unchanged, except that an error without an id is a failure: servers that refuse a request before they
@@ -217,17 +217,6 @@ impl Http {
         };
         StreamableHttpError::Client(failure)
     }
-}
-
-/// The events of a stream, none of them with more values than are read.
-fn bounded(events: BoxStream<'static, Result<Sse, SseError>>) -> BoxStream<'static, Result<Sse, SseError>> {
-    let bounded = |mut event: Sse| {
-        if let Some(instead) = event.data.as_deref().and_then(pipes::in_place) {
-            event.data = instead;
-        }
-        event
-    };
-    events.map(move |event| event.map(bounded)).boxed()
 }
 
 /// Whether it says that the session is no longer known, so that nothing has run. An error that names the request may be

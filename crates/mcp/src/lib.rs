@@ -20,12 +20,14 @@
 
 mod approval;
 mod asks;
+mod digits;
 mod failure;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
 mod link;
+mod pace;
 mod picked;
 mod pipes;
 mod result;

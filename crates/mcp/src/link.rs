@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use countersign_core::call::args::Digest;
 use futures::future::join_all;
 use rmcp::{
     ClientServiceExt as _, Peer, RoleClient,
@@ -39,6 +40,7 @@ use self::{
 use super::{
     REVISIONS,
     failure::{self, Failure},
+    pace::{Pace, Warnings},
     settings::{McpServer, Reach},
     transport::{self, Process},
 };
@@ -52,12 +54,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_USE: Duration = Duration::from_secs(10);
 /// How long a call waits for a known server that is restarting.
 const COMES_BACK: Duration = Duration::from_secs(5);
+/// A changed list of tools is read no more often than this: a server may announce changes without end.
+const LIST_AGAIN: Duration = Duration::from_secs(1);
+/// A burst that is allowed before that.
+const LISTS_AT_ONCE: u32 = 4;
 /// Most pages of a tool list that are read.
 const PAGES: usize = 64;
 
 /// One server: how it is reached, the connection to it, and its last tool list.
 pub(super) struct Link {
     pub(super) settings: McpServer,
+    /// What runs its tools, see [`Reach::digest`].
+    reached: Digest,
     stage: std::sync::Mutex<Stage>,
     /// Every connection that may live: one that was replaced does so while calls run over it.
     connections: std::sync::Mutex<Vec<Weak<Connection>>>,
@@ -67,10 +75,32 @@ pub(super) struct Link {
     listing: Mutex<()>,
     /// The tools have changed since the last list was requested.
     list_due: AtomicBool,
+    /// When they are listed again.
+    lists: Pace,
+    pub(super) warned: Warned,
     /// Calls whose questions are pending.
     pub(super) parked: Parked,
     /// How calls take turns.
     pub(super) turns: Turns,
+}
+
+/// What is warned of, at the pace of [`Warnings`].
+pub(super) struct Warned {
+    /// Questions that nobody is asked.
+    pub(super) questions: Warnings,
+    /// Messages that are not read.
+    messages: Arc<Warnings>,
+    /// Lists that come too often.
+    lists: Warnings,
+    /// What is wrong with a list, and with the names in it.
+    listed: Warnings,
+}
+
+impl Warned {
+    fn about(server: &Arc<str>) -> Warned {
+        let about = || Warnings::about(server);
+        Warned { questions: about(), messages: Arc::new(about()), lists: about(), listed: about() }
+    }
 }
 
 /// The state of the connection.
@@ -163,6 +193,8 @@ impl Drop for Connection {
 impl Link {
     pub(super) fn new(settings: McpServer) -> Link {
         Link {
+            reached: settings.reach.digest(),
+            warned: Warned::about(&settings.name),
             settings,
             stage: std::sync::Mutex::new(Stage::Idle),
             connections: std::sync::Mutex::default(),
@@ -170,6 +202,7 @@ impl Link {
             version: AtomicU64::new(0),
             listing: Mutex::default(),
             list_due: AtomicBool::new(false),
+            lists: Pace::new(LIST_AGAIN, LISTS_AT_ONCE),
             parked: Parked::default(),
             turns: Turns::default(),
         }
@@ -324,7 +357,7 @@ impl Link {
                         tracing::debug!(server = &*link.settings.name, "{}", link.settings.redact(line));
                     }
                 };
-                let (process, pipes) = Process::start(program, told)?;
+                let (process, pipes) = Process::start(program, self.warned.messages.clone(), told)?;
                 (
                     handler
                         .serve_with_lifecycle(Bounded::new(pipes, knows_probe.clone(), calls.clone()), lifecycle)
@@ -334,7 +367,7 @@ impl Link {
             }
             Reach::Http(address) => {
                 let way = Bounded::new(
-                    transport::http(address, self.settings.secrets.clone())?,
+                    transport::http(address, self.settings.secrets.clone(), self.warned.messages.clone())?,
                     knows_probe.clone(),
                     calls.clone(),
                 );
@@ -371,34 +404,51 @@ impl Link {
                 break;
             }
         }
-        if listing.is_full || cursor.is_some() {
+        let tools: Arc<[ListedTool]> = listing.tools.into();
+        let first = self.version() == 0;
+        let is_new = first || tools != self.listed();
+        if is_new {
+            *self.listed.write().unwrap_or_else(PoisonError::into_inner) = tools;
+            self.version.fetch_add(1, Ordering::SeqCst);
+        }
+        let (is_cut, unknown) = (listing.is_full || cursor.is_some(), self.unknown_names());
+        let left_out = if is_cut || is_new && !unknown.is_empty() { self.warned.listed.due() } else { None };
+        let Some(left_out) = left_out else { return Ok(()) };
+        if is_cut {
             tracing::warn!(
                 server = &*self.settings.name,
+                left_out,
                 most = listed::TOOLS,
                 most_bytes = listed::TOOLS_BYTES,
                 "the MCP server has too many tools, or too large ones; the first are used"
             );
         }
-        let tools: Arc<[ListedTool]> = listing.tools.into();
-        let first = self.version() == 0;
-        if first || tools != self.listed() {
-            *self.listed.write().unwrap_or_else(PoisonError::into_inner) = tools;
-            self.version.fetch_add(1, Ordering::SeqCst);
-            for unknown in self.unknown_names() {
-                tracing::warn!(server = &*self.settings.name, "{unknown}");
-            }
+        for unknown in unknown {
+            tracing::warn!(server = &*self.settings.name, left_out, "{unknown}");
         }
         Ok(())
     }
 
     /// Lists the tools again, in the background: the server has announced changes. However often it does, one list is
-    /// read, and one more queued.
+    /// read, and one more queued, after a pause if there were many.
     pub(super) fn list_again(self: &Arc<Link>, peer: Peer<RoleClient>) {
         if self.list_due.swap(true, Ordering::SeqCst) {
             return;
         }
         let link = self.clone();
+        let next = self.lists.next();
+        if next > Instant::now()
+            && let Some(left_out) = self.warned.lists.due()
+        {
+            let server = &*self.settings.name;
+            tracing::warn!(
+                server,
+                left_out,
+                "the MCP server announces changed tools too often; it is asked once a second"
+            );
+        }
         tokio::spawn(async move {
+            sleep_until(next).await;
             let listed = timeout(link.settings.connect_limit, link.list(&peer)).await;
             if listed.is_err() {
                 // It may never have had its turn.

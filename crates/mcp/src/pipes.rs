@@ -14,6 +14,8 @@ use tokio::{
     sync::Mutex,
 };
 
+use super::{digits, pace::Warnings};
+
 /// Longest message of a server, in bytes. The largest result that is kept is far smaller.
 pub(super) const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 /// The error for a longer one.
@@ -38,6 +40,7 @@ pub(super) struct Pipes<R, W> {
     line: Line,
     text: Vec<u8>,
     to: Arc<Mutex<Option<Out<W>>>>,
+    warnings: Arc<Warnings>,
 }
 
 /// The bytes to write: a cancelled write leaves the rest to the next one.
@@ -48,10 +51,11 @@ struct Out<W> {
 }
 
 impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
-    pub(super) fn new(from: R, to: W) -> Pipes<R, W> {
+    /// `warnings` are about messages that are not read.
+    pub(super) fn new(from: R, to: W, warnings: Arc<Warnings>) -> Pipes<R, W> {
         let out = Out { to, left: Vec::new(), written: 0 };
         let to = Arc::new(Mutex::new(Some(out)));
-        Pipes { from: BufReader::new(from), line: Line::default(), text: Vec::new(), to }
+        Pipes { from: BufReader::new(from), line: Line::default(), text: Vec::new(), to, warnings }
     }
 
     /// The next message; `None` at the end. Cancel-safe.
@@ -73,7 +77,7 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
             self.from.consume(used);
             if newline.is_some() {
                 let (line, text) = (std::mem::take(&mut self.line), std::mem::take(&mut self.text));
-                if let Some(message) = message(line, &text) {
+                if let Some(message) = message(line, &text, &self.warnings) {
                     return Some(message);
                 }
             }
@@ -82,20 +86,17 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
 }
 
 /// The message of a line, or the error in its place.
-fn message(line: Line, text: &[u8]) -> Option<ServerJsonRpcMessage> {
+fn message(line: Line, text: &[u8], warnings: &Warnings) -> Option<ServerJsonRpcMessage> {
     let wrong = if let Some(wrong) = line.wrong() {
-        tracing::warn!(
-            bytes = line.bytes,
-            values = line.values,
-            "a message of an MCP server is too large and not read"
-        );
+        line.warn(warnings);
         wrong
     } else {
         let text = text.strip_prefix(BOM).unwrap_or(text).trim_ascii();
         if text.is_empty() {
             return None;
         }
-        match serde_json::from_slice(text) {
+        let kept = std::str::from_utf8(text).ok().and_then(digits::kept);
+        match serde_json::from_slice(kept.as_deref().map_or(text, str::as_bytes)) {
             Ok(message) => return Some(message),
             Err(error) => tracing::debug!(%error, "a line of an MCP server is not a message of the protocol"),
         }
@@ -106,11 +107,11 @@ fn message(line: Line, text: &[u8]) -> Option<ServerJsonRpcMessage> {
 
 /// What is read in place of a message that came by another way than a line, if it has more values than are read: an
 /// error for the request that it answers, or nothing. `None`: it is read.
-pub(super) fn in_place(text: &str) -> Option<Option<String>> {
+pub(super) fn in_place(text: &str, warnings: &Warnings) -> Option<Option<String>> {
     let mut line = Line::default();
     text.bytes().for_each(|byte| line.take(byte));
     let wrong = line.wrong().filter(|wrong| *wrong == TOO_MANY)?;
-    tracing::warn!(bytes = line.bytes, values = line.values, "a message of an MCP server is too large and not read");
+    line.warn(warnings);
     Some(line.answered(wrong).and_then(|error| serde_json::to_string(&error).ok()))
 }
 
@@ -208,6 +209,15 @@ impl Line {
         }
     }
 
+    /// Logs that it is not read.
+    fn warn(&self, warnings: &Warnings) {
+        let Line { bytes, values, .. } = self;
+        if let Some(left_out) = warnings.due() {
+            let server = &*warnings.server;
+            tracing::warn!(server, bytes, values, left_out, "a message of the MCP server is too large and not read");
+        }
+    }
+
     /// The error for the request that it answers.
     fn answered(self, wrong: &'static str) -> Option<ServerJsonRpcMessage> {
         let id = self.id.filter(|_| !self.has_method)?;
@@ -249,7 +259,7 @@ mod tests {
     async fn read(written: Vec<u8>, pipe: usize) -> Vec<Value> {
         let (mut write, read) = tokio::io::duplex(pipe);
         let writing = tokio::spawn(async move { write.write_all(&written).await });
-        let (mut pipes, mut messages) = (Pipes::new(read, tokio::io::sink()), Vec::new());
+        let (mut pipes, mut messages) = (Pipes::new(read, tokio::io::sink(), Arc::default()), Vec::new());
         while let Some(message) = pipes.receive().await {
             messages.push(serde_json::to_value(&message).expect("JSON"));
         }
@@ -306,10 +316,15 @@ mod tests {
         assert_eq!((&read[1]["id"], read[1].get("error")), (&json!(7), None));
         assert_eq!((&read[2]["id"], read[2].get("error")), (&json!(8), None), "no value is in a string");
 
-        assert_eq!(in_place(&most), None);
-        let instead: Value = serde_json::from_str(&in_place(&many).flatten().expect("an error")).expect("JSON");
+        assert_eq!(in_place(&most, &Warnings::default()), None);
+        let instead: Value =
+            serde_json::from_str(&in_place(&many, &Warnings::default()).flatten().expect("an error")).expect("JSON");
         assert_eq!(instead, error(&json!(7), TOO_MANY));
-        assert_eq!(in_place(&many.replace("\"result\"", "\"method\"")), Some(None), "a notification answers nothing");
+        assert_eq!(
+            in_place(&many.replace("\"result\"", "\"method\""), &Warnings::default()),
+            Some(None),
+            "a notification answers nothing"
+        );
     }
 
     #[tokio::test]
@@ -348,7 +363,7 @@ mod tests {
     #[tokio::test]
     async fn s13_a_write_cancelled_in_the_middle_is_completed() {
         let (to, mut theirs) = tokio::io::duplex(8);
-        let mut pipes = Pipes::new(tokio::io::empty(), to);
+        let mut pipes = Pipes::new(tokio::io::empty(), to, Arc::default());
         let ping = |id: i64| {
             let message = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
             serde_json::from_value(message).expect("a message")

@@ -4,7 +4,7 @@ pub(super) mod secrets;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use countersign_core::call::timeout::Timeout;
+use countersign_core::call::{args::Digest, timeout::Timeout};
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -43,6 +43,24 @@ pub struct McpServer {
 pub(super) enum Reach {
     Stdio(Program),
     Http(Address),
+}
+
+impl Reach {
+    /// What is reached: the program, its folder and the values that are given to it openly, or the address and its open
+    /// headers. A digest, since an address may be secret. What is declared as secret does not count: it is renewed while
+    /// calls are pending.
+    pub(super) fn digest(&self) -> Digest {
+        fn open<'g>(values: impl Iterator<Item = (&'g String, &'g Given)>) -> Vec<(&'g str, &'g str)> {
+            values.filter(|(_, given)| !given.is_secret).map(|(name, given)| (&**name, given.value.expose())).collect()
+        }
+        let reached = match self {
+            Reach::Stdio(Program { command, cwd, env, .. }) => json!([command, cwd, open(env.iter())]),
+            Reach::Http(Address { url, headers, .. }) => {
+                json!([url.trim(), open(headers.iter().map(|(name, value)| (name, value)))])
+            }
+        };
+        Digest::of(reached.to_string().as_bytes())
+    }
 }
 
 /// A program that is started, with the protocol on its standard input and output.
@@ -341,4 +359,36 @@ impl fmt::Debug for McpServer {
 /// Whether a character is allowed in a tool's name: model providers accept no others.
 pub(crate) fn in_names(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s13_r1_what_runs_a_servers_tools_is_all_that_is_declared_openly_and_no_secret() {
+        let of = |server: McpServer| server.reach.digest();
+        let program =
+            || McpServer::stdio("shop", ["shop", "--test"]).env_text("PLACE", "test").env("KEY", ApiKey::new("a"));
+        let same = program().env("KEY", ApiKey::new("b")).pass_env(["HOME"]).prefix("shop_");
+        assert_eq!(of(program()), of(same));
+        for other in [
+            program().env_text("PLACE", "real"),
+            program().cwd("/srv/shop"),
+            McpServer::stdio("shop", ["shop"]).env_text("PLACE", "test").env("KEY", ApiKey::new("a")),
+        ] {
+            assert_ne!(of(program()), of(other));
+        }
+        let address = || McpServer::http("shop", "https://mcp.example.com/test").header_text("x-place", "test");
+        let renewed = address().bearer(ApiKey::new("b")).header("x-key", ApiKey::new("c"));
+        assert_eq!(of(address()), of(renewed));
+        assert_ne!(
+            of(address()),
+            of(McpServer::http("shop", "https://mcp.example.com/").header_text("x-place", "test"))
+        );
+        assert_ne!(
+            of(address()),
+            of(McpServer::http("shop", "https://mcp.example.com/test").header_text("x-place", "real"))
+        );
+    }
 }

@@ -12,6 +12,7 @@ use tokio::{
 
 use super::{
     http::Http,
+    pace::Warnings,
     pipes::{MESSAGE_BYTES, Pipes},
     settings::secrets::Secrets,
     settings::{Address, Program, url},
@@ -34,9 +35,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts the program; `told` gets its standard error, line by line.
+    /// Starts the program; `told` gets its standard error, line by line; `warnings` are about messages that are not read.
     pub(super) fn start(
         program: &Program,
+        warnings: Arc<Warnings>,
         told: impl FnMut(&str) + Send + 'static,
     ) -> Result<(Process, Pipes<ChildStdout, ChildStdin>), String> {
         let name = program.command.first().map(String::as_str).unwrap_or_default();
@@ -66,7 +68,7 @@ impl Process {
         match (child.stdout.take(), child.stdin.take(), child.stderr.take()) {
             (Some(output), Some(input), Some(errors)) => {
                 let log = tokio::spawn(lines(errors, told));
-                Ok((Process { group, log }, Pipes::new(output, input)))
+                Ok((Process { group, log }, Pipes::new(output, input, warnings)))
             }
             _ => Err(format!("its program {name:?} has no standard input and output")),
         }
@@ -103,12 +105,16 @@ async fn lines(mut from: impl AsyncRead + Unpin, mut told: impl FnMut(&str)) {
 }
 
 /// The transport to an address.
-pub(super) fn http(address: &Address, secrets: Arc<Secrets>) -> Result<StreamableHttpClientTransport<Http>, String> {
+pub(super) fn http(
+    address: &Address,
+    secrets: Arc<Secrets>,
+    warnings: Arc<Warnings>,
+) -> Result<StreamableHttpClientTransport<Http>, String> {
     let url = url(&address.url)?;
     // The secrets belong to the client, so that nothing above it knows them.
     let builder = outgoing::client(&url).default_headers(address.header_map()?);
     let client = builder.build().map_err(|_| "no client for its address can be made".to_owned())?;
-    let client = Http::new(client, secrets);
+    let client = Http::new(client, secrets, warnings);
     let mut config = StreamableHttpClientTransportConfig::with_uri(String::from(url))
         // Only this crate may send a call a second time.
         .reinit_on_expired_session(false)

@@ -120,6 +120,31 @@ on_both_stores! {
     }
 }
 
+/// Shell tools are not bound by it: nothing is said of them here.
+#[tokio::test]
+async fn s12_x_file_tools_touch_neither_the_store_nor_the_configuration() {
+    let own = ["countersign.toml", "script.json", "test.db", "test.db-wal", "test.db-journal", "test.db.lock"];
+    let write = |path: &str| call("write_file", &json!({ "path": path, "content": "mine" }));
+    let calls: Vec<Value> = own.iter().map(|path| write(path)).chain([write("mine.toml")]).collect();
+    let read = own.iter().map(|path| call("read_file", &json!({ "path": path })));
+    let script =
+        json!({ "turns": [{ "tool_calls": calls }, { "tool_calls": read.collect::<Vec<_>>() }, { "text": "done" }] });
+    let sections = format!("{WORKSPACE}[tools.write_file]\napproval = false\n");
+    let setup = Setup::new(Store::Sqlite, &script).built_in(&["write_file", "read_file"]).sections(&sections);
+    let server = setup.start().await;
+    let config = fs::read_to_string(server.path("countersign.toml")).unwrap();
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    server.until_status("s", "completed").await;
+    let history = server.history("s").await.to_string();
+    for path in own {
+        let refused = format!("{path} belongs to the server itself, and is not for tools");
+        assert_eq!(history.matches(&refused).count(), 2, "{path}: {history}");
+    }
+    assert_eq!(fs::read_to_string(server.path("mine.toml")).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(server.path("countersign.toml")).unwrap(), config);
+    assert!(!server.path("test.db-journal").exists());
+}
+
 /// The reviewer has approved what the program of the file does, not that of tomorrow's file.
 #[tokio::test]
 async fn r1_a_call_whose_program_changes_while_it_waits_is_asked_about_again() {

@@ -71,7 +71,7 @@ const MODES: &[(&str, &[Way], usize, &str)] = &[
     ("answers_what_is_no_result", BOTH, 1, UNREADABLE),
     ("answers_result_and_error", PIPE, 1, UNREADABLE),
     ("writes_a_line_without_end", PIPE, 1, LATE),
-    ("writes_a_line_without_end", WEB, 1, LOST),
+    ("writes_a_line_without_end", WEB, 1, LONG),
     ("drips_its_answer", BOTH, 1, LATE),
     ("answers_invalid_utf_8", PIPE, 1, UNREADABLE),
     ("answers_invalid_utf_8", WEB, 1, LOST),
@@ -79,7 +79,7 @@ const MODES: &[(&str, &[Way], usize, &str)] = &[
     ("answers_deep_nesting", PIPE, 1, UNREADABLE),
     ("answers_deep_nesting", WEB, 1, LOST),
     ("answers_twenty_megabytes", PIPE, 1, LONG),
-    ("answers_twenty_megabytes", WEB, 1, LOST),
+    ("answers_twenty_megabytes", WEB, 1, LONG),
     ("answers_an_error_of_megabytes", PIPE, 1, "not paid"),
     ("refuses_in_megabytes", BOTH, 0, "not paid"),
     ("answers_what_is_no_text", PIPE, 1, "[image: image/png"),
@@ -99,9 +99,9 @@ const MODES: &[(&str, &[Way], usize, &str)] = &[
     ("leads_elsewhere", WEB, 0, "HTTP 307"),
     ("leads_elsewhere_at_once", WEB, 0, NO_TOOL),
     ("streams_without_end", WEB, 1, LATE),
-    ("streams_an_event_without_end", WEB, 1, LOST),
+    ("streams_an_event_without_end", WEB, 1, LONG),
     ("breaks_off_and_wants_to_be_asked_again", WEB, 1, LATE),
-    ("answers_a_bomb", WEB, 1, UNREADABLE),
+    ("answers_a_bomb", WEB, 1, LONG),
     ("has_heads_without_end", WEB, 1, LOST),
     ("speaks_no_http", WEB, 1, LOST),
     ("ran_it_and_says_the_session_is_closed", WEB, 1, LOST),
@@ -282,12 +282,9 @@ fn also(mode: &str, tools: &[String], seen: &Seen, folder: &Path, broken: &mut B
             let from = &seen.questions[0]["actions"][0]["args"]["from"];
             broken.must(from == "bank", || format!("{from} asks"));
         }
-        "asks_for_what_is_dangerous" => {
-            // An address with a host is shown in full; the console only links web pages.
-            let shown = |asked: &Value| asked["actions"][0]["args"]["url"] == "javascript://bank.example/%0aalert(1)";
-            broken.must(seen.questions.iter().map(shown).eq([true]), || format!("{:?}", seen.questions));
+        "asks_for_what_is_dangerous" | "asks_for_a_model_and_for_folders" => {
+            broken.must(questions == 0, || format!("{:?}", seen.questions))
         }
-        "asks_for_a_model_and_for_folders" => broken.must(questions == 0, || format!("{:?}", seen.questions)),
         "breaks_off_and_wants_to_be_asked_again" => {
             let asked = fs::read_to_string(folder.join(format!("{mode}.asked"))).unwrap_or_default().lines().count();
             broken.must(asked < 20, || format!("it was asked {asked} times"));

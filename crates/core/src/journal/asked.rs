@@ -175,7 +175,7 @@ pub struct Action {
 }
 
 impl Action {
-    /// The MCP server that provides its tool: the source of such a tool is `mcp "SERVER" "TOOL"`.
+    /// The MCP server that provides its tool: the source of such a tool is `mcp "SERVER" "TOOL" …`.
     #[must_use]
     pub fn server(&self) -> Option<&str> {
         let quoted = self.source.as_deref()?.strip_prefix("mcp \"")?;

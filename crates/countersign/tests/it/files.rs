@@ -200,12 +200,45 @@ async fn s12_edits_that_are_not_exact_are_refused() {
     let calls = [edit("x = 1", "y", false), edit("z", "y", false), edit("", "y", false), edit("x", "x", false)];
     let runtime = runtime(memory(), folder.path(), &calls);
     let outcome = send(&runtime, "s1", "go").await.expect("run");
-    decide(&runtime, &outcome.pending[0], vec![Decision::approve(); 4]).await.expect("decide");
+    decide(&runtime, &outcome.pending[0], vec![Decision::approve(); 2]).await.expect("decide");
     let told = results(&runtime, "s1").await;
     for (i, why) in ["is in a 2 times", "is not in a", "is empty", "are the same"].into_iter().enumerate() {
         assert!(!told[i].0 && told[i].1.contains(why), "{told:?}");
     }
     assert_eq!(fs::read_to_string(folder.path().join("a")).expect("a"), "x = 1\nx = 1\n");
+}
+
+#[tokio::test]
+async fn s12_a_call_that_could_change_no_file_asks_nobody() {
+    let folder = tempfile::tempdir().expect("folder");
+    let write = |path: &str| ("write_file", json!({ "path": path, "content": "x" }));
+    let patch = |text: &str| ("apply_patch", json!({ "patch": text }));
+    let calls = [
+        write("a/../../b"),
+        write("/etc/x"),
+        write(&"x".repeat(300)),
+        write("./secrets/x"),
+        write("secrets//x"),
+        patch("*** Begin Patch\nhello\n*** End Patch"),
+        patch("*** Begin Patch\n*** Update File: a\n*** Move to: ../b\n*** End Patch"),
+        ("edit_file", json!({ "path": "a", "old_string": "", "new_string": "y" })),
+    ];
+    let runtime = runtime(memory(), folder.path(), &calls);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "done"), "{:?}", outcome.pending);
+    let why = [
+        "has \"..\"",
+        "is absolute",
+        "a name of 300 bytes",
+        "is to be written \"secrets/x\"",
+        "is to be written \"secrets/x\"",
+        "begins no file",
+        "has \"..\"",
+        "is empty",
+    ];
+    for (told, why) in results(&runtime, "s1").await.iter().zip(why) {
+        assert!(!told.0 && told.1.contains(why), "{told:?}");
+    }
 }
 
 /// Two people: the second sees the first one's edit, not the model's arguments.
@@ -253,6 +286,24 @@ async fn s12_calls_of_one_answer_about_the_same_file_all_count() {
         assert_eq!(*success, after.contains(&format!("new {i};\n")), "{i}: {why}");
     }
     assert!(told.iter().all(|(success, _)| *success), "{told:?}");
+}
+
+/// One moves to another place what the other was shown to change.
+#[tokio::test]
+async fn s12_a_call_does_not_change_what_an_earlier_one_of_the_answer_has_put_there() {
+    let folder = tempfile::tempdir().expect("folder");
+    let file = folder.path().join("a");
+    let text = |user: &str, admin: &str| format!("user {user}\n1\n2\n3\n4\n5\nadmin {admin}\n");
+    fs::write(&file, text("limit", "none")).expect("a");
+    let patch =
+        "*** Begin Patch\n*** Update File: a\n@@\n-user limit\n+user 9\n@@\n-admin none\n+admin limit\n*** End Patch";
+    let edit = json!({ "path": "a", "old_string": "limit", "new_string": "100" });
+    let runtime = runtime(memory(), folder.path(), &[("apply_patch", json!({ "patch": patch })), ("edit_file", edit)]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    decide(&runtime, &outcome.pending[0], vec![Decision::approve(); 2]).await.expect("decide");
+    let told = results(&runtime, "s1").await;
+    assert!(told[0].0 && !told[1].0, "{told:?}");
+    assert_eq!(fs::read_to_string(&file).expect("a"), text("9", "limit"));
 }
 
 /// Calls of one answer start as tasks, which begin in any order.
@@ -429,11 +480,25 @@ async fn s12_nothing_is_deleted_or_changed_at_a_place_that_was_not_shown() {
         (patch("*** Delete File: a"), "old junk\n", "very important\n", Some("very important\n")),
         (replace.clone(), "foo\n", "foo\nfoo again\n", Some("foo\nfoo again\n")),
         (replace, "foo\nfoo\n", "foo\nfoo\n", Some("bar\nbar\n")),
-        // A line that is there once is found wherever it is now.
-        (hunk.clone(), "a\nb\n", "new\na\nb\n", Some("new\na\nB\n")),
+        // A line that is there once is found wherever it is now, among the same lines.
+        (hunk.clone(), "1\n2\n3\nb\n", "new\n1\n2\n3\nb\n", Some("new\n1\n2\n3\nB\n")),
+        (edit.clone(), "1\n2\n3\nfoo\n", "new\n1\n2\n3\nfoo\n", Some("new\n1\n2\n3\nbar\n")),
+        (hunk.clone(), "a\nb\n", "new\na\nb\n", Some("new\na\nb\n")),
         (hunk.clone(), "a\nb\n", "b\na\nb\n", Some("b\na\nb\n")),
-        (hunk, "b\na\nb\n", "b\na\nb\n", Some("B\na\nb\n")),
-        (edit, "foo\n", "new\nfoo\n", Some("new\nbar\n")),
+        (hunk.clone(), "b\na\nb\n", "b\na\nb\n", Some("B\na\nb\n")),
+        // Nor at one that matches more closely than the one that was shown, nor in one that was none when it was shown.
+        (hunk.clone(), "def x():\n    b\n", "def x():\n    b\n1\n2\n3\nb\n", Some("def x():\n    b\n1\n2\n3\nb\n")),
+        (hunk, "a\n", "b\n", Some("b\n")),
+        (edit.clone(), "# test\nfoo\n# real\n1\n", "# test\n2\n# real\nfoo\n", Some("# test\n2\n# real\nfoo\n")),
+        (edit, "1\n", "foo\n", Some("foo\n")),
+        (patch("*** Update File: a\n*** Move to: b"), "echo\n", "rm\n", Some("rm\n")),
+        (patch("*** Update File: a\n*** Move to: b"), "echo\n", "echo\n", None),
+        (
+            patch("*** Update File: a\n*** Move to: b\n-b\n+B"),
+            "1\n2\n3\nb\n",
+            "x\n1\n2\n3\nb\n",
+            Some("x\n1\n2\n3\nb\n"),
+        ),
     ] {
         let (told, now) = decided_later(call, (before, meanwhile), Decision::approve()).await;
         assert_eq!(now.as_deref(), after, "{before:?} {meanwhile:?}: {told:?}");

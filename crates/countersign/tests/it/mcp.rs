@@ -14,6 +14,7 @@ use countersign::{
     run::{Code, Outcome, Runtime},
     store::{Store, memory::MemoryStore},
 };
+use countersign_core::approval::rule::Always;
 use countersign_engine::tool::{Hints, condition::FnCondition};
 use serde_json::json;
 
@@ -510,6 +511,14 @@ async fn s13_r9_many_changes_of_a_servers_tools_are_looked_at_together() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert!(before < 100, "{before} lists for 201 changes");
+    // However long it goes on: a few at once, and then one a second.
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        fake.tell_change();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let listed = fake.shared.listed.load(Ordering::SeqCst) - before;
+    assert!(listed <= 8, "{listed} lists in 2 seconds");
 }
 
 /// An approval is not consumed by a server that this process has not reached yet.
@@ -590,6 +599,38 @@ async fn s13_r1_a_call_that_would_go_to_another_server_after_a_restart_is_asked_
     assert!(first.calls().is_empty() && second.calls().is_empty());
     let outcome = decide(&after, "s_2", vec![Decision::approve()]).await.unwrap();
     assert_eq!((outcome.status, first.calls().len(), second.calls().len()), (Status::Completed, 0, 1));
+}
+
+/// The shown tool was that of a program or an address which the server's name no longer stands for.
+#[tokio::test]
+async fn s13_r1_a_call_or_a_rule_for_a_tool_of_another_address_than_was_shown_is_asked_about_again() {
+    let (first, second) = (files(Era::Sessions).await, files(Era::Sessions).await);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let at = |fake: &McpFake, token: &str| {
+        let server = McpServer::http("files", &*fake.url).bearer(ApiKey::new(token)).build().unwrap();
+        over(store.clone(), &calls(&["delete"]), &[&server])
+    };
+    let ends = async |runtime: Runtime| runtime.shutdown(Duration::ZERO).await;
+    let before = at(&first, "one");
+    assert_eq!(send(&before, "s", "go").await.unwrap().status, Status::AwaitingInput);
+    ends(before).await;
+
+    let renewed = at(&first, "two");
+    let decision = vec![Decision::approve().always(Always::Session)];
+    assert_eq!(
+        decide(&renewed, "s_1", decision).await.unwrap().status,
+        Status::Completed,
+        "a renewed token changes nothing"
+    );
+    assert_eq!(send(&renewed, "t", "go").await.unwrap().status, Status::AwaitingInput);
+    ends(renewed).await;
+
+    let moved = at(&second, "two");
+    let outcome = decide(&moved, "t_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.status, &outcome.pending), (Status::AwaitingInput, &vec!["t_2".to_owned()]), "an approval");
+    let outcome = send(&moved, "s", "go").await.unwrap();
+    assert_eq!(outcome.status, Status::AwaitingInput, "a standing rule");
+    assert_eq!((first.calls().len(), second.calls().len()), (1, 0));
 }
 
 #[tokio::test]

@@ -156,6 +156,33 @@ async fn s13_r9_an_answer_that_cannot_be_read_costs_its_call_and_not_the_program
     assert_eq!(held[0], held[1], "it is one program all the time");
 }
 
+/// A shell script that asks outside of any call without end, and whose tool returns more digits than a double holds.
+const LOUD: &str = r#"
+say() { printf '%s\n' "$1"; }
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}' ;;
+    *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"digits","inputSchema":{"type":"object"}}]}}'
+      n=0; while [ $n -lt 200 ]; do n=$((n+1)); say '{"jsonrpc":"2.0","id":'$((5000+n))',"method":"elicitation/create","params":{"message":"hi","requestedSchema":{"type":"object","properties":{}}}}'; done ;;
+    *'"name":"digits"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"content":[],"structuredContent":{"id":123456789012345678901234567890,"n":1}}}' ;;
+    *'"result"'*|*'"error"'*) ;;
+    *'"id"'*) say '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
+  esac
+done
+"#;
+
+#[tokio::test]
+async fn s13_r9_a_server_that_asks_without_end_is_warned_of_once_and_the_digits_of_a_result_are_kept() {
+    let log = Log::start();
+    let server = McpServer::stdio("loud", ["sh", "-c", LOUD]).require_approval(RequireApproval::Never).build().unwrap();
+    let runtime = over(Arc::new(MemoryStore::new()), &calls(&["digits"]), &[&server]);
+    let outcome = send(&runtime, "s", "go").await.unwrap();
+    assert_eq!(outcome.text, r#"{"id":"123456789012345678901234567890","n":1}"#);
+    let log = log.text();
+    assert_eq!(log.matches("in which of its calls").count(), 1, "{log}");
+}
+
 #[tokio::test]
 async fn s13_a_server_is_spoken_to_in_the_revision_that_is_set() {
     let fake = McpFake::start(Era::Sessions).await;

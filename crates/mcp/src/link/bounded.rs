@@ -160,7 +160,8 @@ mod tests {
     /// How many of a program's requests are read, where each answer is `text`.
     async fn asked(lines: usize, text: &str, to: impl AsyncWrite + Send + Unpin + 'static, taken: bool) -> usize {
         let lines = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(lines);
-        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), to), Arc::default(), Calls::default());
+        let mut pipes =
+            Bounded::new(Pipes::new(lines.as_bytes(), to, Arc::default()), Arc::default(), Calls::default());
         let (mut asked, mut untaken) = (0, Vec::new());
         while pipes.receive().await.is_some() {
             asked += 1;
@@ -181,7 +182,11 @@ mod tests {
         let greeted = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32600, "message": "initialize" } });
         let as_text = refused.to_string().replace("\"id\":0", "\"id\":\"0\"");
         let lines = format!("{as_text}\n{greeted}\n{refused}\n");
-        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), tokio::io::sink()), Arc::default(), Calls::default());
+        let mut pipes = Bounded::new(
+            Pipes::new(lines.as_bytes(), tokio::io::sink(), Arc::default()),
+            Arc::default(),
+            Calls::default(),
+        );
         let probe = json!({ "jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": {} });
         let info = json!({ "name": "c", "version": "1" });
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });

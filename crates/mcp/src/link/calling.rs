@@ -277,7 +277,10 @@ impl Link {
     pub(crate) fn question(&self, name: &str, params: &ElicitRequestParams) -> Option<InputQuestion> {
         asks::question(&self.settings.name, name, params, &self.settings.secrets)
             .inspect_err(|why| {
-                tracing::warn!(server = &*self.settings.name, why, "the MCP server asks what people cannot be asked");
+                if let Some(left_out) = self.warned.questions.due() {
+                    let server = &*self.settings.name;
+                    tracing::warn!(server, why, left_out, "the MCP server asks what people cannot be asked");
+                }
             })
             .ok()
     }

@@ -50,7 +50,6 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let Some(link) = self.link.upgrade() else { return Ok(asks::cancelled()) };
-        let server = &link.settings.name;
         let name = uuid::Uuid::now_v7().to_string();
         let Some(question) = link.question(&name, &request) else { return Ok(asks::cancelled()) };
         let call = match context.extensions.get::<InboundStreamOrigin>() {
@@ -62,10 +61,14 @@ impl ClientHandler for Handler {
         };
         let (reply, answer) = oneshot::channel();
         let Some(call) = call.filter(|call| !call.is_closed()) else {
-            tracing::warn!(
-                server = &**server,
-                "the MCP server asks a question, and it is not clear in which of its calls"
-            );
+            if let Some(left_out) = link.warned.questions.due() {
+                let server = &*link.settings.name;
+                tracing::warn!(
+                    server,
+                    left_out,
+                    "the MCP server asks a question, and it is not clear in which of its calls"
+                );
+            }
             return Ok(asks::cancelled());
         };
         // The question belongs to the call, and must not keep the link alive.

@@ -176,7 +176,8 @@ impl ListedTool {
         let declared = || settings.idempotent.iter().any(|name| **name == *self.name);
         let idempotent = idempotent.unwrap_or_else(declared);
         let tool = RemoteTool { link: link.clone(), tool: self.clone(), idempotent };
-        let source = Some(format!("mcp {:?} {:?}", &*settings.name, &*self.name).into());
+        // A call that was approved for one program or address is asked about again before another runs it.
+        let source = Some(format!("mcp {:?} {:?} {}", &*settings.name, &*self.name, link.reached).into());
         ToolEntry { source, ..ToolEntry::new(spec, Arc::new(tool)) }
             .needs_approval(approval)
             .claims(self.hints)

@@ -228,7 +228,7 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
 fn keys(section: &Section<'_>) -> Option<KeySource> {
     let url = text().called("URL").try_map(|url| check_url(&url).map(|()| KeySource::Url(url)));
     let file = text().called("file").and(|entry, file| {
-        let path = entry.section.document.path(&file);
+        let path = entry.section.document.own_file(&file);
         match count_keys(&path) {
             // So all keys are withdrawn, which must work at once, and be said.
             Ok(0) => {

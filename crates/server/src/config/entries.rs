@@ -1,6 +1,10 @@
 //! The runtime's form of the declared tools, guardrails and MCP servers.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use countersign_core::{
     approval::question,
@@ -21,7 +25,7 @@ use serde_json::json;
 
 use super::{
     CommandGuardrail, Config, ConfigAgent, ConfigApproval, ConfigComputer, ConfigGuardrail, ConfigHostedMcp,
-    ConfigRequire, ConfigRuns, ConfigTool,
+    ConfigRequire, ConfigRuns, ConfigStore, ConfigTool,
 };
 
 /// All tools of a configuration by name.
@@ -31,7 +35,8 @@ use super::{
 pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, String> {
     let mut entries: BTreeMap<String, ToolEntry> =
         builtin::NAMES.into_iter().filter_map(|name| Some((name.to_owned(), builtin::named(name)?))).collect();
-    let mut folders = Folders::default();
+    let mut folders =
+        Folders { own: config.files.iter().cloned().chain(of_store(config)).collect(), ..Folders::default() };
     if let Some(path) = &config.workspace {
         let workspace = folders.open(path)?;
         let tools =
@@ -183,17 +188,35 @@ fn of_server(said: &ConfigTool, tool: McpTool) -> Result<McpTool, String> {
 
 /// Open folders. Tools on the same folder share one, so that their changes are ordered.
 #[derive(Default)]
-struct Folders<'c>(BTreeMap<&'c Path, Workspace>);
+struct Folders<'c> {
+    open: BTreeMap<&'c Path, Workspace>,
+    /// The server's own files, which no file tool touches.
+    own: Vec<PathBuf>,
+}
 
 impl<'c> Folders<'c> {
     fn open(&mut self, path: &'c Path) -> Result<Workspace, String> {
-        if let Some(open) = self.0.get(path) {
+        if let Some(open) = self.open.get(path) {
             return Ok(open.clone());
         }
-        let open = Workspace::open(path)?;
-        self.0.insert(path, open.clone());
+        let open = Workspace::open(path)?.without(self.own.iter().cloned());
+        self.open.insert(path, open.clone());
         Ok(open)
     }
+}
+
+/// The files of a store, those that SQLite makes beside it and its lock too; under the name that it is declared by, and
+/// the one that this leads to.
+fn of_store(config: &Config) -> Vec<PathBuf> {
+    let ConfigStore::Sqlite(path) = &config.store else { return Vec::new() };
+    let beside = |path: PathBuf| {
+        ["", "-wal", "-shm", "-journal", ".lock"].map(|end| {
+            let mut path = path.clone().into_os_string();
+            path.push(end);
+            PathBuf::from(path)
+        })
+    };
+    [Some(path.clone()), path.canonicalize().ok()].into_iter().flatten().flat_map(beside).collect()
 }
 
 fn on_folder(tool: &ConfigTool, builtin: &str, workspace: &Workspace, env: &[String]) -> Result<ToolEntry, String> {

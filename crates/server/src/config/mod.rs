@@ -27,9 +27,11 @@ mod server;
 mod store;
 mod tools;
 mod tracing;
+mod twice;
 mod webhooks;
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -107,6 +109,9 @@ pub struct Config {
     pub tracing: ConfigTracing,
     /// Who is notified, and how.
     pub webhooks: Vec<ConfigWebhook>,
+    /// The file itself, and the scripts and keys that it was read with: file tools neither read nor change them, nor
+    /// the store.
+    pub files: BTreeSet<PathBuf>,
     /// Likely mistakes.
     pub warnings: Vec<ConfigError>,
 }
@@ -357,9 +362,11 @@ fn read(root: &Section<'_>) -> Option<Config> {
     }
     for agent in &agents {
         mcp::one_name_twice(root, agent, &mcp, &tools);
+        twice::asked_under_one_name(root, agent, &mcp, &tools, workspace.as_deref());
     }
     let (store, store_keys) = store?;
     let (server, rules, tracing, warnings) = (server?, rules?, tracing?, Vec::new());
+    let files = document.files.take();
     Some(Config {
         locale,
         server,
@@ -377,6 +384,7 @@ fn read(root: &Section<'_>) -> Option<Config> {
         jwt,
         tracing,
         webhooks,
+        files,
         warnings,
     })
 }

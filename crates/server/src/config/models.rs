@@ -259,7 +259,7 @@ fn thinking<'k>() -> Kind<'k, Thinking> {
 }
 
 fn scripted(entry: &Entry<'_>, file: &str) -> Option<(PathBuf, String)> {
-    let path = entry.section.document.path(file);
+    let path = entry.section.document.own_file(file);
     let script = match fs::metadata(&path) {
         Ok(metadata) if metadata.len() > SCRIPT_BYTES => Err(format!("is larger than {SCRIPT_BYTES} bytes")),
         Ok(metadata) if !metadata.is_file() => Err("is not a file".to_owned()),

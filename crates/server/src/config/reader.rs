@@ -5,6 +5,7 @@
 use std::{
     borrow::Cow,
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
@@ -41,6 +42,8 @@ pub(super) struct Document<'d> {
     pub(super) requesters: RefCell<Vec<(String, usize)>>,
     /// Who is known to hold which role, once `[auth]` was read.
     pub(super) holders: RefCell<Holders>,
+    /// The files that it is read with, and itself, see [`Config::files`](super::Config::files).
+    pub(super) files: RefCell<BTreeSet<PathBuf>>,
     pub(super) errors: RefCell<Vec<ConfigError>>,
     pub(super) warnings: RefCell<Vec<ConfigError>>,
 }
@@ -77,6 +80,7 @@ impl<'d> Document<'d> {
             reviewers: RefCell::default(),
             requesters: RefCell::default(),
             holders: RefCell::default(),
+            files: RefCell::new(Path::new(file).file_name().map(|name| directory.join(name)).into_iter().collect()),
             errors: RefCell::default(),
             warnings: RefCell::default(),
         }
@@ -125,6 +129,13 @@ impl<'d> Document<'d> {
     /// The absolute form of a path that is relative to the file (spec C).
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.directory.join(path)
+    }
+
+    /// The same of a file that is read now.
+    pub(super) fn own_file(&self, path: &str) -> PathBuf {
+        let path = self.path(path);
+        self.files.borrow_mut().insert(path.clone());
+        path
     }
 
     fn at(&self, offset: usize, message: String, suggestion: Option<String>) -> ConfigError {

@@ -461,6 +461,29 @@ fn c_what_may_be_meant_is_a_warning() {
     );
 }
 
+#[test]
+fn c_a_tool_that_asks_under_one_name_and_runs_by_itself_under_another_is_a_warning() {
+    let folder = folder();
+    let warnings = |rest: &str| {
+        let text = format!(
+            "{MINIMAL}mcp = [\"tracker\"]\ntools = [\"file_issue\", \"write_file\", \"notes\"]\n[workspace]\npath = \".\"\n\
+             [mcp.tracker]\ncommand = [\"./tool\"]\nprefix = \"x_\"\n[tools.file_issue]\nmcp = \"tracker/t\"\n\
+             [tools.notes]\nbuiltin = \"write_file\"\nworkspace = \"./\"\n{rest}"
+        );
+        let text = text
+            .replace("prefix =", if rest.is_empty() { "prefix =" } else { "require_approval = \"never\"\nprefix =" });
+        let text =
+            text.replace("tracker/t\"", if rest.is_empty() { "tracker/t\"" } else { "tracker/t\"\napproval = true" });
+        let config = Config::parse(&text, "countersign.toml", folder.path(), &|_| Some(String::new())).expect("config");
+        config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(""), [""; 0]);
+    let [server, builtin] = warnings("approval = false\n").try_into().expect("two");
+    let told = "[agents.trader] has the tool \"t\" of the MCP server \"tracker\" twice: as \"file_issue\" it asks, as \"x_t\" it runs by itself";
+    assert!(server.ends_with(told), "{server}");
+    assert!(builtin.ends_with("twice: as \"write_file\" it asks, as \"notes\" it runs by itself"), "{builtin}");
+}
+
 /// Programs can use such a token, so a file that has one still counts, as when it revokes another.
 #[test]
 fn c_a_token_that_no_browser_can_send_is_a_warning() {

@@ -9,10 +9,11 @@ use serde::Deserialize;
 
 use super::{
     files::{WRITES, preview},
+    fitting::{Fits, Fitting},
     hunk,
     patch::{self, Operation, OperationArgs},
     place::Place,
-    seen::{self, Seen, WHEN_SHOWN},
+    seen::Seen,
     workspace::{Change, Found, There, Workspace, blocking},
 };
 use countersign_engine::tool::{
@@ -55,17 +56,21 @@ const WHAT: &str = "Change files of the workspace with a patch; all of it is app
 /// Applies a patch in the V4A format atomically. A person is asked, and is shown the diff.
 ///
 /// Everything is checked before anything is written: lines that are not where the patch says are an error, and every
-/// file stays as it is. A file that changed after the preview is patched only if the same lines are there, and only
-/// once; and it is not deleted.
+/// file stays as it is. A file that changed after the preview is patched only if the same lines are there, only once, and
+/// among the same lines; and it is neither moved nor deleted.
 #[must_use]
 pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
     let (shown, source, order) = (Shows(workspace.clone()), workspace.source(), workspace.order());
     let workspace = workspace.clone();
-    FunctionTool::with_context(APPLY_PATCH, WHAT, move |context: ToolContext, patch: Patch| {
+    FunctionTool::with_context(APPLY_PATCH, WHAT, move |context: ToolContext, Fitting(patch): Fitting<Patch>| {
         let workspace = workspace.clone();
         blocking(move |going| {
             let shown = context.preview.as_ref().map(Seen::shown);
-            let said = workspace.change(going, || patch.changes(&workspace, shown.as_ref()))?;
+            let said = workspace.change(going, |recent| {
+                let (changes, said) = patch.changes(&workspace, shown.as_ref())?;
+                shown.iter().try_for_each(|seen| seen.check(&changes, recent))?;
+                Ok((changes, said))
+            })?;
             Ok(said.join("\n"))
         })
     })
@@ -77,24 +82,31 @@ pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
     .preview(Arc::new(shown))
 }
 
+impl Fits for Patch {
+    fn fits(&self) -> Result<(), ToolError> {
+        self.operations()?.iter().flat_map(Operation::paths).try_for_each(|path| Place::file(path).map(drop))
+    }
+}
+
 impl Patch {
+    /// What it does to each file.
     fn operations(&self) -> Result<Vec<Operation>, ToolError> {
-        match (&self.patch, &self.operations, &self.operation) {
+        let operations = match (&self.patch, &self.operations, &self.operation) {
             (Some(patch), None, None) => patch::read(patch),
             (None, Some(several), None) => several.iter().map(OperationArgs::read).collect(),
             (None, None, Some(one)) => one.read().map(|one| vec![one]),
             _ => Err("send one of \"patch\", \"operations\" and \"operation\"".to_owned()),
         }
-        .map_err(ToolError::new)
+        .map_err(ToolError::new)?;
+        match operations.len() {
+            1..=FILES => Ok(operations),
+            files => Err(ToolError::new(format!("a patch changes 1 to {FILES} files; this one names {files}"))),
+        }
     }
 
     /// The changes, and the line of the result about each. `shown`: what a reviewer has seen, if anybody has been asked.
     fn changes(&self, workspace: &Workspace, shown: Option<&Seen>) -> Result<(Vec<Change>, Vec<String>), ToolError> {
         let operations = self.operations()?;
-        if operations.is_empty() || operations.len() > FILES {
-            let files = operations.len();
-            return Err(ToolError::new(format!("a patch changes 1 to {FILES} files; this one names {files}")));
-        }
         let (mut changes, mut said, mut named) = (Vec::new(), Vec::new(), BTreeSet::new());
         let mut room = limits::PATCH_BYTES;
         let mut takes = |bytes: usize| match room.checked_sub(bytes) {
@@ -155,9 +167,6 @@ impl Patch {
                     let place = once(&path)?;
                     let found = workspace.text(&place)?;
                     takes(found.text.len())?;
-                    if !is_as_shown(&place, &found) {
-                        return Err(seen::changed(&place, WHEN_SHOWN));
-                    }
                     said.push(format!("deleted {place}"));
                     changes.push(Change::remove(place, found));
                 }

@@ -6,14 +6,14 @@ use countersign_core::{
     call::preview::{Preview, PreviewKind, PreviewText},
     limits,
 };
-use similar::TextDiff;
+use similar::{ChangeTag, TextDiff};
 
 use super::workspace::{Change, There};
 
 /// How long to search for a short diff; a longer one is just as correct.
 const TIME: Duration = Duration::from_millis(100);
 /// Lines that are shown around a change.
-const AROUND: usize = 3;
+pub(super) const AROUND: usize = 3;
 
 /// The diff of these changes, one file after the other.
 pub(super) fn of(changes: &[Change]) -> Preview {
@@ -36,12 +36,10 @@ fn file(out: &mut PreviewText, change: &Change) {
         There::Nothing => "",
         There::Text(found) => &found.text,
         There::Other(stamp, why) => {
-            let (bytes, lines) = (stamp.bytes(), after.lines().count());
+            let (bytes, lines) = (stamp.bytes(), lines(after));
             let _ = writeln!(out, "--- {from}\n+++ {to}\n# {why}; all of its {bytes} bytes are replaced");
-            let _ = writeln!(out, "@@ -0,0 +1,{lines} @@");
-            after.lines().for_each(|line| {
-                let _ = writeln!(out, "+{line}");
-            });
+            let _ = writeln!(out, "@@ -0,0 +{},{lines} @@", lines.min(1));
+            after.split_inclusive('\n').for_each(|text| line(out, '+', text));
             return;
         }
     };
@@ -53,9 +51,26 @@ fn file(out: &mut PreviewText, change: &Change) {
     if lines(before) + lines(after) > limits::DIFF_LINES {
         return replaced(out, before, after);
     }
-    let diff = TextDiff::configure().timeout(TIME).diff_lines(before, after);
-    // Line ends are unchanged; the diff itself marks a file that does not end with one.
-    let _ = write!(out, "{}", diff.unified_diff().context_radius(AROUND));
+    // Only a line feed ends a line, as everywhere here: what is behind a carriage return would have no sign of its own.
+    let split = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
+    let diff = TextDiff::configure().timeout(TIME).diff_slices(&split(before), &split(after));
+    for hunk in diff.unified_diff().context_radius(AROUND).iter_hunks() {
+        let _ = writeln!(out, "{}", hunk.header());
+        for change in hunk.iter_changes() {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            line(out, sign, change.value());
+        }
+    }
+}
+
+/// A line of a hunk. One that is a file's last without a line end is marked.
+fn line(out: &mut PreviewText, sign: char, text: &str) {
+    let end = if text.ends_with('\n') { "" } else { "\n\\ No newline at end of file\n" };
+    let _ = write!(out, "{sign}{text}{end}");
 }
 
 fn lines(text: &str) -> usize {
@@ -75,14 +90,8 @@ fn replaced(out: &mut PreviewText, before: &str, after: &str) {
     let from = |lines: usize| if lines == 0 { above } else { above + 1 };
     let (old, new) = (lines(before), lines(after));
     let _ = writeln!(out, "@@ -{},{old} +{},{new} @@", from(old), from(new));
-    for (sign, text) in [("-", before), ("+", after)] {
-        for line in text.split_inclusive('\n') {
-            out.push(sign);
-            out.push(line);
-            if !line.ends_with('\n') {
-                out.push("\n\\ No newline at end of file\n");
-            }
-        }
+    for (sign, text) in [('-', before), ('+', after)] {
+        text.split_inclusive('\n').for_each(|text| line(out, sign, text));
     }
 }
 
@@ -109,6 +118,23 @@ mod tests {
             "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+x\n+y\n\\ No newline at end of file"
         );
         assert_eq!(&*of(&[change(Some(""))]).text, "--- /dev/null\n+++ b/a.txt\n# an empty file");
+    }
+
+    #[test]
+    fn s12_every_line_of_a_diff_is_one_line_with_its_sign_whatever_ends_it() {
+        let shown = |before: There, after: &str| {
+            let change = Change::write(Place::file("a").expect("place"), before, after.to_owned());
+            of(&[change]).text.split_once("+++ b/a\n").expect("a heading").1.to_owned()
+        };
+        let text = |text: &str| There::Text(Found { text: text.to_owned(), stamp: stamp() });
+        let hunk = "@@ -1 +1 @@\n-a\rb\rc\rd\n+a\rb\rEVIL()\rc\rd";
+        assert_eq!(shown(text("a\rb\rc\rd\n"), "a\rb\rEVIL()\rc\rd\n"), hunk);
+        let none = "\n\\ No newline at end of file";
+        assert_eq!(shown(text("a\nb\r"), "a\nEVIL()\r"), format!("@@ -1,2 +1,2 @@\n a\n-b\r{none}\n+EVIL()\r{none}"));
+        assert_eq!(shown(text("a\r\n"), "a\n"), "@@ -1 +1 @@\n-a\r\n+a");
+        let other = shown(There::Other(stamp(), "it is binary".to_owned()), "#!/bin/sh\r\necho hi\rrm x\r\nlast");
+        let whole = format!("@@ -0,0 +1,3 @@\n+#!/bin/sh\r\n+echo hi\rrm x\r\n+last{none}");
+        assert_eq!(other.split_once('\n').expect("why").1, whole);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     diff,
+    fitting::{Fits, Fitting},
     place::Place,
     seen::{self, Seen, WHEN_SHOWN},
     workspace::{Change, There, Workspace, blocking},
@@ -83,13 +84,14 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: Write::change };
     let (workspace, source, order) = (workspace.clone(), workspace.source(), workspace.order());
     let what = "Write a file of the workspace: a new one, or all of one that is there. To change a part, edit it.";
-    FunctionTool::with_context(WRITE_FILE, what, move |context: ToolContext, write: Write| {
+    FunctionTool::with_context(WRITE_FILE, what, move |context: ToolContext, Fitting(write): Fitting<Write>| {
         let workspace = workspace.clone();
         blocking(move |going| {
-            workspace.change(going, || {
+            workspace.change(going, |recent| {
                 let bytes = write.content.len();
                 let change = write.change(&workspace)?;
                 is_as_shown(&change, context.preview.as_ref(), context.attempt)?;
+                context.preview.iter().for_each(|preview| Seen::shown(preview).note(&change, recent));
                 let said = match &change.before {
                     There::Nothing => "created",
                     There::Text(_) | There::Other(..) => "replaced",
@@ -111,22 +113,24 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
 
 /// Replaces a text in a file. A person is asked, and is shown the diff.
 ///
-/// A text that is there once may be replaced though the file has changed elsewhere since; several only in the file as it
-/// was shown, since one of them may be new.
+/// A text that is there once may be replaced though the file has changed elsewhere since, but not within the lines that
+/// were shown around it; several only in the file as it was shown, since one of them may be new.
 #[must_use]
 pub fn edit_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: |edit: Edit, on| edit.change(on).map(|(one, _)| one) };
     let (workspace, source, order) = (workspace.clone(), workspace.source(), workspace.order());
     let what = "Replace a text in a file of the workspace. The text must be there exactly as it is written, and once \
                 only, so take enough of the lines around it; or replace it everywhere with replace_all.";
-    FunctionTool::with_context(EDIT_FILE, what, move |context: ToolContext, edit: Edit| {
+    FunctionTool::with_context(EDIT_FILE, what, move |context: ToolContext, Fitting(edit): Fitting<Edit>| {
         let workspace = workspace.clone();
         blocking(move |going| {
-            workspace.change(going, || {
+            workspace.change(going, |recent| {
                 let (change, places) = edit.change(&workspace)?;
-                let shown = context.preview.as_ref().map(Seen::shown);
-                if places > 1 && shown.is_some_and(|seen| !seen.is(&change.place, &change.before)) {
-                    return Err(seen::changed(&change.place, WHEN_SHOWN));
+                if let Some(seen) = context.preview.as_ref().map(Seen::shown) {
+                    if places > 1 && !seen.is(&change.place, &change.before) {
+                        return Err(seen::changed(&change.place, WHEN_SHOWN));
+                    }
+                    seen.check(std::slice::from_ref(&change), recent)?;
                 }
                 let times = if places == 1 { "place" } else { "places" };
                 let said = format!("replaced {places} {times} in {}", change.place);
@@ -145,6 +149,25 @@ pub fn edit_file(workspace: &Workspace) -> ToolEntry {
 pub(super) const READS: Hints = Hints { read_only: true, destructive: false, open_world: false };
 pub(super) const WRITES: Hints = Hints { read_only: false, destructive: true, open_world: false };
 
+impl Fits for Write {
+    fn fits(&self) -> Result<(), ToolError> {
+        Place::file(&self.path).map(drop)
+    }
+}
+
+impl Fits for Edit {
+    fn fits(&self) -> Result<(), ToolError> {
+        Place::file(&self.path)?;
+        if self.old_string.is_empty() {
+            return Err(ToolError::new("old_string is empty; say which text is replaced, or write the whole file"));
+        }
+        if self.old_string == self.new_string {
+            return Err(ToolError::new("old_string and new_string are the same; nothing would change"));
+        }
+        Ok(())
+    }
+}
+
 impl Write {
     fn change(self, workspace: &Workspace) -> Result<Change, ToolError> {
         let place = Place::file(&self.path)?;
@@ -156,14 +179,9 @@ impl Write {
 impl Edit {
     /// The change, and how many occurrences it replaces.
     fn change(self, workspace: &Workspace) -> Result<(Change, usize), ToolError> {
+        self.fits()?;
         let Edit { path, old_string: old, new_string: new, replace_all } = self;
         let place = Place::file(&path)?;
-        if old.is_empty() {
-            return Err(ToolError::new("old_string is empty; say which text is replaced, or write the whole file"));
-        }
-        if old == new {
-            return Err(ToolError::new("old_string and new_string are the same; nothing would change"));
-        }
         let found = workspace.text(&place)?;
         let places = found.text.matches(&old).count();
         match places {

@@ -84,7 +84,8 @@ impl Hunk {
 /// A line of a hunk matches a line of the file that is equal; failing that, equal except for spaces at its end, and
 /// finally except for spaces around it. Context lines stay as they are in the file.
 ///
-/// With `only`, lines must be there at one place only: in a text that nobody was shown, the first of several may be new.
+/// With `only`, lines must be there at one place only, however loosely they match: in a text that nobody was shown, any of
+/// several may be new.
 ///
 /// # Errors
 /// A hunk's lines are not in the text, or searching for them takes more than [`limits::PATCH_STEPS`].
@@ -104,7 +105,8 @@ pub(super) fn apply(text: &str, hunks: &[Hunk], only: bool) -> Result<String, To
             |what: &str, missing: &[&str]| ToolError::new(format!("hunk {}: {what}: {:?}", i + 1, missing.join("\n")));
         let mut place = |wanted: &[&str], from: usize, at_end: bool, missing: &str| {
             let found = find(&lines, wanted, from, at_end, &mut steps)?.ok_or_else(|| not_found(missing, wanted))?;
-            if only && find(&lines, wanted, found + 1, at_end, &mut steps)?.is_some() {
+            // By the loosest rule: the place that was shown may have matched so, and a closer match be new.
+            if only && is_twice(&lines, wanted, from, at_end, &mut steps)? {
                 let changed =
                     "the file has changed since the change was shown, and these lines are in it more than once";
                 return Err(not_found(changed, wanted));
@@ -158,6 +160,12 @@ impl Lines {
     }
 }
 
+type Same = fn(&str, &str) -> bool;
+
+/// How a line of a hunk may match one of the file, the closest match first.
+const SAME: [Same; 3] = [|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), LOOSEST];
+const LOOSEST: Same = |a, b| a.trim() == b.trim();
+
 /// Where these lines are, from a line on, within a number of steps.
 fn find(
     lines: &[&str],
@@ -166,27 +174,46 @@ fn find(
     at_end: bool,
     steps: &mut usize,
 ) -> Result<Option<usize>, ToolError> {
-    let same: [fn(&str, &str) -> bool; 3] =
-        [|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
+    for same in SAME {
+        if let Some(at) = next(lines, wanted, from, at_end, same, steps)? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether these lines are at several places from a line on.
+fn is_twice(lines: &[&str], wanted: &[&str], from: usize, at_end: bool, steps: &mut usize) -> Result<bool, ToolError> {
+    let Some(first) = next(lines, wanted, from, at_end, LOOSEST, steps)? else { return Ok(false) };
+    Ok(next(lines, wanted, first + 1, at_end, LOOSEST, steps)?.is_some())
+}
+
+/// The first place from a line on where all of these lines are the same.
+fn next(
+    lines: &[&str],
+    wanted: &[&str],
+    from: usize,
+    at_end: bool,
+    same: Same,
+    steps: &mut usize,
+) -> Result<Option<usize>, ToolError> {
     let Some(last) = lines.len().checked_sub(wanted.len()) else { return Ok(None) };
     let first = if at_end { last.max(from) } else { from };
-    for same in same {
-        for at in first..=last {
-            let mut all = true;
-            for (there, wanted) in lines[at..].iter().zip(wanted) {
-                *steps = steps.checked_sub(1 + (there.len() + wanted.len()) / 64).ok_or_else(|| {
-                    ToolError::new(
-                        "the patch takes too long to look for in this file; use fewer hunks, or write the whole file",
-                    )
-                })?;
-                all = same(there, wanted);
-                if !all {
-                    break;
-                }
+    for at in first..=last {
+        let mut all = true;
+        for (there, wanted) in lines[at..].iter().zip(wanted) {
+            *steps = steps.checked_sub(1 + (there.len() + wanted.len()) / 64).ok_or_else(|| {
+                ToolError::new(
+                    "the patch takes too long to look for in this file; use fewer hunks, or write the whole file",
+                )
+            })?;
+            all = same(there, wanted);
+            if !all {
+                break;
             }
-            if all {
-                return Ok(Some(at));
-            }
+        }
+        if all {
+            return Ok(Some(at));
         }
     }
     Ok(None)

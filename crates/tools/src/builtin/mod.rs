@@ -6,6 +6,7 @@ mod apply;
 mod computer;
 mod diff;
 mod files;
+mod fitting;
 mod hunk;
 mod list;
 mod patch;

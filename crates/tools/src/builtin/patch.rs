@@ -24,6 +24,17 @@ pub(super) enum Operation {
     Delete { path: String },
 }
 
+impl Operation {
+    /// The files that it names.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        let (path, to) = match self {
+            Operation::Add { path, .. } | Operation::Delete { path } => (path, None),
+            Operation::Update { path, to, .. } => (path, to.as_deref()),
+        };
+        [path.as_str()].into_iter().chain(to)
+    }
+}
+
 /// One operation as an object, the way models call OpenAI's own tool of this name.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "type", deny_unknown_fields)]

@@ -6,16 +6,20 @@ use countersign_engine::tool::ToolError;
 
 /// Longest path, in bytes.
 const PATH_BYTES: usize = 1024;
+/// Longest name of a file or folder, in bytes: that of common file systems.
+const NAME_BYTES: usize = 255;
 
 /// A file or folder below the workspace. Its parts are plain names: none is empty, `.` or `..`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(Vec<String>);
 
 impl Place {
-    /// Reads a path such as `src/main.rs`. `.` is the workspace itself.
+    /// Reads a path such as `src/main.rs`. `.` is the workspace itself. It is in its plain form: a condition about the
+    /// argument, and the person who is asked, see the path that is used.
     ///
     /// # Errors
-    /// It is absolute, leads up with `..`, is empty, too long, or has a control character.
+    /// It is absolute, leads up with `..`, is empty, too long, has a control character, or is not as plain as it could
+    /// be: `./a`, `a//b`, `a/`.
     pub(super) fn read(path: &str) -> Result<Place, ToolError> {
         let bad = |what: &str| Err(ToolError::new(format!("the path {path:?} {what}")));
         if path.is_empty() {
@@ -35,7 +39,12 @@ impl Place {
         if parts.iter().any(|part| part == "..") {
             return bad("has \"..\"; nothing outside the workspace can be reached, so name it from the workspace on");
         }
-        Ok(Place(parts))
+        if let Some(part) = parts.iter().find(|part| part.len() > NAME_BYTES) {
+            return bad(&format!("has a name of {} bytes; a file or folder has at most {NAME_BYTES}", part.len()));
+        }
+        let place = Place(parts);
+        let plain = place.to_string();
+        if plain != path { bad(&format!("is to be written {plain:?}")) } else { Ok(place) }
     }
 
     /// Reads the path of a file, which cannot be the workspace itself.
@@ -44,7 +53,7 @@ impl Place {
     /// As [`Place::read`].
     pub(super) fn file(path: &str) -> Result<Place, ToolError> {
         let place = Place::read(path)?;
-        if place.0.is_empty() || path.ends_with('/') {
+        if place.0.is_empty() {
             return Err(ToolError::new(format!("the path {path:?} names a folder, not a file")));
         }
         Ok(place)
@@ -81,11 +90,15 @@ mod tests {
         for path in ["", "/etc/passwd", "..", "a/../../b", "a/..", "./../x", "a\0b", "a\nb"] {
             assert!(Place::read(path).is_err(), "{path:?}");
         }
-        for path in [".", "a/", "./"] {
+        for path in [".", "a/", "./", "./a", "a//b", "a/./b", "a/."] {
             assert!(Place::file(path).is_err(), "{path:?}");
         }
-        assert!(Place::read(&"a".repeat(PATH_BYTES + 1)).is_err());
-        assert_eq!(Place::read("./a//b/./c").expect("place").to_string(), "a/b/c");
+        assert!(Place::read("./a//b/.").expect_err("not plain").message.ends_with("is to be written \"a/b\""));
+        let name = |bytes| format!("a/{}", "ü".repeat(bytes));
+        assert!(Place::file(&name(128)).expect_err("too long").message.contains("256 bytes"));
+        assert!(Place::file(&name(127)).is_ok());
+        assert!(Place::read(&"a/".repeat(PATH_BYTES)).is_err());
+        assert_eq!(Place::read("a/b/c").expect("place").to_string(), "a/b/c");
         assert_eq!(Place::read(".").expect("place").to_string(), ".");
         assert_eq!(Place::read("..a/b..").expect("place").to_string(), "..a/b..");
         let place = Place::file("a/b/c").expect("place");

@@ -6,45 +6,119 @@ use countersign_core::call::{args::Digest, preview::Preview};
 use countersign_engine::tool::ToolError;
 
 use super::{
+    diff::AROUND,
     place::Place,
-    workspace::{Change, There},
+    workspace::{Change, Recent, Span, There},
 };
 
 /// How much of a digest is kept, in hexadecimal digits.
 const DIGITS: usize = 32;
 
-/// The base of a preview ([`Preview::base`]): a line for each file, with a digest of its path and of what was there.
+/// The base of a preview ([`Preview::base`]): a line for each file, with a digest of its path, what was there, and what
+/// a change replaces.
 #[derive(Debug, Default)]
-pub(super) struct Seen(BTreeMap<String, String>);
+pub(super) struct Seen(BTreeMap<String, Was>);
+
+/// A file as it was seen.
+#[derive(Debug)]
+struct Was {
+    /// A digest of all of it.
+    there: String,
+    /// What a change would do to a part of it.
+    change: Option<Replaced>,
+}
+
+/// What a change does to a text, as digests.
+#[derive(Debug)]
+struct Replaced {
+    /// How many lines are above.
+    at: usize,
+    /// The lines that go and those that come.
+    lines: String,
+    /// They, and those that are shown around them.
+    around: String,
+}
 
 impl Seen {
-    /// What is there before these changes.
+    /// What is there before these changes, and what they do.
     pub(super) fn of(changes: &[Change]) -> Seen {
-        Seen(changes.iter().map(|change| (short(&change.place.to_string()), of_file(&change.before))).collect())
+        let was = |change: &Change| Was {
+            there: of_file(&change.before),
+            change: replaced(change).map(|(replaced, _)| replaced),
+        };
+        Seen(changes.iter().map(|change| (of_place(&change.place), was(change))).collect())
     }
 
     /// What a preview has shown: nothing, if it could not be made.
     pub(super) fn shown(preview: &Preview) -> Seen {
-        let lines = preview.base.as_deref().unwrap_or_default().lines();
-        Seen(lines.filter_map(|line| line.split_once(' ')).map(|(at, what)| (at.into(), what.into())).collect())
+        let line = |line: &str| {
+            let mut words = line.split(' ').map(str::to_owned);
+            let (place, there) = (words.next()?, words.next()?);
+            let change = words.next().and_then(|at| at.parse().ok()).zip(words.next()).zip(words.next());
+            let change = change.map(|((at, lines), around)| Replaced { at, lines, around });
+            Some((place, Was { there, change }))
+        };
+        Seen(preview.base.as_deref().unwrap_or_default().lines().filter_map(line).collect())
     }
 
-    /// With what was seen earlier of the same files: an edit of a call does not show them anew.
+    /// With what was seen earlier of the same files: an edit of a call does not show them anew, nor what it does to a
+    /// file that is another by now.
     pub(super) fn or_earlier(mut self, earlier: Seen) -> Seen {
         for (place, was) in earlier.0 {
-            self.0.entry(place).and_modify(|now| *now = was);
+            self.0.entry(place).and_modify(|now| {
+                now.change = now.change.take().filter(|_| now.there == was.there);
+                now.there = was.there;
+            });
         }
         self
     }
 
     /// As the base of a preview.
     pub(super) fn base(&self) -> String {
-        self.0.iter().map(|(place, what)| format!("{place} {what}\n")).collect()
+        let line = |(place, was): (&String, &Was)| {
+            let change = was.change.as_ref();
+            let change = change.map(|Replaced { at, lines, around }| format!(" {at} {lines} {around}"));
+            format!("{place} {}{}\n", was.there, change.unwrap_or_default())
+        };
+        self.0.iter().map(line).collect()
     }
 
     /// Whether a file is as it was seen.
     pub(super) fn is(&self, place: &Place, there: &There) -> bool {
-        self.0.get(&short(&place.to_string())).is_some_and(|seen| *seen == of_file(there))
+        self.0.get(&of_place(place)).is_some_and(|was| was.there == of_file(there))
+    }
+
+    /// Refuses changes that are not what was shown, and remembers them otherwise.
+    ///
+    /// # Errors
+    /// A file is another by now, and would not be changed in the same lines among the same lines, or not be left.
+    pub(super) fn check(&self, changes: &[Change], recent: &mut Recent) -> Result<(), ToolError> {
+        if let Some(other) = changes.iter().find(|change| !self.has(change, recent)) {
+            return Err(changed(&other.place, WHEN_SHOWN));
+        }
+        changes.iter().for_each(|change| self.note(change, recent));
+        Ok(())
+    }
+
+    /// Whether a change is what was shown: of the same file, or of the same lines among the same others, or of the same
+    /// ones in a file that only other calls have changed which were shown with it.
+    fn has(&self, change: &Change, recent: &Recent) -> bool {
+        let (place, there) = (&change.place, of_file(&change.before));
+        let Some(was) = self.0.get(&of_place(place)) else { return false };
+        let same = |(shown, (now, span)): (&Replaced, (Replaced, Span))| {
+            now.around == shown.around
+                || now.lines == shown.lines && recent.line_when_shown(place, &was.there, &there, span) == Some(shown.at)
+        };
+        was.there == there || was.change.as_ref().zip(replaced(change)).is_some_and(same)
+    }
+
+    /// Remembers a change of a file that was shown.
+    pub(super) fn note(&self, change: &Change, recent: &mut Recent) {
+        if let (Some(was), Some((_, span)), Some(after)) =
+            (self.0.get(&of_place(&change.place)), replaced(change), &change.after)
+        {
+            recent.note(&change.place, &was.there, [of_file(&change.before), short(after)], span);
+        }
     }
 }
 
@@ -57,6 +131,28 @@ pub(super) fn changed(place: &Place, since: &str) -> ToolError {
 
 /// The time since which a file is compared, in an error.
 pub(super) const WHEN_SHOWN: &str = "when the change was shown";
+
+/// What a change replaces in a text; nothing if it makes, removes or overwrites a file as a whole.
+fn replaced(change: &Change) -> Option<(Replaced, Span)> {
+    let (There::Text(before), Some(after)) = (&change.before, &change.after) else { return None };
+    let (before, after): (Vec<&str>, Vec<&str>) =
+        (before.text.split_inclusive('\n').collect(), after.split_inclusive('\n').collect());
+    let span @ Span { at, old, new } = Span::between(&before, &after);
+    let digest = |parts: [&[&str]; 4]| {
+        // Their lengths are a part of it: no line moves from one to another.
+        let lengths = parts.map(|lines| lines.len().to_string()).join(" ");
+        short(&format!("{lengths}\n{}", parts.concat().concat()))
+    };
+    let (gone, come) = (&before[at..at + old], &after[at..at + new]);
+    let above = &before[at.saturating_sub(AROUND)..at];
+    let below = &before[at + old..before.len().min(at + old + AROUND)];
+    let (lines, around) = (digest([&[], gone, come, &[]]), digest([above, gone, come, below]));
+    Some((Replaced { at, lines, around }, span))
+}
+
+fn of_place(place: &Place) -> String {
+    short(&place.to_string())
+}
 
 fn of_file(there: &There) -> String {
     match there {

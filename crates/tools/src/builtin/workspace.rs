@@ -6,6 +6,7 @@
 
 mod commit;
 mod going;
+mod recent;
 
 use std::{
     fs::File,
@@ -16,13 +17,17 @@ use std::{
 
 use rustix::{
     fd::{AsFd, OwnedFd},
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, stat, statat},
     io::Errno,
 };
 
 use countersign_core::limits::FILE_BYTES;
 
-pub(super) use self::{commit::Change, going::blocking};
+pub(super) use self::{
+    commit::Change,
+    going::blocking,
+    recent::{Recent, Span},
+};
 use super::place::Place;
 use countersign_engine::tool::{ToolError, order::Order};
 
@@ -35,6 +40,8 @@ use countersign_engine::tool::{ToolError, order::Order};
 #[derive(Clone, Debug)]
 pub struct Workspace {
     root: Arc<Root>,
+    /// Files that its tools do not touch.
+    without: Arc<[PathBuf]>,
 }
 
 #[derive(Debug)]
@@ -42,8 +49,16 @@ struct Root {
     folder: OwnedFd,
     path: PathBuf,
     /// One change at a time: calls of several sessions may change the same file.
-    writing: Mutex<()>,
+    writing: Mutex<Recent>,
     order: Order,
+}
+
+/// The identity of a file or folder, whatever its path.
+type Id = (u64, u64);
+
+#[expect(clippy::unnecessary_cast, reason = "these numbers have other types on other systems")]
+fn id(stat: &Stat) -> Id {
+    (stat.st_dev as u64, stat.st_ino as u64)
 }
 
 /// A text file as it was read.
@@ -58,7 +73,7 @@ pub(crate) struct Found {
 /// The identity and state of a file: another file, or another text, has another stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    file: (u64, u64),
+    file: Id,
     size: i64,
     changed: (i64, i64),
     mode: u32,
@@ -68,7 +83,7 @@ impl Stamp {
     #[expect(clippy::unnecessary_cast, reason = "these numbers have other types on other systems")]
     fn of(stat: &Stat) -> Stamp {
         Stamp {
-            file: (stat.st_dev as u64, stat.st_ino as u64),
+            file: id(stat),
             size: stat.st_size as i64,
             changed: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
             mode: stat.st_mode as u32,
@@ -103,8 +118,17 @@ impl Workspace {
         let path = folder.canonicalize().map_err(failed)?;
         let opened = openat(CWD, &path, FOLDER, Mode::empty()).map_err(|error| failed(error.into()))?;
         Ok(Workspace {
-            root: Arc::new(Root { folder: opened, path, writing: Mutex::new(()), order: Order::default() }),
+            root: Arc::new(Root { folder: opened, path, writing: Mutex::default(), order: Order::default() }),
+            without: Arc::default(),
         })
+    }
+
+    /// The same folder, whose tools neither read nor change these files, whether they are in it now, later or never: the
+    /// program's own, such as its store and its configuration. The shell is not bound by it.
+    #[must_use]
+    pub fn without(mut self, files: impl IntoIterator<Item = PathBuf>) -> Workspace {
+        self.without = self.without.iter().cloned().chain(files).collect();
+        self
     }
 
     /// The folder's absolute path, without symbolic links, at the time it was opened.
@@ -139,6 +163,7 @@ impl Workspace {
             Err(_) if self.is_absent(place) => return Ok(There::Nothing),
             Err(error) => return Err(error),
         };
+        self.is_open_to_tools(&folder, place)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         // Opening some special files has effects, so the type is checked first.
         match statat(&folder, place.name(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -177,6 +202,23 @@ impl Workspace {
             There::Nothing => Err(ToolError::new(format!("{place} is not there"))),
             There::Other(_, why) => Err(ToolError::new(why)),
         }
+    }
+
+    /// Refuses a file that is not for tools: by its folder and name, which it has before it exists, and by its identity,
+    /// which it has under every name.
+    fn is_open_to_tools(&self, folder: &OwnedFd, place: &Place) -> Result<(), ToolError> {
+        let of_path = |path: &Path| stat(path).ok().map(|stat| id(&stat));
+        let in_folder = fstat(folder).ok().map(|stat| id(&stat));
+        let itself = statat(folder, place.name(), AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| id(&stat));
+        let is_one = |file: &PathBuf| {
+            let named = file.file_name().is_some_and(|name| name == place.name());
+            let there = named && file.parent().and_then(of_path) == in_folder;
+            there || itself.is_some() && of_path(file) == itself
+        };
+        if self.without.iter().any(is_one) {
+            return Err(ToolError::new(format!("{place} belongs to the server itself, and is not for tools")));
+        }
+        Ok(())
     }
 
     /// Whether a folder on the way is missing too.

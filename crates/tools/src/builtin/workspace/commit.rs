@@ -13,7 +13,8 @@ use rustix::{
 };
 
 use super::{
-    super::place::Place, FILE_BYTES, Found, Stamp, There, Workspace, enter, failed, going::Going, not_entered, regular,
+    super::place::Place, FILE_BYTES, Found, Recent, Stamp, There, Workspace, enter, failed, going::Going, not_entered,
+    regular,
 };
 use countersign_engine::tool::ToolError;
 
@@ -56,7 +57,8 @@ impl There {
 }
 
 impl Workspace {
-    /// Computes and makes changes without any other change of this workspace in between. Of the calls of an answer a
+    /// Computes and makes changes without any other change of this workspace in between; `make` is told what calls have
+    /// changed before. Of the calls of an answer a
     /// later one builds on the earlier ones' changes, by the [order](Workspace::order) in which they run.
     ///
     /// # Errors
@@ -64,10 +66,10 @@ impl Workspace {
     pub(crate) fn change<T>(
         &self,
         going: &Going,
-        make: impl FnOnce() -> Result<(Vec<Change>, T), ToolError>,
+        make: impl FnOnce(&mut Recent) -> Result<(Vec<Change>, T), ToolError>,
     ) -> Result<T, ToolError> {
-        let _one_at_a_time = self.root.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (changes, said) = make()?;
+        let mut one_at_a_time = self.root.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (changes, said) = make(&mut one_at_a_time)?;
         self.commit(changes, going)?;
         Ok(said)
     }

@@ -223,3 +223,23 @@ fn s12_links_that_come_and_go_never_lead_outside() {
     assert_eq!(fs::read_dir(&outside).expect("read").count(), 1);
     assert!(written > 0 && refused > 0, "{written} written, {refused} refused: both sides must have had their turn");
 }
+
+#[test]
+fn s12_x_the_programs_own_files_are_neither_read_nor_changed_under_any_name() {
+    let (folder, workspace) = workspace();
+    let work = workspace.path().to_owned();
+    fs::create_dir(work.join("data")).expect("data");
+    fs::write(work.join("data/store"), "sessions").expect("store");
+    fs::hard_link(work.join("data/store"), work.join("another")).expect("link");
+    symlink(work.join("data"), folder.path().join("aside")).expect("link");
+    // Named by a way through a link, and one of them is not there yet.
+    let own = ["data/store", "../aside/store-wal"].map(|path| work.join(path));
+    let workspace = workspace.without(own);
+    for path in ["data/store", "another", "data/store-wal"] {
+        let refused = workspace.look(&place(path)).expect_err("not for tools").message;
+        assert!(refused.contains("belongs to the server itself"), "{refused}");
+        assert!(write(&workspace, path, "x").is_err(), "{path}");
+    }
+    assert_eq!(fs::read_to_string(work.join("data/store")).expect("store"), "sessions");
+    write(&workspace, "store-wal", "x").expect("a file of that name elsewhere");
+}

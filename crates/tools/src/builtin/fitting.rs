@@ -1,0 +1,41 @@
+//! Arguments with which a file tool could run: others never reach a person.
+
+use std::borrow::Cow;
+
+use countersign_engine::tool::ToolError;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+/// What is known of arguments without a look at the files.
+pub(super) trait Fits {
+    /// # Errors
+    /// No file could be changed by them: why.
+    fn fits(&self) -> Result<(), ToolError>;
+}
+
+/// Arguments that fit.
+#[derive(Clone)]
+pub(super) struct Fitting<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de> + Fits> Deserialize<'de> for Fitting<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Fitting<T>, D::Error> {
+        let args = T::deserialize(from)?;
+        args.fits().map_err(|error| D::Error::custom(error.message))?;
+        Ok(Fitting(args))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Fitting<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}

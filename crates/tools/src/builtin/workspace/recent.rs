@@ -1,0 +1,106 @@
+//! What calls have made of files since people were shown them.
+
+use std::collections::BTreeMap;
+
+use super::super::place::Place;
+
+/// Most files that are remembered.
+const FILES: usize = 256;
+/// Most changes of one.
+const CHANGES: usize = 64;
+
+/// The lines of a text that a change replaces, from the first to the last that differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// How many lines are above.
+    pub(crate) at: usize,
+    /// How many are replaced.
+    pub(crate) old: usize,
+    /// By how many.
+    pub(crate) new: usize,
+}
+
+impl Span {
+    /// What differs between the lines of two texts.
+    pub(crate) fn between(before: &[&str], after: &[&str]) -> Span {
+        let at = before.iter().zip(after).take_while(|(a, b)| a == b).count();
+        let (before, after) = (&before[at..], &after[at..]);
+        let below = before.iter().rev().zip(after.iter().rev()).take_while(|(a, b)| a == b).count();
+        Span { at, old: before.len() - below, new: after.len() - below }
+    }
+}
+
+/// Files that calls have changed as people were shown it. The calls of one answer are shown one state of a file, and
+/// each changes it for the next: here is where the lines of that state are by now.
+#[derive(Debug, Default)]
+pub(crate) struct Recent(BTreeMap<Place, Made>);
+
+/// A file that was shown, and is now this.
+#[derive(Debug)]
+struct Made {
+    shown: String,
+    now: String,
+    /// What was changed, where it is by now.
+    changes: Vec<Span>,
+}
+
+impl Recent {
+    /// Where lines that are now in a file were when it was shown; `None` if something else may have changed it, or these
+    /// are not the lines that were there.
+    pub(crate) fn line_when_shown(&self, place: &Place, shown: &str, now: &str, span: Span) -> Option<usize> {
+        let made = self.0.get(place).filter(|made| made.shown == shown && made.now == now)?;
+        let mut at = span.at;
+        for change in &made.changes {
+            if change.at + change.new <= span.at {
+                at = (at + change.old).checked_sub(change.new)?;
+            } else if change.at < span.at + span.old {
+                return None;
+            }
+        }
+        Some(at)
+    }
+
+    /// Remembers a change of a file that was shown in one state and is changed from another to a third.
+    pub(crate) fn note(&mut self, place: &Place, shown: &str, [before, after]: [String; 2], span: Span) {
+        let made = self.0.remove(place).filter(|made| made.shown == shown && made.now == before);
+        let mut made = match made {
+            Some(made) if made.changes.len() < CHANGES => made,
+            // It was changed by something else, or this is too much to remember.
+            _ if before != shown => return,
+            _ => Made { shown: before.clone(), now: before, changes: Vec::new() },
+        };
+        for change in made.changes.iter_mut().filter(|change| change.at >= span.at + span.old) {
+            change.at = change.at - span.old + span.new;
+        }
+        made.changes.push(span);
+        made.now = after;
+        if self.0.len() == FILES {
+            self.0.pop_first();
+        }
+        self.0.insert(place.clone(), made);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s12_lines_are_where_they_were_shown_less_what_calls_have_changed_above() {
+        let place = Place::file("a").expect("place");
+        let span = |at, old, new| Span { at, old, new };
+        let state = |name: &str| name.to_owned();
+        let mut recent = Recent::default();
+        recent.note(&place, "0", [state("0"), state("1")], span(4, 1, 3));
+        recent.note(&place, "0", [state("1"), state("2")], span(1, 2, 0));
+        // Of the lines shown, those at 1, 2 and 4 are changed by now; the new ones of the last are at 2 to 4.
+        let was = |now: &str, span: Span| recent.line_when_shown(&place, "0", now, span);
+        for (now, then) in [(0, Some(0)), (1, Some(3)), (2, None), (4, None), (5, Some(5)), (6, Some(6))] {
+            assert_eq!(was("2", span(now, 1, 1)), then, "{now}");
+        }
+        assert_eq!((was("2", span(0, 2, 1)), was("2", span(1, 2, 1))), (None, None), "over what was changed");
+        assert_eq!(was("3", span(0, 1, 1)), None, "something else has changed it");
+        recent.note(&place, "0", [state("3"), state("4")], span(0, 1, 1));
+        assert_eq!(recent.line_when_shown(&place, "0", "4", span(5, 1, 1)), None);
+    }
+}
