@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     deadline::{self, AnswerDeadline},
-    http::{self, Endpoint, ErrorObject},
+    http::{self, Endpoint},
     reading::{DONE, ReadError, Reader},
     sse::{SseDecoder, SseEvent},
 };

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::super::{
-    call,
     origin::Origin,
+    reading,
     text::{Piece, Pieces},
 };
 use countersign_engine::model::ModelError;
