@@ -11,6 +11,9 @@ pub const FRAME_BYTES: usize = 1024 * 1024;
 pub const MESSAGE_FRAME_BYTES: usize = 9 * 1024 * 1024;
 /// Deepest nesting of arrays and objects in any JSON text from outside.
 pub const JSON_DEPTH: usize = 64;
+/// Deepest nesting of arrays and objects in a value that a program records, such as a graph's state: serde_json reads no
+/// deeper one.
+pub const RECORDED_JSON_DEPTH: usize = 127;
 /// Most values in one JSON text from outside (bounds memory, not meaning).
 pub const JSON_VALUES: usize = 200_000;
 /// Largest argument text of one tool call.
@@ -110,8 +113,14 @@ pub const QUESTIONS: usize = 8;
 pub const OPTIONS: usize = 20;
 /// Default time to answer a question (spec Q4).
 pub const QUESTION_TIMEOUT_SECONDS: u32 = 600;
-/// Largest update of one task of a graph, initial state, or answer, as JSON text.
+/// Largest update of one task of a graph, result of a step, item of a fan-out, initial state (of an inner graph, too), or
+/// answer, as JSON text.
 pub const UPDATE_BYTES: usize = 1024 * 1024;
+/// Most bytes of all items of one round of a graph, as JSON text.
+pub const ROUND_BYTES: usize = 16 * 1024 * 1024;
+/// Most steps of one run of a node, and as many questions: it has all of them in memory, and goes through them whenever
+/// it starts over.
+pub const TASK_STEPS: usize = 10_000;
 /// How much of the initial state of a graph's run is shown as its first message, in characters.
 pub const INPUT_CHARS: usize = 4_000;
 /// Most tasks in one round of a graph.

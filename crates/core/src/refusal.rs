@@ -186,6 +186,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "Retry the run: the node asks again, unless it is fixed to read the answer.",
     ),
     (
+        "step_given_up",
+        "A person gave up a step whose outcome is unknown, and its node fails without it.",
+        "Retry the run: it is asked about again.",
+    ),
+    (
         "question_changed",
         "A node asks something else under the name of a question on record.",
         "Undo the change, or give the new question a name of its own; then retry the run.",
@@ -205,6 +210,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("too_deep", "Graphs are nested too deeply.", "Make the graph flatter."),
     ("too_many_tasks", "A round of a graph has more tasks than are allowed.", "Fan out over less."),
     ("too_many_questions", "Nodes ask more at once than is allowed.", "Ask less at once."),
+    (
+        "too_many_steps",
+        "A node has more steps, or more questions, than are allowed.",
+        "Divide its work among several nodes, or fan out.",
+    ),
     ("invalid_loop", "A node routes to a node the loop cannot reach.", "Fix its routes."),
     ("graph_gone", "This program no longer has the graph.", "Add it again, and retry the run."),
     ("node_gone", "The graph no longer has the node.", "Add it again, and retry the run."),

@@ -1,33 +1,45 @@
-//! Numbers that JSON does not have. Serialisers write `null` for them, which is another value.
+//! Values that JSON cannot bring back: numbers that it does not have, for which serialisers write `null`, another value;
+//! and what is nested deeper than it is read.
 
 use std::{error, fmt};
 
 use serde::{Serialize, Serializer, ser};
 
 use super::schema::located;
+use crate::limits;
 
-/// Finds a number in a value that JSON does not have. Other errors appear when the value is written.
+/// How many of the keys that lead to what is too deep are said.
+const KEYS_SAID: usize = 4;
+
+/// Finds what JSON cannot bring back of a value. Other errors appear when the value is written.
 ///
 /// # Errors
 /// Where it is, and what would be right.
 pub fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), String> {
-    match value.serialize(Finite) {
-        Err(Wrong::Number { number, mut at }) => {
-            at.reverse();
-            let pointer: String =
-                at.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect();
-            let what = format!("{number} is no number of JSON; give a finite one, or null where that is allowed");
-            Err(located(&pointer, &what))
-        }
-        Err(Wrong::Other) | Ok(()) => Ok(()),
+    let (number, mut at) = match value.serialize(Finite { depth: 0 }) {
+        Err(Wrong::Found { number, at }) => (number, at),
+        Err(Wrong::Other) | Ok(()) => return Ok(()),
+    };
+    at.reverse();
+    if number.is_none() {
+        at.truncate(KEYS_SAID);
     }
+    let pointer: String = at.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect();
+    let what = match number {
+        Some(number) => format!("{number} is no number of JSON; give a finite one, or null where that is allowed"),
+        None => format!(
+            "it is nested deeper than the {} arrays and objects that can be read again; make it flatter, or a text",
+            limits::RECORDED_JSON_DEPTH
+        ),
+    };
+    Err(located(&pointer, &what))
 }
 
 #[derive(Debug)]
 enum Wrong {
-    /// The number, and the keys that lead to it, the last one first.
-    Number {
-        number: f64,
+    /// The number, or none if it is too deep; and the keys that lead to it, the last one first.
+    Found {
+        number: Option<f64>,
         at: Vec<String>,
     },
     Other,
@@ -35,7 +47,7 @@ enum Wrong {
 
 impl Wrong {
     fn under(mut self, key: &str) -> Wrong {
-        if let Wrong::Number { at, .. } = &mut self {
+        if let Wrong::Found { at, .. } = &mut self {
             at.push(key.to_owned());
         }
         self
@@ -59,11 +71,37 @@ impl ser::Error for Wrong {
 type Looked = Result<(), Wrong>;
 
 /// Visits a value, and writes nothing.
-struct Finite;
+#[derive(Clone, Copy)]
+struct Finite {
+    /// How many arrays and objects the value is in.
+    depth: usize,
+}
+
+impl Finite {
+    /// In so many more.
+    fn inside(self, more: usize) -> Result<Finite, Wrong> {
+        let depth = self.depth + more;
+        if depth > limits::RECORDED_JSON_DEPTH {
+            return Err(Wrong::Found { number: None, at: Vec::new() });
+        }
+        Ok(Finite { depth })
+    }
+
+    /// In an array or an object.
+    fn place(self) -> Result<Place, Wrong> {
+        Ok(Place { looks: self.inside(1)?, variant: None, index: 0, key: String::new() })
+    }
+
+    /// In that of a variant, which has an object around it.
+    fn place_of(self, variant: &'static str) -> Result<Place, Wrong> {
+        let within = |wrong: Wrong| wrong.under(variant);
+        Ok(Place { variant: Some(variant), ..self.inside(1)?.place().map_err(within)? })
+    }
+}
 
 /// The current place in a list or an object.
-#[derive(Default)]
 struct Place {
+    looks: Finite,
     /// The variant of an enum that the list or the object is of.
     variant: Option<&'static str>,
     index: usize,
@@ -71,10 +109,6 @@ struct Place {
 }
 
 impl Place {
-    fn of(variant: &'static str) -> Place {
-        Place { variant: Some(variant), ..Place::default() }
-    }
-
     fn look<T: Serialize + ?Sized>(&self, key: &str, value: &T) -> Looked {
         let inside = |wrong: Wrong| {
             let wrong = wrong.under(key);
@@ -83,7 +117,7 @@ impl Place {
                 None => wrong,
             }
         };
-        value.serialize(Finite).map_err(inside)
+        value.serialize(self.looks).map_err(inside)
     }
 
     fn next<T: Serialize + ?Sized>(&mut self, value: &T) -> Looked {
@@ -123,7 +157,7 @@ impl Serializer for Finite {
         self.serialize_f64(number.into())
     }
     fn serialize_f64(self, number: f64) -> Looked {
-        if number.is_finite() { Ok(()) } else { Err(Wrong::Number { number, at: Vec::new() }) }
+        if number.is_finite() { Ok(()) } else { Err(Wrong::Found { number: Some(number), at: Vec::new() }) }
     }
     fn serialize_none(self) -> Looked {
         Ok(())
@@ -147,25 +181,25 @@ impl Serializer for Finite {
         variant: &'static str,
         value: &T,
     ) -> Looked {
-        value.serialize(self).map_err(|wrong| wrong.under(variant))
+        value.serialize(self.inside(1)?).map_err(|wrong| wrong.under(variant))
     }
     fn serialize_seq(self, _: Option<usize>) -> Result<Place, Wrong> {
-        Ok(Place::default())
+        self.place()
     }
     fn serialize_tuple(self, _: usize) -> Result<Place, Wrong> {
-        Ok(Place::default())
+        self.place()
     }
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Place, Wrong> {
-        Ok(Place::default())
+        self.place()
     }
     fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Place, Wrong> {
-        Ok(Place::of(variant))
+        self.place_of(variant)
     }
     fn serialize_map(self, _: Option<usize>) -> Result<Place, Wrong> {
-        Ok(Place::default())
+        self.place()
     }
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Place, Wrong> {
-        Ok(Place::default())
+        self.place()
     }
     fn serialize_struct_variant(
         self,
@@ -174,7 +208,7 @@ impl Serializer for Finite {
         variant: &'static str,
         _: usize,
     ) -> Result<Place, Wrong> {
-        Ok(Place::of(variant))
+        self.place_of(variant)
     }
 }
 
@@ -256,5 +290,47 @@ mod tests {
         let said = check(&Kind::Pair(0.0, f64::INFINITY)).expect_err("infinite");
         assert!(said.starts_with("/Pair/1: inf is"), "{said}");
         assert!(check(&f64::NAN).expect_err("NaN").starts_with("NaN is"));
+    }
+
+    /// A list of itself, or nothing.
+    #[derive(Debug, Default, PartialEq, Serialize, serde::Deserialize)]
+    enum Nest {
+        #[default]
+        Empty,
+        List(Vec<Nest>),
+        Pair(Box<Nest>, u8),
+        Field {
+            of: Option<Box<Nest>>,
+        },
+    }
+
+    /// What is accepted is read again, whatever it is made of; what is one deeper is not.
+    #[test]
+    fn r9_what_is_nested_too_deep_to_be_read_again_is_found() {
+        let around: [fn(Nest) -> Nest; 3] = [
+            |nest| Nest::List(vec![nest]),
+            |nest| Nest::Pair(Box::new(nest), 1),
+            |nest| Nest::Field { of: Some(Box::new(nest)) },
+        ];
+        for wrap in around {
+            let (mut nest, mut refused) = (Nest::Empty, None);
+            for _ in 0..100 {
+                let text = serde_json::to_string(&nest).expect("JSON");
+                let read = serde_json::from_str::<Nest>(&text);
+                assert_eq!(check(&nest).is_ok(), read.is_ok(), "{text}");
+                refused = check(&nest).err();
+                nest = wrap(nest);
+            }
+            let refused = refused.expect("deeper than it is read");
+            assert!(refused.contains("nested deeper than the 127 arrays and objects"), "{refused}");
+            assert!(refused.len() < 200, "{refused}");
+        }
+        // However deep it is, the search is not.
+        let mut deep = serde_json::json!(1);
+        for _ in 0..10_000 {
+            deep = serde_json::Value::Array(vec![deep]);
+        }
+        assert!(check(&deep).expect_err("deep").starts_with("/0/0/0/0: it is nested"));
+        std::mem::forget(deep);
     }
 }

@@ -33,16 +33,21 @@ impl Principal {
     }
 }
 
+/// Whether this principal may decide what this reviewer is asked.
+pub(crate) fn check_may_decide(state: &State, reviewer: &Reviewer, by: &Principal) -> Result<(), Refusal> {
+    if by.may_decide(state, reviewer) {
+        return Ok(());
+    }
+    let needed = match reviewer.role() {
+        None => "the session's owner".to_owned(),
+        Some(role) => format!("the role {role:?}"),
+    };
+    Err(Refusal::new(Code::Forbidden, format!("this decision needs {needed}")))
+}
+
 /// Whether this principal may decide this interruption.
 pub(crate) fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
-    let reviewer = open.asked.reviewer();
-    if !by.may_decide(state, reviewer) {
-        let needed = match reviewer.role() {
-            None => "the session's owner".to_owned(),
-            Some(role) => format!("the role {role:?}"),
-        };
-        return Err(Refusal::new(Code::Forbidden, format!("this decision needs {needed}")));
-    }
+    check_may_decide(state, open.asked.reviewer(), by)?;
     match &open.assignee {
         Some(assignee) if by.subject.as_ref() != Some(assignee) => Err(Refusal::new(
             Code::Forbidden,

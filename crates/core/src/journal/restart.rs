@@ -12,13 +12,15 @@
 //! turn that had failed needs no hold, since only a retry continues it, but its calls and tasks are in doubt as well;
 //! and so are those of a fork that is made while its original is like this.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Draft, Transition},
     record::{Block, Record},
-    run::{GraphRun, MayHaveRun, Task, TaskPhase},
+    run::{GraphRun, Step, Task, TaskPhase},
     state::{Call, Phase, State, Status},
 };
 
@@ -233,16 +235,17 @@ impl Task {
 impl GraphRun {
     /// Whether a task could run, also after a retry, whose steps nobody would be asked about.
     pub(super) fn would_begin(&self) -> bool {
-        self.tasks.values().any(|task| task.would_run() && task.restored.is_none())
+        let again = |task: &Task| task.steps.values().any(|step| *step == Step::Again);
+        self.tasks.values().any(|task| task.would_run() && (task.restored.is_none() || again(task)))
     }
 
     /// Tasks that could run may have run after the backup was made from which the store was restored.
     pub(super) fn lose_what_would_begin(&mut self) {
-        let doubtful = self.tasks.values().filter(|task| task.would_run() && task.restored.is_none());
-        for task in doubtful.map(|task| task.task).collect::<Vec<_>>() {
-            if let Some(task) = self.task(task) {
-                task.restored = Some(MayHaveRun::default());
-            }
+        for task in self.tasks.values_mut().filter(|task| task.would_run()) {
+            let task = Arc::make_mut(task);
+            task.restored.get_or_insert_default();
+            let again = task.steps.values_mut().filter(|step| **step == Step::Again);
+            again.for_each(|step| *step = Step::Started);
         }
     }
 }

@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 
 use super::record::Schema;
 use crate::{
-    call::{finite, json::same_json},
+    call::{finite, json::same_json, reviewer::Reviewer},
     number::{FrameNo, InterruptionNo, TaskNo},
 };
 
@@ -44,7 +44,8 @@ impl Raw {
     /// The JSON of a value, which reads as that value again.
     ///
     /// # Errors
-    /// The value has no JSON form, such as a map with keys that are not strings, or a number that is not finite.
+    /// The value has no JSON form, such as a map with keys that are not strings, or a number that is not finite, or one
+    /// that nests too deep to be read again ([`crate::limits::RECORDED_JSON_DEPTH`]).
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Raw, serde_json::Error> {
         finite::check(value).map_err(serde_json::Error::custom)?;
         serde_json::value::to_raw_value(value).map(Raw::from)
@@ -208,6 +209,10 @@ pub struct FrameState {
 /// Why a task failed whose node cannot read an answer on record. The answer is kept: the node may be mended before the
 /// retry. If it is not, the retry asks again, since the same answer would fail each retry.
 pub const INVALID_RESUME: &str = "invalid_resume";
+
+/// Why a task failed whose node went no further than a step that a person had given up. A retry asks about that step
+/// again: the same decision would fail each retry.
+pub const STEP_GIVEN_UP: &str = "step_given_up";
 
 /// A task failed; a retry runs it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -400,6 +405,15 @@ pub enum Step {
     Lost,
     /// A person rejected it, for this reason.
     GivenUp(String),
+    /// A person decided that it runs again, which it has not begun to do.
+    Again,
+}
+
+impl Step {
+    /// Whether its start or its end can come next.
+    pub(super) fn may_begin(&self) -> bool {
+        matches!(self, Step::Started | Step::Again)
+    }
 }
 
 /// A question of a task.
@@ -409,9 +423,26 @@ pub struct Question {
     pub n: InterruptionNo,
     /// The SHA-256 of the payload as it was shown: an answer counts only for that question.
     pub digest: Arc<str>,
+    /// The role that it was for; none: the session's own user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Arc<str>>,
     /// The answer.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Raw>,
+}
+
+impl Question {
+    pub(super) fn reviewer(&self) -> Reviewer {
+        self.role.as_deref().map(Reviewer::of).unwrap_or_default()
+    }
+}
+
+impl Task {
+    /// Whether an edit of the run's state changes what it reads: it is in the root, and has no result yet. An inner
+    /// graph has a state of its own.
+    pub(super) fn reads_edits(&self) -> bool {
+        self.frame.is_root() && !matches!(self.phase, TaskPhase::Graph(_) | TaskPhase::Done)
+    }
 }
 
 impl GraphRun {
@@ -557,9 +588,11 @@ impl GraphRun {
     pub(super) fn retry(&mut self) {
         for task in self.tasks.values_mut() {
             if let TaskPhase::Failed(code, _) = &task.phase {
-                let asks_again = task.asks_again || code == INVALID_RESUME;
+                let (asks_again, gave_up) = (task.asks_again || code == INVALID_RESUME, code == STEP_GIVEN_UP);
                 let task = Arc::make_mut(task);
                 (task.phase, task.asks_again) = (TaskPhase::Ready, asks_again);
+                let given_up = |step: &&mut Step| gave_up && matches!(step, Step::GivenUp(_));
+                task.steps.values_mut().filter(given_up).for_each(|step| *step = Step::Started);
             }
         }
     }
@@ -596,7 +629,7 @@ mod tests {
         let task = NewTask { task: TaskNo::NONE.later(1), node: "n".into(), input: Some(null.clone()) };
         let text = serde_json::to_string(&task).expect("write");
         assert_eq!(serde_json::from_str::<NewTask>(&text).expect("read"), task);
-        let asked = Question { n: InterruptionNo::FIRST, digest: "d".into(), answer: Some(null) };
+        let asked = Question { n: InterruptionNo::FIRST, digest: "d".into(), role: None, answer: Some(null) };
         let text = serde_json::to_string(&asked).expect("write");
         assert_eq!(serde_json::from_str::<Question>(&text).expect("read"), asked);
         let waits = Question { answer: None, ..asked };

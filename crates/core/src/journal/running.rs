@@ -21,7 +21,7 @@ use crate::{
         reviewer::Reviewer,
         timeout::Timeout,
     },
-    journal::permission::check_reviewer,
+    journal::permission::{check_may_decide, check_reviewer},
     limits,
     locale::Text,
     number::{FrameNo, InterruptionNo, TaskNo},
@@ -185,8 +185,7 @@ impl State {
         self.run(|run| {
             run.said(at, |task| {
                 let step = match &decision.choice {
-                    // It runs again.
-                    Choice::Approve { .. } => return drop(task.steps.remove(&at.question)),
+                    Choice::Approve { .. } => Step::Again,
                     // The step's result, as JSON, or as text.
                     Choice::Respond { output } => serde_json::from_str::<Box<serde_json::value::RawValue>>(output)
                         .map(Raw::from)
@@ -242,14 +241,15 @@ impl State {
         }
     }
 
-    /// Waiting tasks that read the root's state begin again with the new state; their finished steps stay done.
+    /// Tasks that read the root's state begin again with the new state: their finished steps stay done, and what was
+    /// answered to the old state is asked again.
     pub(super) fn state_edited(&mut self, pos: u64) {
         self.run(|run| {
             run.edited = pos;
-            for number in run.tasks.keys().copied().collect::<Vec<_>>() {
-                let Some(task) = run.task(number).filter(|task| task.frame.is_root()) else { continue };
+            for task in run.tasks.values_mut().filter(|task| task.reads_edits()) {
+                let task = Arc::make_mut(task);
+                task.questions.clear();
                 if task.phase == TaskPhase::Waiting && !task.steps.values().any(|step| *step == Step::Lost) {
-                    task.questions.clear();
                     task.phase = TaskPhase::Ready;
                 }
             }
@@ -272,10 +272,9 @@ impl State {
                 if task.phase == TaskPhase::Waiting {
                     task.phase = TaskPhase::Ready;
                 }
-                for step in task.steps.values_mut().filter(|step| **step == Step::Lost) {
-                    *step = Step::Started;
-                }
-                task.steps.retain(|_, step| !matches!(step, Step::GivenUp(_)));
+                // Whatever was decided about it, it has begun in the original.
+                let in_doubt = |step: &&mut Step| matches!(step, Step::Lost | Step::GivenUp(_) | Step::Again);
+                task.steps.values_mut().filter(in_doubt).for_each(|step| *step = Step::Started);
             }
         });
     }
@@ -297,8 +296,8 @@ impl State {
         let Some(at) = &asked.at else { return };
         let digest = shown_digest(&at.payload);
         let reviewer = asked.actions.first().map(|action| action.ask.reviewer(0));
-        if let Some(role) = reviewer.and_then(Reviewer::role) {
-            let role = Arc::from(role);
+        let role: Option<Arc<str>> = reviewer.and_then(Reviewer::role).map(Arc::from);
+        if let Some(role) = role.clone() {
             self.run(|run| {
                 // The latest one comes last.
                 run.asked.retain(|asked| *asked != role);
@@ -312,7 +311,8 @@ impl State {
                 task.asks_again &= !matches!(before, Some(Step::Said(_)));
                 return;
             }
-            let before = task.questions.insert(at.question.clone(), Question { n: asked.n, digest, answer: None });
+            let question = Question { n: asked.n, digest, role, answer: None };
+            let before = task.questions.insert(at.question.clone(), question);
             // This was the answer that could not be read.
             task.asks_again &= before.is_none_or(|before| before.answer.is_none());
         });
@@ -505,7 +505,7 @@ impl Draft {
     ///
     /// # Errors
     /// `session_busy` while nodes run; `invalid_message` if the update is longer than [`limits::UPDATE_BYTES`].
-    /// `forbidden` if it would withdraw a request that is not `by`'s to decide.
+    /// `forbidden` if it would withdraw a request, or an answer, that is not `by`'s to decide.
     pub fn edit_state(
         mut self,
         edited: StateEdited,
@@ -528,11 +528,18 @@ impl Draft {
             let at = open.asked.at.as_ref().filter(|_| open.asked.kind == Kind::Interrupt);
             at.and_then(|at| run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame.is_root())
         };
+        let withdraws = |what: &str, n: InterruptionNo, refusal: Refusal| {
+            let key = approval_key(&self.state.session_id, n);
+            Refusal::new(refusal.code, format!("the change would withdraw {what}{key:?}: {}", refusal.message))
+        };
         for open in self.state.open.iter().filter(stale) {
-            check_reviewer(&self.state, open, by).map_err(|refusal| {
-                let key = approval_key(&self.state.session_id, open.asked.n);
-                Refusal::new(refusal.code, format!("the change would withdraw {key:?}: {}", refusal.message))
-            })?;
+            check_reviewer(&self.state, open, by).map_err(|refusal| withdraws("", open.asked.n, refusal))?;
+        }
+        // An answer that has not had its effect yet counts for the old state only.
+        let tasks = run.iter().flat_map(|run| run.tasks.values()).filter(|task| task.reads_edits());
+        for question in tasks.flat_map(|task| task.questions.values()).filter(|question| question.answer.is_some()) {
+            check_may_decide(&self.state, &question.reviewer(), by)
+                .map_err(|refusal| withdraws("the answer to ", question.n, refusal))?;
         }
         self.withdraw(edited.by.as_ref(), stale);
         self.push(Record::StateEdited(edited));

@@ -571,7 +571,7 @@ async fn r4_a_result_that_cannot_be_read_is_asked_for_again_whatever_runs_beside
     assert_eq!((over.log, begun.get()), (vec!["paid".to_owned()], 1));
 }
 
-async fn until(counted: &Count) {
+pub async fn until(counted: &Count) {
     while counted.get() == 0 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

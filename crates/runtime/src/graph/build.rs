@@ -19,7 +19,7 @@ use super::{
     context::Context,
     error::{CompileError, NodeError},
     options::NodeOptions,
-    task::Given,
+    task::{Given, bounded},
 };
 
 /// A node of a graph with the state `S`, for use in edges. Only [`StateGraph::node`] and the like create one, so an
@@ -234,10 +234,12 @@ impl<S: GraphState> StateGraph<S> {
         Node { graph: self.id, index: self.nodes.len() - 1, state: PhantomData }
     }
 
-    /// Makes a run start at this node; call it again to start at several in parallel.
+    /// Makes a run start at this node; call it again, with others, to start at several in parallel.
     pub fn start(&mut self, node: Node<S>) {
         self.known(node);
-        self.starts.push(node);
+        if self.starts.iter().all(|known| known.index != node.index) {
+            self.starts.push(node);
+        }
     }
 
     /// Adds an edge. Several edges from one node are parallel branches; a node that several tasks of a round lead to
@@ -281,18 +283,22 @@ impl<S: GraphState> StateGraph<S> {
         self.leave(from.into(), Leave::Route { ways, choose });
     }
 
-    /// Runs `to` when all of `from` have finished since it last ran.
+    /// Runs `to` when all of `from` have finished since it last did so. Several joins may lead to one node, each with its
+    /// own sources; what two of them share counts for the first that is complete.
     pub fn join<const N: usize>(&mut self, from: [Node<S>; N], to: Node<S>) {
         from.iter().for_each(|node| self.known(*node));
         self.known(to);
-        if N < 2 || from.iter().any(|node| node.at().is_none()) || to.at().is_none() {
-            self.problems.push("a join leads from at least two nodes to another one, none of which is END".to_owned());
+        let is_twice = |at: usize| from[..at].iter().chain([&to]).any(|node| node.index == from[at].index);
+        if N < 2 || (0..N).any(is_twice) || from.iter().any(|node| node.at().is_none()) || to.at().is_none() {
+            let what = "a join leads from at least two different nodes to another one, none of which is END";
+            self.problems.push(what.to_owned());
         }
         self.joins.push((from.to_vec(), to));
     }
 
     /// After `from`, runs `each` once for each item of the list that `items` makes of the state: concurrently, at
-    /// most [`FanOut::limit`] of them. Without items, the successors of `each` run at once.
+    /// most [`FanOut::limit`] of them. Without items, the successors of `each` run at once. An item has at most 1 MiB as
+    /// JSON, and those of a round 16 MiB: what is larger is kept elsewhere, under a key that is the item.
     pub fn fan_out<T, I>(
         &mut self,
         from: impl Into<Node<S>>,
@@ -304,9 +310,17 @@ impl<S: GraphState> StateGraph<S> {
         I: IntoIterator<Item = T>,
     {
         self.known(each.node);
-        let items = Box::new(move |state: &S| {
-            let item =
-                |item: T| Raw::of(&item).map_err(|error| format!("an item cannot be serialised as JSON: {error}"));
+        let items = Box::new(move |state: &S, mut room: usize| {
+            let item = |item: T| {
+                let item = Raw::of(&item)
+                    .map_err(|error| NodeError::permanent(format!("an item cannot be serialised as JSON: {error}")))?;
+                let item = bounded("an item", item)?;
+                room = room.checked_sub(item.get().len()).ok_or_else(|| {
+                    let most = limits::ROUND_BYTES;
+                    NodeError::permanent(format!("the items of one round have more than {most} bytes as JSON"))
+                })?;
+                Ok(item)
+            };
             items(state).into_iter().map(item).collect()
         });
         self.leave(from.into(), Leave::FanOut { each: each.node, items });
@@ -319,10 +333,23 @@ impl<S: GraphState> StateGraph<S> {
     }
 
     /// Maps nodes and questions that no longer exist to their new names, for runs that were paused while the program
-    /// changed. Called for a node that does not exist, and for a question that its node no longer asks; `None`
-    /// refuses.
+    /// changed. `None`: it has no new name; then a run that needs it fails.
+    ///
+    /// It is called for a node that does not exist; and, when a node asks a question that is not on record, for each
+    /// question on record that it has not asked so far, also for those that it asks later. So it names only what is
+    /// gone. It may be called often, and a panic counts as `None`.
+    ///
+    /// Give an old name to nothing else: a question that has the recorded name of a renamed one is refused, since each
+    /// would get the other's answer. The names of steps cannot be migrated: a step under another name is another step,
+    /// and is done again.
     pub fn migrate(&mut self, migrate: impl Fn(&Gone<'_>) -> Option<Renamed> + Send + Sync + 'static) {
-        self.migrate = Some(Arc::new(migrate));
+        self.migrate = Some(Arc::new(move |gone| {
+            let renamed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| migrate(gone)));
+            renamed.unwrap_or_else(|_| {
+                tracing::error!(?gone, "a migration panicked");
+                None
+            })
+        }));
     }
 
     /// Removes the edges from a node, so that others can replace them; joins remain.
@@ -438,10 +465,7 @@ impl<S: GraphState> FanOut<'_, S> {
 fn given<S: GraphState>(update: S::Update) -> Result<Given, NodeError> {
     let json = Raw::of(&update)
         .map_err(|error| NodeError::permanent(format!("its update cannot be serialised as JSON: {error}")))?;
-    if json.get().len() > limits::UPDATE_BYTES {
-        let (bytes, most) = (json.get().len(), limits::UPDATE_BYTES);
-        return Err(NodeError::permanent(format!("its update has {bytes} bytes as JSON; at most {most} are allowed")));
-    }
+    let json = bounded("its update", json)?;
     let json = (json.get() != "{}").then_some(json);
     Ok(Given { json, update: Box::new(update) })
 }

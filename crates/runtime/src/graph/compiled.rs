@@ -8,7 +8,7 @@ use countersign_core::{
         graph::{AGENT, APPROVAL, COMPRESSION, TOOLS},
         run::Raw,
     },
-    plain,
+    limits, plain,
 };
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
@@ -63,7 +63,8 @@ impl<S> NodeDef<S> {
 }
 
 type Choose<S> = Box<dyn Fn(&S) -> Vec<Node<S>> + Send + Sync>;
-type Items<S> = Box<dyn Fn(&S) -> Result<Vec<Raw>, String> + Send + Sync>;
+/// The items of a fan-out, in at most so many bytes.
+type Items<S> = Box<dyn Fn(&S, usize) -> Result<Vec<Raw>, NodeError> + Send + Sync>;
 
 /// An outgoing edge of a node.
 pub(crate) enum Leave<S> {
@@ -241,19 +242,18 @@ impl<S: GraphState> Compiled<S> {
 }
 
 impl<S> Compiled<S> {
-    /// Whether this source was the last that a join waited for. Earlier arrivals are kept in `arrived`.
+    /// Whether this source was the last that a join waited for. Arrivals are kept in `arrived`.
     fn completes(&self, join: &Join, source: usize, arrived: &mut Vec<(Arc<str>, Arc<str>)>) -> bool {
-        let target = &self.nodes[join.target].name;
-        let pair = (target.clone(), self.nodes[source].name.clone());
-        if !arrived.contains(&pair) {
-            arrived.push(pair);
+        let (target, name) = (&self.nodes[join.target].name, |at: usize| &self.nodes[at].name);
+        if !arrived.iter().any(|(to, from)| to == target && from == name(source)) {
+            arrived.push((target.clone(), name(source).clone()));
         }
-        let has = |at: &usize| arrived.iter().any(|(to, from)| to == target && *from == self.nodes[*at].name);
-        let all = join.sources.iter().all(has);
-        if all {
-            arrived.retain(|(to, _)| to != target);
-        }
-        all
+        join.sources.iter().all(|at| arrived.iter().any(|(to, from)| to == target && from == name(*at)))
+    }
+
+    /// Whether this arrival is one of the join's: another join may lead to the same node.
+    fn is_of(&self, join: &Join, (to, from): &(Arc<str>, Arc<str>)) -> bool {
+        self.nodes[join.target].name == *to && join.sources.iter().any(|at| self.nodes[*at].name == *from)
     }
 }
 
@@ -319,8 +319,8 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         state: &AnyState,
     ) -> Result<Ahead, NodeError> {
         let state = self.state(state).map_err(NodeError::permanent)?;
-        let (mut tasks, mut arrived) = (Vec::new(), arrived.to_vec());
-        let mut targets: Vec<usize> = Vec::new();
+        let (mut tasks, mut arrived, mut complete) = (Vec::new(), arrived.to_vec(), Vec::new());
+        let (mut targets, mut room): (Vec<usize>, usize) = (Vec::new(), limits::ROUND_BYTES);
         // A fan-out over an empty list continues as if its tasks had finished.
         let mut open: Vec<usize> = Vec::with_capacity(finished.len().min(self.nodes.len()));
         for name in finished {
@@ -354,7 +354,8 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
                     Leave::FanOut { each, items } => {
                         let Some(each) = each.at() else { continue };
                         let what = format_args!("the list of the fan-out from the node {:?}", self.nodes[source].name);
-                        let items = guarded(what, || items(state).map_err(NodeError::permanent))?;
+                        let items = guarded(what, || items(state, room))?;
+                        room -= items.iter().map(|item| item.get().len()).sum::<usize>().min(room);
                         if items.is_empty() {
                             open.push(each);
                         }
@@ -366,9 +367,11 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
             for join in self.joins.iter().filter(|join| join.sources.contains(&source)) {
                 if self.completes(join, source, &mut arrived) {
                     plain(join.target, &mut tasks);
+                    complete.push(join);
                 }
             }
         }
+        arrived.retain(|arrival| !complete.iter().any(|join| self.is_of(join, arrival)));
         if tasks.is_empty()
             && let Some((target, _)) = arrived.first()
         {

@@ -25,7 +25,7 @@ use countersign_core::{
     },
     journal::{
         record::Schema,
-        run::{INVALID_RESUME, Raw, Step as Known},
+        run::{INVALID_RESUME, Raw, STEP_GIVEN_UP, Step as Known},
         running::{NewQuestion, shown},
     },
     limits, plain,
@@ -37,7 +37,7 @@ use serde_json::Value;
 
 use super::{
     error::NodeError,
-    task::{Memory, UnderWay},
+    task::{Begun, Memory, UnderWay, bounded},
 };
 
 /// The context of a node: the state at the beginning of the round, and the means to ask people and to run side
@@ -118,15 +118,23 @@ impl<S> Context<S> {
     ///
     /// Its start is journaled before it runs. If a crash, or the node's time limit, leaves its outcome unknown, it is
     /// not run again either: a person is asked to decide, as for a tool call (spec R4), unless it is
-    /// [idempotent](Step::idempotent). An error is returned to the node; it is not journaled, and a retry runs the
-    /// step again.
+    /// [idempotent](Step::idempotent). The same holds for a step that the node itself drops, as a `select!` with a timer
+    /// does: when the node pauses, a person is asked what became of it, for the case that the node starts over. So a
+    /// time limit belongs inside `work`, which then has a result. If the person rejects, the node gets an error
+    /// (`step_given_up`), and a retry of a node that returns it asks again.
+    ///
+    /// An error is returned to the node and not journaled: a retry runs the step again, and so does a node that starts
+    /// over, also if it had handled the error and gone on. An error that the node handles belongs in the result:
+    /// `ctx.step("pay", async { Ok::<_, NodeError>(pay().await.map_err(|error| error.to_string())) })`.
     ///
     /// `name` identifies the step among the steps and questions of the node. A name may be used again, one use after
     /// another, as in a loop: the uses are told apart by their order. So that order must be the same whenever the node
     /// starts over, and a node fails that uses a name again when another of its steps or questions was under way at
     /// one of the uses. **Branches that run at once need names of their own**, such as
     /// `format!("pay {id}")`; that is not noticed where they wait for nothing of the node's between them, but for a timer
-    /// or a request of their own. A name has no `#`, which numbers the uses.
+    /// or a request of their own. A name has no `#`, which numbers the uses. **A step that is renamed is another step**: a
+    /// paused run that starts over with the new program does it again, and no migration prevents that. A node has at most
+    /// 10,000 steps.
     pub fn step<T, E, F>(&self, name: &str, work: F) -> Step<T>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -327,9 +335,9 @@ impl<T: DeserializeOwned> Answer<T> {
         let inside = &mut *guard;
         if let Some(migrate) = memory.migrate.as_ref().filter(|_| !inside.questions.contains_key(name)) {
             // A recorded question that is no longer asked may be this one under its old name.
-            let old = inside.questions.iter().find_map(|(old, question)| {
+            let old = inside.questions.iter().filter(|(_, question)| !question.seen).find_map(|(old, _)| {
                 let to = migrate(&super::Gone { node: &memory.node, question: Some(old) })?;
-                (!question.seen && to.question.as_deref() == Some(&**name)).then(|| old.clone())
+                (to.question.as_deref() == Some(&**name)).then(|| old.clone())
             });
             if let Some(mut known) = old.and_then(|old| inside.questions.remove(&old)) {
                 // The migration declares that an answer to the old question answers this one.
@@ -353,6 +361,15 @@ impl<T: DeserializeOwned> Answer<T> {
             let again = NewQuestion { name: known.recorded.clone(), ..question };
             inside.again.extend(unread.map(|unread| (again, unread)));
             return Ok(());
+        }
+        if let Some((now, _)) = inside.questions.iter().find(|(_, known)| known.recorded == *name) {
+            return Err(refused(format!(
+                "on record it is the name of {now:?}, which a migration has renamed: each would get the other's answer when \
+                 the node starts over. Give it another name"
+            )));
+        }
+        if inside.questions.len() >= limits::TASK_STEPS {
+            return Err(NodeError::coded("too_many_steps", many("questions", &memory.node)));
         }
         let known = super::task::Remembered { recorded: name.clone(), digest, answer: None, seen: true };
         inside.questions.insert(name.clone(), known);
@@ -391,6 +408,11 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> IntoFuture for Step<T> {
             }
         }
     }
+}
+
+fn many(what: &str, node: &str) -> String {
+    let most = limits::TASK_STEPS;
+    format!("the node {node:?} has more than {most} {what}; divide its work among several nodes, or fan out")
 }
 
 /// Counts in [`Memory::at_work`] while it exists.
@@ -432,15 +454,7 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     }
     let _under_way = UnderWay::begin(&memory);
     turn_of_others(&memory).await;
-    let mut known = memory.inside().steps.get(&name).cloned();
-    if known.is_none() && !idempotent {
-        // The node does not stand still while this is stored.
-        let _at_work = AtWork::begin(&memory);
-        if memory.may_have_run(&name).await {
-            known = Some(Known::Started);
-        }
-    }
-    if let Some(known) = known {
+    if let Some(known) = on_record(&memory, &name, idempotent).await?.filter(|known| *known != Known::Again) {
         if let Some(done) = known_result(&known, &named) {
             let asks_again = memory.inside().asks_again && matches!(known, Known::Said(_)) && done.is_err();
             if !asks_again {
@@ -466,6 +480,7 @@ async fn run_step<T: Serialize + DeserializeOwned>(
         }
     }
     let at_work = AtWork::begin(&memory);
+    let begun = (!idempotent).then(|| Begun::new(&memory, &name));
     if !idempotent {
         memory.step_started(&name).await;
     }
@@ -474,10 +489,7 @@ async fn run_step<T: Serialize + DeserializeOwned>(
         Ok(value) => {
             let raw =
                 Raw::of(value).map_err(|error| named(format!("its result cannot be serialised as JSON: {error}")))?;
-            if raw.get().len() > limits::UPDATE_BYTES {
-                return Err(named(format!("its result has more than {} bytes", limits::UPDATE_BYTES)));
-            }
-            Some(raw)
+            Some(bounded("its result", raw).map_err(|error| named(error.message))?)
         }
         Err(_) => None,
     };
@@ -485,8 +497,28 @@ async fn run_step<T: Serialize + DeserializeOwned>(
         // An idempotent step that failed leaves no record.
         memory.step_done(&name, value).await;
     }
+    begun.into_iter().for_each(Begun::ends);
     drop(at_work);
     result
+}
+
+/// What is known of a step before it begins.
+async fn on_record(memory: &Arc<Memory>, name: &Arc<str>, idempotent: bool) -> Result<Option<Known>, NodeError> {
+    {
+        let inside = memory.inside();
+        if let Some(known) = inside.steps.get(name) {
+            return Ok(Some(known.clone()));
+        }
+        if inside.steps.len() >= limits::TASK_STEPS {
+            return Err(NodeError::coded("too_many_steps", many("steps", &memory.node)));
+        }
+    }
+    if idempotent {
+        return Ok(None);
+    }
+    // The node does not stand still while this is stored.
+    let _at_work = AtWork::begin(memory);
+    Ok(memory.may_have_run(name).await.then_some(Known::Started))
 }
 
 /// The result of a step. If what a person reported of it cannot be read, the node fails with that, whatever it makes of
@@ -515,8 +547,11 @@ fn known_result<T: DeserializeOwned>(
             let again = "Retry the run: it is asked about again, unless the node reads the result by then";
             NodeError::coded(INVALID_RESUME, format!("{}. {again}", named(what).message))
         })),
-        Known::GivenUp(why) => Some(Err(named(format!("its outcome is unknown, and it was given up: {why}")))),
-        Known::Started | Known::Lost => None,
+        Known::GivenUp(why) => {
+            let what = named(format!("its outcome is unknown, and it was given up: {why}"));
+            Some(Err(NodeError::coded(STEP_GIVEN_UP, what.message)))
+        }
+        Known::Started | Known::Lost | Known::Again => None,
     }
 }
 

@@ -22,6 +22,7 @@ use countersign_core::{
         run::{MayHaveRun, Raw, Step, Task},
         running::NewQuestion,
     },
+    limits,
     number::TaskNo,
 };
 use futures::{FutureExt as _, future::BoxFuture, task::AtomicWaker};
@@ -40,8 +41,29 @@ pub(crate) struct Given {
     pub(crate) update: AnyUpdate,
 }
 
-/// The running body of a node.
+/// JSON that is recorded, unless it is too long; `what` begins the error.
+pub(crate) fn bounded(what: &str, json: Raw) -> Result<Raw, NodeError> {
+    let (bytes, most) = (json.get().len(), limits::UPDATE_BYTES);
+    if bytes > most {
+        return Err(NodeError::permanent(format!("{what} has {bytes} bytes as JSON; at most {most} are allowed")));
+    }
+    Ok(json)
+}
+
+/// A node's future.
 pub(crate) type NodeFuture = BoxFuture<'static, Result<Given, NodeError>>;
+
+/// The running body of a node. To drop it runs code of the program's, and whoever does so outlives a panic of that.
+pub(crate) struct Body(NodeFuture);
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        let body = std::mem::replace(&mut self.0, std::future::pending().boxed());
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(body))).is_err() {
+            tracing::error!("a node panicked while it was dropped");
+        }
+    }
+}
 
 /// How a stretch of a node's execution ended.
 pub(crate) enum Stretch {
@@ -53,7 +75,7 @@ pub(crate) enum Stretch {
 
 /// A suspended node, ready to resume.
 pub(crate) struct Parked {
-    pub(crate) body: NodeFuture,
+    body: Body,
     pub(crate) memory: Arc<Memory>,
     attempt: u32,
     left: Option<Duration>,
@@ -110,6 +132,8 @@ pub(crate) struct Inside {
     pub(crate) asks_again: bool,
     /// Steps with unknown outcome found since then.
     pub(crate) lost: Vec<Arc<str>>,
+    /// Steps that were begun since then, and dropped.
+    dropped: Vec<Arc<str>>,
     /// Whether steps that are not on record may have run.
     pub(crate) restored: Option<MayHaveRun>,
     /// Why the node cannot continue.
@@ -124,6 +148,13 @@ impl Inside {
             self.wakers.push(waker.clone());
         }
     }
+}
+
+/// What a paused node asks.
+pub(crate) struct Asks {
+    pub(crate) questions: Vec<NewQuestion>,
+    /// The steps whose outcome is unknown.
+    pub(crate) lost: Vec<Arc<str>>,
 }
 
 /// The uses of a name in one attempt.
@@ -150,6 +181,31 @@ impl Drop for UnderWay {
     }
 }
 
+/// A step that was begun. If it is dropped before it has its result, it may have had its effect.
+pub(crate) struct Begun {
+    memory: Arc<Memory>,
+    step: Option<Arc<str>>,
+}
+
+impl Begun {
+    pub(crate) fn new(memory: &Arc<Memory>, step: &Arc<str>) -> Begun {
+        Begun { memory: memory.clone(), step: Some(step.clone()) }
+    }
+
+    /// It has its result.
+    pub(crate) fn ends(mut self) {
+        self.step = None;
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(step) = self.step.take() {
+            self.memory.inside().dropped.push(step);
+        }
+    }
+}
+
 /// A question that was asked.
 pub(crate) struct Remembered {
     /// Its recorded name, which a migration may have changed since.
@@ -171,6 +227,18 @@ impl Inside {
             self.questions.iter().find(|(_, known)| known.recorded == *name)?.0.clone()
         };
         self.questions.get_mut(&now)
+    }
+
+    /// Whether the record has an answer or a decision that has not been delivered, apart from answers to these questions.
+    fn lacks(&mut self, task: &Task, apart: &[Arc<str>]) -> bool {
+        let mut others = task.questions.iter().filter(|(name, _)| !apart.contains(name));
+        let said = others.any(|(name, question)| {
+            question.answer.is_some() && self.on_record(name).is_some_and(|known| known.answer.is_none())
+        });
+        let decided = self.steps.iter().any(|(name, step)| {
+            *step == Step::Lost && task.steps.get(name).is_none_or(|now| *now != Step::Lost && *now != Step::Started)
+        });
+        said || decided
     }
 }
 
@@ -271,6 +339,8 @@ impl Memory {
     pub(crate) fn told(&self, task: &Task) {
         let mut inside = self.inside();
         let again: Vec<Arc<str>> = inside.again.iter().map(|(question, _)| question.name.clone()).collect();
+        // The node may have been polled for the last time before its pause: it is told when it is polled again.
+        let is_due = inside.lacks(task, &again);
         for (name, question) in task.questions.iter().filter(|(name, _)| !again.contains(name)) {
             if let Some(known) = inside.on_record(name) {
                 known.answer.clone_from(&question.answer);
@@ -284,22 +354,35 @@ impl Memory {
         inside.asks_again = task.asks_again;
         let wakers = std::mem::take(&mut inside.wakers);
         drop(inside);
+        if is_due {
+            self.turn_is_due();
+        }
         wakers.into_iter().for_each(Waker::wake);
+        if is_due {
+            self.node_waker.wake();
+        }
     }
 
-    /// Whether the record has an undelivered answer or decision, apart from answers to what is `asked` now.
+    /// Whether there is an answer or a decision that the node has not seen, apart from answers to what is `asked` now: it is
+    /// on record only, or the node was not polled again after it was told.
     pub(crate) fn has_news(&self, task: &Task, asked: &[NewQuestion]) -> bool {
+        let asked: Vec<Arc<str>> = asked.iter().map(|question| question.name.clone()).collect();
+        self.inside().lacks(task, &asked) || self.turn_due.load(Ordering::SeqCst)
+    }
+
+    /// What the node asks now that it pauses.
+    pub(crate) fn asks(&self, task: &Task) -> Asks {
         let mut inside = self.inside();
-        let answered = |inside: &mut Inside, name: &Arc<str>, answer: &Option<Raw>| {
-            answer.is_some() && inside.on_record(name).is_some_and(|known| known.answer.is_none())
-        };
-        let mut others = task.questions.iter().filter(|(name, _)| asked.iter().all(|question| question.name != **name));
-        let said = others.any(|(name, question)| answered(&mut inside, name, &question.answer));
-        // A lost step that has left the record is to run again.
-        let lost = inside.steps.iter().any(|(name, step)| {
-            *step == Step::Lost && task.steps.get(name).is_none_or(|now| *now != Step::Lost && *now != Step::Started)
-        });
-        said || lost
+        let again = std::mem::take(&mut inside.again).into_iter().map(|(question, _)| question);
+        let questions = again.chain(std::mem::take(&mut inside.asked)).collect();
+        let mut lost = std::mem::take(&mut inside.lost);
+        for step in std::mem::take(&mut inside.dropped) {
+            // Its start, or its end, may have been stored all the same.
+            if task.steps.get(&step) == Some(&Step::Started) && !lost.contains(&step) {
+                lost.push(step);
+            }
+        }
+        Asks { questions, lost }
     }
 
     /// Makes the node fail, whichever task has noticed why.
@@ -364,7 +447,7 @@ pub(crate) async fn run(
 ) -> Stretch {
     let (mut body, mut attempt, mut left) = match parked {
         Some(Parked { body, attempt, left, .. }) => (body, attempt, left),
-        None => (begin(), 1, options.time_limit),
+        None => (Body(begin()), 1, options.time_limit),
     };
     loop {
         let began = left.map(|_| Instant::now());
@@ -396,7 +479,7 @@ pub(crate) async fn run(
         let retry = options.retry.as_ref().filter(|_| result.as_ref().is_err_and(|error| !error.permanent));
         let Some(delay) = retry.and_then(|retry| retry.delay(attempt)) else { return Stretch::Over(result) };
         // Dropped first, so that a step in progress ends with its attempt.
-        drop(std::mem::replace(&mut body, futures::future::pending().boxed()));
+        drop(body);
         if let Err(error) = &result {
             tracing::warn!(session = &*memory.session_id, node = &*memory.node, attempt, %error, ?delay, "a node failed; trying again");
         }
@@ -404,13 +487,13 @@ pub(crate) async fn run(
         attempt += 1;
         left = options.time_limit;
         memory.begin_again();
-        body = begin();
+        body = Body(begin());
     }
 }
 
 /// Polls a node until it has its result; `None` when it is suspended.
-async fn stretch(body: &mut NodeFuture, memory: &Memory) -> Option<Result<Given, NodeError>> {
-    let mut body = std::panic::AssertUnwindSafe(body);
+async fn stretch(body: &mut Body, memory: &Memory) -> Option<Result<Given, NodeError>> {
+    let mut body = std::panic::AssertUnwindSafe(&mut body.0);
     let mut was_still = false;
     std::future::poll_fn(move |cx| {
         memory.node_waker.register(cx.waker());
@@ -437,3 +520,6 @@ async fn stretch(body: &mut NodeFuture, memory: &Memory) -> Option<Result<Given,
     })
     .await
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Runs of graphs, for the library's users: start, answer, read, edit, retry (spec G3, G6).
 //!
-//! Editing the state of a run withdraws its nodes' pending questions, since reviewers were shown the earlier state. The
+//! Editing the state of a run withdraws its nodes' questions, pending and answered: reviewers were shown the earlier state. The
 //! session's owner may edit it, and the audit log says so; so request another person's decision where it takes effect,
 //! and do not keep it in the state.
 
@@ -212,10 +212,12 @@ impl<S: GraphState> Runs<S> {
     }
 
     /// Edits the state of a run that is paused, has failed or has ended, as a node's update would. Paused nodes start
-    /// over with it, here, and ask again under new keys: reviewers were shown the earlier state.
+    /// over with it, here, and ask again under new keys: reviewers were shown the earlier state. Failed ones do when they
+    /// are retried. Nodes of inner graphs go on: those have states of their own.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw requests that others decide),
+    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw requests or answers that others
+    /// decide),
     /// `session_busy` while nodes run, `invalid_message` (not a session of this graph, or the update does not fit),
     /// `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {

@@ -85,7 +85,7 @@ impl Runtime {
     /// background, and ask again under new keys. [`super::Runs::edit`] is the typed variant.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw requests that others decide),
+    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw requests or answers that others decide),
     /// `session_busy` while nodes run, `invalid_message` (the update does not fit, and where; a session without a
     /// graph's run), `store_unavailable`.
     pub async fn edit_run(

@@ -168,10 +168,11 @@ async fn m4_after_a_failure_the_answer_is_given_anew_in_a_fork(store: Arc<dyn St
     assert_eq!(code(runs.resume(&me(), "s_1", "5").await), "approval_already_resolved");
     let then = where_waited(&runtime, "s", "s_1").await;
     assert_eq!(fork(&runtime, "s", then, "f").await, ["f_2"]);
-    // Here the answer is valid and the state is not: the state is edited, and the run retried.
+    // Here the answer is valid and the state is not: the state is edited, and the retry asks about the new one.
     assert_eq!(failure(&runs.resume(&me(), "f_2", "5").await.expect("resume")), "node_failed");
     runs.edit(&me(), "f", &WorkUpdate::new().sum(10)).await.expect("edit");
-    assert_eq!(runs.retry(&me(), "f").await.expect("retry").done().expect("done").log, ["5"]);
+    assert_eq!(runs.retry(&me(), "f").await.expect("retry").key("amount"), Some("f_3"));
+    assert_eq!(runs.resume(&me(), "f_3", "5").await.expect("resume").done().expect("done").log, ["5"]);
 }
 
 /// Approved and rejected at the same time, both callers got success, and the effect ran twice.

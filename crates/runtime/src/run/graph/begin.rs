@@ -30,7 +30,7 @@ use crate::{
         NodeError, NodeOptions,
         agent_loop::AgentState,
         compiled::{AnyGraph, Kind},
-        task::{self, AnyState, Journal, Memory, Stretch},
+        task::{self, AnyState, Journal, Memory, Stretch, bounded},
     },
     store::nodes::Epoch,
 };
@@ -287,5 +287,5 @@ fn enter(run: &GraphRun, task: &Task, node: &Node, inner: &Arc<dyn AnyGraph>) ->
     let raw = inner
         .write_state(&state)
         .map_err(|error| NodeError::permanent(format!("the state of {:?}: {error}", inner.name())))?;
-    Ok((raw, state))
+    Ok((bounded(&format!("the state of {:?}", inner.name()), raw)?, state))
 }

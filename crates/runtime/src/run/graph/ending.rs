@@ -16,7 +16,7 @@ use crate::{
     graph::{
         NodeError,
         compiled::Ahead,
-        task::{Parked, Stretch},
+        task::{Asks, Parked, Stretch},
     },
     run::Inner,
 };
@@ -66,12 +66,7 @@ impl Ending<'_> {
 
     fn paused(&mut self, known: &Task, parked: Parked) {
         let memory = parked.memory.clone();
-        let (asked, lost) = {
-            let mut inside = memory.inside();
-            let again = std::mem::take(&mut inside.again);
-            let asked = again.into_iter().map(|(question, _)| question).chain(std::mem::take(&mut inside.asked));
-            (asked.collect::<Vec<_>>(), std::mem::take(&mut inside.lost))
-        };
+        let Asks { questions: asked, lost } = memory.asks(known);
         let waiting = self.state.open.len() + self.ops.iter().map(Op::asks).sum::<usize>();
         if waiting + asked.len() + lost.len() > limits::OPEN_QUESTIONS {
             let what = format!("{waiting} questions wait in this session already");
@@ -147,15 +142,13 @@ impl Ending<'_> {
                 names.push(task.node.clone());
             }
         }
-        if graph.migrate().is_some() {
-            for name in &mut names {
-                if let Some(now) = resolve(&**graph, name) {
-                    *name = now;
-                }
-            }
-        }
+        // Also those that have finished have successors.
+        let now = |name: &Arc<str>| resolve(&**graph, name).ok_or_else(|| node_gone(name));
+        let names = names.iter().map(now).collect::<Result<Vec<_>, _>>()?;
+        let arrived = open.arrived.iter().map(|(to, from)| Ok::<_, NodeError>((now(to)?, now(from)?)));
+        let arrived = arrived.collect::<Result<Vec<_>, _>>()?;
         graph.merge(state, updates)?;
-        let ahead = graph.next(&names, &open.arrived, state)?;
+        let ahead = graph.next(&names, &arrived, state)?;
         rounds_left(&**graph, run, frame, &ahead)?;
         if !ahead.tasks.is_empty() || frame.is_root() {
             return Ok((ahead, None));
