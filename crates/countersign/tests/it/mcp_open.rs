@@ -164,7 +164,7 @@ while IFS= read -r line; do
   case "$line" in
     *'"initialize"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}' ;;
     *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"digits","inputSchema":{"type":"object"}}]}}'
-      n=0; while [ $n -lt 200 ]; do n=$((n+1)); say '{"jsonrpc":"2.0","id":'$((5000+n))',"method":"elicitation/create","params":{"message":"hi","requestedSchema":{"type":"object","properties":{}}}}'; done ;;
+      n=0; while [ $n -lt 20 ]; do n=$((n+1)); say '{"jsonrpc":"2.0","id":'$((5000+n))',"method":"elicitation/create","params":{"message":"hi","requestedSchema":{"type":"object","properties":{}}}}'; done ;;
     *'"name":"digits"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"content":[],"structuredContent":{"id":123456789012345678901234567890,"n":1}}}' ;;
     *'"result"'*|*'"error"'*) ;;
     *'"id"'*) say '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;

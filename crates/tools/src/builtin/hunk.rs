@@ -249,6 +249,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn s12_lines_that_are_to_be_at_one_place_only_are_counted_however_loosely_they_match() {
+        let hunks = Hunk::read(&["-b", "+c"]).expect("hunks");
+        let only = |text: &str| apply(text, &hunks, true).map_err(|error| error.message);
+        for text in ["  b\nb\n", "b\n  b\n", "b \nb\n", "b\nb\n"] {
+            assert!(only(text).expect_err(text).contains("more than once"), "{text:?}");
+        }
+        assert_eq!(only("a\n  b\n").as_deref(), Ok("a\nc\n"));
+    }
+
     /// The same line all over the file and all over the hunk: the product of both lengths in comparisons.
     #[test]
     fn r9_a_patch_that_takes_too_long_to_match_is_refused() {
