@@ -106,14 +106,14 @@ impl Options {
         Ok(Some(line.trim().to_owned()))
     }
 
-    /// Checks at the end that every `--answer` was one to something.
+    /// Checks at the end that every `--answer` was used.
     ///
     /// # Errors
     /// One is left: nothing is pending that it could answer.
     pub fn all_answered(&mut self) -> Result<()> {
         let left = self.take("--answer");
         left.map_or(Ok(()), |answer| {
-            Err(format!("--answer {} was not used: nothing is pending any more", shown_line(&answer)).into())
+            Err(format!("--answer {} was not used: nothing is pending", shown_line(&answer)).into())
         })
     }
 }

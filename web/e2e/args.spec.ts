@@ -2,7 +2,7 @@
 import { ARGS, TITLES, withBook } from "./support/book.js";
 import { call, checkAccessible, expect, hasNoSidewaysScroll, resolved, test } from "./support/console.js";
 import type { Turn } from "./support/server.js";
-import { places, type Language } from "./support/words.js";
+import { placesOf, type Language } from "./support/words.js";
 
 async function openBook(page: import("@playwright/test").Page, url: string) {
   await page.goto(url);
@@ -121,7 +121,7 @@ for (const [locale, edit, entry, add, multiple, exact, notSet] of [
   ["vi-VN", "Sửa", "Mục 1", "Thêm mục", "Phải là bội số của 5.", "JSON chính xác", "Không đặt: Urgent (mặc định: false)"],
   ["zh-CN", "修改", "第 1 项", "添加一项", "须为 5 的倍数。", "准确的 JSON", "未设置：Urgent（默认值：false）"],
 ] as const) {
-  for (const [, width, colorScheme] of places(locale.slice(0, 2) as Language)) {
+  for (const [, width, colorScheme] of placesOf(locale.slice(0, 2) as Language)) {
     test.describe(`${locale}, ${width}`, () => {
       test.use({ locale, colorScheme, viewport: { width, height: 844 } });
       test("u2: arguments can be read and edited", async ({ page, serve }) => {

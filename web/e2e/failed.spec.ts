@@ -2,7 +2,7 @@
 import type { Locator, Page } from "@playwright/test";
 import { checkAccessible, expect, hasNoSidewaysScroll, resolved, send, test } from "./support/console.js";
 import type { ServerOptions } from "./support/server.js";
-import { places } from "./support/words.js";
+import { placesOf } from "./support/words.js";
 
 /** An order that an admin decides; what is looked up beside it fails the turn. */
 const failing: ServerOptions = {
@@ -144,7 +144,7 @@ for (const [language, again] of [
   ["vi", "Thử lại"],
   ["zh", "重试"],
 ] as const) {
-  for (const [, width, colorScheme] of places(language)) {
+  for (const [, width, colorScheme] of placesOf(language)) {
     test.describe(`${language}, ${width}, ${colorScheme}`, () => {
       test.use({ colorScheme, ...(width < 800 && { viewport: { width, height: 844 }, hasTouch: true, isMobile: true }) });
 

@@ -15,7 +15,7 @@ import {
   test,
 } from "./support/console.js";
 import type { ServerOptions } from "./support/server.js";
-import { places } from "./support/words.js";
+import { placesOf } from "./support/words.js";
 
 /** An order of whatever the agent was told, with a line of the operator's about it. */
 const orders: ServerOptions = {
@@ -505,7 +505,7 @@ for (const [language, name, tabs, choose, approve, keys] of [
   ["vi", "Đang chờ quyết định", ["Chờ bạn 3", "Chờ người khác 0", "Để sau 0"], "Chọn cả 3 yêu cầu đang hiện", "Phê duyệt…", "Phím tắt trong mục Chờ xử lý"],
   ["zh", "等待决定", ["待您处理 3", "待他人处理 0", "稍后 0"], "选择显示的全部 3 个", "批准…", "待办中的快捷键"],
 ] as const) {
-  for (const [, wide, colorScheme] of places(language)) {
+  for (const [, wide, colorScheme] of placesOf(language)) {
     const [width, height] = wide > 800 ? [wide, 800] : [360, 740];
     test.describe(`${language}, ${width} wide, ${colorScheme}`, () => {
       test.use({ viewport: { width, height }, colorScheme });

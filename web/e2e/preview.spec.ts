@@ -1,6 +1,6 @@
 /** What a reviewer sees of what a call would do: a diff of files, command lines. */
 import { call, checkAccessible, expect, hasNoSidewaysScroll, openCard, resolved, test } from "./support/console.js";
-import { places, type Language } from "./support/words.js";
+import { placesOf, type Language } from "./support/words.js";
 
 const files = { "a.txt": "one\n-- a/secret\nthree\n" };
 
@@ -126,7 +126,7 @@ for (const [locale, needs, send, accepts] of [
   ["vi-VN", "Các giá trị này cần được phê duyệt: admin", "Gửi để phê duyệt", "Chính sách chấp nhận các giá trị này."],
   ["zh-CN", "这些值需要批准：admin", "提交审批", "策略接受这些值。"],
 ] as const) {
-  for (const [, width, colorScheme] of places(locale.slice(0, 2) as Language)) {
+  for (const [, width, colorScheme] of placesOf(locale.slice(0, 2) as Language)) {
     test.describe(`${locale}, ${width}`, () => {
       test.use({ locale, colorScheme, viewport: { width, height: 844 } });
       test("p1 what the policy says of an edit is known before it is sent", async ({ page, serve }) => {

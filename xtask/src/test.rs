@@ -214,7 +214,8 @@ fn rust_tests(places: &Places, built: &Built, all: bool) -> Steps {
         &[rust],
         "lint the library with each of its default features and each store without the others of its crate",
         || {
-            // `cel` and `http` are the engine's, the others the store's. Programs that must not compile use it without any.
+            // `cel` and `http` are the engine's, the others the store's. Without any it is only compiled, by the programs
+            // that must not compile.
             ["cel,sqlite", "http,postgres", "encryption"].into_iter().try_for_each(|feature| {
                 let mut lint = cargo(&places.root);
                 lint.args(["clippy", "-p", "countersign", "--no-default-features", "--features", feature]);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use countersign_core::approval::question;
-use countersign_server::config::{Config, ConfigComputer, ConfigRequire, ConfigRuns};
-use countersign_tools::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, LIST_FILES, READ_FILE, WORKSPACE_NAMES};
+use countersign_server::config::{Config, ConfigComputer, ConfigRequire, ConfigRuns, by_default};
+use countersign_tools::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, WORKSPACE_NAMES};
 
 use crate::mcp;
 
@@ -45,19 +45,11 @@ fn on_folder(config: &Config, name: &str) -> Option<String> {
         return None;
     }
     let asks = declared.and_then(|tool| tool.approval.as_ref()).map(|approval| &approval.require);
-    let asks = decides(asks.unwrap_or_else(|| by_itself(builtin)));
+    let asks = decides(asks.unwrap_or_else(|| by_default(builtin)));
     let kind = if builtin == name { String::new() } else { format!("{builtin} ") };
     // Without the trailing dot that "." leaves.
     let folder: PathBuf = folder.components().collect();
     Some(format!("{kind}in {}; {asks}", folder.display()))
-}
-
-/// Who decides by default about calls of a built-in tool on a folder.
-fn by_itself(builtin: &str) -> &'static ConfigRequire {
-    match builtin {
-        READ_FILE | LIST_FILES => &ConfigRequire::Never,
-        _ => &ConfigRequire::Always,
-    }
 }
 
 fn computer(config: &Config) -> String {
@@ -88,7 +80,7 @@ mod tests {
         for name in WORKSPACE_NAMES {
             let entry = builtin::on(&workspace, name).expect("a tool");
             let asks = !matches!(entry.approval.require, Require::Never);
-            assert_eq!(asks, matches!(by_itself(name), ConfigRequire::Always), "{name}");
+            assert_eq!(asks, matches!(by_default(name), ConfigRequire::Always), "{name}");
         }
     }
 }

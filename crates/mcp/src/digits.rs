@@ -1,19 +1,18 @@
-//! Numbers of a result with more digits than are kept where the protocol's library reads them.
-
-use std::{borrow::Cow, collections::BTreeMap};
+//! Numbers in a result that the protocol's library would round.
 
 use countersign_core::{call::json::Json, limits};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 const STRUCTURED: &str = "structuredContent";
 
-/// A message whose structured content has numbers that would lose digits, with each of them as a text; `None`: it has
-/// none. Nothing else of it is changed: in a schema a text would mean something else.
+/// The message with every number of its structured content that would lose digits as a string; `None` if there is none.
+/// Nothing else changes: in a schema a string would mean something else.
 pub(crate) fn kept(message: &str) -> Option<String> {
     if !message.contains(STRUCTURED) {
         return None;
     }
-    let structured = member(member(message, "result")?, STRUCTURED)?;
+    let structured = serde_json::from_str::<Answer<'_>>(message).ok()?.result.content.get();
     let start = structured.as_ptr().addr().checked_sub(message.as_ptr().addr())?;
     let (mut kept, mut copied) = (String::new(), 0);
     let mut rest = structured;
@@ -38,10 +37,17 @@ pub(crate) fn kept(message: &str) -> Option<String> {
     (copied > 0).then(|| kept + &message[copied..])
 }
 
-/// A member of an object, as it is written.
-fn member<'j>(object: &'j str, name: &str) -> Option<&'j str> {
-    let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(object).ok()?;
-    members.get(name).map(|member| member.get())
+/// What of a message has the content.
+#[derive(Deserialize)]
+struct Answer<'j> {
+    #[serde(borrow)]
+    result: Structured<'j>,
+}
+
+#[derive(Deserialize)]
+struct Structured<'j> {
+    #[serde(borrow, rename = "structuredContent")]
+    content: &'j RawValue,
 }
 
 /// The length of the text with which this begins, its quotes too.

@@ -21,7 +21,6 @@ use sse_stream::Sse;
 use tokio::time::sleep_until;
 
 use super::{
-    digits,
     failure::Failure,
     pace::{Pace, Warnings},
     pipes::{self, MESSAGE_BYTES},
@@ -142,14 +141,12 @@ impl Http {
         Http { client, secrets, streams: Arc::new(Pace::new(STREAM_AGAIN, STREAMS_AT_ONCE)), warnings }
     }
 
-    /// The events of a stream, none of them with more values than are read.
+    /// The events of a stream, each as it is read.
     fn bounded(&self, events: BoxStream<'static, Result<Sse, SseError>>) -> BoxStream<'static, Result<Sse, SseError>> {
         let warnings = self.warnings.clone();
         let bounded = move |mut event: Sse| {
             if let Some(instead) = event.data.as_deref().and_then(|text| pipes::in_place(text, &warnings)) {
                 event.data = instead;
-            } else if let Some(kept) = event.data.as_deref().and_then(digits::kept) {
-                event.data = Some(kept);
             }
             event
         };

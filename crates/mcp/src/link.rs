@@ -92,14 +92,16 @@ pub(super) struct Warned {
     messages: Arc<Warnings>,
     /// Lists that come too often.
     lists: Warnings,
-    /// What is wrong with a list, and with the names in it.
-    listed: Warnings,
+    /// Lists that are cut.
+    cut: Warnings,
+    /// Names that a list lacks.
+    names: Warnings,
 }
 
 impl Warned {
     fn about(server: &Arc<str>) -> Warned {
         let about = || Warnings::about(server);
-        Warned { questions: about(), messages: Arc::new(about()), lists: about(), listed: about() }
+        Warned { questions: about(), messages: Arc::new(about()), lists: about(), cut: about(), names: about() }
     }
 }
 
@@ -411,10 +413,9 @@ impl Link {
             *self.listed.write().unwrap_or_else(PoisonError::into_inner) = tools;
             self.version.fetch_add(1, Ordering::SeqCst);
         }
-        let (is_cut, unknown) = (listing.is_full || cursor.is_some(), self.unknown_names());
-        let left_out = if is_cut || is_new && !unknown.is_empty() { self.warned.listed.due() } else { None };
-        let Some(left_out) = left_out else { return Ok(()) };
-        if is_cut {
+        if (listing.is_full || cursor.is_some())
+            && let Some(left_out) = self.warned.cut.due()
+        {
             tracing::warn!(
                 server = &*self.settings.name,
                 left_out,
@@ -423,8 +424,13 @@ impl Link {
                 "the MCP server has too many tools, or too large ones; the first are used"
             );
         }
-        for unknown in unknown {
-            tracing::warn!(server = &*self.settings.name, left_out, "{unknown}");
+        let unknown = if is_new { self.unknown_names() } else { Vec::new() };
+        if !unknown.is_empty()
+            && let Some(left_out) = self.warned.names.due()
+        {
+            for unknown in unknown {
+                tracing::warn!(server = &*self.settings.name, left_out, "{unknown}");
+            }
         }
         Ok(())
     }

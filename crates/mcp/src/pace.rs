@@ -1,4 +1,4 @@
-//! What a server can cause without end happens seldom: streams, lists of its tools, warnings in the log.
+//! Limits how often a server can make us open streams, list its tools and log warnings.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// Time between two warnings of one kind about one server.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// How often something may happen: some times at once, and then once in a time.
+/// How often something may happen: a few times at once, then once per interval.
 #[derive(Debug)]
 pub(crate) struct Pace {
     every: Duration,
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r9_what_is_paced_happens_some_times_at_once_and_then_once_in_a_time() {
+    async fn r9_what_is_paced_happens_a_few_times_at_once_and_then_once_per_interval() {
         let pace = Pace::new(Duration::from_secs(1), 2);
         let from_now = || pace.next().saturating_duration_since(Instant::now()).as_secs();
         assert_eq!([(); 4].map(|()| from_now()), [0, 0, 1, 2]);

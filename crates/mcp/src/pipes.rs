@@ -105,12 +105,12 @@ fn message(line: Line, text: &[u8], warnings: &Warnings) -> Option<ServerJsonRpc
     line.answered(wrong)
 }
 
-/// What is read in place of a message that came by another way than a line, if it has more values than are read: an
-/// error for the request that it answers, or nothing. `None`: it is read.
+/// What is read in place of a message that came by another way than a line: an error for the request that it answers, or
+/// nothing, if it has more values than are read; the same with all its digits, if it would lose some. `None`: it is read.
 pub(super) fn in_place(text: &str, warnings: &Warnings) -> Option<Option<String>> {
     let mut line = Line::default();
     text.bytes().for_each(|byte| line.take(byte));
-    let wrong = line.wrong().filter(|wrong| *wrong == TOO_MANY)?;
+    let Some(wrong) = line.wrong().filter(|wrong| *wrong == TOO_MANY) else { return digits::kept(text).map(Some) };
     line.warn(warnings);
     Some(line.answered(wrong).and_then(|error| serde_json::to_string(&error).ok()))
 }

@@ -18,6 +18,7 @@ pub mod copy;
 pub mod deliveries;
 #[doc(hidden)]
 pub mod failpoint;
+pub mod files;
 pub mod index;
 pub mod memory;
 pub mod nodes;

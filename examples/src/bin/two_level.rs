@@ -172,7 +172,9 @@ async fn run() -> Result<()> {
                 outcome = match resumed {
                     // Nobody sees a request that is not for their role.
                     Err(refusal) if matches!(refusal.code, Code::ApprovalNotFound | Code::SessionNotFound) => {
-                        return Err(format!("it waits for the {asked}, so the {role} does not see it").into());
+                        return Err(
+                            format!("this request is pending with the {asked}; the {role} cannot see it").into()
+                        );
                     }
                     resumed => resumed?,
                 };

@@ -1,4 +1,4 @@
-/** Parts of the page are tested without its beginning, which loads the texts. Tests of the packages have none. */
+/** The console's parts are tested without its entry point, which loads the texts. Tests of the packages need none. */
 import { expect } from "vitest";
 
 if (expect.getState().testPath?.includes("/console/test/")) {

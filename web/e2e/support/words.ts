@@ -12,19 +12,16 @@ export type Language = (typeof LANGUAGES)[number];
 /** What the shared components say. */
 export const labels: Record<Language, Labels> = { en: english, vi: vietnamese, zh: chinese };
 
-/**
- * Every language, and each width in each appearance. The words of Vietnamese are the longest: where they have room, the
- * others have.
- */
+/** Every language, and each width in each appearance. The longest texts are English or Vietnamese: both are tried on a phone. */
 export const EVERYWHERE = [
   ["en", 1280, "light"],
-  ["vi", 1280, "dark"],
+  ["en", 390, "dark"],
   ["vi", 390, "light"],
-  ["zh", 390, "dark"],
+  ["zh", 1280, "dark"],
 ] as const;
 
 /** Where a language is tried. */
-export const places = (language: Language) => EVERYWHERE.filter(([one]) => one === language);
+export const placesOf = (language: Language) => EVERYWHERE.filter(([one]) => one === language);
 
 /** For what is looked at in both widths: every language, and each appearance. */
 export const APPEARANCES = [

@@ -97,7 +97,7 @@ pub(crate) fn reviewer(request: &Value) -> String {
     reviewer_of(request, 0)
 }
 
-/// Whether others decide this action than the first one, such as more people after those whom both need.
+/// Whether this action has other reviewers than the first, for example a further level.
 fn differs(request: &Value, index: usize) -> bool {
     let [mine, first] = [index, 0].map(|i| &request["review_configs"][i]);
     ["role", "level", "levels", "not_self"].iter().any(|member| mine[*member] != first[*member])

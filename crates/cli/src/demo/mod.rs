@@ -143,8 +143,8 @@ const TEXTS: [[&str; 3]; 13] = [
     ["Looking up the price of {{ args.symbol }}", "Tra giá {{ args.symbol }}", "查询 {{ args.symbol }} 的价格"],
     [
         "Order: {{ args.side }} {{ args.quantity }} {{ args.symbol }}",
-        "Đặt lệnh ({{ args.side }}): {{ args.quantity }} {{ args.symbol }}",
-        "下单（{{ args.side }}）：{{ args.quantity }} 股 {{ args.symbol }}",
+        "Đặt lệnh {{ args.side }} {{ args.quantity }} {{ args.symbol }}",
+        "下单：{{ args.side }} {{ args.quantity }} 股 {{ args.symbol }}",
     ],
 ];
 

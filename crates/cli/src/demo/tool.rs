@@ -47,13 +47,11 @@ struct Trade {
     price: u64,
 }
 
-/// The other names are those of folders that an older demo made in Vietnamese or Chinese.
+/// Whether it buys or sells.
 #[derive(Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Side {
-    #[serde(alias = "mua", alias = "买入")]
     Buy,
-    #[serde(alias = "bán", alias = "卖出")]
     Sell,
 }
 

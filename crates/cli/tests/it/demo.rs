@@ -57,7 +57,7 @@ async fn u3_the_demo_trades_once_it_was_approved() {
     assert!(frames.iter().any(|f| f["content_block"]["type"] == "thinking"));
     assert!(frames.iter().any(|f| f["delta"]["content"] == "VNM: 82,000 VND"), "the price was looked up");
     let asked = frames.iter().find(|f| f["content_block"]["type"] == "approval_request").unwrap();
-    assert_eq!(asked["content_block"]["review_configs"][0]["title"], "Đặt lệnh (buy): 100 VNM");
+    assert_eq!(asked["content_block"]["review_configs"][0]["title"], "Đặt lệnh buy 100 VNM");
     assert!(book(dir.path()).is_empty());
     // It survives a restart between request and answer.
     drop(running);

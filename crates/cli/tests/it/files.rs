@@ -123,7 +123,8 @@ on_both_stores! {
 /// Shell tools are not bound by it: nothing is said of them here.
 #[tokio::test]
 async fn s12_x_file_tools_touch_neither_the_store_nor_the_configuration() {
-    let own = ["countersign.toml", "script.json", "test.db", "test.db-wal", "test.db-journal", "test.db.lock"];
+    let own =
+        ["countersign.toml", "script.json", "test.db", "test.db-wal", "test.db-shm", "test.db-journal", "test.db.lock"];
     let write = |path: &str| call("write_file", &json!({ "path": path, "content": "mine" }));
     let calls: Vec<Value> = own.iter().map(|path| write(path)).chain([write("mine.toml")]).collect();
     let read = own.iter().map(|path| call("read_file", &json!({ "path": path })));

@@ -288,6 +288,22 @@ async fn s12_calls_of_one_answer_about_the_same_file_all_count() {
     assert!(told.iter().all(|(success, _)| *success), "{told:?}");
 }
 
+/// The first writes the file anew; the second changes a line beside the one that differs then.
+#[tokio::test]
+async fn s12_an_edit_counts_beside_what_an_earlier_call_of_the_answer_has_written() {
+    let folder = tempfile::tempdir().expect("folder");
+    let file = folder.path().join("a");
+    fs::write(&file, "1\n2\n3\n4\n").expect("a");
+    let write = json!({ "path": "a", "content": "one\n2\n3\n4\n" });
+    let edit = json!({ "path": "a", "old_string": "3", "new_string": "three" });
+    let runtime = runtime(memory(), folder.path(), &[("write_file", write), ("edit_file", edit)]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    decide(&runtime, &outcome.pending[0], vec![Decision::approve(); 2]).await.expect("decide");
+    let told = results(&runtime, "s1").await;
+    assert!(told.iter().all(|(success, _)| *success), "{told:?}");
+    assert_eq!(fs::read_to_string(&file).expect("a"), "one\n2\nthree\n4\n");
+}
+
 /// One moves to another place what the other was shown to change.
 #[tokio::test]
 async fn s12_a_call_does_not_change_what_an_earlier_one_of_the_answer_has_put_there() {

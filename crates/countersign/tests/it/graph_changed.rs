@@ -91,7 +91,8 @@ async fn g1_a_node_that_was_done_when_its_name_changed_has_successors_all_the_sa
 
 /// Each of several joins into one node counts its own sources.
 async fn g1_several_joins_lead_to_one_node(store: Arc<dyn Store>) {
-    let build = |build: &dyn Fn(&mut StateGraph<Work>, [Node<Work>; 4], Node<Work>)| {
+    type Build<'b> = &'b dyn Fn(&mut StateGraph<Work>, [Node<Work>; 4], Node<Work>);
+    let build = |build: Build<'_>| {
         in_line("joins", |graph| {
             let nodes = ["a", "b", "c", "d"].map(|name| graph.node(name, |_| async { Ok(WorkUpdate::new()) }));
             let target = graph.node("t", |_| async { Ok(said("t")) });

@@ -1,7 +1,7 @@
 //! A message over HTTP, and what answers it, read within bounds.
 //!
 //! The library's own client reads a body of any number of values, each of which takes many times its text's memory.
-//! Refusals stay as it says them.
+//! Refusals are what that client makes of them, without `Retry-After` and scopes, which nothing here reads.
 
 use std::io;
 
@@ -20,10 +20,7 @@ use rmcp::{
 use sse_stream::{Sse, SseStream};
 
 use super::{Headers, Http};
-use crate::{
-    digits,
-    pipes::{self, MESSAGE_BYTES, TOO_LONG},
-};
+use crate::pipes::{self, MESSAGE_BYTES, TOO_LONG};
 
 type Posted = Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>>;
 
@@ -101,7 +98,7 @@ impl Http {
         let text = std::str::from_utf8(text).ok()?;
         match pipes::in_place(text, &self.warnings) {
             Some(instead) => serde_json::from_str(&instead?).ok(),
-            None => serde_json::from_str(digits::kept(text).as_deref().unwrap_or(text)).ok(),
+            None => serde_json::from_str(text).ok(),
         }
     }
 }
@@ -289,6 +286,11 @@ mod tests {
         {
             let answer = answered(kind, body).await.expect("a result");
             assert_eq!(answer["result"]["structuredContent"]["x"][8], 1, "{kind}");
+        }
+        let digits = "123456789012345678901234567890";
+        for (kind, body) in [(JSON, of(digits, 9)), (EVENTS, event(&of(digits, 9)))] {
+            let answer = answered(kind, body).await.expect("a result");
+            assert_eq!(answer["result"]["structuredContent"]["x"][8], digits, "{kind}");
         }
     }
 }

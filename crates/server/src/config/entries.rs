@@ -209,14 +209,8 @@ impl<'c> Folders<'c> {
 /// the one that this leads to.
 fn of_store(config: &Config) -> Vec<PathBuf> {
     let ConfigStore::Sqlite(path) = &config.store else { return Vec::new() };
-    let beside = |path: PathBuf| {
-        ["", "-wal", "-shm", "-journal", ".lock"].map(|end| {
-            let mut path = path.clone().into_os_string();
-            path.push(end);
-            PathBuf::from(path)
-        })
-    };
-    [Some(path.clone()), path.canonicalize().ok()].into_iter().flatten().flat_map(beside).collect()
+    let names = [Some(path.clone()), path.canonicalize().ok()].into_iter().flatten();
+    names.flat_map(|path| files::of_sqlite(&path)).collect()
 }
 
 fn on_folder(tool: &ConfigTool, builtin: &str, workspace: &Workspace, env: &[String]) -> Result<ToolEntry, String> {

@@ -57,7 +57,7 @@ pub use self::{
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
     table::short_error,
-    tools::{ConfigRuns, ConfigTool},
+    tools::{ConfigRuns, ConfigTool, by_default},
     tracing::{ConfigTracing, LogFormat},
     webhooks::ConfigWebhook,
 };

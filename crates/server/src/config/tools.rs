@@ -13,7 +13,7 @@ use countersign_core::{
 };
 use countersign_engine::tool::Hints;
 use countersign_tools::{
-    builtin::{NAMES as BUILT_IN, SHELL, WORKSPACE_NAMES},
+    builtin::{LIST_FILES, NAMES as BUILT_IN, READ_FILE, SHELL, WORKSPACE_NAMES},
     http::HttpRequest,
 };
 use serde_json::{Value, json};
@@ -389,3 +389,12 @@ fn stream(section: &Section<'_>) -> Option<StreamRule> {
 /// Most bytes of a tool's output, as an integer of the file.
 #[expect(clippy::cast_possible_truncation, reason = "it is 256 KiB")]
 const RESULT_BYTES: u32 = limits::RESULT_BYTES as u32;
+
+/// Who decides about the calls of a built-in tool on a folder whose table says nothing else.
+#[must_use]
+pub fn by_default(builtin: &str) -> &'static ConfigRequire {
+    match builtin {
+        READ_FILE | LIST_FILES => &ConfigRequire::Never,
+        _ => &ConfigRequire::Always,
+    }
+}

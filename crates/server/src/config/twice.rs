@@ -4,20 +4,20 @@ use std::{collections::BTreeMap, path::Path};
 
 use countersign_engine::tool::Require;
 use countersign_mcp::RequireApproval;
-use countersign_tools::builtin::{LIST_FILES, READ_FILE, WORKSPACE_NAMES};
+use countersign_tools::builtin::WORKSPACE_NAMES;
 
 use super::{
     agents::ConfigAgent,
     approval::ConfigRequire,
     mcp::ConfigMcp,
     reader::Section,
-    tools::{ConfigRuns, ConfigTool},
+    tools::{ConfigRuns, ConfigTool, by_default},
 };
 
-/// The names under which an agent has a tool: with which it is asked about, and with which it is not.
+/// An agent's names for one tool: those that ask, and those that do not.
 type Names = (Vec<String>, Vec<String>);
 
-/// A warning for each tool that an agent can call without asking under another name than the one that asks.
+/// Warns of each tool that asks under one of an agent's names and runs without asking under another.
 pub(super) fn asked_under_one_name(
     root: &Section<'_>,
     agent: &ConfigAgent,
@@ -39,7 +39,7 @@ pub(super) fn asked_under_one_name(
         let own = declared.and_then(|tool| tool.approval.as_ref()).map(|asks| asks.require != ConfigRequire::Never);
         let on_folder = |builtin: &str, folder: &Path| {
             let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-            let asks = own.unwrap_or(![READ_FILE, LIST_FILES].contains(&builtin));
+            let asks = own.unwrap_or_else(|| *by_default(builtin) != ConfigRequire::Never);
             (format!("{builtin} in {}", folder.display()), asks)
         };
         match (declared.map(|tool| &tool.runs), workspace) {

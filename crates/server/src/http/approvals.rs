@@ -84,13 +84,13 @@ pub(super) async fn get(
 /// The body of `POST /v1/approvals/{approval_key}`: one of `decisions`, `answers` and `resume`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Decide {
-    /// As in a frame of the WebSocket.
+    /// May be sent, as in the WebSocket's frame.
     #[serde(default, rename = "type")]
     _kind: Option<ApprovalFrame>,
-    /// As in a frame: the session of the path's key.
+    /// May repeat the session that the path names.
     #[serde(default)]
     session_id: Option<String>,
-    /// As in a frame: the path's key.
+    /// May repeat the path's key.
     #[serde(default)]
     approval_key: Option<String>,
     /// For actions: one decision each; missing ones repeat the first.

@@ -184,10 +184,10 @@ pub(super) async fn delete(
 /// The body of `POST /v1/sessions/{session_id}/messages`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct PostMessage {
-    /// As in a frame of the WebSocket.
+    /// May be sent, as in the WebSocket's frame.
     #[serde(default, rename = "type")]
     _kind: Option<MessageFrame>,
-    /// As in a frame: the path's session.
+    /// May repeat the session that the path names.
     #[serde(default)]
     session_id: Option<String>,
     /// The text, or blocks of text and images.

@@ -9,7 +9,10 @@ use std::{
 };
 
 use super::super::StoreError;
-use crate::owner_only;
+use crate::{
+    files::{LOCK, beside},
+    owner_only,
+};
 
 /// How long the lock of a killed process may outlive it: a child that it was just spawning holds its files open until
 /// exec.
@@ -59,7 +62,7 @@ impl Ownership {
     /// Takes the lock of the store at `db`, which must be a path without symbolic links.
     pub(super) fn take(db: &Path) -> Result<Ownership, StoreError> {
         one_name(db)?;
-        let path = place(db);
+        let path = beside(db, LOCK);
         let failed = |e: std::io::Error| StoreError::Failed(format!("cannot use {}: {e}", path.display()));
         // The file stays when the lock is released: removing it would let two processes lock two files of one name.
         let mut file = match open(&path, owner_only::options().read(true).write(true).create_new(true))? {
@@ -87,7 +90,7 @@ impl Ownership {
     /// Refuses a store that another process has, and keeps others from taking it while it is read, without making a lock:
     /// where there is none, or it cannot be asked, nothing is held.
     pub(super) fn share(db: &Path) -> Result<Option<Ownership>, StoreError> {
-        let Ok(file) = open(&place(db), File::options().read(true))? else { return Ok(None) };
+        let Ok(file) = open(&beside(db, LOCK), File::options().read(true))? else { return Ok(None) };
         let shared = wait_for(&file, db, File::try_lock_shared)?;
         Ok(shared.is_ok().then_some(Ownership(file)))
     }
@@ -116,12 +119,6 @@ fn no_lock(path: &Path) -> StoreError {
          store, and run this again",
         path.display()
     ))
-}
-
-fn place(db: &Path) -> PathBuf {
-    let mut path = db.as_os_str().to_owned();
-    path.push(".lock");
-    path.into()
 }
 
 /// Locks the file of the store at `db`, or says who has it.

@@ -13,6 +13,7 @@ use std::{
 use rusqlite::{Connection, Row, config::DbConfig};
 
 use super::{super::StoreError, schema::error};
+use crate::files::{LOG, beside};
 
 /// The page size of a new database. A commit writes each changed page twice in full: to the log and back. Most changes
 /// are small, so pages half SQLite's default size halve the bytes written.
@@ -82,7 +83,7 @@ pub(super) fn empty(conn: &Connection) -> rusqlite::Result<bool> {
 /// Syncs the log of the database at `db`, whichever process has written it.
 pub(super) fn sync(db: &Path) -> Result<(), StoreError> {
     // A process that only reads may not be allowed to write.
-    let synced = File::open(place(db)).and_then(|log| log.sync_data());
+    let synced = File::open(beside(db, LOG)).and_then(|log| log.sync_data());
     match synced {
         // The database has all of it.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
@@ -94,23 +95,17 @@ pub(super) fn sync(db: &Path) -> Result<(), StoreError> {
 
 /// The log of a database, which exists as long as the database is open.
 pub(super) fn open(db: &Path) -> std::io::Result<File> {
-    File::options().read(true).write(true).open(place(db))
-}
-
-fn place(db: &Path) -> PathBuf {
-    let mut path = db.as_os_str().to_owned();
-    path.push("-wal");
-    path.into()
+    File::options().read(true).write(true).open(beside(db, LOG))
 }
 
 /// Whether a database has a log, as every open one does.
 pub(super) fn is_there(db: &Path) -> bool {
-    place(db).exists()
+    beside(db, LOG).exists()
 }
 
 /// Whether a database has no log that says more than it does.
 pub(super) fn is_empty(db: &Path) -> bool {
-    place(db).metadata().map_or(true, |log| log.len() == 0)
+    beside(db, LOG).metadata().map_or(true, |log| log.len() == 0)
 }
 
 /// Leaves the log alone when the connection closes: after a failed sync its pages in memory may differ from those on
@@ -124,7 +119,7 @@ pub(super) fn leave(conn: &Connection) {
 /// Rewrites a leftover log as it is read now. After a failed sync Linux marks its pages clean, so what is read may not
 /// be on the disk, and no later sync would write it.
 pub(super) fn rewrite(db: &Path) -> Result<(), StoreError> {
-    let path = &*place(db);
+    let path = &*beside(db, LOG);
     let failed = |e: std::io::Error| StoreError::Failed(format!("cannot write {} anew: {e}", path.display()));
     let mut log = match File::options().read(true).write(true).open(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),

@@ -130,7 +130,7 @@ pub fn edit_file(workspace: &Workspace) -> ToolEntry {
                     if places > 1 && !seen.is(&change.place, &change.before) {
                         return Err(seen::changed(&change.place, WHEN_SHOWN));
                     }
-                    seen.check(std::slice::from_ref(&change), recent)?;
+                    seen.check_and_note(std::slice::from_ref(&change), recent)?;
                 }
                 let times = if places == 1 { "place" } else { "places" };
                 let said = format!("replaced {places} {times} in {}", change.place);

@@ -92,7 +92,7 @@ impl Seen {
     ///
     /// # Errors
     /// A file is another by now, and would not be changed in the same lines among the same lines, or not be left.
-    pub(super) fn check(&self, changes: &[Change], recent: &mut Recent) -> Result<(), ToolError> {
+    pub(super) fn check_and_note(&self, changes: &[Change], recent: &mut Recent) -> Result<(), ToolError> {
         if let Some(other) = changes.iter().find(|change| !self.has(change, recent)) {
             return Err(changed(&other.place, WHEN_SHOWN));
         }
@@ -100,8 +100,8 @@ impl Seen {
         Ok(())
     }
 
-    /// Whether a change is what was shown: of the same file, or of the same lines among the same others, or of the same
-    /// ones in a file that only other calls have changed which were shown with it.
+    /// Whether a change is what was shown: the file is unchanged; or the same lines change among the same lines; or the
+    /// same lines change in a file that only other approved calls have changed.
     fn has(&self, change: &Change, recent: &Recent) -> bool {
         let (place, there) = (&change.place, of_file(&change.before));
         let Some(was) = self.0.get(&of_place(place)) else { return false };
@@ -132,7 +132,7 @@ pub(super) fn changed(place: &Place, since: &str) -> ToolError {
 /// The time since which a file is compared, in an error.
 pub(super) const WHEN_SHOWN: &str = "when the change was shown";
 
-/// What a change replaces in a text; nothing if it makes, removes or overwrites a file as a whole.
+/// What a change replaces in a text; `None` where there is no text before or after it.
 fn replaced(change: &Change) -> Option<(Replaced, Span)> {
     let (There::Text(before), Some(after)) = (&change.before, &change.after) else { return None };
     let (before, after): (Vec<&str>, Vec<&str>) =

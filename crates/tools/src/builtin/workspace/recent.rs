@@ -1,6 +1,6 @@
 //! What calls have made of files since people were shown them.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use super::super::place::Place;
 
@@ -30,10 +30,10 @@ impl Span {
     }
 }
 
-/// Files that calls have changed as people were shown it. The calls of one answer are shown one state of a file, and
-/// each changes it for the next: here is where the lines of that state are by now.
+/// Where the lines that people were shown are by now. The calls of one answer are all shown the same state of a file, and
+/// each changes it for the next. The file that was changed last comes last.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(BTreeMap<Place, Made>);
+pub(crate) struct Recent(VecDeque<(Place, Made)>);
 
 /// A file that was shown, and is now this.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Recent {
     /// Where lines that are now in a file were when it was shown; `None` if something else may have changed it, or these
     /// are not the lines that were there.
     pub(crate) fn line_when_shown(&self, place: &Place, shown: &str, now: &str, span: Span) -> Option<usize> {
-        let made = self.0.get(place).filter(|made| made.shown == shown && made.now == now)?;
+        let (_, made) = self.0.iter().find(|(of, made)| of == place && made.shown == shown && made.now == now)?;
         let mut at = span.at;
         for change in &made.changes {
             if change.at + change.new <= span.at {
@@ -62,7 +62,8 @@ impl Recent {
 
     /// Remembers a change of a file that was shown in one state and is changed from another to a third.
     pub(crate) fn note(&mut self, place: &Place, shown: &str, [before, after]: [String; 2], span: Span) {
-        let made = self.0.remove(place).filter(|made| made.shown == shown && made.now == before);
+        let known = self.0.iter().position(|(of, _)| of == place).and_then(|at| self.0.remove(at));
+        let made = known.map(|(_, made)| made).filter(|made| made.shown == shown && made.now == before);
         let mut made = match made {
             Some(made) if made.changes.len() < CHANGES => made,
             // It was changed by something else, or this is too much to remember.
@@ -75,9 +76,9 @@ impl Recent {
         made.changes.push(span);
         made.now = after;
         if self.0.len() == FILES {
-            self.0.pop_first();
+            self.0.pop_front();
         }
-        self.0.insert(place.clone(), made);
+        self.0.push_back((place.clone(), made));
     }
 }
 
@@ -102,5 +103,23 @@ mod tests {
         assert_eq!(was("3", span(0, 1, 1)), None, "something else has changed it");
         recent.note(&place, "0", [state("3"), state("4")], span(0, 1, 1));
         assert_eq!(recent.line_when_shown(&place, "0", "4", span(5, 1, 1)), None);
+    }
+
+    #[test]
+    fn r9_the_files_that_were_changed_last_are_remembered() {
+        let span = Span { at: 4, old: 1, new: 1 };
+        let mut recent = Recent::default();
+        let mut note = |name: String| {
+            let place = Place::file(&name).expect("place");
+            recent.note(&place, "0", ["0".to_owned(), "1".to_owned()], span);
+            recent.0.len()
+        };
+        let first = (0..FILES).map(|n| note(format!("f{n}"))).last();
+        assert_eq!((first, note("A".to_owned()), note("z".to_owned())), (Some(FILES), FILES, FILES));
+        let known = |name: &str| {
+            let place = Place::file(name).expect("place");
+            recent.line_when_shown(&place, "0", "1", Span { at: 9, ..span }).is_some()
+        };
+        assert!(known("A") && known("z") && !known("f0"));
     }
 }
