@@ -1,7 +1,8 @@
 //! Numbers in a result that the protocol's library would round.
 
+use std::{borrow::Cow, collections::BTreeMap};
+
 use countersign_core::{call::json::Json, limits};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 const STRUCTURED: &str = "structuredContent";
@@ -12,21 +13,26 @@ pub(crate) fn kept(message: &str) -> Option<String> {
     if !message.contains(STRUCTURED) {
         return None;
     }
-    let structured = serde_json::from_str::<Answer<'_>>(message).ok()?.result.content.get();
+    let structured = member(member(message, "result")?, STRUCTURED)?;
     let start = structured.as_ptr().addr().checked_sub(message.as_ptr().addr())?;
+    let kept = as_strings(structured)?;
+    Some([&message[..start], &kept, &message[start + structured.len()..]].concat())
+}
+
+/// JSON with every number that would lose digits as a string; `None` if there is none.
+pub(crate) fn as_strings(json: &str) -> Option<String> {
     let (mut kept, mut copied) = (String::new(), 0);
-    let mut rest = structured;
+    let mut rest = json;
     while let Some(first) = rest.chars().next() {
-        let at = structured.len() - rest.len();
+        let at = json.len() - rest.len();
         let length = match first {
             '"' => text(rest),
             '-' | '0'..='9' => {
                 let is_of_it = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
                 let length = rest.find(|c| !is_of_it(c)).unwrap_or(rest.len());
                 if is_lost(&rest[..length]) {
-                    kept.push_str(&message[copied..start + at]);
-                    kept.extend(["\"", &rest[..length], "\""]);
-                    copied = start + at + length;
+                    kept.extend([&json[copied..at], "\"", &rest[..length], "\""]);
+                    copied = at + length;
                 }
                 length
             }
@@ -34,20 +40,13 @@ pub(crate) fn kept(message: &str) -> Option<String> {
         };
         rest = &rest[length..];
     }
-    (copied > 0).then(|| kept + &message[copied..])
+    (copied > 0).then(|| kept + &json[copied..])
 }
 
-/// What of a message has the content.
-#[derive(Deserialize)]
-struct Answer<'j> {
-    #[serde(borrow)]
-    result: Structured<'j>,
-}
-
-#[derive(Deserialize)]
-struct Structured<'j> {
-    #[serde(borrow, rename = "structuredContent")]
-    content: &'j RawValue,
+/// A member of an object, as it is written.
+fn member<'j>(object: &'j str, name: &str) -> Option<&'j str> {
+    let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(object).ok()?;
+    members.get(name).map(|member| member.get())
 }
 
 /// The length of the text with which this begins, its quotes too.

@@ -4,6 +4,8 @@ use countersign_core::plain::as_plain;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
+use super::digits;
+
 /// How much of an error is passed on, in characters.
 pub(super) const ERROR_CHARS: usize = 2000;
 /// How much of the name, type or address of described content, in characters.
@@ -43,10 +45,12 @@ fn is_said(blocks: &[String], text: &str, structured: &Value) -> bool {
     })
 }
 
-/// Whether a text is this value: a string unchanged, or JSON.
+/// Whether a text is this value: a string unchanged, or JSON, with what the value has kept of its numbers.
 fn is(text: &str, value: &Value) -> bool {
+    let json = digits::as_strings(text);
     value.as_str() == Some(text)
-        || serde_json::from_str::<Value>(text).is_ok_and(|said| as_plain(&said) == as_plain(value))
+        || serde_json::from_str::<Value>(json.as_deref().unwrap_or(text))
+            .is_ok_and(|said| as_plain(&said) == as_plain(value))
 }
 
 fn block(block: &ContentBlock) -> String {

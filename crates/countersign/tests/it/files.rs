@@ -304,6 +304,24 @@ async fn s12_an_edit_counts_beside_what_an_earlier_call_of_the_answer_has_writte
     assert_eq!(fs::read_to_string(&file).expect("a"), "one\n2\nthree\n4\n");
 }
 
+/// Two sessions are shown one state of a file; what one changes beside the other's line nobody was shown with it.
+#[tokio::test]
+async fn s12_an_edit_does_not_count_beside_what_another_session_has_changed() {
+    let folder = tempfile::tempdir().expect("folder");
+    let file = folder.path().join("a");
+    fs::write(&file, "# staging\nhost = a\nlimit = 5\n").expect("a");
+    let edit = |old: &str, new: &str| json!({ "path": "a", "old_string": old, "new_string": new });
+    let runtime = runtime(memory(), folder.path(), &[("edit_file", edit("limit = 5", "limit = 500"))]);
+    let one = send(&runtime, "s1", "go").await.expect("run");
+    let other = send(&runtime, "s2", "go").await.expect("run");
+    let args = Args::parse(&edit("# staging", "# production").to_string()).expect("args");
+    decide(&runtime, &other.pending[0], vec![Decision::edit("edit_file", args)]).await.expect("decide");
+    assert!(results(&runtime, "s2").await[0].0);
+    decide(&runtime, &one.pending[0], vec![Decision::approve()]).await.expect("decide");
+    assert!(!results(&runtime, "s1").await[0].0);
+    assert_eq!(fs::read_to_string(&file).expect("a"), "# production\nhost = a\nlimit = 5\n");
+}
+
 /// One moves to another place what the other was shown to change.
 #[tokio::test]
 async fn s12_a_call_does_not_change_what_an_earlier_one_of_the_answer_has_put_there() {

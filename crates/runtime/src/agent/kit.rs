@@ -264,9 +264,12 @@ impl Kits {
     }
 }
 
-/// Where a tool comes from, for messages.
+/// Where a tool comes from, for messages: without a digest of what people are not to read.
 fn from(entry: &ToolEntry) -> String {
-    entry.source.as_deref().map_or_else(|| "its own declaration".to_owned(), |source| format!("the source {source}"))
+    let Some(source) = entry.source.as_deref() else { return "its own declaration".to_owned() };
+    let is_digest = |last: &str| last.len() == 64 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let named = source.rsplit_once(' ').filter(|(_, last)| is_digest(last)).map_or(source, |(named, _)| named);
+    format!("the source {named}")
 }
 
 /// Most compiled schemas in the cache.

@@ -17,6 +17,7 @@ use countersign_engine::{
     tool::{Approval, Require, ToolEntry, ToolSpec, condition::CelCondition, source::ToolSource},
 };
 use countersign_mcp::{Mcp, McpTool};
+use countersign_store::files;
 use countersign_tools::{
     builtin::{self, Shell, Workspace},
     command::{CommandTool, TIME_LIMIT_SECONDS},

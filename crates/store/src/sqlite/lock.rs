@@ -4,7 +4,7 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{ErrorKind, Read as _, Seek as _, Write as _},
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 

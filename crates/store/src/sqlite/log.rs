@@ -7,7 +7,7 @@ use std::{
     cell::Cell,
     fs::File,
     io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use rusqlite::{Connection, Row, config::DbConfig};

@@ -68,7 +68,7 @@ pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
             let shown = context.preview.as_ref().map(Seen::shown);
             let said = workspace.change(going, |recent| {
                 let (changes, said) = patch.changes(&workspace, shown.as_ref())?;
-                shown.iter().try_for_each(|seen| seen.check_and_note(&changes, recent))?;
+                shown.iter().try_for_each(|seen| seen.check_and_note(&changes, &context, recent))?;
                 Ok((changes, said))
             })?;
             Ok(said.join("\n"))

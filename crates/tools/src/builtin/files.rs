@@ -91,7 +91,7 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
                 let bytes = write.content.len();
                 let change = write.change(&workspace)?;
                 is_as_shown(&change, context.preview.as_ref(), context.attempt)?;
-                context.preview.iter().for_each(|preview| Seen::shown(preview).note(&change, recent));
+                context.preview.iter().for_each(|preview| Seen::shown(preview).note(&change, &context, recent));
                 let said = match &change.before {
                     There::Nothing => "created",
                     There::Text(_) | There::Other(..) => "replaced",
@@ -130,7 +130,7 @@ pub fn edit_file(workspace: &Workspace) -> ToolEntry {
                     if places > 1 && !seen.is(&change.place, &change.before) {
                         return Err(seen::changed(&change.place, WHEN_SHOWN));
                     }
-                    seen.check_and_note(std::slice::from_ref(&change), recent)?;
+                    seen.check_and_note(std::slice::from_ref(&change), &context, recent)?;
                 }
                 let times = if places == 1 { "place" } else { "places" };
                 let said = format!("replaced {places} {times} in {}", change.place);

@@ -44,7 +44,9 @@ pub fn list_files(workspace: &Workspace) -> ToolEntry {
     tool(LIST_FILES, what, move |list: List| {
         let workspace = workspace.clone();
         blocking(move |going| {
-            let place = Place::read(list.path.as_deref().unwrap_or("."))?;
+            let path = list.path.as_deref().unwrap_or(".");
+            // As this tool itself names folders.
+            let place = Place::read(path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path))?;
             let depth = list.depth.unwrap_or(1).clamp(1, DEPTH);
             let (mut found, mut bytes) = (Vec::new(), 0);
             let mut left_out = false;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use countersign_core::call::{args::Digest, preview::Preview};
-use countersign_engine::tool::ToolError;
+use countersign_engine::tool::{ToolContext, ToolError};
 
 use super::{
     diff::AROUND,
@@ -92,34 +92,46 @@ impl Seen {
     ///
     /// # Errors
     /// A file is another by now, and would not be changed in the same lines among the same lines, or not be left.
-    pub(super) fn check_and_note(&self, changes: &[Change], recent: &mut Recent) -> Result<(), ToolError> {
-        if let Some(other) = changes.iter().find(|change| !self.has(change, recent)) {
+    pub(super) fn check_and_note(
+        &self,
+        changes: &[Change],
+        context: &ToolContext,
+        recent: &mut Recent,
+    ) -> Result<(), ToolError> {
+        let answer = answer_of(context);
+        if let Some(other) = changes.iter().find(|change| !self.has(change, answer, recent)) {
             return Err(changed(&other.place, WHEN_SHOWN));
         }
-        changes.iter().for_each(|change| self.note(change, recent));
+        changes.iter().for_each(|change| self.note(change, context, recent));
         Ok(())
     }
 
     /// Whether a change is what was shown: the file is unchanged; or the same lines change among the same lines; or the
-    /// same lines change in a file that only other approved calls have changed.
-    fn has(&self, change: &Change, recent: &Recent) -> bool {
+    /// same lines change in a file that only other calls of the answer have changed.
+    fn has(&self, change: &Change, answer: &str, recent: &Recent) -> bool {
         let (place, there) = (&change.place, of_file(&change.before));
         let Some(was) = self.0.get(&of_place(place)) else { return false };
         let same = |(shown, (now, span)): (&Replaced, (Replaced, Span))| {
             now.around == shown.around
-                || now.lines == shown.lines && recent.line_when_shown(place, &was.there, &there, span) == Some(shown.at)
+                || now.lines == shown.lines
+                    && recent.line_when_shown(place, [answer, &was.there, &there], span) == Some(shown.at)
         };
         was.there == there || was.change.as_ref().zip(replaced(change)).is_some_and(same)
     }
 
     /// Remembers a change of a file that was shown.
-    pub(super) fn note(&self, change: &Change, recent: &mut Recent) {
+    pub(super) fn note(&self, change: &Change, context: &ToolContext, recent: &mut Recent) {
         if let (Some(was), Some((_, span)), Some(after)) =
             (self.0.get(&of_place(&change.place)), replaced(change), &change.after)
         {
-            recent.note(&change.place, &was.there, [of_file(&change.before), short(after)], span);
+            recent.note(&change.place, [answer_of(context), &was.there], [of_file(&change.before), short(after)], span);
         }
     }
+}
+
+/// What the calls of one answer have in common, and no others.
+fn answer_of(context: &ToolContext) -> &str {
+    context.idempotency_key.rsplit('/').next().unwrap_or_default()
 }
 
 /// The error for a file that is not as it was.

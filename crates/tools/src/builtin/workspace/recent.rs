@@ -31,13 +31,15 @@ impl Span {
 }
 
 /// Where the lines that people were shown are by now. The calls of one answer are all shown the same state of a file, and
-/// each changes it for the next. The file that was changed last comes last.
+/// each changes it for the next; what a call of another answer changes was not shown with them. The file that was changed
+/// last comes last.
 #[derive(Debug, Default)]
 pub(crate) struct Recent(VecDeque<(Place, Made)>);
 
-/// A file that was shown, and is now this.
+/// A file that was shown with the calls of an answer, and is now this.
 #[derive(Debug)]
 struct Made {
+    answer: String,
     shown: String,
     now: String,
     /// What was changed, where it is by now.
@@ -47,8 +49,8 @@ struct Made {
 impl Recent {
     /// Where lines that are now in a file were when it was shown; `None` if something else may have changed it, or these
     /// are not the lines that were there.
-    pub(crate) fn line_when_shown(&self, place: &Place, shown: &str, now: &str, span: Span) -> Option<usize> {
-        let (_, made) = self.0.iter().find(|(of, made)| of == place && made.shown == shown && made.now == now)?;
+    pub(crate) fn line_when_shown(&self, place: &Place, [answer, shown, now]: [&str; 3], span: Span) -> Option<usize> {
+        let (_, made) = self.0.iter().find(|known| is(known, place, answer, shown) && known.1.now == now)?;
         let mut at = span.at;
         for change in &made.changes {
             if change.at + change.new <= span.at {
@@ -61,14 +63,14 @@ impl Recent {
     }
 
     /// Remembers a change of a file that was shown in one state and is changed from another to a third.
-    pub(crate) fn note(&mut self, place: &Place, shown: &str, [before, after]: [String; 2], span: Span) {
-        let known = self.0.iter().position(|(of, _)| of == place).and_then(|at| self.0.remove(at));
-        let made = known.map(|(_, made)| made).filter(|made| made.shown == shown && made.now == before);
+    pub(crate) fn note(&mut self, place: &Place, [answer, shown]: [&str; 2], [before, after]: [String; 2], span: Span) {
+        let known = self.0.iter().position(|known| is(known, place, answer, shown)).and_then(|at| self.0.remove(at));
+        let made = known.map(|(_, made)| made).filter(|made| made.now == before);
         let mut made = match made {
             Some(made) if made.changes.len() < CHANGES => made,
             // It was changed by something else, or this is too much to remember.
             _ if before != shown => return,
-            _ => Made { shown: before.clone(), now: before, changes: Vec::new() },
+            _ => Made { answer: answer.to_owned(), shown: before.clone(), now: before, changes: Vec::new() },
         };
         for change in made.changes.iter_mut().filter(|change| change.at >= span.at + span.old) {
             change.at = change.at - span.old + span.new;
@@ -82,6 +84,10 @@ impl Recent {
     }
 }
 
+fn is((of, made): &(Place, Made), place: &Place, answer: &str, shown: &str) -> bool {
+    of == place && made.answer == answer && made.shown == shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,17 +98,18 @@ mod tests {
         let span = |at, old, new| Span { at, old, new };
         let state = |name: &str| name.to_owned();
         let mut recent = Recent::default();
-        recent.note(&place, "0", [state("0"), state("1")], span(4, 1, 3));
-        recent.note(&place, "0", [state("1"), state("2")], span(1, 2, 0));
+        recent.note(&place, ["a", "0"], [state("0"), state("1")], span(4, 1, 3));
+        recent.note(&place, ["a", "0"], [state("1"), state("2")], span(1, 2, 0));
         // Of the lines shown, those at 1, 2 and 4 are changed by now; the new ones of the last are at 2 to 4.
-        let was = |now: &str, span: Span| recent.line_when_shown(&place, "0", now, span);
+        let was = |now: &str, span: Span| recent.line_when_shown(&place, ["a", "0", now], span);
         for (now, then) in [(0, Some(0)), (1, Some(3)), (2, None), (4, None), (5, Some(5)), (6, Some(6))] {
             assert_eq!(was("2", span(now, 1, 1)), then, "{now}");
         }
         assert_eq!((was("2", span(0, 2, 1)), was("2", span(1, 2, 1))), (None, None), "over what was changed");
         assert_eq!(was("3", span(0, 1, 1)), None, "something else has changed it");
-        recent.note(&place, "0", [state("3"), state("4")], span(0, 1, 1));
-        assert_eq!(recent.line_when_shown(&place, "0", "4", span(5, 1, 1)), None);
+        assert_eq!(recent.line_when_shown(&place, ["b", "0", "2"], span(5, 1, 1)), None, "another answer's calls have");
+        recent.note(&place, ["a", "0"], [state("3"), state("4")], span(0, 1, 1));
+        assert_eq!(recent.line_when_shown(&place, ["a", "0", "4"], span(5, 1, 1)), None);
     }
 
     #[test]
@@ -111,14 +118,14 @@ mod tests {
         let mut recent = Recent::default();
         let mut note = |name: String| {
             let place = Place::file(&name).expect("place");
-            recent.note(&place, "0", ["0".to_owned(), "1".to_owned()], span);
+            recent.note(&place, ["a", "0"], ["0".to_owned(), "1".to_owned()], span);
             recent.0.len()
         };
         let first = (0..FILES).map(|n| note(format!("f{n}"))).last();
         assert_eq!((first, note("A".to_owned()), note("z".to_owned())), (Some(FILES), FILES, FILES));
         let known = |name: &str| {
             let place = Place::file(name).expect("place");
-            recent.line_when_shown(&place, "0", "1", Span { at: 9, ..span }).is_some()
+            recent.line_when_shown(&place, ["a", "0", "1"], Span { at: 9, ..span }).is_some()
         };
         assert!(known("A") && known("z") && !known("f0"));
     }
