@@ -1153,7 +1153,7 @@ export interface Decide {
     [k: string]: string | string[];
   };
   /**
-   * As in a frame: the path's key.
+   * May repeat the path's key.
    */
   approval_key?: string;
   /**
@@ -1175,11 +1175,11 @@ export interface Decide {
    */
   resume?: JsonValue;
   /**
-   * As in a frame: the session of the path's key.
+   * May repeat the session that the path names.
    */
   session_id?: string;
   /**
-   * As in a frame of the WebSocket.
+   * May be sent, as in the WebSocket's frame.
    */
   type?: ApprovalFrame;
   /**
@@ -2302,11 +2302,11 @@ export interface PostMessage {
    */
   request_id?: string;
   /**
-   * As in a frame: the path's session.
+   * May repeat the session that the path names.
    */
   session_id?: string;
   /**
-   * As in a frame of the WebSocket.
+   * May be sent, as in the WebSocket's frame.
    */
   type?: MessageFrame;
 }
