@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     draft::{Draft, Transition},
     record::{Block, Record},
-    run::{GraphRun, Step, Task, TaskPhase},
+    run::{GraphRun, MayHaveRun, Step, Task, TaskPhase},
     state::{Call, Phase, State, Status},
 };
 
@@ -235,17 +235,18 @@ impl Task {
 impl GraphRun {
     /// Whether a task could run, also after a retry, whose steps nobody would be asked about.
     pub(super) fn would_begin(&self) -> bool {
+        // What it has reached since an earlier restore may have run since this one's backup.
+        let known = Some(MayHaveRun::default());
         let again = |task: &Task| task.steps.values().any(|step| *step == Step::Again);
-        self.tasks.values().any(|task| task.would_run() && (task.restored.is_none() || again(task)))
+        self.tasks.values().any(|task| task.would_run() && (task.restored != known || again(task)))
     }
 
     /// Tasks that could run may have run after the backup was made from which the store was restored.
     pub(super) fn lose_what_would_begin(&mut self) {
         for task in self.tasks.values_mut().filter(|task| task.would_run()) {
             let task = Arc::make_mut(task);
-            task.restored.get_or_insert_default();
-            let again = task.steps.values_mut().filter(|step| **step == Step::Again);
-            again.for_each(|step| *step = Step::Started);
+            task.restored = Some(MayHaveRun::default());
+            task.doubts_again();
         }
     }
 }
@@ -372,5 +373,22 @@ mod tests {
         run.tasks_done(&done(1, 3, Then::End), 4);
         run.tasks_done(&done(0, 1, Then::Round(round(4))), 5);
         assert!(!may_have_run(&run, 4), "what follows begins as a new call would");
+    }
+
+    /// It was reached after the first restore and its attempt has failed, which leaves nothing of it on record.
+    #[test]
+    fn r4_a_step_that_was_reached_since_a_restore_may_have_run_before_the_next() {
+        let tasks = vec![NewTask { task: TaskNo::new(1), node: "n".into(), input: None }];
+        let mut run = GraphRun::new("g".into(), false, 1, TaskNo::NONE, &Round { tasks, arrived: Vec::new() });
+        run.lose_what_would_begin();
+        let reached = |run: &mut GraphRun| {
+            let task = Arc::make_mut(run.tasks.get_mut(&TaskNo::new(1)).expect("the task"));
+            task.restored.as_mut().expect("it may have run").reach(&"pay".into());
+        };
+        reached(&mut run);
+        assert!(run.would_begin());
+        run.lose_what_would_begin();
+        assert!(run.tasks[&TaskNo::new(1)].restored.as_ref().is_some_and(|all| all.includes("pay")));
+        assert!(!run.would_begin());
     }
 }

@@ -210,8 +210,8 @@ pub struct FrameState {
 /// retry. If it is not, the retry asks again, since the same answer would fail each retry.
 pub const INVALID_RESUME: &str = "invalid_resume";
 
-/// Why a task failed whose node went no further than a step that a person had given up. A retry asks about that step
-/// again: the same decision would fail each retry.
+/// Why a task failed whose node went no further than a step that a person had given up. A retry asks again about the
+/// steps of it that were given up: the same decision would fail each retry.
 pub const STEP_GIVEN_UP: &str = "step_given_up";
 
 /// A task failed; a retry runs it again.
@@ -442,6 +442,12 @@ impl Task {
     /// graph has a state of its own.
     pub(super) fn reads_edits(&self) -> bool {
         self.frame.is_root() && !matches!(self.phase, TaskPhase::Graph(_) | TaskPhase::Done)
+    }
+
+    /// Steps that were to run again are asked about once more: what that was decided about is another by now.
+    pub(super) fn doubts_again(&mut self) {
+        let again = self.steps.values_mut().filter(|step| **step == Step::Again);
+        again.for_each(|step| *step = Step::Started);
     }
 }
 

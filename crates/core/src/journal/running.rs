@@ -249,6 +249,8 @@ impl State {
             for task in run.tasks.values_mut().filter(|task| task.reads_edits()) {
                 let task = Arc::make_mut(task);
                 task.questions.clear();
+                // Whoever had a step run again was shown the earlier state, too.
+                task.doubts_again();
                 if task.phase == TaskPhase::Waiting && !task.steps.values().any(|step| *step == Step::Lost) {
                     task.phase = TaskPhase::Ready;
                 }

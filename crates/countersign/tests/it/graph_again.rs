@@ -288,10 +288,10 @@ async fn r4_a_retry_asks_again_about_a_step_whose_rejection_has_failed_its_node(
     assert_eq!((done.log, begun.get()), (vec!["not paid".to_owned()], 1));
 }
 
-/// It is asked about when its node pauses, and once; while the node stays in memory it goes on without it.
-async fn r4_a_step_that_its_node_drops_is_asked_about_when_the_node_pauses(store: Arc<dyn Store>) {
-    let begun = Count::default();
-    let graph = in_line("drops", |graph| {
+/// A node that does not wait for its step, which is asked about when the node pauses.
+fn drops(begun: &Count) -> Graph<Work> {
+    let begun = begun.clone();
+    in_line("drops", |graph| {
         let node = graph.node("node", move |ctx: Context<Work>| {
             let begun = begun.clone();
             async move {
@@ -312,15 +312,37 @@ async fn r4_a_step_that_its_node_drops_is_asked_about_when_the_node_pauses(store
         });
         graph.start(node);
         graph.edge(node, Node::END);
-    });
-    let (_runtime, runs) = process(&store, &graph);
+    })
+}
+
+/// The questions that wait, and whether each is about a step in doubt.
+fn asked(outcome: &Outcome<Work>) -> Vec<(&str, bool)> {
+    let mut asked: Vec<(&str, bool)> = outcome.waiting().iter().map(|one| (&*one.question, one.in_doubt)).collect();
+    asked.sort_unstable();
+    asked
+}
+
+/// Whoever had it run again decided that for the earlier state.
+async fn g6_an_edit_asks_again_about_a_step_that_was_to_run_again(store: Arc<dyn Store>) {
+    let begun = Count::default();
+    let (runtime, runs) = process(&store, &drops(&begun));
+    let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    assert_eq!(asked(&outcome), [("late?", false), ("slow", true)]);
+    let key = outcome.key("slow").expect("in doubt").to_owned();
+    runtime.decide_and_run(&me(), decides(&key, Decision::approve())).await.expect("again");
+    assert_eq!(asked(&runs.outcome(&me(), "s").await.expect("outcome")), [("late?", false)]);
+    let edited = runs.edit(&me(), "s", &WorkUpdate::new().sum(1)).await.expect("edit");
+    assert_eq!((asked(&edited), begun.get()), (vec![("late?", false), ("slow", true)], 1));
+}
+
+/// It is asked about when its node pauses, and once; while the node stays in memory it goes on without it.
+async fn r4_a_step_that_its_node_drops_is_asked_about_when_the_node_pauses(store: Arc<dyn Store>) {
+    let (_runtime, runs) = process(&store, &drops(&Count::default()));
     let mut outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
     for question in ["late?", "more?"] {
-        let mut asked: Vec<(&str, bool)> = outcome.waiting().iter().map(|one| (&*one.question, one.in_doubt)).collect();
-        asked.sort_unstable();
         let mut wanted = [(question, false), ("slow", true)];
         wanted.sort_unstable();
-        assert_eq!(asked, wanted);
+        assert_eq!(asked(&outcome), wanted);
         let key = outcome.key(question).expect("asked").to_owned();
         outcome = runs.resume(&me(), &key, true).await.expect("resume");
     }
@@ -331,6 +353,7 @@ conformance!(
     g6_an_edit_withdraws_an_answer_that_a_failed_node_has_not_used,
     g6_an_edit_withdraws_an_answer_that_has_not_reached_its_node,
     g6_an_edit_mends_a_round_with_too_many_tasks,
+    g6_an_edit_asks_again_about_a_step_that_was_to_run_again,
     g6_an_edit_beside_a_step_in_doubt_withdraws_what_was_answered_before,
     r4_a_fork_asks_about_a_step_that_was_given_up,
     r4_a_fork_asks_about_a_step_that_was_to_run_again,

@@ -321,7 +321,8 @@ impl<S: GraphState> StateGraph<S> {
                 })?;
                 Ok(item)
             };
-            items(state).into_iter().map(item).collect()
+            // One more than a round may have: it is refused for that.
+            items(state).into_iter().take(limits::ROUND_TASKS + 1).map(item).collect()
         });
         self.leave(from.into(), Leave::FanOut { each: each.node, items });
         FanOut { graph: self, each: each.node }

@@ -454,7 +454,15 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     }
     let _under_way = UnderWay::begin(&memory);
     turn_of_others(&memory).await;
-    if let Some(known) = on_record(&memory, &name, idempotent).await?.filter(|known| *known != Known::Again) {
+    let known = match on_record(&memory, &name, idempotent).await {
+        Ok(known) => known.filter(|known| *known != Known::Again),
+        // Whatever the node makes of errors: it might go on for ever.
+        Err(error) => {
+            memory.fail(error);
+            std::future::pending().await
+        }
+    };
+    if let Some(known) = known {
         if let Some(done) = known_result(&known, &named) {
             let asks_again = memory.inside().asks_again && matches!(known, Known::Said(_)) && done.is_err();
             if !asks_again {

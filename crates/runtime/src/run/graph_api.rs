@@ -213,7 +213,8 @@ impl<S: GraphState> Runs<S> {
 
     /// Edits the state of a run that is paused, has failed or has ended, as a node's update would. Paused nodes start
     /// over with it, here, and ask again under new keys: reviewers were shown the earlier state. Failed ones do when they
-    /// are retried. Nodes of inner graphs go on: those have states of their own.
+    /// are retried. Nodes of inner graphs keep their questions, since those have states of their own, and start over when
+    /// they are answered.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw requests or answers that others
