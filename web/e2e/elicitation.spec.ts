@@ -148,13 +148,13 @@ test("s13: an address is shown whole with the host it leads to, and opened by no
   await expect(page.locator(".message.assistant").last()).toContainText('{"action":"accept"}');
 });
 
-test("s13: an address that is no web page's has no link", async ({ page, serve }) => {
-  const card = await open(page, serve, asks("odd"));
-  await expect(card.locator(".address-text")).toContainText("javascript://login.example/%0aalert(1)");
-  await expect(card.getByRole("link")).toHaveCount(0);
-  await expect(card).toContainText("This is not the address of a web page");
-  await card.getByRole("button", { name: "Decline" }).click();
-  await expect(page.locator(".message.assistant").last()).toContainText('{"action":"decline"}');
+test("s13: nobody is asked to open an address that is no web page's", async ({ page, serve }) => {
+  const { url } = await serve({ turns: asks("odd"), mcp });
+  await page.goto(url);
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
+  await send(page, "Order tea");
+  await expect(page.locator(".message.assistant").last()).toContainText('{"action":"cancel"}');
+  await expect(page.locator(".card")).toHaveCount(0);
 });
 
 test("s13: a request for a server's tool says which server has it, and that the description is its word", async ({ page, serve }) => {

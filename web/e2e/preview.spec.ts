@@ -69,8 +69,9 @@ test("s12 while a call is edited, what it would do then is shown, and never what
     if (route.request().postData()?.includes("slow")) await held;
     await route.continue().catch(() => {});
   });
+  const asked = page.waitForRequest(/\/preview$/);
   await field.fill("slow");
-  await page.waitForRequest(/\/preview$/);
+  await asked;
   await expect(card.locator(".preview")).toHaveCount(0);
   await expect(card.getByText("Checking the changed call…")).toBeVisible();
   await field.fill("quick");
