@@ -27,6 +27,7 @@ pub mod openai_chat;
 mod origin;
 #[cfg(feature = "http")]
 mod reading;
+#[cfg(feature = "http")]
 mod scan;
 pub mod scripted;
 #[cfg(feature = "http")]

@@ -1,15 +1,22 @@
 //! `[agents.*]`.
 
+use std::{collections::BTreeMap, path::Path};
+
 use countersign_core::{call::schema::ArgsSchema, limits};
+use countersign_engine::tool::Require;
+use countersign_mcp::RequireApproval;
 use countersign_runtime::agent::{OnCut, team::ToolUse};
 use countersign_tools::builtin::WORKSPACE_NAMES;
 use serde_json::{Value, json};
 
 use super::{
+    approval::ConfigRequire,
     compression::ConfigCompression,
     computer,
+    mcp::ConfigMcp,
     reader::{Entry, Names, Section},
     table::{Kind, any, choice, choice_or, declared, list, names, own_name, table, text, whole},
+    tools::{ConfigRuns, ConfigTool, by_default},
 };
 
 /// Most model calls per turn that can be configured.
@@ -161,4 +168,93 @@ fn check(section: &Section<'_>, agent: ConfigAgent) -> Option<ConfigAgent> {
         section.bad("tool_use", what);
     }
     Some(agent)
+}
+
+/// An error for each tool name that an agent would get from two sources, as far as the file names the servers' tools.
+/// Others are known only once the servers are connected.
+pub(super) fn one_name_twice(root: &Section<'_>, agent: &ConfigAgent, servers: &[ConfigMcp], tools: &[ConfigTool]) {
+    let own = agent.tools.iter().map(|name| {
+        let place = match tools.iter().find(|tool| tool.name == *name).map(|tool| &tool.runs) {
+            Some(ConfigRuns::Mcp { server, .. }) => format!("[tools.{name}] (of the MCP server {server:?})"),
+            _ => format!("\"tools\" ({name:?})"),
+        };
+        (name.clone(), place)
+    });
+    let handoffs = agent.handoffs.iter().map(|to| (format!("transfer_to_{to}"), format!("the handoff to {to:?}")));
+    let mut known: BTreeMap<String, String> = own.chain(handoffs).collect();
+    for server in agent.mcp.iter().filter_map(|name| servers.iter().find(|server| server.name == *name)) {
+        for tool in server.tools.iter().flatten().filter(|tool| !server.without.contains(tool)) {
+            let name = format!("{}{tool}", server.prefix.as_deref().unwrap_or_default());
+            let place = format!("[mcp.{}]", server.name);
+            if let Some(other) = known.insert(name.clone(), place.clone()) {
+                let what =
+                    format!("has two tools called {name:?}: from {other} and from {place}; give a server a \"prefix\"");
+                for section in root.below("agents").iter().filter(|section| section.label == agent.name) {
+                    section.bad("mcp", &what);
+                }
+            }
+        }
+    }
+}
+
+/// An agent's names for one tool: those that ask, and those that do not.
+type Names = (Vec<String>, Vec<String>);
+
+/// Warns of each tool that asks under one of an agent's names and runs without asking under another.
+pub(super) fn asked_under_one_name(
+    root: &Section<'_>,
+    agent: &ConfigAgent,
+    servers: &[ConfigMcp],
+    tools: &[ConfigTool],
+    workspace: Option<&Path>,
+) {
+    let mut known: BTreeMap<String, Names> = BTreeMap::new();
+    let mut add = |what: String, name: String, asks: bool| {
+        let (asking, free) = known.entry(what).or_default();
+        if asks { asking.push(name) } else { free.push(name) }
+    };
+    let of_server = |server: &ConfigMcp, tool: &str| {
+        let require = RequireApproval::from_json(&server.require_approval);
+        require.map_or(true, |require| !matches!(require.of(tool), Require::Never))
+    };
+    for name in &agent.tools {
+        let declared = tools.iter().find(|tool| tool.name == *name);
+        let own = declared.and_then(|tool| tool.approval.as_ref()).map(|asks| asks.require != ConfigRequire::Never);
+        let on_folder = |builtin: &str, folder: &Path| {
+            let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+            let asks = own.unwrap_or_else(|| *by_default(builtin) != ConfigRequire::Never);
+            (format!("{builtin} in {}", folder.display()), asks)
+        };
+        match (declared.map(|tool| &tool.runs), workspace) {
+            (Some(ConfigRuns::Folder { builtin, workspace, .. }), _) => {
+                let (what, asks) = on_folder(builtin, workspace);
+                add(what, name.clone(), asks);
+            }
+            (None, Some(folder)) if WORKSPACE_NAMES.contains(&name.as_str()) => {
+                let (what, asks) = on_folder(name, folder);
+                add(what, name.clone(), asks);
+            }
+            (Some(ConfigRuns::Mcp { server, tool }), _) => {
+                let Some(of) = servers.iter().find(|of| of.name == *server) else { continue };
+                let what = format!("the tool {tool:?} of the MCP server {server:?}");
+                add(what.clone(), name.clone(), own.unwrap_or_else(|| of_server(of, tool)));
+                let is_used = agent.mcp.contains(server)
+                    && !of.without.contains(tool)
+                    && of.tools.as_ref().is_none_or(|only| only.contains(tool));
+                if is_used {
+                    let prefix = of.prefix.as_deref().unwrap_or_default();
+                    add(what, format!("{prefix}{tool}"), of_server(of, tool));
+                }
+            }
+            _ => {}
+        }
+    }
+    let at = root.below("agents").iter().find(|section| section.label == agent.name).map_or(0, |section| section.at);
+    for (what, (asking, free)) in known.into_iter().filter(|(_, (asking, free))| !asking.is_empty() && !free.is_empty())
+    {
+        let named = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+        let (agent, asking, free) = (&agent.name, named(&asking), named(&free));
+        root.document
+            .warn(at, format!("[agents.{agent}] has {what} twice: as {asking} it asks, as {free} it runs by itself"));
+    }
 }

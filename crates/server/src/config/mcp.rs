@@ -8,13 +8,11 @@ use countersign_mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, REVISIONS, 
 use serde_json::{Value, json};
 
 use super::{
-    agents::ConfigAgent,
     command::{ConfigText, command, cwd, env, is_header, texts},
     describe::Part,
     literal::{always, has_secrets, is_variable, warn_of_address, warn_of_plain},
     reader::Section,
     table::{Kind, any, flat, list, one_of, own_name, text, variable, whole},
-    tools::{ConfigRuns, ConfigTool},
 };
 
 table! {
@@ -187,33 +185,6 @@ fn require_approval<'k>() -> Kind<'k, Value> {
     let words = json!({ "type": "object", "additionalProperties": word });
     let kind = any().schema(json!({ "anyOf": [word, lists, words] })).called("`\"always\"`, `\"never\"` or table");
     kind.try_map(|said| RequireApproval::from_json(&said).map(|_| said).map_err(|error| error.to_string()))
-}
-
-/// An error for each tool name that an agent would get from two sources, as far as the file names the servers' tools.
-/// Others are known only once the servers are connected.
-pub(super) fn one_name_twice(root: &Section<'_>, agent: &ConfigAgent, servers: &[ConfigMcp], tools: &[ConfigTool]) {
-    let own = agent.tools.iter().map(|name| {
-        let place = match tools.iter().find(|tool| tool.name == *name).map(|tool| &tool.runs) {
-            Some(ConfigRuns::Mcp { server, .. }) => format!("[tools.{name}] (of the MCP server {server:?})"),
-            _ => format!("\"tools\" ({name:?})"),
-        };
-        (name.clone(), place)
-    });
-    let handoffs = agent.handoffs.iter().map(|to| (format!("transfer_to_{to}"), format!("the handoff to {to:?}")));
-    let mut known: BTreeMap<String, String> = own.chain(handoffs).collect();
-    for server in agent.mcp.iter().filter_map(|name| servers.iter().find(|server| server.name == *name)) {
-        for tool in server.tools.iter().flatten().filter(|tool| !server.without.contains(tool)) {
-            let name = format!("{}{tool}", server.prefix.as_deref().unwrap_or_default());
-            let place = format!("[mcp.{}]", server.name);
-            if let Some(other) = known.insert(name.clone(), place.clone()) {
-                let what =
-                    format!("has two tools called {name:?}: from {other} and from {place}; give a server a \"prefix\"");
-                for section in root.below("agents").iter().filter(|section| section.label == agent.name) {
-                    section.bad("mcp", &what);
-                }
-            }
-        }
-    }
 }
 
 impl ConfigMcp {

@@ -27,7 +27,6 @@ mod server;
 mod store;
 mod tools;
 mod tracing;
-mod twice;
 mod webhooks;
 
 use std::{
@@ -361,8 +360,8 @@ fn read(root: &Section<'_>) -> Option<Config> {
             .error(root.below("tools").iter().find(|tool| tool.label == second.name).map_or(0, |tool| tool.at), what);
     }
     for agent in &agents {
-        mcp::one_name_twice(root, agent, &mcp, &tools);
-        twice::asked_under_one_name(root, agent, &mcp, &tools, workspace.as_deref());
+        agents::one_name_twice(root, agent, &mcp, &tools);
+        agents::asked_under_one_name(root, agent, &mcp, &tools, workspace.as_deref());
     }
     let (store, store_keys) = store?;
     let (server, rules, tracing, warnings) = (server?, rules?, tracing?, Vec::new());

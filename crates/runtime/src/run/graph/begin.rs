@@ -212,6 +212,7 @@ impl Inner {
             Some(parked) => {
                 // The runtime in which it was suspended may have ended.
                 parked.memory.moves_to(journal);
+                parked.memory.told(task);
                 parked.memory.clone()
             }
             None => {
@@ -219,7 +220,6 @@ impl Inner {
                 Arc::new(Memory::new(journal, live.session_id.clone(), state.turn(), task, name.clone(), migrate))
             }
         };
-        memory.told(task);
         at_work.begin(task.task, options.parallel.map(|_| (task.frame, name.clone())), &memory);
         let (number, item) = (task.task, task.input.clone());
         let again = memory.clone();

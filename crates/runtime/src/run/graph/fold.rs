@@ -11,7 +11,7 @@ use countersign_core::{
     refusal::Refusal,
 };
 
-use super::{Hot, HotFrame, fatal, node_gone, resolve};
+use super::{Hot, HotFrame, fatal, look, node_gone};
 use crate::{
     graph::{
         NodeError,
@@ -127,8 +127,8 @@ impl Fold {
     ) -> Result<Arc<dyn AnyGraph>, NodeError> {
         let Some(node) = node else { return Ok(root.clone()) };
         let outer = self.hot.frames.get(&within).map(|frame| frame.graph.clone());
-        match outer.and_then(|outer| outer.kind(&resolve(&*outer, node)?)) {
-            Some(Kind::Graph(graph)) => Ok(graph),
+        match outer.and_then(|outer| look(&*outer, node)) {
+            Some((_, Kind::Graph(graph), _)) => Ok(graph),
             _ => Err(node_gone(node)),
         }
     }

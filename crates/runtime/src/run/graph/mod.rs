@@ -133,8 +133,8 @@ fn look(graph: &dyn AnyGraph, node: &str) -> Option<(Arc<str>, Kind, NodeOptions
 }
 
 /// The node's current name; `None` if it no longer exists.
-fn resolve(graph: &dyn AnyGraph, node: &str) -> Option<Arc<str>> {
-    look(graph, node).map(|(name, ..)| name)
+fn resolve(graph: &dyn AnyGraph, node: &Arc<str>) -> Option<Arc<str>> {
+    if graph.kind(node).is_some() { Some(node.clone()) } else { look(graph, node).map(|(name, ..)| name) }
 }
 
 impl Hot {
