@@ -198,7 +198,7 @@ pub(super) fn one_name_twice(root: &Section<'_>, agent: &ConfigAgent, servers: &
 }
 
 /// An agent's names for one tool: those that ask, and those that do not.
-type Names = (Vec<String>, Vec<String>);
+type BothNames = (Vec<String>, Vec<String>);
 
 /// Warns of each tool that asks under one of an agent's names and runs without asking under another.
 pub(super) fn asked_under_one_name(
@@ -208,7 +208,7 @@ pub(super) fn asked_under_one_name(
     tools: &[ConfigTool],
     workspace: Option<&Path>,
 ) {
-    let mut known: BTreeMap<String, Names> = BTreeMap::new();
+    let mut known: BTreeMap<String, BothNames> = BTreeMap::new();
     let mut add = |what: String, name: String, asks: bool| {
         let (asking, free) = known.entry(what).or_default();
         if asks { asking.push(name) } else { free.push(name) }
