@@ -145,9 +145,8 @@ impl Ending<'_> {
         // Also those that have finished have successors.
         let now = |name: &Arc<str>| resolve(&**graph, name).ok_or_else(|| node_gone(name));
         let names = names.iter().map(now).collect::<Result<Vec<_>, _>>()?;
-        // No join has a source that is no node any more.
-        let arrived = open.arrived.iter().filter_map(|(to, from)| Some((to, resolve(&**graph, from)?)));
-        let arrived = arrived.map(|(to, from)| Ok::<_, NodeError>((now(to)?, from))).collect::<Result<Vec<_>, _>>()?;
+        let arrived = open.arrived.iter().map(|(to, from)| Ok::<_, NodeError>((now(to)?, now(from)?)));
+        let arrived = arrived.collect::<Result<Vec<_>, _>>()?;
         graph.merge(state, updates)?;
         let ahead = graph.next(&names, &arrived, state)?;
         rounds_left(&**graph, run, frame, &ahead)?;
