@@ -1,7 +1,9 @@
 //! Arguments with which a file tool could run: others never reach a person.
 
+use std::borrow::Cow;
+
 use countersign_engine::tool::ToolError;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 /// What is known of arguments without a look at the files.
@@ -12,8 +14,7 @@ pub(super) trait Fits {
 }
 
 /// Arguments that fit.
-#[derive(Clone, JsonSchema)]
-#[schemars(transparent)]
+#[derive(Clone)]
 pub(super) struct Fitting<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de> + Fits> Deserialize<'de> for Fitting<T> {
@@ -21,5 +22,21 @@ impl<'de, T: Deserialize<'de> + Fits> Deserialize<'de> for Fitting<T> {
         let args = T::deserialize(from)?;
         args.fits().map_err(|error| D::Error::custom(error.message))?;
         Ok(Fitting(args))
+    }
+}
+
+/// Written out: the derived form refers to the schema of the arguments in place of being it.
+impl<T: JsonSchema> JsonSchema for Fitting<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
     }
 }
