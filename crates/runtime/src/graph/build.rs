@@ -317,7 +317,10 @@ impl<S: GraphState> StateGraph<S> {
                 let item = bounded("an item", item)?;
                 room = room.checked_sub(item.get().len()).ok_or_else(|| {
                     let most = limits::ROUND_BYTES;
-                    NodeError::permanent(format!("the items of one round have more than {most} bytes as JSON"))
+                    NodeError::permanent(format!(
+                        "the items of one round have more than {most} bytes as JSON; keep what is large elsewhere, under \
+                         a key that is the item"
+                    ))
                 })?;
                 Ok(item)
             };

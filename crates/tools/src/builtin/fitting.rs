@@ -40,3 +40,22 @@ impl<T: JsonSchema> JsonSchema for Fitting<T> {
         T::json_schema(generator)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Args {
+        /// The file.
+        path: String,
+    }
+
+    #[test]
+    fn s12_the_schema_of_arguments_that_fit_is_that_of_the_arguments() {
+        let [own, fitting] = [schemars::schema_for!(Args), schemars::schema_for!(Fitting<Args>)];
+        assert_eq!(own, fitting);
+        assert!(fitting.pointer("/properties/path").is_some(), "{fitting:?}");
+    }
+}

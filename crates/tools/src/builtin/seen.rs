@@ -129,7 +129,8 @@ impl Seen {
     }
 }
 
-/// What the calls of one answer have in common, and no others.
+/// What the calls of one answer have in common, and no others' (those that a fork has copied: of one fork): the last part
+/// of the key, `SESSION/cN/NONCE`.
 fn answer_of(context: &ToolContext) -> &str {
     context.idempotency_key.rsplit('/').next().unwrap_or_default()
 }

@@ -31,10 +31,8 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
         Record::TasksDone(done) => active && run.is_some_and(|run| tasks_done(run, done)),
         Record::TaskFailed(failed) => task(failed.task).is_some(),
         Record::TaskWaits { task: number, .. } => task(*number).is_some(),
-        Record::StepStarted { task: number, step } => task(*number)
-            .is_some_and(|task| task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(Step::may_begin)),
         // An idempotent step is not recorded when it begins.
-        Record::StepDone { task: number, step, .. } => task(*number)
+        Record::StepStarted { task: number, step } | Record::StepDone { task: number, step, .. } => task(*number)
             .is_some_and(|task| task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(Step::may_begin)),
         Record::Resumed(resumed) => {
             state.waiting(resumed.n).is_some_and(|open| matches!(open.asked.kind, Kind::Interrupt | Kind::Input))

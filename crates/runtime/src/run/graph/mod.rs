@@ -134,6 +134,7 @@ fn look(graph: &dyn AnyGraph, node: &str) -> Option<(Arc<str>, Kind, NodeOptions
 
 /// The node's current name; `None` if it no longer exists.
 fn resolve(graph: &dyn AnyGraph, node: &Arc<str>) -> Option<Arc<str>> {
+    // Nearly always it exists; the look copies its options, too.
     if graph.kind(node).is_some() { Some(node.clone()) } else { look(graph, node).map(|(name, ..)| name) }
 }
 
