@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::{
     parts::next_reviewer,
+    progress::{GraphRun, TaskPhase},
     record::{
         Block, CallFinished, CallStatus, Decided, EndReason, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
         Record, SessionCreated, TurnEnded, UserMessage,
     },
-    run::{GraphRun, TaskPhase},
     size,
     state::{Call, Deadline, Open, Phase, State, Status},
 };

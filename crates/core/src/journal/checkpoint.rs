@@ -8,8 +8,8 @@
 
 use super::{
     graph,
+    progress::{Step, Task, TaskPhase},
     record::{Entry, Millis, Record},
-    run::{Step, Task, TaskPhase},
     state::{Call, Phase, State, Status},
 };
 use std::sync::Arc;

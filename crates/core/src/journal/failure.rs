@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Catalog, Draft, Transition},
+    progress::GraphRun,
     record::{Block, CallFinished, CallStatus, EndReason, Record, UserMessage},
-    run::{GraphRun, Raw},
+    run::Raw,
     state::{Phase, State, Status},
 };
 use crate::{

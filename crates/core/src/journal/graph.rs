@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use super::{
-    run::{Task, TaskPhase},
+    progress::{Task, TaskPhase},
     state::{Call, Phase, State},
 };
 use crate::{

@@ -27,6 +27,7 @@ pub mod outdated;
 mod parts;
 pub mod permission;
 pub mod permit;
+pub mod progress;
 pub mod record;
 pub mod rename;
 pub mod request_id;

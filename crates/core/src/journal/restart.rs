@@ -8,7 +8,7 @@
 //! A turn of a store that was restored from a backup is held in the same way: its next effects may have been carried
 //! out after the backup was made. Calls that could start without a decision therefore become calls whose outcome is
 //! unknown: continuing the turn does not permit them again. The same holds for the steps of a graph's tasks that could
-//! run without one: they are asked about when a node reaches them ([`Task::restored`](super::run::Task::restored)). A
+//! run without one: they are asked about when a node reaches them ([`Task::restored`](super::progress::Task::restored)). A
 //! turn that had failed needs no hold, since only a retry continues it, but its calls and tasks are in doubt as well;
 //! and so are those of a fork that is made while its original is like this.
 
@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Draft, Transition},
+    progress::{GraphRun, MayHaveRun, Step, Task, TaskPhase},
     record::{Block, Record},
-    run::{GraphRun, MayHaveRun, Step, Task, TaskPhase},
     state::{Call, Phase, State, Status},
 };
 

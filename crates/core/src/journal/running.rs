@@ -6,10 +6,11 @@ use super::{
     draft::{Catalog, Draft, Transition},
     failure::Why,
     graph,
+    progress::{GraphRun, Question, Step, Task, TaskPhase},
     record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record},
     run::{
-        At, FrameBegan, FrameState, GraphRun, LoopUpdate, NewTask, Question, Raw, Rejected, Resumed, Round, RunStarted,
-        StateEdited, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
+        At, FrameBegan, FrameState, LoopUpdate, NewTask, Raw, Rejected, Resumed, Round, RunStarted, StateEdited,
+        TaskFailed, TasksDone, Then,
     },
     state::{Call, Open, Phase, State, Status},
 };

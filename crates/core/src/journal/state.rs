@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     agents::Nested,
     answers::AnswersByModel,
+    progress::GraphRun,
     record::{Action, Block, Cut, Failure, Millis, ModelResponded, Unshown, Usage, UserMessage},
-    run::GraphRun,
     speakers::Speakers,
     window::Window,
 };

@@ -11,8 +11,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     draft::{Catalog, Draft, Transition},
     graph::{self, Effects},
+    progress::Task,
     record::Millis,
-    run::{DoneTask, Task, TaskFailed, TasksDone, Then},
+    run::{DoneTask, TaskFailed, TasksDone, Then},
     state::{Call, State},
 };
 use crate::number::{CallNo, FrameNo};

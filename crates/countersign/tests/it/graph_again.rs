@@ -11,8 +11,7 @@ use countersign::{
 use countersign_runtime::run::{CheckpointQuery, NewFork};
 
 use crate::{
-    graph_edges::{in_line, until},
-    graphs::{Count, Work, WorkUpdate, me, process, said},
+    graph_support::{Count, Work, WorkUpdate, in_line, me, process, said, until},
     store_support::conformance,
 };
 

@@ -23,8 +23,7 @@ use countersign::{
 
 use crate::{
     failing::Failing,
-    graph_edges::in_line,
-    graphs::{Again, Count, Work, WorkUpdate, said},
+    graph_support::{Again, Count, Work, WorkUpdate, in_line, said},
     support::{Ledger, entry},
 };
 

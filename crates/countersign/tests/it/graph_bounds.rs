@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    graph_edges::in_line,
-    graphs::{Work, WorkUpdate, me, process, said},
+    graph_support::{Work, WorkUpdate, in_line, me, process, said},
     store_support::conformance,
 };
 

@@ -8,8 +8,7 @@ use countersign::{
 };
 
 use crate::{
-    graph_edges::in_line,
-    graphs::{Again, Count, Work, WorkUpdate, me, process, said},
+    graph_support::{Again, Count, Work, WorkUpdate, in_line, me, process, said},
     store_support::conformance,
 };
 

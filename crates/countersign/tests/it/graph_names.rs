@@ -14,10 +14,7 @@ use countersign::{
 use futures::future::{join, join_all};
 use tokio::{sync::Semaphore, time::timeout};
 
-use crate::{
-    graph_edges::in_line,
-    graphs::{Count, Work, WorkUpdate, me, process, said},
-};
+use crate::graph_support::{Count, Work, WorkUpdate, in_line, me, process, said};
 
 /// Who was paid.
 type Paid = Arc<Mutex<Vec<&'static str>>>;

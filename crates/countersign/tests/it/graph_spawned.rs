@@ -10,10 +10,7 @@ use countersign::{
 use futures::future::join_all;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{
-    graph_edges::in_line,
-    graphs::{Work, WorkUpdate, me, process, said},
-};
+use crate::graph_support::{Work, WorkUpdate, in_line, me, process, said};
 
 /// The outcome of a graph of one node; `None` if it has none in time.
 async fn outcome_of<F>(node: impl Fn(Context<Work>) -> F + Send + Sync + 'static) -> Option<Outcome<Work>>

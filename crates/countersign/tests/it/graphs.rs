@@ -20,53 +20,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::store_support::conformance;
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, GraphState)]
-pub struct Work {
-    /// Set by one node of a round.
-    pub last: String,
-    #[graph(append)]
-    pub log: Vec<String>,
-    #[graph(add)]
-    pub sum: i64,
-    #[graph(append)]
-    pub items: Vec<u32>,
-}
-
-pub fn said(text: impl Into<String>) -> WorkUpdate {
-    WorkUpdate::new().log([text.into()])
-}
-
-/// A runtime of a graph over a store, and its runs: one process.
-pub fn process(store: &Arc<dyn Store>, graph: &Graph<Work>) -> (Runtime, Runs<Work>) {
-    let runtime = Runtime::builder(store.clone()).graph(graph).build().expect("runtime");
-    let runs = runtime.runs(graph).expect("runs");
-    (runtime, runs)
-}
-
-pub fn me() -> Principal {
-    Principal::trusted()
-}
-
-#[derive(Clone, Copy, Route)]
-pub enum Again {
-    Again,
-    Enough,
-}
-
-/// Counts how often something happened.
-#[derive(Clone, Default)]
-pub struct Count(Arc<AtomicU32>);
-
-impl Count {
-    pub fn up(&self) -> u32 {
-        self.0.fetch_add(1, Ordering::SeqCst) + 1
-    }
-    pub fn get(&self) -> u32 {
-        self.0.load(Ordering::SeqCst)
-    }
-}
+use crate::{
+    graph_support::{Again, Count, Work, WorkUpdate, me, process, said},
+    store_support::conformance,
+};
 
 /// Nodes run in order, in parallel, join, and loop; their updates are merged in the order of the tasks.
 async fn g1_rounds_branches_joins_and_cycles(store: Arc<dyn Store>) {

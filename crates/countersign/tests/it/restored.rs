@@ -15,7 +15,7 @@ use countersign_runtime::run::{CheckpointQuery, NewFork};
 use countersign_store::restored;
 
 use crate::{
-    graphs::{Count, Work, me, process, said},
+    graph_support::{Count, Work, me, process, said},
     store_support::conformance,
 };
 

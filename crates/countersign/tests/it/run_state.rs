@@ -431,10 +431,10 @@ proptest! {
 }
 
 /// A step, then a question for each item.
-fn stepping() -> countersign::graph::Graph<crate::graphs::Work> {
+fn stepping() -> countersign::graph::Graph<crate::graph_support::Work> {
     use countersign::graph::{Context, Node, NodeError, StateGraph};
 
-    use crate::graphs::{Work, WorkUpdate, said};
+    use crate::graph_support::{Work, WorkUpdate, said};
     let mut graph = StateGraph::<Work>::new("stepping");
     let plan = graph.node("plan", |ctx: Context<Work>| async move {
         let price: i64 = ctx.step("price", async { Ok::<_, NodeError>(7) }).await?;
@@ -456,14 +456,14 @@ fn stepping() -> countersign::graph::Graph<crate::graphs::Work> {
 async fn s17_a_run_of_a_graph_is_saved_and_goes_on() {
     let me = Principal::trusted();
     let here: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let (_, runs) = crate::graphs::process(&here, &stepping());
-    let begun = runs.start(&me, Some("s".into()), &crate::graphs::Work::default(), None).await.expect("begun");
+    let (_, runs) = crate::graph_support::process(&here, &stepping());
+    let begun = runs.start(&me, Some("s".into()), &crate::graph_support::Work::default(), None).await.expect("begun");
     let outcome = runs.outcome(&me, &begun).await.expect("outcome");
     runs.resume(&me, outcome.key("word").expect("it waits"), "first").await.expect("resume");
     let text = RunState::save(&*here, "s").await.expect("saved").to_json();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     RunState::from_json(&text).expect("read").restore(&*store).await.expect("restored");
-    let (_, runs) = crate::graphs::process(&store, &stepping());
+    let (_, runs) = crate::graph_support::process(&store, &stepping());
     let outcome = runs.outcome(&me, "s").await.expect("outcome");
     let key = outcome.key("word").expect("it waits").to_owned();
     let done = runs.resume(&me, &key, "second").await.expect("resume").done().expect("done");

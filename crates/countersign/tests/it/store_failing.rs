@@ -32,8 +32,7 @@ use tokio::sync::Notify;
 
 use crate::{
     failing::Failing,
-    graph_edges::in_line,
-    graphs::{Work, WorkUpdate, me, process},
+    graph_support::{Work, WorkUpdate, in_line, me, process},
     support::{Ledger, decide, entry, send},
     team::{Teller, call, ran, teller, text},
 };

@@ -24,8 +24,7 @@ use tokio::sync::broadcast;
 
 use crate::{
     failing::Failing,
-    graph_edges::in_line,
-    graphs::{Work, me, process, said},
+    graph_support::{Work, in_line, me, process, said},
     library::at_work::Slow,
     support::{Ledger, runtime, send},
 };

@@ -24,8 +24,9 @@ use countersign_core::{
         timeout::Timeout,
     },
     journal::{
+        progress::Step as Known,
         record::Schema,
-        run::{INVALID_RESUME, Raw, STEP_GIVEN_UP, Step as Known},
+        run::{INVALID_RESUME, Raw, STEP_GIVEN_UP},
         running::{NewQuestion, shown},
     },
     limits, plain,

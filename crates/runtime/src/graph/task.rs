@@ -19,7 +19,8 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         failure::Turn,
-        run::{MayHaveRun, Raw, Step, Task},
+        progress::{MayHaveRun, Step, Task},
+        run::Raw,
         running::NewQuestion,
     },
     limits,

@@ -7,7 +7,7 @@ use countersign_core::{
     drawing::Drawing,
     journal::{
         graph,
-        run::TaskPhase,
+        progress::TaskPhase,
         state::{State, Status},
     },
     refusal::Refusal,

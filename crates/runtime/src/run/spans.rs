@@ -27,8 +27,8 @@ use countersign_core::{
     conversation::compression::Summary,
     journal::{
         permit::Permit,
+        progress::{GraphRun, Task},
         record::{Block, Compressed, Entry, ModelResponded, Record, records},
-        run::{GraphRun, Task},
         spent::AnswersDiscarded,
         state::State,
     },

@@ -1,8 +1,9 @@
 //! Whether a record of a graph's run can come next; refuses what no transition of the core makes.
 
 use super::super::{
+    progress::{GraphRun, Step, TaskPhase},
     record::{Interrupted, Kind, Record},
-    run::{GraphRun, Round, Step, TaskPhase, TasksDone, Then},
+    run::{Round, TasksDone, Then},
     running::shown,
     state::{Phase, State, Status},
 };

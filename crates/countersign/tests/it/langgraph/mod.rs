@@ -29,7 +29,7 @@ use countersign_core::journal::record::{Entry, Record, records};
 use countersign_runtime::run::{CheckpointQuery, NewFork};
 use serde_json::Value;
 
-pub(crate) use crate::graphs::{Count, Work, WorkUpdate, me, process, said};
+pub(crate) use crate::graph_support::{Count, Work, WorkUpdate, me, process, said};
 
 /// A graph of this state.
 pub(crate) fn graph_of(build: impl FnOnce(&mut StateGraph<Work>)) -> Graph<Work> {

@@ -3,7 +3,7 @@
 use std::future::IntoFuture as _;
 
 use countersign_core::{
-    journal::run::{Question, TaskPhase},
+    journal::progress::{Question, TaskPhase},
     number::{FrameNo, InterruptionNo},
 };
 use futures::future::join;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use countersign_core::{
     journal::{
         draft::Draft,
-        run::{FrameBegan, GraphRun, Raw, Task, TaskFailed},
+        progress::{GraphRun, Task},
+        run::{FrameBegan, Raw, TaskFailed},
         state::State,
     },
     limits,

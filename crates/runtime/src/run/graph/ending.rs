@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::{
     journal::{
-        run::{DoneTask, FrameState, GraphRun, Raw, Task, TaskFailed, TaskPhase, TasksDone, Then},
+        progress::{GraphRun, Task, TaskPhase},
+        run::{DoneTask, FrameState, Raw, TaskFailed, TasksDone, Then},
         state::State,
     },
     limits,

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::{
     journal::{
+        progress::GraphRun,
         record::Record,
-        run::{DoneTask, FrameBegan, FrameState, GraphRun, Then},
+        run::{DoneTask, FrameBegan, FrameState, Then},
     },
     number::{FrameNo, TaskNo},
     refusal::Refusal,

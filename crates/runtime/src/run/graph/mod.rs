@@ -19,9 +19,8 @@ use countersign_core::{
         draft::{Draft, Transition},
         failure::Turn,
         graph as loops,
-        run::{
-            FrameState, GraphRun, NewTask, Question, Raw, Round, Step, Task, TaskFailed, TaskPhase, TasksDone, Then,
-        },
+        progress::{GraphRun, Question, Step, Task, TaskPhase},
+        run::{FrameState, NewTask, Raw, Round, TaskFailed, TasksDone, Then},
         running::NewQuestion,
         state::{Call, Phase, State},
     },
