@@ -8,7 +8,7 @@ use countersign_core::{
         checkpoint::{Checkpoint, is_whole},
         draft::Draft,
         fork, graph,
-        record::{Entry, Record, records},
+        record::{Entry, Kind, Record, records},
         state::{Phase, Status},
     },
     session::Session,
@@ -83,7 +83,12 @@ proptest! {
         let world = random(&ops);
         for pos in world.checkpoints() {
             let (past, state, entries) = forked(&world, pos, edit, run);
-            let in_doubt = |call| past.calls.iter().any(|one| one.call == call && one.phase == Phase::Lost);
+            let asked_whether_it_ran = |n| past.open.iter().any(|open| open.asked.n == n && open.asked.kind == Kind::InDoubt);
+            let in_doubt = |call| past.calls.iter().filter(|one| one.call == call).any(|one| match one.phase {
+                Phase::Lost => true,
+                Phase::Waiting(n) => asked_whether_it_ran(n),
+                _ => false,
+            });
             prop_assert!(is_whole(&state));
             prop_assert!(state.sticky.is_empty() && state.queued.iter().all(|message| message.request_id.is_none()));
             prop_assert!(state.open.iter().all(|open| open.asked.n.get() > past.interruptions && open.votes.is_empty()));

@@ -182,6 +182,7 @@ fn the_random_sessions_reach_every_kind_of_record() {
         "agent_began",
         "answered",
         "answers_discarded",
+        "approval_sent",
         "block_began",
         "block_shown",
         "call_finished",

@@ -10,7 +10,7 @@ use countersign_core::{
         draft::Draft,
         fork::{self, ForkInput},
         record::{Entry, Judged, Record, UserMessage, records},
-        state::{Call, State},
+        state::{Call, Phase, State},
     },
     number::CallNo,
     refusal::Refusal,
@@ -55,7 +55,14 @@ impl World {
             judgements.push(Judged { edited: Some(action), verdict, ..judged(call) });
         }
         let said = UserMessage { content: "instead".into(), ..UserMessage::default() };
+        // Any of them may be the provider's, which is for no other agent.
+        let approved = state
+            .calls
+            .iter()
+            .filter(|call| call.phase == Phase::Finished && call.target.is_none())
+            .map(|call| call.call);
         ForkInput {
+            approved: approved.collect(),
             from: "original".into(),
             by: Some("ann".into()),
             run,
