@@ -15,7 +15,8 @@ import { CountersignError } from "./errors.js";
 import { frameOf } from "./frame.js";
 import { randomId } from "./ids.js";
 import { readJson } from "./json.js";
-import { refusesToken } from "./probe.js";
+import { Place } from "./place.js";
+import { refusesToken, type WhyNot } from "./probe.js";
 import type { ApprovalView } from "./view.js";
 import {
   isSessionEvent,
@@ -53,7 +54,7 @@ export interface ClientOptions {
   /**
    * A browser cannot see why an upgrade failed. This is asked after a connection that never opened, and says whether the
    * server refuses the token. Unless given it is asked over HTTP, at the address beside that of the WebSocket: `…/v1/agents`.
-   * A `CountersignError` with the code `forbidden` that it throws is told as `error`.
+   * A `CountersignError` with the code `forbidden` or `not_found` that it throws is told as `error`.
    */
   isUnauthorized?: (token: string | undefined) => Promise<boolean>;
   /** Where there is no global `WebSocket`, as in Node before 22: that of the package `ws`, for example. */
@@ -77,21 +78,29 @@ export type ClientEvents = {
    * Or it says on an open one that its person has other roles now, or another tenant: nothing is sent again.
    */
   hello: HelloEvent;
-  /** An event of a session that is followed: in order, and without gaps. */
+  /**
+   * An event of a session that is followed: from where it was subscribed to last, in order, and without gaps. One that was told comes
+   * again only where a block that is open begins anew, with all of it; or after `restarted`.
+   */
   event: SessionEvent;
   /**
    * Nothing that was told of this session holds any more: its events come anew. They began too late, or the server has lost
-   * events that were seen, or has another history; then `error` tells if it has lost the whole session.
+   * events that were seen, or has another history; then `error` tells if it has lost the whole session. Or somebody has subscribed
+   * to it from an earlier `seq` than was told, while it is followed.
    */
   restarted: string;
   /** The server has another history, of this id: nothing that was seen of any session holds. Those followed are `restarted` next. */
   historyChanged: string;
   /**
    * An error that answers no request of ours, for example of a subscription. `forbidden` without a session: the server lets this
-   * page, or anyone who calls it by this name, not connect, as far as that can be known; it is told once, and tried again.
+   * page, or anyone who calls it by this name, not connect, as far as that can be known; `not_found`: there is no server at this
+   * address. Each is told once, and tried again. `unauthenticated`: the token cannot be one; the state is `unauthorized`.
    */
   error: ErrorEvent;
-  /** The token this connection was opened with is valid no longer; the server's reason. The state is `unauthorized`. */
+  /**
+   * The token this connection was opened with is valid no longer, and there is no other yet; the server's reason. The state is
+   * `unauthorized`.
+   */
   tokenEnded: string;
 };
 
@@ -103,6 +112,8 @@ type Request = (MessageCommand | ApprovalCommand | CommentCommand | ReassignComm
 interface Pending {
   /** Its frame. */
   text: string;
+  /** In whose name it was asked for. */
+  token: string | undefined;
   /** How often it went out; more than once means that a connection was lost in between. */
   sent: number;
   resolve: (ack: AckEvent) => void;
@@ -152,8 +163,8 @@ const HELLO_MS = 20_000;
 const PROBE_MS = 10_000;
 
 interface Followed {
-  lastSeq: number;
-  /** Whether the next event is the one after `lastSeq`, and not any. */
+  place: Place;
+  /** Whether the next event is the one after the last, and not any. */
   inOrder: boolean;
   /** Events are missing, and are awaited. */
   missing: boolean;
@@ -169,6 +180,18 @@ interface Followed {
   first?: number | undefined;
   /** The server knows the session, so it may be subscribed to. */
   exists: boolean;
+}
+
+interface From {
+  after?: number;
+  last?: number;
+}
+
+const fromOf = (from: FollowFrom): From => (typeof from === "number" ? { after: from } : from);
+
+/** Whether whoever wants to follow a session from there misses nothing if it goes on to be followed as it is. */
+function goesOn({ place, last: before }: Followed, after: number, last: number | undefined): boolean {
+  return place.lastSeq <= after && (place.lastSeq > 0 || before === undefined || last !== undefined);
 }
 
 export class CountersignClient extends Emitter<ClientEvents> {
@@ -193,6 +216,10 @@ export class CountersignClient extends Emitter<ClientEvents> {
   readonly #inFlight = new Set<string>();
   /** When the server greeted this connection, in ms. */
   #greetedAt: number | undefined;
+  /** The token that this connection was opened with. */
+  #openedWith: string | undefined;
+  /** Whom the server greeted last, and by which token. */
+  #greeted: { token: string | undefined; person: string | undefined } | undefined;
 
   constructor(options: ClientOptions) {
     super();
@@ -220,6 +247,10 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (this.#state === "reconnecting" && !this.#socket) this.#retry();
   }
 
+  /**
+   * The token of the next connection, at once where the state is `unauthorized`. An open connection goes on with its own until that
+   * ends, and then with this one. What was not acknowledged is sent with it only if it is known to be the same person's.
+   */
   setToken(token: string | undefined): void {
     this.#token = token;
     if (this.#state === "unauthorized") this.#open();
@@ -236,19 +267,31 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   /**
    * Follow a session: replay what came after `from`, then live. A connection has room for 256: of another one `error` says
-   * `too_many_followed`, and it is followed once an `unsubscribe` has made room.
+   * `too_many_followed`, and it is followed once an `unsubscribe` has made room. Where it is followed already, and later events
+   * were told, all listeners are told anew, after `restarted`.
    */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
+    const { after = 0, last }: From = fromOf(from);
+    const before = this.#followed.get(sessionId);
+    this.#notAgain(before);
+    if (before?.exists && goesOn(before, after, last)) {
+      before.missed = 0;
+      if (this.#ready) this.#follow(sessionId, before);
+    } else if (before?.place.told) this.#beginAnew(sessionId, { last });
+    else this.#followAnew(sessionId, from);
+  }
+
+  #followAnew(sessionId: string, from: FollowFrom): void {
     this.#notAgain(this.#followed.get(sessionId));
-    const { after = 0, last }: { after?: number; last?: number } = typeof from === "number" ? { after: from } : from;
+    const { after = 0, last }: From = fromOf(from);
     const known = after > 0;
-    const followed: Followed = { lastSeq: after, last, first: known ? 0 : undefined, inOrder: known || last === undefined, missing: false, exists: true };
+    const followed: Followed = { place: new Place(after), last, first: known ? 0 : undefined, inOrder: known || last === undefined, missing: false, exists: true };
     this.#followed.set(sessionId, followed);
     if (this.#ready) this.#follow(sessionId, followed);
   }
 
   #follow(session_id: string, followed: Followed): void {
-    const { lastSeq, last } = followed;
+    const { place: { lastSeq }, last } = followed;
     followed.waits = false;
     this.#send({ type: "subscribe", session_id, ...(last === undefined || lastSeq > 0 ? { after: lastSeq } : { last }) });
   }
@@ -323,8 +366,9 @@ export class CountersignClient extends Emitter<ClientEvents> {
       this.#setState(before);
       throw error;
     }
-    if (!socket) return this.#isUnauthorized("The token has characters that a token cannot have.");
+    if (!socket) return this.#isNoToken();
     this.#socket = socket;
+    this.#openedWith = this.#token;
     let opened = false;
     this.#helloTimer = setTimeout(() => void this.#lost(opened), HELLO_MS);
     socket.onopen = () => {
@@ -353,9 +397,21 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return new WebSocketClass(this.#options.url, token ? [SUBPROTOCOL, `bearer.${token}`] : [SUBPROTOCOL]);
   }
 
+  #isNoToken(): void {
+    const message = "The token cannot be sent: it has characters other than letters, digits and !#$%&'*+-.^_`|~, the only ones that a WebSocket lets it have.";
+    this.#isUnauthorized(message);
+    this.emit("error", { type: "error", code: "unauthenticated", message });
+  }
+
   #tokenEnded(reason: string): void {
     this.#drop();
     this.#attempt = 0;
+    // It was renewed in time.
+    if (this.#token !== undefined && this.#token !== this.#openedWith) {
+      this.#failCancels(new CountersignError("offline", "The connection was lost."));
+      this.#attempt = 1;
+      return this.#retry();
+    }
     this.#token = undefined;
     this.#isUnauthorized(reason || "The token is valid no longer.");
     this.emit("tokenEnded", reason);
@@ -403,13 +459,13 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const ask = this.#options.isUnauthorized ?? ((token) => refusesToken(this.#options.url, token));
     // It may throw at once, too.
     const answer = (async () => ask(token))().catch((error: unknown) => {
-      if (CountersignError.is(error, "forbidden")) this.#tellWhy(error);
+      if (CountersignError.is(error, "forbidden") || CountersignError.is(error, "not_found")) this.#tellWhy(error);
       return false;
     });
     return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
   }
 
-  #tellWhy({ code, message }: CountersignError<"forbidden">): void {
+  #tellWhy({ code, message }: WhyNot): void {
     if (this.#toldWhy || this.#state !== "reconnecting") return;
     this.#toldWhy = true;
     this.emit("error", { type: "error", code, message });
@@ -489,6 +545,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#beat(hello.heartbeat_seconds);
     const socket = this.#socket;
     this.#compareHistory(hello.history_id);
+    this.#comparePerson(hello);
     // The token may be another person's than before: a listener can close the connection before anything is sent.
     this.#setState("open");
     this.emit("hello", hello);
@@ -502,7 +559,22 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (before === undefined || id === undefined || before === id) return;
     this.emit("historyChanged", id);
     for (const [sessionId, followed] of [...this.#followed]) {
-      if (followed.lastSeq > 0) this.#beginAnew(sessionId, followed);
+      if (followed.place.lastSeq > 0) this.#beginAnew(sessionId, followed);
+    }
+  }
+
+  /** What was asked for with another token is sent only in the name of whoever asked. */
+  #comparePerson({ subject, tenant }: HelloEvent): void {
+    const [before, token] = [this.#greeted, this.#openedWith];
+    const person = subject === undefined ? undefined : JSON.stringify([tenant, subject]);
+    this.#greeted = { token, person };
+    for (const [requestId, pending] of this.#outbox) {
+      // What nobody has asked for yet waits for the first who signs in.
+      const same = before ? pending.token === before.token && person !== undefined && person === before.person : pending.token === undefined;
+      if (same) pending.token = token;
+      if (pending.token === token) continue;
+      this.#outbox.delete(requestId);
+      pending.reject(new CountersignError("unauthenticated", "The token is another one now, which may be another person's."));
     }
   }
 
@@ -526,24 +598,24 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (followed.missed) this.#notAgain(followed);
     followed.missed = 0;
     if (event.type === "content_block_delta") {
-      if (!followed.missing) this.emit("event", event);
+      if (!followed.missing && followed.place.takes(event)) this.emit("event", event);
       return;
     }
-    if (followed.inOrder && event.seq > followed.lastSeq + 1) {
+    if (followed.inOrder && event.seq > followed.place.lastSeq + 1) {
       if (!followed.missing) this.#follow(event.session_id, followed);
       followed.missing = true;
       return;
     }
     // What was still on its way for a reply is not where the replay begins.
     if (followed.last !== undefined && followed.first !== undefined && event.seq < followed.first) {
-      followed.first = followed.lastSeq = event.seq;
+      followed.first = event.seq;
+      followed.place = new Place(0);
       this.emit("restarted", event.session_id);
     }
     followed.first ??= event.seq;
     followed.missing = false;
     followed.inOrder = true;
-    if (event.seq > followed.lastSeq) followed.lastSeq = event.seq;
-    this.emit("event", event);
+    if (followed.place.takes(event)) this.emit("event", event);
   }
 
   // -------------------------------------------------------------- requests
@@ -555,14 +627,15 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const text = frameOf(command);
     if (command.type === "message") this.#expect(command.session_id!);
     return new Promise((resolve, reject) => {
-      this.#outbox.set(command.request_id, { text, sent: this.#ready ? 1 : 0, resolve, reject });
+      const token = this.#ready ? this.#openedWith : this.#token;
+      this.#outbox.set(command.request_id, { text, token, sent: this.#ready ? 1 : 0, resolve, reject });
       if (this.#ready) this.#ask(command.request_id, text);
     });
   }
 
   /** The server follows the session of a message for us. */
   #expect(sessionId: string): void {
-    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { lastSeq: 0, inOrder: false, missing: false, exists: false });
+    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { place: new Place(0), inOrder: false, missing: false, exists: false });
   }
 
   #acknowledged(ack: AckEvent): void {
@@ -602,7 +675,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       if (event.code === NO_ROOM) followed.waits = true;
       if (FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed, FOLLOW_AGAIN_MS);
       // From its beginning nothing can be lost, and what is refused then is told.
-      if (LOST.includes(event.code) && followed.lastSeq > 0) return this.#beginAnew(event.session_id!, followed);
+      if (LOST.includes(event.code) && followed.place.lastSeq > 0) return this.#beginAnew(event.session_id!, followed);
       if (event.code === MISSING) {
         const { missed = 0 } = followed;
         this.#followAgain(event.session_id!, followed, backoffMs(missed, MISSING_PAUSES));
@@ -613,8 +686,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.emit("error", event);
   }
 
-  #beginAnew(sessionId: string, { last }: Followed): void {
-    this.subscribe(sessionId, last === undefined ? 0 : { last });
+  #beginAnew(sessionId: string, { last }: Pick<Followed, "last">): void {
+    this.#followAnew(sessionId, last === undefined ? 0 : { last });
     this.emit("restarted", sessionId);
   }
 

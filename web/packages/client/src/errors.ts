@@ -12,9 +12,11 @@ export type AnyCode = ErrorCode | "offline" | "closed" | "unreachable" | `http_$
 export interface About {
   /** What programs may want to know: who was first, where the fault is. */
   details?: JsonObject | undefined;
+  /** Of the request that it is about. */
   approvalKey?: string | undefined;
   /** The status of the HTTP answer, if it was one. */
   status?: number;
+  byServer?: boolean;
   cause?: unknown;
 }
 
@@ -24,16 +26,19 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
   readonly details: JsonObject | undefined;
   readonly approvalKey: string | undefined;
   readonly status: number | undefined;
+  /** It is the server's answer, and so is its message; else the client itself refuses, or somebody in between. */
+  readonly byServer: boolean;
 
   constructor(
     readonly code: Code,
     message: string,
-    { details, approvalKey, status, cause }: About = {},
+    { details, approvalKey, status, cause, byServer = false }: About = {},
   ) {
     super(message, cause === undefined ? undefined : { cause });
     this.details = details;
     this.approvalKey = approvalKey;
     this.status = status;
+    this.byServer = byServer;
   }
 
   /** Whether it is a refusal with this code. */
@@ -48,16 +53,17 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
   }
 
   static fromEvent(event: ErrorEvent): CountersignError {
-    return new CountersignError(event.code, event.message, { details: event.details, approvalKey: event.approval_key });
+    return new CountersignError(event.code, event.message, { details: event.details, approvalKey: event.approval_key, byServer: true });
   }
 
   /** Of an answer by RFC 9457, `{type, title, status, code, detail, details?}`; or of a proxy's page. */
-  static fromAnswer(status: number, text: string): CountersignError {
+  static fromAnswer(status: number, text: string, approvalKey?: string): CountersignError {
     const { code, detail, title, details } = objectIn(text);
     const unknown = status === 401 ? "unauthenticated" : (`http_${status}` as const);
-    const known = typeof code === "string" ? (code as ErrorCode) : unknown;
+    const byServer = typeof code === "string";
+    const known = byServer ? (code as ErrorCode) : unknown;
     const message = [detail, title].find((words) => typeof words === "string") ?? `HTTP ${status}`;
-    return new CountersignError(known, String(message), { status, details: isObject(details) ? details : undefined });
+    return new CountersignError(known, String(message), { status, details: isObject(details) ? details : undefined, approvalKey, byServer });
   }
 }
 

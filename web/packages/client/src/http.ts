@@ -63,7 +63,7 @@ export interface FollowOptions {
 }
 
 export interface HttpOptions {
-  /** The origin and path prefix of the server; empty for the page's own. */
+  /** The origin and path prefix of the server; empty for the page's own. Slashes at its end do not count. */
   baseUrl?: string;
   token?: () => string | undefined;
   fetch?: typeof fetch;
@@ -94,7 +94,7 @@ export class CountersignHttp {
   #clockOffset: readonly [number, number] = [-Infinity, Infinity];
 
   constructor(options: HttpOptions = {}) {
-    this.#options = options;
+    this.#options = { ...options, baseUrl: (options.baseUrl ?? "").replace(/\/+$/, "") };
   }
 
   // ------------------------------------------------------------ agents and graphs
@@ -148,9 +148,9 @@ export class CountersignHttp {
     return this.#json("deleteSession", of(sessionId));
   }
 
-  /** Send a message, and wait until the turn pauses or ends. */
-  sendMessage(sessionId: string, message: Http.PostMessage): Promise<Http.Outcome> {
-    return this.#json("sendMessage", { ...of(sessionId), body: message, endless: true });
+  /** Send a message, and wait until the turn pauses or ends. `signal` ends the waiting only: the turn goes on. */
+  sendMessage(sessionId: string, message: Http.PostMessage, signal?: AbortSignal): Promise<Http.Outcome> {
+    return this.#json("sendMessage", { ...of(sessionId), body: message, signal, endless: true });
   }
 
   /** Send a message, and follow the turn until it pauses or ends. */
@@ -238,12 +238,12 @@ export class CountersignHttp {
    * anew. It may take as long as the tool does, up to some minutes: `signal` ends it, on the server too.
    */
   async previewEdit(approvalKey: string, edit: Http.PreviewEdit, signal?: AbortSignal): Promise<EditPreview> {
-    return editPreviewOf(await this.#json("previewEdit", { ...about(approvalKey), body: edit, signal, endless: true }));
+    return editPreviewOf(await this.#json("previewEdit", { ...about(approvalKey), body: edit, signal, endless: true }), approvalKey);
   }
 
-  /** Decide or answer, and wait until the turn pauses or ends. */
-  async decideAndWait(approvalKey: string, reply: Http.Decide): Promise<Http.Outcome> {
-    const asked = { ...about(approvalKey), query: { wait: true }, body: reply, endless: true };
+  /** Decide or answer, and wait until the turn pauses or ends. `signal` ends the waiting only: what was decided stays so. */
+  async decideAndWait(approvalKey: string, reply: Http.Decide, signal?: AbortSignal): Promise<Http.Outcome> {
+    const asked = { ...about(approvalKey), query: { wait: true }, body: reply, signal, endless: true };
     return (await this.#json("decideApproval", asked)) as Http.Outcome;
   }
 
@@ -292,8 +292,8 @@ export class CountersignHttp {
   }
 
   /** Verify the whole chain of the audit log, also against the anchor of an earlier verification. */
-  verifyAudit(anchor?: string): Promise<Http.AuditVerification> {
-    return this.#json("verifyAudit", { query: { anchor }, endless: true });
+  verifyAudit(anchor?: string, signal?: AbortSignal): Promise<Http.AuditVerification> {
+    return this.#json("verifyAudit", { query: { anchor }, signal, endless: true });
   }
 
   /** Who is notified, and how that goes. */
@@ -430,7 +430,7 @@ export class CountersignHttp {
       await response.body?.cancel().catch(() => undefined);
       throw notTheServers(response, accept);
     }
-    throw CountersignError.fromAnswer(response.status, await response.text().catch(unreachableUnless(signal)));
+    throw CountersignError.fromAnswer(response.status, await response.text().catch(unreachableUnless(signal)), path.approval_key);
   }
 
   #readClock(date: string | null, before: number): void {
@@ -500,11 +500,11 @@ export interface EditPreview {
   preview?: Preview;
 }
 
-function editPreviewOf({ outcome, review_config: reviewConfig, problem, preview }: Http.EditPreviewView): EditPreview {
+function editPreviewOf({ outcome, review_config: reviewConfig, problem, preview }: Http.EditPreviewView, approvalKey: string): EditPreview {
   return {
     outcome,
     ...(reviewConfig === undefined ? {} : { reviewConfig }),
-    ...(problem === undefined ? {} : { error: new CountersignError(problem.code, problem.detail, { status: problem.status, details: problem.details }) }),
+    ...(problem === undefined ? {} : { error: new CountersignError(problem.code, problem.detail, { status: problem.status, details: problem.details, approvalKey, byServer: true }) }),
     ...(preview === undefined ? {} : { preview }),
   };
 }

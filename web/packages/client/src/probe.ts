@@ -1,17 +1,28 @@
 /** Why a connection could not be opened: a browser does not say, so the server is asked at the address beside it. */
 import { CountersignError } from "./errors.js";
 
-/** Whether the server refuses the token. Throws a `CountersignError` with the code `forbidden` where it refuses the page, or the name it is called by. */
+/** The server refuses the page, or the name it is called by; or nothing is there that is a server. */
+export type WhyNot = CountersignError<"forbidden"> | CountersignError<"not_found">;
+
+/** Whether the server refuses the token. Throws a `WhyNot` where that is not why there is no connection. */
 export async function refusesToken(webSocket: string, token: string | undefined): Promise<boolean> {
   const url = new URL("agents", webSocket.replace(/^ws/i, "http"));
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const response = await fetch(url, { headers }).catch((cause: unknown) => whyUnread(url, cause));
-  if (response.status === 403) {
-    throw new CountersignError("forbidden", CountersignError.fromAnswer(403, await response.text()).message, { status: 403 });
+  const { status } = response;
+  if (status === 403) {
+    throw new CountersignError("forbidden", CountersignError.fromAnswer(status, await response.text()).message, { status });
   }
   await response.body?.cancel();
-  return response.status === 401;
+  if (status === 404 || isPage(response)) {
+    const message = `There is no server of Countersign at ${webSocket}, for ${url} is not its list of agents: give the url of its WebSocket, as ws://127.0.0.1:7410/v1/ws.`;
+    throw new CountersignError("not_found", message, { status });
+  }
+  return status === 401;
 }
+
+/** As a website answers, or the console, wherever it is asked. */
+const isPage = ({ ok, headers }: Response) => ok && (headers.get("content-type") ?? "").startsWith("text/html");
 
 /** A page may not read what a server answers that does not allow its origin; only that there is an answer. */
 async function whyUnread(url: URL, cause: unknown): Promise<never> {

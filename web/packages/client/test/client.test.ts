@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CountersignError, type ConnectionState } from "../src/index.js";
 import { backoffMs } from "../src/backoff.js";
 import { approvalFromBlock } from "../src/fold.js";
-import { FakeSocket, event, last, make, seen } from "./support/socket.js";
+import { FakeSocket, blockStart, event, last, make, seen } from "./support/socket.js";
 
 beforeEach(() => {
   FakeSocket.all = [];
@@ -79,9 +79,9 @@ describe("u2: CountersignClient", () => {
       { type: "subscribe", session_id: "s", after: 100 },
       { type: "subscribe", session_id: "s", after: 100 },
     ]);
-    for (const seq of [101, 102, 103]) last().receive(event(seq));
+    for (const one of [event(101), blockStart(102), event(103)]) last().receive(one);
     // The start of a block that goes on.
-    last().receive(event(102));
+    last().receive(blockStart(102));
     expect(seqs).toEqual([101, 102, 103, 102]);
   });
 
@@ -92,10 +92,10 @@ describe("u2: CountersignClient", () => {
     client.connect();
     last().hello();
     client.subscribe("s", { last: 80 });
-    for (const seq of [151, 152, 90, 91]) last().receive(event(seq));
+    for (const one of [event(151), event(152), blockStart(90), event(91)]) last().receive(one);
     expect(seqs).toEqual([151, 152, "restarted s", 90, 91]);
     // A block that goes on starts once more after a reconnect.
-    last().receive(event(90));
+    last().receive(blockStart(90));
     expect(seqs).toHaveLength(6);
   });
 
@@ -107,8 +107,8 @@ describe("u2: CountersignClient", () => {
     last().hello();
     client.subscribe("s", { last: 80, after: 100 });
     expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", after: 100 }]);
-    for (const seq of [98, 101, 97]) last().receive(event(seq));
-    expect(seqs).toEqual([98, 101, 97]);
+    for (const one of [blockStart(98), event(101), blockStart(98)]) last().receive(one);
+    expect(seqs).toEqual([98, 101, 98]);
   });
 
   it("takes a second greeting on a connection as news of who it is of, and sends nothing again", () => {

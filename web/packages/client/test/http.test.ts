@@ -170,6 +170,24 @@ describe("CountersignHttp", () => {
     expect(sent[0]?.headers).toMatchObject({ "content-type": "application/json" });
   });
 
+  it("says of each refusal which request it is about, and that the server said it, as over a connection", async () => {
+    const body = { code: "approval_already_resolved", detail: "s_1 is already resolved", details: { by: "bob" } };
+    const http = new CountersignHttp({ fetch: (async () => Response.json(body, { status: 409 })) as typeof fetch });
+    const calls = [http.decide("s_1", {}), http.decideAndWait("s_1", {}), http.comment("s_1", "x"), http.reassign("s_1", {}), http.approval("s_1"), http.previewEdit("s_1", {} as never)];
+    for (const call of calls) await expect(call).rejects.toMatchObject({ code: body.code, approvalKey: "s_1", byServer: true, status: 409 });
+    await expect(http.session("s")).rejects.toMatchObject({ approvalKey: undefined });
+    const proxy = new CountersignHttp({ fetch: (async () => new Response("<html>", { status: 502 })) as typeof fetch });
+    await expect(proxy.decide("s_1", {})).rejects.toMatchObject({ code: "http_502", approvalKey: "s_1", byServer: false });
+  });
+
+  it("stops to wait for a turn, or for the whole audit log, where the caller does", async () => {
+    const fetch = ((_: string, { signal }: RequestInit) => new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))) as typeof globalThis.fetch;
+    const [http, gaveUp] = [new CountersignHttp({ fetch }), new AbortController()];
+    const calls = [http.sendMessage("s", { content: "hi" }, gaveUp.signal), http.decideAndWait("s_1", {}, gaveUp.signal), http.verifyAudit(undefined, gaveUp.signal)];
+    gaveUp.abort();
+    expect((await Promise.allSettled(calls)).map((r) => r.status === "rejected" && r.reason)).toEqual(calls.map(() => gaveUp.signal.reason));
+  });
+
   it("retries what has failed, with more model calls where it is told to", async () => {
     const { asked, sent, http } = answering({ session_id: "s.1", status: "running" });
     expect(await http.retry("s.1")).toMatchObject({ status: "running" });

@@ -204,6 +204,14 @@ describe("u2: the HTTP interface", () => {
     expect(new CountersignHttp({ baseUrl: "https://server" }).webSocketUrl()).toBe("wss://server/v1/ws");
   });
 
+  it("finds the server also where its address has slashes at its end", async () => {
+    const asked: string[] = [];
+    const fetch = (async (url: string) => (asked.push(url), Response.json({ agents: [] }))) as typeof globalThis.fetch;
+    for (const baseUrl of ["https://server/", "https://server/countersign//", "/"]) await new CountersignHttp({ baseUrl, fetch }).agents();
+    expect(asked).toEqual(["https://server/v1/agents", "https://server/countersign/v1/agents", "/v1/agents"]);
+    expect(new CountersignHttp({ baseUrl: "https://server/" }).webSocketUrl()).toBe("wss://server/v1/ws");
+  });
+
   it("says which baseUrl leads to no server, and what would", () => {
     for (const baseUrl of ["", "/countersign", "localhost:7410", "tauri://localhost"]) {
       const url = () => new CountersignHttp({ baseUrl }).webSocketUrl();

@@ -53,6 +53,18 @@ describe("u2: a server that does not let a page connect", () => {
     expect(errors).toEqual([expect.objectContaining({ code: "forbidden", message: expect.stringContaining("answers, but not to pages of http://localhost:5173: name that origin in the server's allowed_origins") })]);
   });
 
+  it("is told of where the address is not a server's, with what would be right", async () => {
+    const page = () => new Response("<!doctype html>", { headers: { "content-type": "text/html; charset=utf-8" } });
+    for (const answer of [() => new Response("", { status: 404 }), page]) {
+      const { errors } = await failing(async () => answer());
+      expect(errors).toEqual([{ type: "error", code: "not_found", message: expect.stringMatching(/no server of Countersign at ws:\/\/test\/v1\/ws.*as ws:\/\/127\.0\.0\.1:7410\/v1\/ws/) }]);
+    }
+    // A list of agents says that there is one, and so does an error of a proxy's.
+    for (const answer of [() => Response.json({ agents: [] }), () => new Response("<html>", { status: 502, headers: { "content-type": "text/html" } })]) {
+      expect((await failing(async () => answer())).errors).toEqual([]);
+    }
+  });
+
   it("is not suspected where nothing answers, nor of its own pages, nor where there is no page", async () => {
     const silent = () => Promise.reject(new TypeError("Failed to fetch"));
     expect((await failing(silent, "http://localhost:5173")).errors).toEqual([]);

@@ -1,5 +1,6 @@
 /** The sessions that a page looks at, each as the fold of its events. */
 import {
+  CountersignError,
   emptySession,
   foldAll,
   withEarlier,
@@ -16,10 +17,17 @@ export interface SessionState {
   missing: boolean;
   /** It was there, and is deleted. */
   deleted: boolean;
+  /** Nothing has come of it yet, so it is not known whether it is empty. */
+  loading: boolean;
+  /** Why it cannot be followed at present; gone once it is. */
+  error: CountersignError | undefined;
 }
 
 /** Before anything has come of it. */
-export const nothingOf = (id: string): SessionState => ({ view: emptySession(id), missing: false, deleted: false });
+export const nothingOf = (id: string): SessionState => ({ view: emptySession(id), missing: false, deleted: false, loading: true, error: undefined });
+
+/** One that begins anew. */
+const anew = (id: string) => ({ view: emptySession(id), missing: false, loading: true, error: undefined });
 
 interface Opened {
   now: SessionState;
@@ -30,6 +38,8 @@ interface Opened {
   followed: boolean;
   /** What came before is being read. */
   reading?: Promise<void>;
+  /** Where to ask whether it is empty. */
+  http?: CountersignHttp | undefined;
 }
 
 /**
@@ -43,8 +53,11 @@ const LONGEST_MS = 1000;
 /** How many messages are read of a session's end, and with each look further up; at least, for a turn is read whole. */
 const MESSAGES = 80;
 
-/** Of how many sessions that nobody follows any more the views are kept. */
+/** Of how many sessions that nobody follows any more the views are kept, and of how many that they are not there. */
 const KEPT = 20;
+
+/** Nothing comes of a session that is empty: after so long it is asked whether one is. */
+const SILENT_MS = 1000;
 
 const MISSING: readonly string[] = ["session_not_found", "forbidden", "invalid_session_id"] satisfies ErrorEvent["code"][];
 
@@ -60,16 +73,22 @@ export class Sessions {
     this.#client = client;
     client.on("event", (event) => this.#queued(event));
     client.on("historyChanged", () => {
-      for (const [id, { followed }] of this.#opened) if (!followed) this.#set(id, { view: emptySession(id), missing: false });
+      for (const [id, { followed }] of this.#opened) if (!followed) this.#set(id, anew(id));
+    });
+    client.on("hello", () => {
+      for (const [id, session] of this.#opened) this.#lookSoon(id, session);
     });
     client.on("restarted", (id) => {
       this.#queue = this.#queue.filter((event) => event.session_id !== id);
-      this.#set(id, { view: emptySession(id), missing: false });
+      this.#set(id, anew(id));
     });
-    client.on("error", ({ code, session_id: id }) => {
+    client.on("error", (event) => {
+      const { code, session_id: id } = event;
       if (id === undefined) return;
       if (code === "session_deleted") return this.deleted(id);
-      if (MISSING.includes(code) && this.#open(id).now.view.lastSeq === 0) this.#set(id, { missing: true });
+      const missing = MISSING.includes(code) && this.get(id).view.lastSeq === 0;
+      this.#set(id, missing ? { missing, loading: false, error: undefined } : { error: CountersignError.fromEvent(event) });
+      this.#forgetUnknown(id);
     });
   }
 
@@ -94,13 +113,20 @@ export class Sessions {
     };
   }
 
-  /** Follow it from where it is known, at first from near its end, until nobody does any more; returns how to stop. */
-  follow(id: string): () => void {
+  /**
+   * Follow it from where it is known, at first from near its end, until nobody does any more; returns how to stop. Nothing comes of
+   * one that is empty: only with `http` it is known then that it is loaded.
+   */
+  follow(id: string, http?: CountersignHttp): () => void {
     const session = this.#open(id);
     session.followers++;
-    const { lastSeq } = session.now.view;
-    if (!session.followed) this.#client.subscribe(id, { last: MESSAGES, after: lastSeq });
+    session.http ??= http;
+    if (!session.followed) {
+      if (session.now.error) this.#set(id, { error: undefined });
+      this.#client.subscribe(id, { last: MESSAGES, after: session.now.view.lastSeq });
+    }
     session.followed = true;
+    this.#lookSoon(id, session);
     return () => {
       if (--session.followers > 0) return;
       session.followed = false;
@@ -108,23 +134,37 @@ export class Sessions {
       this.#opened.delete(id);
       this.#opened.set(id, session);
       this.#forgetOldest();
+      this.#forgetUnknown(id);
     };
+  }
+
+  #lookSoon(id: string, session: Opened): void {
+    const { http } = session;
+    const silent = () => session.followed && session.now.loading && this.#client.state === "open" && this.#opened.get(id) === session;
+    if (!http || !silent()) return;
+    setTimeout(async () => {
+      const there = silent() ? await http.session(id).catch(() => undefined) : undefined;
+      // Of any other its events come.
+      if (there?.status === "idle" && silent()) this.#set(id, { loading: false });
+    }, SILENT_MS);
   }
 
   #forgetOldest(): void {
     const left = [...this.#opened].filter(([, { followed, reading, now }]) => !followed && !reading && now.view.lastSeq > 0);
     for (const [id, { listeners }] of left.slice(0, Math.max(0, left.length - KEPT))) {
-      if (listeners.size > 0) this.#set(id, { view: emptySession(id) });
+      if (listeners.size > 0) this.#set(id, anew(id));
       else this.#opened.delete(id);
     }
   }
 
-  /** A page may look at many sessions of which nothing comes to be known. */
+  /** A page may look at many sessions of which nothing comes to be known, or that they are not there. */
   #forgetUnknown(id: string): void {
+    const isLeft = ({ listeners, followed, reading, now }: Opened) => listeners.size === 0 && !followed && !reading && now.view.lastSeq === 0;
     const session = this.#opened.get(id);
-    if (!session || session.listeners.size > 0 || session.followed || session.reading) return;
-    const { view, missing, deleted } = session.now;
-    if (view.lastSeq === 0 && !missing && !deleted) this.#opened.delete(id);
+    if (!session || !isLeft(session)) return;
+    if (!session.now.missing && !session.now.deleted) this.#opened.delete(id);
+    const left = [...this.#opened].filter(([, one]) => isLeft(one));
+    for (const [oldest] of left.slice(0, Math.max(0, left.length - KEPT))) this.#opened.delete(oldest);
   }
 
   /** Read more of what came before what is here, if anything did; once, however often it is asked for meanwhile. */
@@ -155,7 +195,8 @@ export class Sessions {
   /** It is deleted: nothing of it stays on the page. */
   deleted(id: string): void {
     this.#queue = this.#queue.filter((event) => event.session_id !== id);
-    this.#set(id, { view: emptySession(id), deleted: true });
+    this.#set(id, { view: emptySession(id), deleted: true, loading: false, error: undefined });
+    this.#forgetUnknown(id);
   }
 
   #open(id: string): Opened {
@@ -197,7 +238,7 @@ export class Sessions {
       if (list) list.push(event);
       else if (this.#opened.get(event.session_id)?.followed) events.set(event.session_id, [event]);
     }
-    for (const [id, list] of events) this.#set(id, { missing: false, view: foldAll(this.get(id).view, list) });
+    for (const [id, list] of events) this.#set(id, { missing: false, loading: false, error: undefined, view: foldAll(this.get(id).view, list) });
   };
 }
 

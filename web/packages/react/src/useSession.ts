@@ -28,7 +28,7 @@ export interface Session extends SessionState {
 export function useSession(sessionId: string): Session {
   const { client, http } = useCountersign();
   const sessions = sessionsOf(client);
-  useEffect(() => sessions.follow(sessionId), [sessions, sessionId]);
+  useEffect(() => sessions.follow(sessionId, http), [sessions, http, sessionId]);
   const state = useSessionState(sessionId);
   const actions = useMemo(
     () => ({

@@ -64,6 +64,8 @@ it.each([vietnamese, chinese])("u2: what the client says itself is in the page's
     expect(said, code).not.toMatch(/Words|Máy chủ cho biết|服务器的说明/);
     expect(said, code).toMatch(/[^\x00-\x7f]/);
   }
+  // Of the server's reasons the cut emoji is one of many.
+  expect(error(new CountersignError("bad_json", "the number 1e400 cannot be held exactly", { status: 400, byServer: true }))).toMatch(/(Máy chủ cho biết: |服务器的说明：)the number 1e400/);
   expect(error(new CountersignError("http_502", ""))).toContain("HTTP 502");
   expect(error(new CountersignError("not_found", "No such page."))).toContain("No such page.");
 });

@@ -47,6 +47,11 @@ export const make = (extra = {}) =>
 /** An event of a session. */
 export const event = (seq: number, session_id = "s") => ({ type: "run_status", session_id, seq, status: "running", pending: [] });
 
+/** The parts of a text block of an answer. */
+export const blockStart = (seq: number, session_id = "s") => ({ type: "content_block_start", session_id, message_id: "m", index: 0, content_block: { type: "text" }, seq });
+export const blockStop = (seq: number, session_id = "s") => ({ type: "content_block_stop", session_id, message_id: "m", index: 0, seq });
+export const delta = (text: string, session_id = "s") => ({ type: "content_block_delta", session_id, message_id: "m", index: 0, delta: { type: "text_delta", text } });
+
 /** The numbers of the events that a client emits from now on. */
 export const seen = (client: CountersignClient) => {
   const seqs: number[] = [];

@@ -16,6 +16,7 @@ import {
   type JsonObject,
   type JsonValue,
 } from "@countersign/client";
+import { tooExact } from "./digits.js";
 import { brokenRule, formatOf, isLocalMoment, momentOf, rulesOf, type Format, type RuleError, type Rules } from "./rules.js";
 import { membersOf, orderOf, plainly, titleOf, unitOf } from "./schema.js";
 
@@ -74,6 +75,8 @@ export type FieldError = { key: "edit.error.required" | "edit.error.number" | "e
   | { key: "edit.error.json"; line: number; column: number }
   /** The name that an object has twice. */
   | { key: "edit.error.duplicate"; n: string }
+  /** A number that the server does not take, for it cannot be held exactly. */
+  | { key: "edit.error.digits"; n: string }
   | RuleError;
 
 /** By the place of each: `price`, `legs/0/price`. To be read by `errorAt`: a field may be called `constructor`. */
@@ -279,8 +282,8 @@ export function fitsForm(fields: Field[], args: JsonObject): boolean {
 function readRaw(raw: string): EditResult {
   try {
     const args = parseJson(raw);
-    if (isObject(args)) return { ok: true, args };
-    return { ok: false, errors: { [WHOLE]: { key: "edit.error.object" } } };
+    const error: FieldError | undefined = isObject(args) ? held(args).error : { key: "edit.error.object" };
+    return isObject(args) && !error ? { ok: true, args } : { ok: false, errors: { [WHOLE]: error! } };
   } catch (error) {
     return { ok: false, errors: { [WHOLE]: jsonError(error, raw) } };
   }
@@ -350,13 +353,19 @@ function readText(field: Field, text: string, before: JsonValue | undefined): Fo
   if (field.kind === "number" || field.kind === "integer") {
     if (!isNumberText(trimmed)) return { error: { key: "edit.error.number" } };
     if (field.kind === "integer" && !isWhole(trimmed)) return { error: { key: "edit.error.integer" } };
-    return { value: numberFromText(trimmed) };
+    return held(numberFromText(trimmed));
   }
   try {
-    return { value: parseJson(trimmed) };
+    return held(parseJson(trimmed));
   } catch (error) {
     return { error: jsonError(error, trimmed) };
   }
+}
+
+/** The value, and what is wrong with its numbers. */
+function held(value: JsonValue): Found {
+  const n = tooExact(value);
+  return n === undefined ? { value } : { value, error: { key: "edit.error.digits", n } };
 }
 
 /** Of a text with a format that counts, outer spaces are none of it. A moment is written with its zone. */
