@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
+use countersign_engine::process;
 use countersign_runtime::run::Runtime;
 use countersign_server::{
     Options, Server, Webhooks,
@@ -58,6 +59,14 @@ fn keep_memory_private() {
     }
 }
 
+/// Has the write fail of which a file gets longer than this process may make one (`ulimit -f`), as on a full disk: without a
+/// handler its signal ends the process. Programs of tools do not inherit that.
+fn outlive_long_files() {
+    if let Err(error) = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())) {
+        tracing::warn!(%error, "a file that gets longer than the limit (ulimit -f) ends the server");
+    }
+}
+
 /// Runs a server on its own threads, and its sessions, whose handle it gets, on others, so that long arguments do
 /// not delay connections.
 pub(crate) fn on_threads<S: Future<Output = Outcome>>(traces: Traces, serve: impl FnOnce(Handle) -> S) -> Outcome {
@@ -67,7 +76,11 @@ pub(crate) fn on_threads<S: Future<Output = Outcome>>(traces: Traces, serve: imp
         runtime.map_err(|error| format!("the server cannot start: {error}"))
     };
     let (connections, sessions) = (threads()?, threads()?);
-    let served = connections.block_on(traces.send_while(serve(sessions.handle().clone())));
+    let serving = serve(sessions.handle().clone());
+    let served = connections.block_on(traces.send_while(async {
+        outlive_long_files();
+        serving.await
+    }));
     // Waited for no longer: a thread that looks up a name cannot be stopped, and can take minutes. Those of sessions can also
     // be removing folders.
     sessions.shutdown_timeout(10 * ENDING);
@@ -195,8 +208,14 @@ impl Signals {
     /// Ends the process at the next signal.
     pub(crate) async fn stop_at_once(mut self) {
         self.next().await;
-        std::process::exit(130);
+        exit_at_once();
     }
+}
+
+/// Ends the process, and the programs of its tools with it.
+pub(crate) fn exit_at_once() -> ! {
+    process::kill_all();
+    std::process::exit(130)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::{
     fs::File,
     io::{self, Seek as _, Write as _},
     process::{ExitStatus, Stdio},
+    sync::{Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -156,8 +157,11 @@ pub struct Group {
 
 impl Group {
     pub fn spawn(command: &mut Command) -> io::Result<Group> {
+        // Held until it is known: what kills all groups leaves none out.
+        let known = GROUPS.read().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        known.lock().unwrap_or_else(PoisonError::into_inner).extend(leader);
         Ok(Group { child, leader })
     }
 
@@ -196,8 +200,15 @@ impl Group {
     async fn reap(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await;
         // From here on the number may belong to another process.
-        self.leader = None;
+        self.forget();
         status
+    }
+
+    /// Its number is not used any more.
+    fn forget(&mut self) {
+        let Some(leader) = self.leader.take() else { return };
+        let known = GROUPS.read().unwrap_or_else(PoisonError::into_inner);
+        known.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != leader);
     }
 
     pub async fn end(&mut self) {
@@ -209,7 +220,21 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
+        self.forget();
     }
+}
+
+/// The leaders of all groups. Whoever starts or forgets one reads the outer lock.
+static GROUPS: RwLock<Mutex<Vec<Pid>>> = RwLock::new(Mutex::new(Vec::new()));
+
+/// Kills every group, for a process that ends at once and drops none: from here on none can be started.
+pub fn kill_all() {
+    let mut known = GROUPS.write().unwrap_or_else(PoisonError::into_inner);
+    for leader in known.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // It fails only when no process is left.
+        let _ = kill_process_group(leader, Signal::KILL);
+    }
+    std::mem::forget(known);
 }
 
 /// The beginning of a stream, up to a hard limit.

@@ -28,7 +28,8 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(header::VARY, HeaderValue::from_static("origin"));
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("location"));
+    // The client reads the server's clock in the date.
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("location, date"));
     if preflight {
         if let Ok(methods) = HeaderValue::from_str(&http::methods()) {
             headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);

@@ -18,6 +18,8 @@ const AT_ONCE: (usize, usize) = (200, 4 * 1024 * 1024);
 pub struct Holding {
     /// The sessions whose turns it holds now.
     pub sessions: Vec<Arc<str>>,
+    /// Those that were put on hold before, and that nobody has continued since.
+    pub held_before: Vec<Arc<str>>,
     /// Those that cannot be read here, and why. They begin nothing, since nothing can be read of them.
     pub unreadable: Vec<(Arc<str>, String)>,
 }
@@ -50,8 +52,9 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
                 return Err(StoreError::Conflict);
             }
             match hold_one(store, &id).await {
-                Ok(true) => held.sessions.push(id),
-                Ok(false) => {}
+                Ok(Found::Held) => held.sessions.push(id),
+                Ok(Found::HeldBefore) => held.held_before.push(id),
+                Ok(Found::Nothing) => {}
                 Err(why @ (StoreError::Corrupt(_) | StoreError::Sealed(_) | StoreError::Newer { .. })) => {
                     held.unreadable.push((id, why.to_string()));
                 }
@@ -64,8 +67,15 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
     Ok(held)
 }
 
-async fn hold_one(store: &dyn Store, id: &Arc<str>) -> Result<bool, StoreError> {
-    let Some(head) = store.head(id).await? else { return Ok(false) };
+/// What there was to hold in a session.
+enum Found {
+    Held,
+    HeldBefore,
+    Nothing,
+}
+
+async fn hold_one(store: &dyn Store, id: &Arc<str>) -> Result<Found, StoreError> {
+    let Some(head) = store.head(id).await? else { return Ok(Found::Nothing) };
     let mut session = head.snapshot.unwrap_or_else(|| Session::new(id.clone()));
     while session.pos < head.pos {
         let entries = store.read_within(id, session.pos, usize::MAX, AT_ONCE.1).await?;
@@ -74,7 +84,9 @@ async fn hold_one(store: &dyn Store, id: &Arc<str>) -> Result<bool, StoreError> 
         }
         entries.iter().try_for_each(|entry| super::apply(&mut session, id, entry))?;
     }
-    let Some(transition) = Draft::new(&session, store.now()).restored() else { return Ok(false) };
+    let Some(transition) = Draft::new(&session, store.now()).restored() else {
+        return Ok(if session.is_unknown_since_a_backup() { Found::HeldBefore } else { Found::Nothing });
+    };
     let placed = session.place(transition).map_err(|rule| StoreError::Failed(format!("session {id}: {rule}")))?;
     let append = Append {
         session_id: id.clone(),
@@ -85,5 +97,5 @@ async fn hold_one(store: &dyn Store, id: &Arc<str>) -> Result<bool, StoreError> 
         durability: Durability::Synced,
         guards: Guards::default(),
     };
-    store.append(append).await.map(|_| true)
+    store.append(append).await.map(|_| Found::Held)
 }

@@ -221,6 +221,9 @@ for (const [code, says] of [
       await loadLanguage(language);
       const page = await openIn(language, `${code}-${language}`, 1, { type: "run_status", status: "running", pending: [], error: { code, message: "held" } });
       expect(page.querySelector(".turn-end")?.textContent).toContain(says[language]);
+      // Most of all where somebody is about to approve something.
+      const waits = await openIn(language, `${code}-${language}-waits`, 1, { type: "run_status", status: "awaiting_input", pending: ["k_1"], error: { code, message: "held" } });
+      expect(waits.querySelector(".turn-end")?.textContent).toContain(says[language]);
       // A retry continues it, also where nothing is pending and no message is taken.
       const retry = vi.spyOn(http, "retry").mockResolvedValue({} as never);
       await click(page.querySelector(".turn-end button"));

@@ -23,6 +23,7 @@ pub(crate) fn card_with(request: &Value, replied: &Replied) -> String {
     let is_open = ended.is_none();
     let status = ended.unwrap_or_else(|| "pending".to_owned());
     let _ = writeln!(out, "{}: {}, {}", name(&request["approval_key"]), kind(request), one(&status));
+    field(&mut out, "on hold", held(request).map(|why| format!("{why} (held: {})", one_of(&request["held"]))));
     field(&mut out, "session", Some(name(&request["session_id"])));
     field(&mut out, "requester", Some(name(&request["subject"])));
     field(&mut out, "asked", Some(at(&request["created_at"])));
@@ -82,6 +83,19 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// Why the turn of a request or a session is on hold, and what that asks of whoever continues it.
+pub(crate) fn held(of: &Value) -> Option<&'static str> {
+    Some(match of["held"].as_str()? {
+        "restored" => {
+            "the store was restored from a backup: what happened after the backup is not known here, and may have run; check \
+             outside whether it was done before you decide"
+        }
+        "fork" => "a fork that nobody has continued",
+        "crashes" => "the server ended several times in the middle of the turn",
+        _ => "nothing of the turn continues by itself",
+    })
 }
 
 /// How many have approved, where several people must.

@@ -4,7 +4,7 @@
 //! person at the terminal is its only user, without a token: the audit log marks what it stores. It deletes no old
 //! sessions and sends no notifications: that is for servers.
 
-use std::{process, sync::Arc, thread, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
 use countersign_core::approval::principal::Principal;
 use countersign_runtime::run::Runtime;
@@ -33,7 +33,7 @@ use crate::{
     failure::{Exit, Failure},
     loaded,
     remote::{check_id, of_code},
-    serve::{Signals, on_threads},
+    serve::{Signals, exit_at_once, on_threads},
     terminal::{tell, visible},
     traces,
 };
@@ -140,12 +140,12 @@ fn signalled() -> std::io::Result<watch::Receiver<bool>> {
         stop_at_a_signal();
         tokio::spawn(async move {
             hangup.recv().await;
-            process::exit(130);
+            exit_at_once();
         });
         // Not a task: those end before the process does.
         thread::spawn(|| {
             thread::sleep(STOPPED);
-            process::exit(130);
+            exit_at_once();
         });
     });
     Ok(told)

@@ -23,7 +23,7 @@ use self::{
 };
 use crate::{
     Outcome,
-    approvals::show::{list, one},
+    approvals::show::{self, list, one},
     conversation::Page,
     desk::Asked,
     failure::{Exit, Failure},
@@ -198,6 +198,9 @@ impl Talk {
         let page = self.server.answer(Method::GET, &["sessions", session, "history"], &query, None).await?;
         let page: Page = self.server.read(&page)?;
         page.texts().ok_or_else(|| self.server.strange())?.iter().for_each(|text| self.printer.line(text));
+        if let Some(why) = show::held(&state) {
+            self.printer.line(&format!("[on hold: {why}]"));
+        }
         self.subscribe().await;
         Ok(())
     }

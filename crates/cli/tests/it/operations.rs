@@ -8,7 +8,7 @@ use std::{
 };
 
 use countersign_test_postgres::Database;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{BINARY, DEADLINE, Server, Setup, Store, http::request, policy::people, run, trade};
 
@@ -157,9 +157,14 @@ async fn restored(store: Store) {
         assert_eq!(alive, [[Some("0".to_owned())]], "a command that was refused has left");
     }
     let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
-    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true,\"unreadable\":[]}\n", "{}", held.stderr);
+    assert_eq!(
+        held.stdout, "{\"already_held\":[],\"held\":[\"s\"],\"ok\":true,\"unreadable\":[]}\n",
+        "{}",
+        held.stderr
+    );
     let again = run(&server.path(""), &["store", "restored"], "", &[]);
-    assert!(again.stdout.starts_with("ok: 0 turns begin nothing"), "{} {}", again.stdout, again.stderr);
+    let turns = "ok: 1 turn begins nothing until somebody continues or cancels it\ns (already on hold)\n";
+    assert_eq!(again.stdout, turns, "{}", again.stderr);
     server.start_again().await;
     let session = server.get("/v1/sessions/s").await.ok();
     assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("restored")));
@@ -362,25 +367,68 @@ async fn c_retention_keeps_whatever_is_pending_however_old_it_is() {
 }
 
 /// A session that is pending when the backup is made, with this deadline, in its restored store.
-async fn restored_while_pending(timeout: u32) -> Server {
+async fn restored_while_pending(timeout: u32, rules: &str) -> Server {
     let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
     let trade = format!("approval = {{ timeout = {timeout} }}");
-    let mut server = Setup::new(Store::Sqlite, &script).trade(&trade).start().await;
+    let mut server = Setup::new(Store::Sqlite, &script).trade(&trade).more(rules).start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     server.kill();
     let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
-    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true,\"unreadable\":[]}\n", "{}", held.stderr);
+    assert_eq!(
+        held.stdout, "{\"already_held\":[],\"held\":[\"s\"],\"ok\":true,\"unreadable\":[]}\n",
+        "{}",
+        held.stderr
+    );
     server.start_again().await;
     server
 }
 
 #[tokio::test]
 async fn r4_a_decision_goes_on_in_a_restored_store() {
-    let server = restored_while_pending(300).await;
+    let server = restored_while_pending(300, "").await;
     assert_eq!(server.get("/v1/sessions/s").await.ok()["status"], "awaiting_input");
     let yes = json!({ "decisions": [{ "type": "approve" }] });
     assert_eq!(server.post("/v1/approvals/s_1?wait=true", &yes).await.ok()["status"], "completed");
     assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn r4_u3_a_request_of_a_restored_store_says_so_wherever_somebody_decides_it() {
+    let server = restored_while_pending(300, "").await;
+    assert_eq!(server.get("/v1/approvals/s_1").await.ok()["held"], "restored");
+    assert_eq!(server.get("/v1/approvals").await.ok()["approvals"][0]["held"], "restored");
+    let shown = server.command(&["approvals", "show", "s_1"]);
+    assert!(shown.ok().contains("  on hold     the store was restored from a backup"), "{}", shown.stdout);
+    assert_eq!(server.command(&["approvals", "show", "s_1", "--json"]).json()["held"], "restored");
+    let listed = server.command(&["approvals", "list"]);
+    assert!(listed.ok().contains("[on hold: restored] "), "{}", listed.stdout);
+    let mut chat = server.terminal(&["chat", "--session", "s"], &[]);
+    chat.see("[on hold: the store was restored from a backup");
+    chat.see("  on hold     the store was restored from a backup");
+    chat.see("later (l)> ");
+    chat.type_line("l");
+    // A fork of it waits for a person too.
+    let fork = server.post("/v1/sessions/s/fork", &json!({})).await;
+    let fork: Value = serde_json::from_str(&fork.body).unwrap();
+    let key = fork["pending"][0].as_str().unwrap().to_owned();
+    assert_eq!(server.get(&format!("/v1/approvals/{key}")).await.ok()["held"], fork["held"], "{fork}");
+    let yes = json!({ "decisions": [{ "type": "approve" }] });
+    server.post("/v1/approvals/s_1?wait=true", &yes).await.ok();
+    let over = server.get("/v1/approvals/s_1").await.ok();
+    assert!(over["status"] == "resolved" && over["held"].is_null(), "{over}");
+}
+
+#[tokio::test]
+async fn r4_a_request_that_a_deadline_made_in_a_restored_store_says_so_too() {
+    let rules = "\n[[policy.rules]]\nrequire = true\ntimeout = 4\non_timeout = { escalate = [\"board\"] }\n";
+    let server = restored_while_pending(4, rules).await;
+    let next = async {
+        while server.get("/v1/approvals?status=waiting").await.ok()["approvals"][0]["approval_key"] != "s_2" {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, next).await.expect("the next role is asked");
+    assert_eq!(server.get("/v1/approvals?status=waiting").await.ok()["approvals"][0]["held"], "restored");
 }
 
 /// A program would send once more what it had sent before the backup was restored.
@@ -427,7 +475,7 @@ async fn r4_one_session_that_cannot_be_read_keeps_no_other_from_being_held() {
 
 #[tokio::test]
 async fn r4_a_deadline_begins_nothing_in_a_restored_store() {
-    let server = restored_while_pending(4).await;
+    let server = restored_while_pending(4, "").await;
     let late = async {
         while server.get("/v1/approvals/s_1").await.ok()["status"] != "resolved" {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::{
-    DEADLINE, Setup, Store,
+    DEADLINE, FILE_BLOCKS, Setup, Store,
     ask::events,
     fold::{Fold, without_gaps},
 };
@@ -167,6 +167,47 @@ async fn w2_every_seq_that_was_shown_before_kill_9_names_the_same_event_after_it
 }
 
 #[tokio::test]
+async fn r4_a_call_that_is_cut_off_by_the_end_of_the_server_is_logged_with_its_session_and_tool() {
+    let slow = "description = \"Slow.\"\nparameters = { type = \"object\" }\n\
+                command = [\"sh\", \"-c\", \"echo begun >> calls.log; sleep 300\"]";
+    let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "done" }] });
+    let mut server = Setup::new(Store::Sqlite, &script).tool("slow", slow).log("warn").start().await;
+    server.ws().await.message("cut", "go").await;
+    let begun = async {
+        while server.calls().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, begun).await.expect("the program runs");
+    server.signal(Signal::TERM);
+    assert!(server.ended().await.success());
+    let log = std::fs::read_to_string(server.path("stderr.log")).unwrap();
+    let cut: Vec<&str> = log.lines().filter(|line| line.contains("the call was cut off")).collect();
+    assert!(matches!(cut[..], [one] if one.contains("session=\"cut\"") && one.contains("tool=\"slow\"")), "{log}");
+}
+
+/// By default the signal of a file that is too long (`ulimit -f`) ends a process.
+#[tokio::test]
+async fn r9_a_file_that_may_not_get_longer_fails_what_does_not_fit_and_ends_no_server() {
+    let script = json!({ "turns": [{ "text": "done" }], "at_end": "repeat" });
+    let setup = Setup::new(Store::Sqlite, &script).env(FILE_BLOCKS, "3000");
+    let mut server = setup.start().await;
+    let long = "x".repeat(200_000);
+    let mut last = 200;
+    for n in 0..50 {
+        let path = format!("/v1/sessions/s{n}/messages");
+        last = server.post(&path, &json!({ "content": long })).await.status;
+        if last != 200 {
+            break;
+        }
+    }
+    assert_eq!(last, 503);
+    server.get("/healthz").await.ok();
+    server.signal(Signal::TERM);
+    assert!(server.ended().await.success(), "it ended in order");
+}
+
+#[tokio::test]
 async fn u3_sigterm_stops_gracefully_and_a_second_signal_at_once() {
     let mut server = Setup::one_trade(Store::Sqlite).start().await;
     let mut ws = server.ws().await;
@@ -184,7 +225,7 @@ async fn u3_sigterm_stops_gracefully_and_a_second_signal_at_once() {
 
     // A program that runs keeps the server up for a while.
     let slow = "description = \"Slow.\"\nparameters = { type = \"object\" }\n\
-                command = [\"sh\", \"-c\", \"echo begun >> calls.log; sleep 30\"]";
+                command = [\"sh\", \"-c\", \"while echo on >> calls.log; do sleep 0.1; done\"]";
     let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "done" }] });
     let mut server = Setup::new(Store::Memory, &script).tool("slow", slow).start().await;
     let mut ws = server.ws().await;
@@ -206,4 +247,9 @@ async fn u3_sigterm_stops_gracefully_and_a_second_signal_at_once() {
     assert_eq!(problem["detail"], "the server is shutting down, and begins nothing new");
     server.signal(Signal::INT);
     assert_eq!(server.ended().await.code(), Some(130));
+    // Its program ends with it.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let done = server.calls().len();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.calls().len(), done, "its loop writes no more");
 }

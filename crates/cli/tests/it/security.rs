@@ -151,6 +151,10 @@ async fn c_foreign_pages_get_403() {
     let preflight = request(server.address, "OPTIONS", "/v1/sessions", &from, None).await;
     assert_eq!(preflight.status, 204);
     assert_eq!(preflight.header("access-control-allow-origin"), Some("https://app.example.org"));
+    // A page of another origin reads no other header; the client has the server's clock from the date.
+    let answer = request(server.address, "GET", "/v1/sessions", &[("origin", "https://app.example.org")], None).await;
+    assert_eq!(answer.header("access-control-expose-headers"), Some("location, date"));
+    assert!(answer.header("date").is_some());
     // All that the table of routes has: a session is renamed with PATCH.
     assert_eq!(preflight.header("access-control-allow-methods"), Some("DELETE, GET, PATCH, POST"));
 }

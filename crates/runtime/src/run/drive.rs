@@ -258,7 +258,9 @@ impl Inner {
             }
         }
         if *closing.borrow() {
-            self.ends_in_order(live, &mut *live.lock().await).await;
+            let mut guard = live.lock().await;
+            driver.log_cut_off(&guard);
+            self.ends_in_order(live, &mut guard).await;
         }
         driver.stop().await;
         driver.claim.give_back();

@@ -198,6 +198,19 @@ impl Driver {
         self.running.stop().await;
     }
 
+    /// Logs the calls that this process cuts off, since it shuts down.
+    pub(super) fn log_cut_off(&self, guard: &LiveState) {
+        let Ok(state) = guard.state() else { return };
+        for call in self.running.calls().iter().filter_map(|call| state.call(*call)) {
+            let (session, tool) = (&*state.session_id, &*call.name);
+            tracing::warn!(
+                session,
+                tool,
+                "the call was cut off by the end of this process, and its outcome is unknown"
+            );
+        }
+    }
+
     /// Works under the lease that the node has now, if any. If another node took the lease in between, effects started
     /// before are stopped: that node accounts for them.
     async fn enter_lease(&mut self, guard: &mut LiveState) -> bool {

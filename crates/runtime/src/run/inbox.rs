@@ -31,7 +31,7 @@ use serde_json::Value;
 
 use super::{
     Inner, Runtime, store_refusal,
-    view::{ListPage, READ_BYTES, READ_PAGE, visible_to},
+    view::{Held, ListPage, READ_BYTES, READ_PAGE, visible_to},
 };
 use crate::store::{InterruptionFilter, InterruptionRow, Page};
 
@@ -51,6 +51,10 @@ pub struct ApprovalView {
     pub subject: Option<Arc<str>>,
     /// `waiting` or `resolved`.
     pub status: ApprovalStatus,
+    /// Why its session's turn is on hold, if it is and this is pending: the decision continues the turn. With `restored` it
+    /// may have been decided, and carried out, after the backup: look there first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// The request.
     #[serde(flatten)]
     pub request: Request,
@@ -97,6 +101,14 @@ pub enum ReplyView {
     Answers(Answers),
     /// To a node of a graph.
     Resume(#[schemars(with = "Value")] Raw),
+}
+
+/// What a session's journal says of a request.
+struct Told {
+    asked: Arc<Interrupted>,
+    updates: Vec<UpdateView>,
+    /// The session's turn was on hold at some time since the request. So a list reads few sessions.
+    may_be_held: bool,
 }
 
 /// The details of `approval_already_resolved`.
@@ -232,8 +244,9 @@ impl Inner {
     }
 
     /// The inbox's view of a row; `None` if its session is gone.
-    async fn approval_view(&self, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
-        let Some((asked, updates)) = self.asked(row).await? else { return Ok(None) };
+    async fn approval_view(self: &Arc<Self>, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
+        let Some(Told { asked, updates, may_be_held }) = self.told(row).await? else { return Ok(None) };
+        let held = if may_be_held && row.resolution.is_none() { self.why_held(&row.session_id).await? } else { None };
         let mut request = request::of(&row.session_id, &asked);
         if let Request::Actions(actions) = &mut request {
             for UpdateView { update, by, .. } in &updates {
@@ -249,6 +262,7 @@ impl Inner {
             session_id: row.session_id.clone(),
             subject: row.subject.clone(),
             status: if row.resolution.is_some() { ApprovalStatus::Resolved } else { ApprovalStatus::Waiting },
+            held,
             request,
             created_at: rfc3339(row.asked_at),
             updates,
@@ -259,10 +273,22 @@ impl Inner {
         }))
     }
 
+    /// Why a session's turn is on hold, if it is.
+    async fn why_held(self: &Arc<Self>, session_id: &str) -> Result<Option<Held>, Refusal> {
+        let live = self.named(session_id)?;
+        let mut guard = live.lock().await;
+        match self.load(&live, &mut guard).await {
+            // Deleted since its request was read.
+            Err(error) if error.code == Code::SessionDeleted => Ok(None),
+            session => session.map(|session| session.why_held()),
+        }
+    }
+
     /// The request, its current reviewers, and its updates. Little else happens in a paused session, so they are near;
     /// messages queued meanwhile may be long.
-    async fn asked(&self, row: &InterruptionRow) -> Result<Option<(Arc<Interrupted>, Vec<UpdateView>)>, Refusal> {
+    async fn told(&self, row: &InterruptionRow) -> Result<Option<Told>, Refusal> {
         let (mut asked, mut updates): (Option<Arc<Interrupted>>, _) = (None, Vec::new());
+        let mut may_be_held = false;
         let end = row.resolved_pos.unwrap_or(u64::MAX);
         let mut after = row.asked_pos.saturating_sub(1);
         let mut most = UPDATES_PAGE;
@@ -275,6 +301,7 @@ impl Inner {
             let ended = page.is_empty();
             for (entry, record) in page.iter().flat_map(|entry| entry.records.iter().map(move |record| (entry, record)))
             {
+                may_be_held |= tells_of_hold(record);
                 match record {
                     Record::Interrupted(one) if one.n == row.n => asked = Some(one.clone()),
                     Record::Noted(noted) if noted.n == row.n => {
@@ -292,7 +319,7 @@ impl Inner {
             }
             after = page.last().map_or(end, |entry| entry.pos);
             if asked.is_none() || ended || after >= end {
-                return Ok(asked.map(|asked| (asked, updates)));
+                return Ok(asked.map(|asked| Told { asked, updates, may_be_held }));
             }
         }
     }
@@ -333,6 +360,18 @@ impl Inner {
         let details = Winner { resolution: row.resolution, by, at: row.resolved_at.map(rfc3339), reply };
         let what = format!("{:?} is already resolved: {how}", approval_key(&row.session_id, row.n));
         Ok(Refusal::new(Code::ApprovalAlreadyResolved, what).with_details(details))
+    }
+}
+
+/// Whether a turn is on hold from this record on, or was before it.
+fn tells_of_hold(record: &Record) -> bool {
+    match record {
+        Record::Restarted(restarted) => restarted.held,
+        Record::Forked(forked) => forked.held,
+        Record::Status { hold, .. } => hold.is_some(),
+        // A deadline that asks anew, such as the next level, releases nothing.
+        Record::TimedOut { .. } => true,
+        _ => false,
     }
 }
 

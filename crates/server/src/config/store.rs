@@ -188,6 +188,11 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
     }
     match url.strip_prefix("sqlite:") {
         Some("" | ":memory:") => entry.bad("must name a file after \"sqlite:\"; for no file use \"memory:\""),
+        // SQLite's tools take parameters there, such as `?mode=ro`; here it would be the name of another file.
+        Some(path) if path.contains('?') => entry.bad(format!(
+            "is {url:?}, and there are no parameters after a path; name the file alone, such as \"sqlite:{}\"",
+            path.split('?').next().unwrap_or_default()
+        )),
         Some(path) if !path.contains('\0') => {
             let path = entry.section.document.path(path.strip_prefix("//").unwrap_or(path));
             if path.is_dir() {

@@ -209,7 +209,7 @@ impl PostgresStore {
             store.member.leave().await;
             drop(store);
             match held {
-                Ok(Holding { sessions, unreadable }) => {
+                Ok(Holding { sessions, unreadable, .. }) => {
                     tracing::warn!(
                         sessions = sessions.len(),
                         "turns begin nothing until somebody continues or cancels them"

@@ -8,6 +8,8 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::{super::StoreError, SqliteOptions, log};
+#[cfg(unix)]
+use crate::files::{LOG, SHARED, beside};
 use crate::owner_only;
 
 /// 'CSGN', at a fixed offset in every database of ours.
@@ -50,6 +52,7 @@ fn no_store(path: &Path) -> StoreError {
 /// The connection that writes, and whether the database is new; makes it then, unless it is to be there.
 pub(super) fn writer(path: &Path, options: &SqliteOptions, absent: Absent) -> Result<(Connection, bool), StoreError> {
     warn_of_others(path);
+    check_writable(path)?;
     let new = {
         let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         log::leave(&conn);
@@ -113,6 +116,28 @@ pub(super) fn warn_of_others(path: &Path) {
     if let Some(mode) = owner_only::shared(path) {
         tracing::warn!("{} may be used by other users of this machine (mode {mode})", path.display());
     }
+}
+
+/// Refuses files that this process may not write to, before SQLite opens them to be read only, and gives new ones beside
+/// them the same permissions. None is opened: to close one would release the locks that this process has on it.
+fn check_writable(path: &Path) -> Result<(), StoreError> {
+    #[cfg(unix)]
+    for file in [path.to_owned(), beside(path, LOG), beside(path, SHARED)] {
+        use std::os::unix::fs::MetadataExt as _;
+        let Ok(is) = file.metadata() else { continue };
+        if let Err(why) = rustix::fs::access(&file, rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK) {
+            return Err(StoreError::Failed(format!(
+                "{} cannot be read and written ({why}): its mode is {:o}, and its owner has the number {}; the user that this \
+                 runs as has to own it with mode 600 (`chown`, `chmod 600`), on a disk that is not read-only",
+                file.display(),
+                is.mode() & 0o7777,
+                is.uid()
+            )));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
 }
 
 fn nothing_in(path: &Path) -> StoreError {

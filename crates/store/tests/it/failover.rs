@@ -6,7 +6,7 @@ use countersign_core::{call::gate::Verdict, journal::graph};
 use countersign_store::{
     Store, StoreError,
     postgres::{PostgresOptions, PostgresStore, PostgresUrl},
-    restored::{self, Holding},
+    restored,
 };
 use countersign_test_postgres::Database;
 
@@ -55,7 +55,7 @@ async fn r4_a_store_whose_database_lost_something_by_a_fail_over_closes_and_its_
     let held = load(&again, "s").await.expect("stored");
     assert!(graph::next(&held).start.is_empty(), "nothing begins");
     assert_ne!(again.history_id().await.expect("read"), history);
-    assert_eq!(restored::hold(&again).await.expect("held"), Holding::default(), "all were held");
+    assert!(restored::hold(&again).await.expect("held").sessions.is_empty(), "all were held");
     drop(again);
     let third = open(&url).await;
     let before = third.history_id().await.expect("read");

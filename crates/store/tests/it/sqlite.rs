@@ -399,6 +399,42 @@ async fn u3_a_log_in_a_folder_that_cannot_be_written_to_is_named_with_what_to_do
     assert!(refused.contains("copy.db has a log") && refused.contains("read the copy"), "{refused}");
 }
 
+/// As the file of a backup often is. SQLite would open it to read it, and leave a log of the same mode beside it.
+#[cfg(unix)]
+#[tokio::test]
+async fn r9_a_file_that_may_not_be_written_to_is_named_and_is_a_store_again_once_it_may() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (dir, path) = place();
+    let store = open(&path).expect("open");
+    begun(&store, "s", 1, None).await;
+    drop(store);
+    let mode = |file: &std::path::Path, mode| {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).expect("permissions");
+    };
+    mode(&path, 0o400);
+    if std::fs::File::options().write(true).open(&path).is_ok() {
+        // Root may write to every file.
+        return;
+    }
+    let named = |file: &std::path::Path| {
+        let refused = open(&path).expect_err("refused").to_string();
+        let told = format!("{} cannot be read and written", file.display());
+        assert!(refused.contains(&told) && refused.contains("its mode is 400"), "{refused}");
+    };
+    named(&path.canonicalize().expect("a file"));
+    assert!(!path.with_extension("db-wal").exists() && !path.with_extension("db-shm").exists());
+    mode(&path, 0o600);
+    for end in ["db-wal", "db-shm"] {
+        let left =
+            dir.path().canonicalize().expect("a folder").join(path.with_extension(end).file_name().expect("a name"));
+        std::fs::write(&left, "").expect("written");
+        mode(&left, 0o400);
+        named(&left);
+        mode(&left, 0o600);
+    }
+    assert!(open(&path).expect("open").head("s").await.expect("read").is_some());
+}
+
 #[tokio::test]
 async fn r9_what_cannot_be_read_names_its_file() {
     let (_dir, path) = place();

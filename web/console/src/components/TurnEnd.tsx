@@ -59,7 +59,7 @@ const codeOf = ({ error }: SessionView) => (error as { code?: string } | undefin
  * only when somebody says so.
  */
 export const isHeld = (view: SessionView): boolean =>
-  view.status === "running" && ["session_held", "session_restored"].includes(codeOf(view) ?? "");
+  ["session_held", "session_restored"].includes(codeOf(view) ?? "");
 
 interface StoppedProps extends Props {
   /** It has used up its model calls. */

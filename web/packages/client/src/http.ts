@@ -153,7 +153,11 @@ export class CountersignHttp {
     return this.#json("sendMessage", { ...of(sessionId), body: message, signal, endless: true });
   }
 
-  /** Send a message, and follow the turn until it pauses or ends. */
+  /**
+   * Send a message, and follow the turn until it pauses or ends. Of a message that was sent before, by its `request_id`, come
+   * only the events from now on, and none once the turn has paused or ended: after a lost connection continue with
+   * `events(sessionId, { after })`, where `after` is the last `seq` that was seen.
+   */
   streamMessage(sessionId: string, message: Http.PostMessage, signal?: AbortSignal): AsyncGenerator<SessionEvent, void> {
     return this.#stream("sendMessage", { ...of(sessionId), body: message, signal });
   }

@@ -24,7 +24,7 @@ use std::{
 pub(crate) use self::{
     http::Response,
     provider::Provider,
-    server::{OPEN_FILES, Server},
+    server::{FILE_BLOCKS, OPEN_FILES, Server},
     setup::{Setup, store_keys, trade},
     ws::Ws,
 };

@@ -29,15 +29,19 @@ pub(crate) struct Server {
     log: Option<&'static str>,
 }
 
-/// A variable that is no server's: how many files it may have open.
+/// Variables that are no server's: how many files it may have open, and of how many blocks of 512 bytes a file may be.
 pub(crate) const OPEN_FILES: &str = "TEST_OPEN_FILES";
+pub(crate) const FILE_BLOCKS: &str = "TEST_FILE_BLOCKS";
 
 async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Child, SocketAddr) {
-    let mut command = match env.iter().find(|(name, _)| name == OPEN_FILES) {
+    let limits = [(OPEN_FILES, "-n"), (FILE_BLOCKS, "-f")].into_iter();
+    let limit =
+        limits.flat_map(|(limit, option)| env.iter().find(|(name, _)| name == limit).map(|(_, most)| (option, most)));
+    let mut command = match limit.last() {
         None => Command::new(BINARY),
-        Some((_, most)) => {
+        Some((option, most)) => {
             let mut shell = Command::new("sh");
-            shell.args(["-c", r#"ulimit -n "$0" && exec "$@""#, most, BINARY]);
+            shell.args(["-c", r#"ulimit "$0" "$1" && shift && exec "$@""#, option, most, BINARY]);
             shell
         }
     };

@@ -115,6 +115,10 @@ fn c_each_mistake_is_told_with_its_line() {
             r#"7: "url" in [store] must name a file after "sqlite:"; for no file use "memory:""#,
         ),
         (
+            "[store]\nurl = \"sqlite:a.db?mode=ro\"",
+            r#"7: "url" in [store] is "sqlite:a.db?mode=ro", and there are no parameters after a path; name the file alone, such as "sqlite:a.db""#,
+        ),
+        (
             "[[store.keys]]\nid = \"k\"\nkey_env = \"NOT_SET\"",
             r#"8: "key_env" in [[store.keys]] names the environment variable NOT_SET, which is not set"#,
         ),

@@ -120,7 +120,9 @@ pub(super) const ROUTES: &[Route] = &[
             json(200, "The turn's status.", of::<Outcome>),
             other(
                 200,
-                "With Accept: text/event-stream the events of the turn as they come, until it pauses or ends.",
+                "With Accept: text/event-stream the events of the turn as they come, until it pauses or ends. For a message that \
+                 was sent before (its request_id is known) it begins with what comes next, and has nothing once the turn has \
+                 paused or ended: continue with GET /v1/sessions/{session_id}/events after the last seq that was seen.",
                 EVENTS,
             ),
         ],

@@ -18,6 +18,13 @@ export type ApprovalView = ActionApprovalView | QuestionApprovalView;
 export type RequestedAction = Wire.RequestedAction;
 export type Answers = Wire.Answers;
 export type Decision = Wire.Decision;
+/**
+ * Why a turn is on hold.
+ * - `fork`: It was forked, and has not been continued yet.
+ * - `crashes`: The server ended in the middle of it, several times in a row.
+ * - `restored`: The store was restored from a backup: what happened after the backup is not known here, and may have run.
+ */
+export type Held = "fork" | "crashes" | "restored";
 export type GraphQuestion = Wire.GraphQuestion;
 export type ActionKind = Wire.ActionKind;
 export type Resolution = Wire.Resolution;
@@ -60,13 +67,6 @@ export type EditedAction = Wire.EditedAction;
 export type EditOutcomeView = "approves" | "asks" | "refused";
 export type ShownPreview = Wire.ShownPreview;
 export type Code = Wire.Code;
-/**
- * Why a turn is on hold.
- * - `fork`: It was forked, and has not been continued yet.
- * - `crashes`: The server ended in the middle of it, several times in a row.
- * - `restored`: The store was restored from a backup: what happened after the backup is not known here, and may have run.
- */
-export type Held = "fork" | "crashes" | "restored";
 export type DecisionType = Wire.DecisionType;
 export type Risk = Wire.Risk;
 /**
@@ -941,6 +941,11 @@ export interface ActionApprovalView {
    */
   expires_at?: string;
   /**
+   * Why its session's turn is on hold, if it is and this is pending: the decision continues the turn. With `restored` it
+   * may have been decided, and carried out, after the backup: look there first.
+   */
+  held?: Held;
+  /**
    * The question of a graph's node, if it is one: it is answered with `resume`.
    */
   interrupt?: GraphQuestion;
@@ -1101,6 +1106,11 @@ export interface QuestionApprovalView {
    * When it times out (RFC 3339); absent if never.
    */
   expires_at?: string;
+  /**
+   * Why its session's turn is on hold, if it is and this is pending: the decision continues the turn. With `restored` it
+   * may have been decided, and carried out, after the backup: look there first.
+   */
+  held?: Held;
   /**
    * `question`.
    */
