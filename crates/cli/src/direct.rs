@@ -92,7 +92,7 @@ struct Opened {
 impl Direct {
     /// Opens the store.
     pub(crate) fn open(at: &AtStore, purpose: Purpose) -> Result<Direct, Failure> {
-        traces::warnings();
+        traces::warnings()?;
         let executor = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let executor = executor.map_err(|error| error.to_string())?;
         let Opened { name, by, store, runtime } = match (&at.config, &at.store) {

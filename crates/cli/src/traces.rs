@@ -40,24 +40,25 @@ pub(crate) fn log(config: &Config) -> Result<Traces, String> {
         // The fields of spans are for collectors.
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),
     };
-    begin(config, log.with_filter(filter(INFO)).boxed())
+    begin(config, log.with_filter(filter(INFO)?).boxed())
 }
 
 /// Prints warnings, and starts the export of spans if configured: for a server in a terminal that people type in.
 pub(crate) fn beside_a_prompt(config: &Config) -> Result<Traces, String> {
-    begin(config, lines())
+    begin(config, lines()?)
 }
 
 /// Prints warnings, for a command that serves nothing.
-pub(crate) fn warnings() {
-    tracing_subscriber::registry().with(lines()).init();
+pub(crate) fn warnings() -> Result<(), String> {
+    tracing_subscriber::registry().with(lines()?).init();
+    Ok(())
 }
 
 /// Warnings, a line each.
-fn lines() -> Log {
+fn lines() -> Result<Log, String> {
     let lines = tracing_subscriber::fmt::layer().without_time().with_target(false);
     let lines = lines.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).fmt_fields(fields());
-    lines.with_filter(filter(WARN)).boxed()
+    Ok(lines.with_filter(filter(WARN)?).boxed())
 }
 
 /// The fields of a line. Foreign texts are in them, such as errors of providers: none looks like a line of its own, or
@@ -93,10 +94,21 @@ impl fmt::Write for Room {
     }
 }
 
-/// The filter of `RUST_LOG`, or this one. An empty one would silence errors, and is what a file of variables has for none.
-fn filter(default: &str) -> EnvFilter {
-    let given = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|given| !given.trim().is_empty());
-    given.and_then(|given| EnvFilter::try_new(given).ok()).unwrap_or_else(|| EnvFilter::new(default))
+/// This filter, and what `RUST_LOG` sets otherwise.
+fn filter(default: &str) -> Result<EnvFilter, String> {
+    let given = std::env::var_os(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+    given.to_str().and_then(|given| filter_with(default, given)).ok_or_else(|| {
+        "RUST_LOG is not a filter of the log; it looks like warn, or info,countersign_server=debug".to_owned()
+    })
+}
+
+/// This filter with those directives in place of its own for the same. What they do not name stays as it is: a level
+/// that is misspelt, which reads like the name of a module, silences nothing, and the MCP client stays off unless it is
+/// named. `None`: one of them is none.
+fn filter_with(default: &str, given: &str) -> Option<EnvFilter> {
+    let given = given.trim().trim_matches(',');
+    let filter = if given.is_empty() { default.to_owned() } else { format!("{default},{given}") };
+    EnvFilter::try_new(filter).ok()
 }
 
 fn begin(config: &Config, log: Log) -> Result<Traces, String> {
@@ -174,6 +186,41 @@ mod tests {
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         assert!(!text.contains("instructions"), "{text}");
         assert!(text.contains("what the server itself says"), "{text}");
+    }
+
+    #[test]
+    fn x_a_filter_of_ones_own_does_not_turn_on_what_mcp_servers_say_or_silence_warnings_by_mistake() {
+        let told = |given: &str| {
+            let written = Written::default();
+            let to = written.clone();
+            let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || to.clone());
+            let filter = filter_with(INFO, given).expect("a filter");
+            let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::warn!(target: "rmcp::transport::worker", "challenge");
+                tracing::warn!(target: "countersign_server", "warning");
+                tracing::debug!(target: "countersign_server", "detail");
+            });
+            let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+            ["challenge", "warning", "detail"].map(|what| text.contains(what))
+        };
+        for (given, expected) in [
+            ("", [false, true, false]),
+            (" ,", [false, true, false]),
+            ("trace", [false, true, true]),
+            ("debug,hyper=info", [false, true, true]),
+            ("countersign_server=debug", [false, true, true]),
+            ("wran", [false, true, false]),
+            ("off", [false, false, false]),
+            ("error", [false, false, false]),
+            ("warn,rmcp=warn", [true, true, false]),
+            ("rmcp::transport=warn", [true, true, false]),
+        ] {
+            assert_eq!(told(given), expected, "{given}");
+        }
+        for wrong in ["info,a=lolwut", "a=b=c", "warn,=,"] {
+            assert!(filter_with(INFO, wrong).is_none(), "{wrong}");
+        }
     }
 
     #[test]

@@ -205,6 +205,8 @@ texts! {
     HttpNothing = "http_nothing",
     /// An MCP server that cannot be reached: `server`, `error` (spec S13).
     McpDown = "mcp_down",
+    /// An MCP server whose tools could not be listed again before a call: `server`, `error`.
+    McpUnlisted = "mcp_unlisted",
     /// An MCP server whose connection ended in the middle of a call: `server`.
     McpLost = "mcp_lost",
     /// An MCP server that took too long: `server`, `seconds`.

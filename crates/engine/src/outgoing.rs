@@ -81,6 +81,13 @@ pub fn status(status: StatusCode) -> String {
     }
 }
 
+/// Whether the request may have had an effect though it failed with this status: the server crashed, or a gateway in
+/// front of it did not wait for it (408), or took the client for gone (499).
+#[must_use]
+pub fn may_have_begun(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 408 | 499)
+}
+
 /// The body, up to so many bytes, and the error that cut it off, if any.
 pub async fn body(response: &mut Response, most: usize) -> (Vec<u8>, Option<reqwest::Error>) {
     let mut body = Vec::new();

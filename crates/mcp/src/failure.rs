@@ -6,6 +6,8 @@
 
 use std::{error::Error, io};
 
+use countersign_engine::outgoing;
+use reqwest::StatusCode;
 use rmcp::{
     model::ProtocolVersion,
     service::{ClientInitializeError, ServiceError},
@@ -58,10 +60,16 @@ impl Failure {
             return Failure::Unreadable;
         }
         match error.status() {
-            Some(status) => Failure::Refused(format!("HTTP {}", countersign_engine::outgoing::status(status))),
+            Some(status) => Failure::of_status(status),
             None if error.is_timeout() => Failure::Lost("it did not answer in time".to_owned()),
             None => Failure::lost(),
         }
+    }
+
+    /// What a status alone says.
+    pub(super) fn of_status(status: StatusCode) -> Failure {
+        let said = format!("HTTP {}", outgoing::status(status));
+        if outgoing::may_have_begun(status) { Failure::Lost(said) } else { Failure::Refused(said) }
     }
 
     /// Why a transport failed, from the protocol's library.

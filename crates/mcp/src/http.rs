@@ -2,7 +2,14 @@
 
 mod post;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{StreamExt as _, stream::BoxStream};
 use reqwest::{
@@ -23,7 +30,7 @@ use tokio::time::sleep_until;
 use super::{
     failure::Failure,
     pace::{Pace, Warnings},
-    pipes::{self, MESSAGE_BYTES},
+    pipes::{self, MESSAGE_BYTES, is_same},
     settings::secrets::Secrets,
 };
 
@@ -41,6 +48,8 @@ pub(super) struct Http {
     secrets: Arc<Secrets>,
     /// When streams are opened.
     streams: Arc<Pace>,
+    /// The server has opened a stream of its own, over which answers may come that it has not given at once.
+    has_streams: Arc<AtomicBool>,
     warnings: Arc<Warnings>,
 }
 
@@ -84,6 +93,12 @@ impl StreamableHttpClient for Http {
             Ok(StreamableHttpPostResponse::Sse(events, session)) => {
                 Ok(StreamableHttpPostResponse::Sse(self.bounded(events), session))
             }
+            // No answer can come any more. A probe is answered in another revision.
+            Ok(StreamableHttpPostResponse::Accepted)
+                if asked.is_some() && !probes && !self.has_streams.load(Ordering::SeqCst) =>
+            {
+                Err(StreamableHttpError::Client(Failure::Unreadable))
+            }
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.ours(error, in_session)),
         }
@@ -125,6 +140,7 @@ impl StreamableHttpClient for Http {
             .client
             .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, most)
             .await;
+        self.has_streams.fetch_or(stream.is_ok(), Ordering::SeqCst);
         stream.map(|events| self.bounded(events)).map_err(|error| match error {
             // Retrying would be refused forever.
             StreamableHttpError::Client(error) if error.status().is_some_and(|status| status.is_client_error()) => {
@@ -138,7 +154,8 @@ impl StreamableHttpClient for Http {
 impl Http {
     /// `warnings` are about messages that are not read.
     pub(super) fn new(client: Client, secrets: Arc<Secrets>, warnings: Arc<Warnings>) -> Http {
-        Http { client, secrets, streams: Arc::new(Pace::new(STREAM_AGAIN, STREAMS_AT_ONCE)), warnings }
+        let streams = Arc::new(Pace::new(STREAM_AGAIN, STREAMS_AT_ONCE));
+        Http { client, secrets, streams, has_streams: Arc::default(), warnings }
     }
 
     /// The events of a stream, each as it is read.
@@ -153,16 +170,22 @@ impl Http {
         events.map(move |event| event.map(&bounded)).boxed()
     }
 
-    /// The answer unchanged, except that an error without an id is a failure: servers that refuse a request before they
-    /// have read it cannot name it, and it would be ignored otherwise.
+    /// The answer unchanged, except that one that does not name the request is a failure, since it would be ignored and
+    /// waited for: servers that refuse a request before they have read it cannot name it.
     fn told(
         &self,
         message: ServerJsonRpcMessage,
         asked: Option<&RequestId>,
         in_session: bool,
     ) -> Answer<ServerJsonRpcMessage> {
-        let JsonRpcMessage::Error(error) = message else { return Ok(message) };
-        let named = error.id.is_some() && error.id.as_ref() == asked;
+        let names = |id: &RequestId| asked.is_some_and(|asked| is_same(id, asked));
+        let error = match message {
+            JsonRpcMessage::Error(error) => error,
+            JsonRpcMessage::Response(response) if names(&response.id) => return Ok(JsonRpcMessage::Response(response)),
+            _ if asked.is_some() => return Err(StreamableHttpError::Client(Failure::Unreadable)),
+            _ => return Ok(message),
+        };
+        let named = error.id.as_ref().is_some_and(names);
         if in_session && of_session(&error.error, named) {
             return Err(StreamableHttpError::Client(Failure::Gone));
         }
@@ -184,10 +207,7 @@ impl Http {
             StreamableHttpError::Client(error) => Failure::of_reqwest(&error),
             StreamableHttpError::SessionExpired => Failure::Gone,
             StreamableHttpError::HttpStatus(error) => {
-                let status = reqwest::StatusCode::from_u16(error.status).map(countersign_engine::outgoing::status);
-                let said = format!("HTTP {}", status.unwrap_or_default());
-                // A crashed server, or a gateway in front of it, may have let it begin.
-                if error.status >= 500 { Failure::Lost(said) } else { Failure::Refused(said) }
+                reqwest::StatusCode::from_u16(error.status).map_or(Failure::Unreadable, Failure::of_status)
             }
             // "HTTP 400 Bad Request: …", with the server's text.
             StreamableHttpError::UnexpectedServerResponse(text) => match text.strip_prefix("HTTP ") {
@@ -220,22 +240,34 @@ impl Http {
 /// the tool's own, about a session of its own, unless it has the wording with which servers refuse requests.
 fn of_session(error: &ErrorData, names_request: bool) -> bool {
     let said = error.message.to_ascii_lowercase();
-    let refuses = matches!(error.code.0, -32000 | -32001 | -32600);
-    refuses && (!names_request || said.starts_with("bad request")) && names_session(&said)
+    refuses(error) && (!names_request || said.starts_with("bad request")) && names_session(&said)
+}
+
+/// The same of an error with the status for an unknown session that names the request: more may follow than that
+/// wording, but nothing comes before it that the call has done.
+fn begins_with_session(error: &ErrorData) -> bool {
+    let said = error.message.to_ascii_lowercase();
+    refuses(error) && (of_session(error, true) || SESSION_UNKNOWN.iter().any(|words| said.starts_with(words)))
+}
+
+/// Whether the code is one with which requests are refused.
+fn refuses(error: &ErrorData) -> bool {
+    matches!(error.code.0, -32000 | -32001 | -32600)
 }
 
 /// The wording of the reference servers and SDKs. Any other text about sessions may be about one of the tool's own,
 /// which ended while the call ran.
+const SESSION_UNKNOWN: [&str; 7] = [
+    "session not found",
+    "no valid session",
+    "invalid session id",
+    "missing session id",
+    "unknown session",
+    "session has been terminated",
+    "server not initialized",
+];
+
 fn names_session(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    let known = [
-        "session not found",
-        "no valid session",
-        "invalid session id",
-        "missing session id",
-        "unknown session",
-        "session has been terminated",
-        "server not initialized",
-    ];
-    known.iter().any(|words| text.contains(words))
+    SESSION_UNKNOWN.iter().any(|words| text.contains(words))
 }

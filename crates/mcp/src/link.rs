@@ -6,6 +6,7 @@ mod bounded;
 mod calling;
 mod handler;
 pub(crate) mod listed;
+mod listing;
 pub(crate) mod running;
 #[cfg(test)]
 mod tests;
@@ -22,8 +23,8 @@ use countersign_core::call::args::Digest;
 use futures::future::join_all;
 use rmcp::{
     ClientServiceExt as _, Peer, RoleClient,
-    model::{PaginatedRequestParams, ProtocolVersion, ServerNotification, SubscriptionFilter},
-    service::{ClientLifecycleMode, RunningService},
+    model::ProtocolVersion,
+    service::{ClientCacheConfig, ClientLifecycleMode, RunningService},
 };
 use tokio::{
     sync::{Mutex, watch},
@@ -34,13 +35,13 @@ use tokio::{
 use self::{
     bounded::Bounded,
     handler::Handler,
-    listed::{ListedTool, Listing},
+    listed::ListedTool,
+    listing::Due,
     running::{Calls, Parked, Turns},
 };
 use super::{
-    REVISIONS,
-    failure::{self, Failure},
-    pace::{Pace, Warnings},
+    REVISIONS, failure,
+    pace::Warnings,
     settings::{McpServer, Reach},
     transport::{self, Process},
 };
@@ -54,12 +55,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_USE: Duration = Duration::from_secs(10);
 /// How long a call waits for a known server that is restarting.
 const COMES_BACK: Duration = Duration::from_secs(5);
-/// A changed list of tools is read no more often than this: a server may announce changes without end.
-const LIST_AGAIN: Duration = Duration::from_secs(1);
-/// A burst that is allowed before that.
-const LISTS_AT_ONCE: u32 = 4;
-/// Most pages of a tool list that are read.
-const PAGES: usize = 64;
 
 /// One server: how it is reached, the connection to it, and its last tool list.
 pub(super) struct Link {
@@ -73,10 +68,8 @@ pub(super) struct Link {
     version: AtomicU64,
     /// One list is read at a time, so that the last one is the newest.
     listing: Mutex<()>,
-    /// The tools have changed since the last list was requested.
-    list_due: AtomicBool,
-    /// When they are listed again.
-    lists: Pace,
+    /// When it is read again.
+    due: Due,
     pub(super) warned: Warned,
     /// Calls whose questions are pending.
     pub(super) parked: Parked,
@@ -203,8 +196,7 @@ impl Link {
             listed: RwLock::new(Arc::from([])),
             version: AtomicU64::new(0),
             listing: Mutex::default(),
-            list_due: AtomicBool::new(false),
-            lists: Pace::new(LIST_AGAIN, LISTS_AT_ONCE),
+            due: Due::default(),
             parked: Parked::default(),
             turns: Turns::default(),
         }
@@ -305,7 +297,7 @@ impl Link {
                 Stage::Up(connection.clone())
             }
             Err(why) => {
-                let pause = (FIRST_PAUSE * 2_u32.saturating_pow(failed.min(16))).min(LONGEST_PAUSE);
+                let pause = pause(failed);
                 tracing::warn!(server = &*self.settings.name, error = why, ?pause, "the MCP server cannot be reached");
                 Stage::Down { until: Instant::now() + pause, failures: failed + 1, why: why.clone() }
             }
@@ -383,112 +375,11 @@ impl Link {
         {
             return Err(failure::unknown_revisions(std::slice::from_ref(&info.protocol_version)));
         }
-        self.list(&service).await?;
+        // It would answer for the server, also where that has failed.
+        service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
+        self.list(&service).await.map_err(|failure| listing::unlisted(&failure))?;
         let listening = self.listen(&service);
         Ok(Connection { service, process: std::sync::Mutex::new(process), listening, calls })
-    }
-
-    /// Lists the tools, and keeps them.
-    async fn list(&self, peer: &Peer<RoleClient>) -> Result<(), String> {
-        let _one_at_a_time = self.listing.lock().await;
-        // Changes from here on may not be in it.
-        self.list_due.store(false, Ordering::SeqCst);
-        let (mut listing, mut cursor) = (Listing::default(), None);
-        for _ in 0..PAGES {
-            let mut page = PaginatedRequestParams::default();
-            page.cursor = cursor.take();
-            let answer = peer.list_tools(Some(page)).await;
-            let answer =
-                answer.map_err(|error| format!("its tools cannot be listed: {}", Failure::of_request(&error)))?;
-            let is_whole = listing.add(&answer.tools, &self.settings);
-            cursor = answer.next_cursor;
-            if cursor.is_none() || !is_whole {
-                break;
-            }
-        }
-        let tools: Arc<[ListedTool]> = listing.tools.into();
-        let first = self.version() == 0;
-        let is_new = first || tools != self.listed();
-        if is_new {
-            *self.listed.write().unwrap_or_else(PoisonError::into_inner) = tools;
-            self.version.fetch_add(1, Ordering::SeqCst);
-        }
-        if (listing.is_full || cursor.is_some())
-            && let Some(left_out) = self.warned.cut.due()
-        {
-            tracing::warn!(
-                server = &*self.settings.name,
-                left_out,
-                most = listed::TOOLS,
-                most_bytes = listed::TOOLS_BYTES,
-                "the MCP server has too many tools, or too large ones; the first are used"
-            );
-        }
-        let unknown = if is_new { self.unknown_names() } else { Vec::new() };
-        if !unknown.is_empty()
-            && let Some(left_out) = self.warned.names.due()
-        {
-            for unknown in unknown {
-                tracing::warn!(server = &*self.settings.name, left_out, "{unknown}");
-            }
-        }
-        Ok(())
-    }
-
-    /// Lists the tools again, in the background: the server has announced changes. However often it does, one list is
-    /// read, and one more queued, after a pause if there were many.
-    pub(super) fn list_again(self: &Arc<Link>, peer: Peer<RoleClient>) {
-        if self.list_due.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let link = self.clone();
-        let next = self.lists.next();
-        if next > Instant::now()
-            && let Some(left_out) = self.warned.lists.due()
-        {
-            let server = &*self.settings.name;
-            tracing::warn!(
-                server,
-                left_out,
-                "the MCP server announces changed tools too often; it is asked once a second"
-            );
-        }
-        tokio::spawn(async move {
-            sleep_until(next).await;
-            let listed = timeout(link.settings.connect_limit, link.list(&peer)).await;
-            if listed.is_err() {
-                // It may never have had its turn.
-                link.list_due.store(false, Ordering::SeqCst);
-            }
-            if let Err(error) = listed.unwrap_or_else(|_| Err("its tools were not listed in time".to_owned())) {
-                let error = link.settings.redact(&error);
-                tracing::warn!(
-                    server = &*link.settings.name,
-                    error,
-                    "the MCP server's changed tools could not be read"
-                );
-            }
-        });
-    }
-
-    /// Since 2026-07-28, changes are only announced to subscribers.
-    fn listen(self: &Arc<Link>, service: &RunningService<RoleClient, Handler>) -> Option<JoinHandle<()>> {
-        let info = service.peer_info()?;
-        let tells = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed).unwrap_or(false);
-        if !tells || info.protocol_version.has_initialize() {
-            return None;
-        }
-        let (link, peer) = (Arc::downgrade(self), service.peer().clone());
-        Some(tokio::spawn(async move {
-            let filter = SubscriptionFilter::builder().tools_list_changed().build();
-            let Ok(mut changes) = peer.listen(filter).await else { return };
-            while let Ok(Some(change)) = changes.next().await {
-                if matches!(change, ServerNotification::ToolListChangedNotification(_)) {
-                    let Some(link) = link.upgrade() else { return };
-                    link.list_again(peer.clone());
-                }
-            }
-        }))
     }
 
     /// Tools that are named here and that the server does not have, and tools that cannot have their names, described.
@@ -537,6 +428,11 @@ impl Link {
         }
         join_all(connections.into_iter().map(Connection::end)).await;
     }
+}
+
+/// The pause after so many failures before this one.
+fn pause(failures: u32) -> Duration {
+    (FIRST_PAUSE * 2_u32.saturating_pow(failures.min(16))).min(LONGEST_PAUSE)
 }
 
 /// Most tools that are listed where one is missing.

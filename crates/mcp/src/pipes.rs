@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use countersign_core::limits::JSON_VALUES;
 use rmcp::{
     RoleClient,
-    model::{ClientJsonRpcMessage, ErrorData, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage},
     transport::Transport,
 };
 use serde_json::Value;
@@ -31,6 +31,11 @@ const WORD_BYTES: usize = 128;
 
 /// The error for an answer that is malformed.
 pub(super) const UNREADABLE: &str = "it sent an answer that cannot be read";
+
+/// Whether a server means this request: some answer a number as a text, and rmcp takes both.
+pub(super) fn is_same(id: &RequestId, answered: &RequestId) -> bool {
+    id.to_string() == answered.to_string()
+}
 
 /// A program's standard input and output. Messages are lines; one that is too long, or cannot be read, is an error for
 /// the request that it answers, and nothing else: the connection stays up.

@@ -1,8 +1,8 @@
 //! Converts a server's result into text for the model.
 
 use countersign_core::plain::as_plain;
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use serde_json::Value;
+use rmcp::model::{CallToolResult, ContentBlock, CustomResult, ResourceContents, ServerResult};
+use serde_json::{Value, json};
 
 use super::digits;
 
@@ -10,6 +10,10 @@ use super::digits;
 pub(super) const ERROR_CHARS: usize = 2000;
 /// How much of the name, type or address of described content, in characters.
 const LABEL_CHARS: usize = 200;
+/// The kinds of content that the protocol has.
+const KINDS: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
+/// In place of any other.
+const UNKNOWN: &str = "[content of an unknown kind]";
 
 /// The result as text: texts unchanged, structured content as JSON, everything else as a line with its kind and size.
 /// `Err` if the server reports a failure.
@@ -26,6 +30,27 @@ pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
         }
     }
     if result.is_error == Some(true) { Err(text) } else { Ok(text) }
+}
+
+/// A result of a call that the protocol's library does not take for one: it is empty, or has content of kinds that it
+/// does not know, each of which becomes a text that says so. `None` if it is something else.
+pub(super) fn read(result: ServerResult) -> Option<CallToolResult> {
+    let mut value = match result {
+        ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => json!({}),
+        ServerResult::CustomResult(CustomResult(value)) => value,
+        _ => return None,
+    };
+    let members = value.as_object_mut()?;
+    if let Some(Value::Array(blocks)) = members.get_mut("content") {
+        for block in blocks {
+            if block["type"].as_str().is_some_and(|kind| !KINDS.contains(&kind)) {
+                *block = json!({ "type": "text", "text": UNKNOWN });
+            }
+        }
+    } else if members.iter().all(|(name, value)| matches!(&**name, "resultType" | "_meta") || value.is_null()) {
+        members.insert("content".to_owned(), json!([]));
+    }
+    serde_json::from_value(value).ok()
 }
 
 /// Whether the texts say exactly what the structured content does. Servers should write it into a text, too; those
@@ -70,7 +95,7 @@ fn block(block: &ContentBlock) -> String {
             let size = link.size.map(|size| format!(", {size} bytes")).unwrap_or_default();
             format!("[link to the resource {} ({}){size}]", label(&link.uri), label(&link.name))
         }
-        _ => "[content of an unknown kind]".to_owned(),
+        _ => UNKNOWN.to_owned(),
     }
 }
 
@@ -118,6 +143,33 @@ mod tests {
             "[link to the resource file:///c (c), 7 bytes]",
         ];
         assert_eq!(result.unwrap(), lines.join("\n"));
+    }
+
+    #[test]
+    fn s13_content_of_an_unknown_kind_costs_only_itself() {
+        let of = |result: Value| read(serde_json::from_value(result).unwrap()).map(|result| text(&result));
+        let done = json!({ "type": "text", "text": "DONE id 77" });
+        let both = json!({ "content": [{ "type": "video", "text": 5 }, done] });
+        assert_eq!(of(both), Some(Ok(format!("{UNKNOWN}\nDONE id 77"))));
+        let failed = json!({ "resultType": "complete", "content": [{ "type": "" }], "isError": true });
+        assert_eq!(of(failed), Some(Err(UNKNOWN.to_owned())));
+        for empty in
+            [json!({}), json!({ "resultType": "complete" }), json!({ "content": null }), json!({ "_meta": {} })]
+        {
+            assert_eq!(of(empty.clone()), Some(Ok(String::new())), "{empty}");
+        }
+        // What is known is not guessed, and nothing else is a result of a call.
+        for other in [
+            json!({ "content": [{ "type": "text" }, { "type": "video" }] }),
+            json!({ "content": [{ "kind": "video" }] }),
+            json!({ "content": "DONE" }),
+            json!({ "output": "DONE" }),
+            json!({ "resultType": "other" }),
+            json!("DONE"),
+            json!({ "tools": [] }),
+        ] {
+            assert_eq!(of(other.clone()), None, "{other}");
+        }
     }
 
     #[test]

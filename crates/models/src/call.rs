@@ -88,7 +88,6 @@ impl<P> Clone for Http<P> {
 struct Shared<P> {
     client: Client,
     endpoint: Endpoint,
-    key: Option<ApiKey>,
     /// The secrets that no error may repeat: the key, and the values of configured headers.
     secrets: Vec<ApiKey>,
     headers: HeaderMap,
@@ -135,7 +134,6 @@ impl<P: Protocol> Http<P> {
         let shared = Shared {
             client: endpoint.client()?,
             endpoint,
-            key: reach.api_key,
             secrets,
             headers,
             idle_timeout: reach.idle_timeout,
@@ -159,7 +157,9 @@ impl<P: Protocol> Http<P> {
         // Secrets of hosted servers are sent with the request, so they may come back too.
         let mut secrets = self.shared.secrets.clone();
         secrets.extend(request.hosted.iter().filter_map(|server| server.secret().cloned()));
-        let call = Call { shared: self.shared.clone(), state: State::New(Box::new(request)), ready: VecDeque::new() };
+        let secrets: Arc<[ApiKey]> = secrets.into();
+        let (shared, ready) = (self.shared.clone(), VecDeque::new());
+        let call = Call { shared, secrets: secrets.clone(), state: State::New(Box::new(request)), ready };
         stream::try_unfold(call, |mut call| async move { Ok(call.next().await?.map(|event| (event, call))) })
             .map_err(move |error: ModelError| secrets.iter().fold(error, ModelError::without))
             .boxed()
@@ -203,6 +203,8 @@ pub(super) use model;
 /// One call of the model: sends the request, then turns the response into events.
 struct Call<P: Protocol> {
     shared: Arc<Shared<P>>,
+    /// The secrets that are sent with it, which no error may repeat.
+    secrets: Arc<[ApiKey]>,
     state: State<P::Reader>,
     /// Complete events that are not emitted yet.
     ready: VecDeque<ModelEvent>,
@@ -220,6 +222,7 @@ struct Open<R> {
     decoder: SseDecoder,
     events: Vec<SseEvent>,
     answer: R,
+    secrets: Arc<[ApiKey]>,
     /// Since when the answer is complete.
     finished: Option<Instant>,
     deadline: AnswerDeadline,
@@ -253,10 +256,9 @@ impl<P: Protocol> Call<P> {
     /// Detects what kind of answer came: a stream, or all in one piece.
     async fn opened(&mut self, mut response: Response, mut answer: P::Reader) -> Result<State<P::Reader>, ModelError> {
         let shared = &self.shared;
-        let key = shared.key.as_ref();
         if !response.status().is_success() {
             // A body that never ends must not hold back the error.
-            let error = http::status_error(response, key);
+            let error = http::status_error(response, &self.secrets);
             return Err(timeout(shared.idle_timeout, error).await.unwrap_or_else(|_| shared.silent()));
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -266,7 +268,7 @@ impl<P: Protocol> Call<P> {
             "application/json" => {
                 let body = shared.whole(&mut response).await?;
                 let taken = answer.take_whole(&String::from_utf8_lossy(&body), &mut self.ready);
-                taken.map_err(|error| shared.read_error(error))?;
+                taken.map_err(|error| read_error(error, &self.secrets))?;
                 finish(&mut answer, &mut self.ready)?;
                 Ok(State::Done)
             }
@@ -277,7 +279,8 @@ impl<P: Protocol> Call<P> {
             _ => {
                 let decoder = SseDecoder::new(EVENT_BYTES);
                 let (events, deadline) = (Vec::new(), AnswerDeadline::new(shared.idle_timeout));
-                Ok(State::Open(Box::new(Open { response, decoder, events, answer, finished: None, deadline })))
+                let secrets = self.secrets.clone();
+                Ok(State::Open(Box::new(Open { response, decoder, events, answer, secrets, finished: None, deadline })))
             }
         }
     }
@@ -345,12 +348,13 @@ impl<P: Protocol> Shared<P> {
     fn late(&self, why: &str) -> ModelError {
         ModelError::transient(format!("{} {why}", self.endpoint.shown))
     }
+}
 
-    fn read_error(&self, error: ReadError) -> ModelError {
-        match error {
-            ReadError::Said(error) => error.into_error(FAILED, self.key.as_ref()),
-            ReadError::Other(error) => error,
-        }
+/// The error of an answer that cannot be taken.
+fn read_error(error: ReadError, secrets: &[ApiKey]) -> ModelError {
+    match error {
+        ReadError::Said(error) => error.into_error(FAILED, secrets),
+        ReadError::Other(error) => error,
     }
 }
 
@@ -379,25 +383,20 @@ impl<R: Reader> Open<R> {
             _ if finished => return finish(&mut self.answer, ready).map(|()| false),
             Ok(Ok(None)) => {
                 // Some servers omit the empty line after their last event.
-                self.take(b"\n\n", shared, ready)?;
+                self.take(b"\n\n", ready)?;
                 return finish(&mut self.answer, ready).map(|()| false);
             }
             Ok(Err(error)) => return Err(http::transport_error("the answer broke off from", &shared.endpoint, error)),
             Err(why) => return Err(shared.late(&why)),
         };
-        if self.take(&part, shared, ready)? {
+        if self.take(&part, ready)? {
             return finish(&mut self.answer, ready).map(|()| false);
         }
         Ok(true)
     }
 
     /// Takes more of the stream. True when nothing that follows matters.
-    fn take<P: Protocol<Reader = R>>(
-        &mut self,
-        bytes: &[u8],
-        shared: &Shared<P>,
-        ready: &mut VecDeque<ModelEvent>,
-    ) -> Result<bool, ModelError> {
+    fn take(&mut self, bytes: &[u8], ready: &mut VecDeque<ModelEvent>) -> Result<bool, ModelError> {
         self.decoder.feed(bytes, &mut self.events).map_err(|e| ModelError::permanent(e.to_string()))?;
         if self.events.iter().any(|event| !event.data.trim().is_empty()) {
             self.deadline.heard();
@@ -409,7 +408,7 @@ impl<R: Reader> Open<R> {
             let mark = ends.is_some().then(|| SseEvent { event: String::new(), data: DONE.to_owned() });
             let event = SseEvent { data: ends.unwrap_or(event.data), event: event.event };
             for event in [Some(event), mark].into_iter().flatten() {
-                if self.answer.take(&event, ready).map_err(|error| shared.read_error(error))? {
+                if self.answer.take(&event, ready).map_err(|error| read_error(error, &self.secrets))? {
                     return Ok(true);
                 }
             }

@@ -31,7 +31,7 @@ fn read<R: Reader>(mut reader: R, parts: &[&[u8]]) -> (Vec<ModelEvent>, Result<(
 
 fn take<R: Reader>(reader: &mut R, parts: &[&[u8]], said: &mut VecDeque<ModelEvent>) -> Result<(), String> {
     let told = |error| match error {
-        ReadError::Said(error) => error.into_error(FAILED, None).message,
+        ReadError::Said(error) => error.into_error(FAILED, &[]).message,
         ReadError::Other(error) => error.message,
     };
     let mut decoder = SseDecoder::new(EVENT_BYTES);

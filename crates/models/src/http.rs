@@ -108,16 +108,16 @@ pub(super) fn is_transient(status: u16) -> bool {
 }
 
 /// The error of an unsuccessful answer: its status, the provider's message, when to retry.
-pub(super) async fn status_error(mut response: Response, key: Option<&ApiKey>) -> ModelError {
+pub(super) async fn status_error(mut response: Response, secrets: &[ApiKey]) -> ModelError {
     let (status, headers) = (response.status(), response.headers().clone());
     let body = read_body(&mut response, ERROR_BODY_BYTES).await;
-    refused(status, &headers, &String::from_utf8_lossy(&body), key)
+    refused(status, &headers, &String::from_utf8_lossy(&body), secrets)
 }
 
 /// The same, from its parts.
-pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, key: Option<&ApiKey>) -> ModelError {
+pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, secrets: &[ApiKey]) -> ModelError {
     let retry_after = retry_after(headers, SystemTime::now());
-    let said = provider_message(body, key);
+    let said = provider_message(body, secrets);
     let mut message = format!("the provider answered {}", outgoing::status(status));
     if status.is_redirection() {
         message.push_str(" (redirects are not followed: `base_url` must be the final address)");
@@ -126,8 +126,7 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, key: 
         let _ = write!(message, ": {said}");
     }
     let transient = is_transient(status.as_u16());
-    // A gateway sends these where the provider behind it took too long, or the client was gone.
-    let refused = status.is_client_error() && !matches!(status.as_u16(), 408 | 499);
+    let refused = status.is_client_error() && !outgoing::may_have_begun(status);
     ModelError { message, transient, retry_after: retry_after.filter(|_| transient), refused }
 }
 
@@ -150,14 +149,14 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     }
 }
 
-/// The message in a provider's error body, short and without the key; the body itself if it is not JSON.
-pub(super) fn provider_message(body: &str, key: Option<&ApiKey>) -> String {
-    let text = ErrorObject::parse(body).map_or_else(|| body.trim().to_owned(), |error| error.message);
-    let text = match key {
-        Some(key) => key.redact(text),
-        None => text,
-    };
-    shorten(&text)
+/// The message in a provider's error body, short and without secrets; the body itself if it is not JSON.
+pub(super) fn provider_message(body: &str, secrets: &[ApiKey]) -> String {
+    repeated(ErrorObject::parse(body).map_or_else(|| body.trim().to_owned(), |error| error.message), secrets)
+}
+
+/// What an error repeats of a provider's text. It is redacted before it is cut: half a secret would not be recognised.
+fn repeated(text: String, secrets: &[ApiKey]) -> String {
+    shorten(&secrets.iter().fold(text, |text, secret| secret.redact(text)))
 }
 
 /// Shortened, and without the queries of addresses: a provider names the image that it could not fetch, and the query
@@ -255,10 +254,9 @@ impl ErrorObject {
     }
 
     /// The error as the runner gets it.
-    pub(super) fn into_error(self, what: &str, key: Option<&ApiKey>) -> ModelError {
+    pub(super) fn into_error(self, what: &str, secrets: &[ApiKey]) -> ModelError {
         let transient = self.is_transient();
-        let message = key.map_or_else(|| self.message.clone(), |key| key.redact(self.message.clone()));
-        let message = format!("{what}: {}", shorten(&message));
+        let message = format!("{what}: {}", repeated(self.message, secrets));
         if transient { ModelError::transient(message) } else { ModelError::permanent(message) }
     }
 }
@@ -356,7 +354,7 @@ mod tests {
     #[test]
     fn a_providers_message_is_extracted_shortened_and_stripped_of_the_key() {
         let key = ApiKey::new("sk-1234");
-        let message = |body: &str| provider_message(body, Some(&key));
+        let message = |body: &str| provider_message(body, std::slice::from_ref(&key));
         assert_eq!(message(r#"{"error":{"message":"bad key sk-1234","type":"x"}}"#), "bad key [API key]");
         assert_eq!(message(r#"{"error":"no \u0073k-1234"}"#), "no [API key]");
         assert_eq!(message(r#"[{"error":{"message":"wrapped","code":400}}]"#), "wrapped");
@@ -378,6 +376,25 @@ mod tests {
         }
         let long = message(&"đ".repeat(2000));
         assert_eq!((long.chars().count(), long.ends_with(" […]")), (1004, true));
+    }
+
+    #[test]
+    fn x_no_part_of_a_secret_is_left_where_a_providers_message_is_cut() {
+        let secrets = [ApiKey::new("sk-1234"), ApiKey::new("header-secret-of-34-characters-abc")];
+        let cut = |secret: &ApiKey, before: usize| format!("{}{} and more", "x".repeat(before), secret.expose());
+        for secret in &secrets {
+            for before in ERROR_TEXT_CHARS - 40..ERROR_TEXT_CHARS + 5 {
+                let said = cut(secret, before);
+                let texts = [
+                    provider_message(&said, &secrets),
+                    refused(StatusCode::BAD_REQUEST, &HeaderMap::new(), &said, &secrets).message,
+                    ErrorObject::text(&said).into_error("it failed", &secrets).message,
+                ];
+                for text in texts {
+                    assert!(!text.contains(&secret.expose()[..3]), "{text}");
+                }
+            }
+        }
     }
 
     #[test]

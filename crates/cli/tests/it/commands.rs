@@ -89,6 +89,16 @@ fn c_without_auth_the_server_listens_on_loopback_only() {
     assert!(!dir.path().join("countersign.db").exists(), "nothing was opened");
 }
 
+#[test]
+fn c_a_filter_of_the_log_that_is_none_is_refused_and_not_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
+    fs::write(dir.path().join("good.toml"), GOOD).unwrap();
+    let ended = run(dir.path(), &["serve", "--config", "good.toml"], "", &[("RUST_LOG", "info,sk-key=1=2")]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(ended.stderr.contains("RUST_LOG is not a filter") && !ended.stderr.contains("sk-key"), "{}", ended.stderr);
+}
+
 #[tokio::test]
 async fn c_a_second_server_on_the_same_store_is_refused_in_one_sentence() {
     let server = Setup::one_trade(Store::Sqlite).start().await;

@@ -107,7 +107,7 @@ const MODES: &[(&str, &[Way], usize, &str)] = &[
     ("ran_it_and_says_the_session_is_closed", WEB, 1, LOST),
     ("ran_it_and_its_gateway_says_the_session_is_closed", WEB, 1, LOST),
     ("ran_it_and_broke_down", WEB, 1, "it broke down (-32603)"),
-    ("accepts_and_never_answers", WEB, 1, LATE),
+    ("accepts_and_never_answers", WEB, 1, UNREADABLE),
     ("answers_a_page", WEB, 1, UNREADABLE),
     ("wants_rounds_without_end", WEB, 0, "it never came to an end"),
     ("wants_much_kept_for_it", WEB, 0, "it wants too much to be kept for it"),

@@ -29,6 +29,7 @@ pub struct Permit {
     locale: Locale,
     input: Option<Box<CallInput>>,
     preview: Option<Preview>,
+    was_asked: bool,
     nonce: Arc<str>,
 }
 
@@ -48,6 +49,7 @@ impl Permit {
             locale: state.locale,
             input: input.clone(),
             preview: preview.clone(),
+            was_asked: state.call(call)?.asks().is_some(),
             nonce: nonce.as_ref().unwrap_or(&state.birth).clone(),
         })
     }
@@ -96,6 +98,12 @@ impl Permit {
     #[must_use]
     pub fn preview(&self) -> Option<&Preview> {
         self.preview.as_ref()
+    }
+    /// Whether a person was asked about the call, or a standing rule or the program decided in a person's place: what
+    /// was shown then is what may run.
+    #[must_use]
+    pub fn was_asked(&self) -> bool {
+        self.was_asked
     }
     /// The session's language, for the tool's own texts.
     #[must_use]

@@ -45,6 +45,8 @@ mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_asks;
 #[cfg(feature = "mcp")]
+mod mcp_changed;
+#[cfg(feature = "mcp")]
 mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;

@@ -39,6 +39,8 @@ pub enum Gone {
     OldPython,
     /// 404 alone.
     Bare,
+    /// 404 with an error that names the request.
+    Named,
 }
 
 /// One way to answer a call of a tool.
@@ -96,6 +98,14 @@ pub struct Shared {
     gone: Mutex<Gone>,
     /// Answers of calls are cut off once the calls have begun.
     cuts: AtomicBool,
+    /// What a call is answered with: its status, type and text, in which `ID` is the request's id.
+    raw: Mutex<Option<(u16, &'static str, &'static str)>>,
+    /// It does not announce changes of its tools.
+    is_silent: AtomicBool,
+    /// How long a list takes, whether it fails, and for how long it says that it is new.
+    list_takes: Mutex<Duration>,
+    lists_fail: AtomicBool,
+    ttl_ms: Mutex<Option<u64>>,
     something: Notify,
 }
 
@@ -138,6 +148,11 @@ impl McpFake {
             session: AtomicU32::new(1),
             gone: Mutex::new(Gone::Bare),
             cuts: AtomicBool::new(false),
+            raw: Mutex::default(),
+            is_silent: AtomicBool::new(false),
+            list_takes: Mutex::default(),
+            lists_fail: AtomicBool::new(false),
+            ttl_ms: Mutex::new((era == Era::Rounds).then_some(0)),
             something: Notify::new(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -201,6 +216,31 @@ impl McpFake {
         self.shared.cuts.store(cuts, Ordering::SeqCst);
     }
 
+    /// Answers calls with this status, type and text, in which `ID` is the request's id.
+    pub fn answers_calls(&self, status: u16, kind: &'static str, text: &'static str) {
+        *self.shared.raw.lock().unwrap() = Some((status, kind, text));
+    }
+
+    /// Announces no changes of its tools from the next connection on.
+    pub fn is_silent(&self) {
+        self.shared.is_silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes this long for lists of its tools.
+    pub fn lists_take(&self, time: Duration) {
+        *self.shared.list_takes.lock().unwrap() = time;
+    }
+
+    /// Cannot list its tools, or can again.
+    pub fn lists_fail(&self, fail: bool) {
+        self.shared.lists_fail.store(fail, Ordering::SeqCst);
+    }
+
+    /// Says for how long a list is new.
+    pub fn lists_are_new_for(&self, ms: u64) {
+        *self.shared.ttl_ms.lock().unwrap() = Some(ms);
+    }
+
     /// Cuts all connections, and stops listening.
     pub async fn stop(&mut self) {
         if let Some(serving) = self.serving.take() {
@@ -259,7 +299,7 @@ fn json_response(status: StatusCode, body: impl Into<Value>) -> Response {
     response
 }
 
-fn gone(how: Gone) -> Response {
+fn gone(how: Gone, request: Value) -> Response {
     let error = |id: Value, code: i32, message: &str| {
         let error = json!({ "code": code, "message": message });
         if id.is_null() {
@@ -278,6 +318,7 @@ fn gone(how: Gone) -> Response {
             response
         }
         Gone::Bare => empty(StatusCode::NOT_FOUND),
+        Gone::Named => json_response(StatusCode::NOT_FOUND, error(request, -32001, "Session not found")),
     }
 }
 
@@ -307,7 +348,7 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, headers: Head
     let session = format!("session-{}", shared.session.load(Ordering::SeqCst));
     if in_session.is_some_and(|id| id != session) {
         let how = *shared.gone.lock().unwrap();
-        return gone(how);
+        return gone(how, serde_json::from_slice::<Value>(&body).unwrap_or_default()["id"].clone());
     }
     if shared.broken.load(Ordering::SeqCst) {
         return empty(StatusCode::INTERNAL_SERVER_ERROR);
@@ -333,6 +374,7 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, headers: Head
         }
         json!({ "jsonrpc": "2.0", "id": id, "result": result })
     };
+    let announces = !shared.is_silent.load(Ordering::SeqCst);
     if message["method"] == "server/discover" {
         shared.probed.fetch_add(1, Ordering::SeqCst);
     }
@@ -344,7 +386,7 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, headers: Head
                 StatusCode::OK,
                 answer(json!({
                     "supportedVersions": ["2026-07-28"],
-                    "capabilities": { "tools": { "listChanged": true } },
+                    "capabilities": { "tools": { "listChanged": announces } },
                     "ttlMs": 0, "cacheScope": "private",
                     "_meta": { "io.modelcontextprotocol/serverInfo": info },
                 })),
@@ -357,7 +399,7 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, headers: Head
                 StatusCode::OK,
                 answer(json!({
                     "protocolVersion": message["params"]["protocolVersion"],
-                    "capabilities": { "tools": { "listChanged": true } },
+                    "capabilities": { "tools": { "listChanged": announces } },
                     "serverInfo": { "name": "fake", "version": "1" },
                 })),
             );
@@ -365,14 +407,22 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, headers: Head
             response
         }
         Some("tools/list") => {
-            let tools = shared.tools.lock().unwrap().clone();
             shared.listed.fetch_add(1, Ordering::SeqCst);
+            shared.something.notify_waiters();
+            let takes = *shared.list_takes.lock().unwrap();
+            tokio::time::sleep(takes).await;
+            let tools = shared.tools.lock().unwrap().clone();
             let mut list = json!({ "tools": tools });
-            if shared.era == Era::Rounds {
-                list["ttlMs"] = 0.into();
+            if let Some(ms) = *shared.ttl_ms.lock().unwrap() {
+                list["ttlMs"] = ms.into();
                 list["cacheScope"] = "private".into();
             }
-            json_response(StatusCode::OK, answer(list))
+            if shared.lists_fail.load(Ordering::SeqCst) {
+                let error = json!({ "code": -32603, "message": "busy" });
+                json_response(StatusCode::OK, json!({ "jsonrpc": "2.0", "id": id, "error": error }))
+            } else {
+                json_response(StatusCode::OK, answer(list))
+            }
         }
         Some("subscriptions/listen") => {
             let (send, receive) = mpsc::unbounded();
@@ -392,6 +442,12 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, headers: Head
             let (out, receive) = mpsc::unbounded();
             let (call, done) = (Call { params, out: out.clone(), shared: shared.clone() }, shared.clone());
             let rounds = shared.era == Era::Rounds;
+            if let Some((status, kind, text)) = *shared.raw.lock().unwrap() {
+                let mut response = Response::new(Body::from(text.replace("ID", &id.to_string())));
+                *response.status_mut() = StatusCode::from_u16(status).unwrap();
+                response.headers_mut().insert(CONTENT_TYPE, kind.parse().unwrap());
+                return response;
+            }
             if shared.cuts.load(Ordering::SeqCst) {
                 if let Some(run) = run {
                     run(call).await;

@@ -43,7 +43,7 @@ async fn asking(server: McpServer) -> Runtime {
 
 #[tokio::test]
 async fn s13_r4_an_approved_call_runs_once_though_the_server_has_forgotten_the_session() {
-    for gone in [Gone::Reference, Gone::Python, Gone::OldPython, Gone::Bare] {
+    for gone in [Gone::Reference, Gone::Python, Gone::OldPython, Gone::Bare, Gone::Named] {
         let (fake, ran) = counting().await;
         let runtime = asking(McpServer::http("bank", &*fake.url)).await;
         fake.forgets_sessions(gone);
@@ -52,6 +52,72 @@ async fn s13_r4_an_approved_call_runs_once_though_the_server_has_forgotten_the_s
         assert_eq!((outcome.text.as_str(), ran.load(Ordering::SeqCst)), ("paid 1", 1), "{gone:?}");
         assert!(began.elapsed() < Duration::from_secs(5), "{gone:?}: it is not waited for");
         assert_eq!(fake.shared.connected.load(Ordering::SeqCst), 2, "{gone:?}");
+    }
+}
+
+/// A call that looked for something else may have done part of its work.
+#[tokio::test]
+async fn s13_r4_an_error_with_the_status_of_an_unknown_session_that_answers_the_call_does_not_make_it_run_again() {
+    let not_found =
+        r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"charged, but order 7 was not found"}}"#;
+    let as_text =
+        r#"{"jsonrpc":"2.0","id":"ID","error":{"code":-32602,"message":"charged, but order 7 was not found"}}"#;
+    let session = r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32001,"message":"charged, then: session not found"}}"#;
+    for (status, kind, text) in [
+        (404, "application/json", not_found),
+        (404, "application/json", as_text),
+        (404, "text/plain", not_found),
+        (404, "application/json", session),
+        (404, "text/plain", session),
+        (400, "text/plain", session),
+    ] {
+        let (fake, _) = counting().await;
+        let runtime = asking(McpServer::http("bank", &*fake.url).call_limit(Duration::from_secs(5))).await;
+        fake.answers_calls(status, kind, text);
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert_eq!(fake.calls().len(), 1, "{status} {kind}: {text}");
+        assert!(outcome.text.contains("answered with an error: charged"), "{}", outcome.text);
+    }
+}
+
+/// A gateway did not wait for the server, which may have run the call.
+#[tokio::test]
+async fn s13_r4_a_call_that_a_gateway_gave_up_has_an_unknown_outcome() {
+    for (status, told) in
+        [(408, "(HTTP 408 Request Timeout)"), (499, "(HTTP 499)"), (504, "(HTTP 504 Gateway Timeout)")]
+    {
+        for kind in ["text/plain", "application/json"] {
+            let (fake, _) = counting().await;
+            let runtime = asking(McpServer::http("bank", &*fake.url)).await;
+            fake.answers_calls(status, kind, "too slow");
+            let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+            assert!(outcome.text.contains("is not known") && outcome.text.ends_with(told), "{}", outcome.text);
+            assert_eq!(fake.calls().len(), 1);
+        }
+    }
+}
+
+/// Its outcome is unknown, and the time limit would change nothing.
+#[tokio::test]
+async fn s13_a_call_that_gets_no_answer_or_that_to_another_request_is_not_waited_for() {
+    let other = r#"{"jsonrpc":"2.0","id":987654,"result":{"content":[]}}"#;
+    let request = r#"{"jsonrpc":"2.0","id":ID,"method":"ping"}"#;
+    for (era, status, text) in [
+        (Era::Rounds, 202, ""),
+        (Era::Rounds, 204, ""),
+        (Era::Rounds, 200, other),
+        (Era::Sessions, 200, other),
+        (Era::Sessions, 200, request),
+    ] {
+        let fake = McpFake::start(era).await;
+        fake.echo(listing("pay", "Pays."));
+        let runtime = asking(McpServer::http("bank", &*fake.url)).await;
+        fake.answers_calls(status, "application/json", text);
+        let began = Instant::now();
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert!(outcome.text.contains("cannot be read"), "{}", outcome.text);
+        assert!(began.elapsed() < Duration::from_secs(10), "{status}: {text}");
+        assert_eq!(fake.calls().len(), 1);
     }
 }
 

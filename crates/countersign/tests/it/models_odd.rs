@@ -149,6 +149,23 @@ fn models(fake: &Fake, headers: &BTreeMap<String, ApiKey>, max_tokens: Option<u3
     ]
 }
 
+/// The text is cut where the header's value is.
+#[tokio::test]
+async fn x_no_half_of_a_secret_header_is_left_where_a_providers_error_is_cut() {
+    let said = json!({ "error": { "message": format!("{}team-secret-77 is wrong", "x".repeat(990)) } }).to_string();
+    let headers: BTreeMap<_, _> = [("X-Team".to_owned(), ApiKey::new("team-secret-77"))].into();
+    let event = format!("data: {said}\n\n");
+    // Only chat completions have an error as an event of no type.
+    for (status, kind, body, some) in [(401, "application/json", said, 3), (200, "text/event-stream", event, 1)] {
+        let fake = Fake::start(move || plain(status, &[("content-type", kind)], body.clone())).await;
+        for model in models(&fake, &headers, None).into_iter().take(some) {
+            let asked = model.call(request(user("hi"), "", Vec::new()));
+            let error: ModelError = asked.collect::<Vec<_>>().await.pop().unwrap().unwrap_err();
+            assert!(error.message.contains("xxx") && !error.message.contains("team"), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn m1_headers_and_the_bound_on_answers_are_sent_by_every_provider() {
     let fake = Fake::start(|| plain(401, &[], r#"{"error":{"message":"not with team-secret-77"}}"#)).await;

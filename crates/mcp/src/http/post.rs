@@ -11,7 +11,9 @@ use reqwest::{
     header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE},
 };
 use rmcp::{
-    model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcError, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    },
     transport::streamable_http_client::{
         AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpError,
         StreamableHttpPostResponse,
@@ -19,8 +21,9 @@ use rmcp::{
 };
 use sse_stream::{Sse, SseStream};
 
-use super::{Headers, Http};
-use crate::pipes::{self, MESSAGE_BYTES, TOO_LONG};
+use super::{Headers, Http, begins_with_session};
+use crate::pipes::{self, MESSAGE_BYTES, TOO_LONG, is_same};
+use countersign_engine::outgoing::{self, may_have_begun};
 
 type Posted = Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>>;
 
@@ -61,7 +64,6 @@ impl Http {
                 return Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, None)));
             }
             (StatusCode::ACCEPTED | StatusCode::NO_CONTENT, _) => return Ok(StreamableHttpPostResponse::Accepted),
-            (StatusCode::NOT_FOUND, _) if session_id.is_some() => return Err(StreamableHttpError::SessionExpired),
             _ => {}
         }
         let (kind, session) = (said(CONTENT_TYPE.as_str()), said(SESSION));
@@ -129,20 +131,29 @@ async fn refused(
 ) -> Posted {
     let status = response.status();
     let is_limit = status == StatusCode::TOO_MANY_REQUESTS;
+    // The status of a server that no longer knows the session, and of a request that looked for something else.
+    let may_be_gone = in_session && status == StatusCode::NOT_FOUND;
     let only_status = || Err(StreamableHttpError::from(HttpStatusError::new(status.as_u16(), None)));
-    if is_limit || status.is_server_error() && !is_json {
+    if is_limit || may_have_begun(status) && !is_json {
         return only_status();
     }
     let text = match body(response, REFUSAL_BYTES).await {
         Ok(Some(text)) => String::from_utf8_lossy(&text).into_owned(),
-        Ok(None) if status.is_server_error() => return only_status(),
+        Ok(None) if may_have_begun(status) => return only_status(),
         Ok(None) => return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: REFUSAL_BYTES }),
+        // What is missing may say that the call has run.
+        Err(error) if may_be_gone => return Err(StreamableHttpError::Client(error)),
         Err(_) => "<failed to read response body>".to_owned(),
     };
     let error = match serde_json::from_str::<ServerJsonRpcMessage>(&text) {
         Ok(JsonRpcMessage::Error(error)) => Some(error),
         Ok(_) | Err(_) => None,
     };
+    let answers = error.as_ref().is_some_and(|error| is_answer(error, message));
+    if may_be_gone && !answers {
+        return Err(StreamableHttpError::SessionExpired);
+    }
+    let named = outgoing::status(status);
     let is_of_auth = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     if let ClientJsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
@@ -151,18 +162,24 @@ async fn refused(
         && !is_of_auth
     {
         // A server that refuses to say what it is may not name the request. It is then spoken to in another revision.
-        let why = || ErrorData::invalid_request(format!("server/discover rejected with HTTP {status}: {text}"), None);
+        let why = || ErrorData::invalid_request(format!("server/discover rejected with HTTP {named}: {text}"), None);
         let error = error.map_or_else(why, |error| error.error);
         let message = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
         return Ok(StreamableHttpPostResponse::Json(message, None));
     }
     match error {
-        Some(error) if is_json && !is_of_auth => {
+        Some(error) if (is_json || answers) && !is_of_auth => {
             Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
         }
-        _ if status.is_server_error() => only_status(),
-        _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {text}").into())),
+        _ if may_have_begun(status) => only_status(),
+        _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {named}: {text}").into())),
     }
+}
+
+/// Whether this is the answer to the request, and not about the session: one that has run must not be sent again.
+fn is_answer(error: &JsonRpcError, message: &ClientJsonRpcMessage) -> bool {
+    let ClientJsonRpcMessage::Request(request) = message else { return false };
+    error.id.as_ref().is_some_and(|id| is_same(id, &request.id)) && !begins_with_session(&error.error)
 }
 
 /// The events of an answer. One that is too long is the last, and an error for the request.

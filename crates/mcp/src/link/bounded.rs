@@ -12,8 +12,8 @@ use rmcp::{
     transport::Transport,
 };
 
-use super::running::{Calls, is_same};
-use crate::pipes::MESSAGE_BYTES;
+use super::running::Calls;
+use crate::pipes::{MESSAGE_BYTES, is_same};
 
 /// Most answers that the server has not read yet, and most bytes of them. If a server keeps asking without reading
 /// them, its connection is closed. Reading from it cannot be paused until it does: over HTTP our reader also does the

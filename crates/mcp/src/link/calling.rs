@@ -89,13 +89,24 @@ impl Link {
         idempotent: bool,
         permit: &Permit,
     ) -> Result<String, ToolError> {
-        let (mut sent_again, mut forgotten) = (false, false);
+        let (mut sent_again, mut forgotten, mut connected_again) = (false, false, false);
         // What is left of the earlier answers where the server requires the call again.
         let mut left: Option<Vec<KeptAnswer>> = None;
         for _ in 0..ROUNDS {
             let turn = self.turns.take(self.settings.call_limit).await;
             let connection = self.connection_of_call().await;
             let connection = connection.map_err(|why| self.say(permit, Text::McpDown, &[("error", &why)]))?;
+            match self.list_for_call(&connection, permit.was_asked()).await {
+                Ok(()) => {}
+                Err(Failure::Refused(why)) => return Err(self.unlisted(permit, &why)),
+                Err(why) if connected_again => return Err(self.unlisted(permit, &why.to_string())),
+                Err(_) => {
+                    // A new one begins with a list.
+                    self.forget(&connection);
+                    connected_again = true;
+                    continue;
+                }
+            }
             if !self.listed().contains(tool) {
                 // A restarted server may have another tool of the name, which nobody has approved.
                 return Err(ToolError::new(permit.locale().text(Text::ToolChanged)));
@@ -124,6 +135,11 @@ impl Link {
             }
         }
         Err(self.say(permit, Text::McpRefused, &[("error", "it never came to an end")]))
+    }
+
+    /// The model's text for a call that was not sent, since its tool may have changed.
+    fn unlisted(&self, permit: &Permit, why: &str) -> ToolError {
+        self.say(permit, Text::McpUnlisted, &[("error", &self.settings.redact(why))])
     }
 
     /// The model's text for a call without an answer.

@@ -28,7 +28,12 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{failure::Failure, link::Connection, pipes::UNREADABLE};
+use crate::{
+    failure::Failure,
+    link::Connection,
+    pipes::{UNREADABLE, is_same},
+    result,
+};
 
 /// Most questions of one call that are queued behind the first. Further ones are cancelled.
 pub(crate) const QUESTIONS_WAITING: usize = 16;
@@ -138,11 +143,6 @@ impl Calls {
         }
         all.spent |= all.entries.iter().filter(|entry| entry.stage == Stage::Unanswered).count() >= UNANSWERED;
     }
-}
-
-/// Whether a server means this request: some answer a number as a text, and rmcp takes both.
-pub(super) fn is_same(id: &RequestId, answered: &RequestId) -> bool {
-    id.to_string() == answered.to_string()
 }
 
 fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
@@ -269,7 +269,9 @@ impl Running {
                 Ok(ServerResult::CallToolResult(result)) => Ok(Ok(CallToolResponse::Complete(result))),
                 Ok(ServerResult::InputRequiredResult(result)) => Ok(Ok(CallToolResponse::InputRequired(result))),
                 Ok(ServerResult::CreateTaskResult(result)) => Ok(Ok(CallToolResponse::Task(result))),
-                Ok(_) => Err(Failure::Unreadable),
+                Ok(other) => {
+                    result::read(other).map(|result| Ok(CallToolResponse::Complete(result))).ok_or(Failure::Unreadable)
+                }
                 Err(ServiceError::McpError(error)) if error.message == UNREADABLE => Err(Failure::Unreadable),
                 Err(ServiceError::McpError(error)) => Ok(Err(error)),
                 Err(error) => Err(Failure::of_request(&error)),

@@ -99,7 +99,6 @@ struct Shared {
     origin: Origin,
     provider: String,
     shown: String,
-    key: Option<ApiKey>,
     /// The secrets that no error may repeat.
     secrets: Vec<ApiKey>,
     options: ChatOptions,
@@ -182,7 +181,6 @@ impl Genai {
             origin: Origin::new(&model, &base_url)?,
             provider,
             shown: endpoint.shown,
-            key: api_key,
             secrets,
             options,
             images,
@@ -279,13 +277,13 @@ impl Shared {
             }
             Error::ChatResponse { body, .. } => {
                 let said = body.to_string();
-                return http::ErrorObject::said(&said).into_error(call::FAILED, self.key.as_ref());
+                return http::ErrorObject::said(&said).into_error(call::FAILED, &self.secrets);
             }
             Error::WebStream { error: cause, .. } => match cause.downcast_ref::<Error>() {
                 Some(Error::HttpError { status, body, .. }) => {
                     let none = reqwest::header::HeaderMap::new();
                     let headers = cause.downcast_ref::<Error>().and_then(Error::headers).unwrap_or(&none);
-                    return http::refused(*status, headers, body, self.key.as_ref());
+                    return http::refused(*status, headers, body, &self.secrets);
                 }
                 _ => return ModelError::transient(format!("the answer broke off from {}: {cause}", self.shown)),
             },
@@ -296,7 +294,7 @@ impl Shared {
             other => return ModelError::permanent(other.to_string()),
         };
         let none = reqwest::header::HeaderMap::new();
-        http::refused(status, error.headers().unwrap_or(&none), body, self.key.as_ref())
+        http::refused(status, error.headers().unwrap_or(&none), body, &self.secrets)
     }
 }
 

@@ -210,7 +210,7 @@ fn s23_anthropic_an_error_of_another_form_keeps_its_words() {
         ];
         for error in errors {
             let Err(ReadError::Said(error)) = error else { panic!("{data}: {error:?}") };
-            let error = error.into_error("said", None);
+            let error = error.into_error("said", &[]);
             assert_eq!((error.transient, &*error.message), (transient, "said: no such model"), "{data}");
         }
     }

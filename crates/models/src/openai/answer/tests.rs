@@ -322,7 +322,7 @@ proptest! {
 
 fn failure(outcome: Result<impl std::fmt::Debug, ReadError>) -> (bool, String) {
     match outcome {
-        Err(ReadError::Said(error)) => (error.is_transient(), error.into_error("said", None).message),
+        Err(ReadError::Said(error)) => (error.is_transient(), error.into_error("said", &[]).message),
         Err(ReadError::Other(error)) => (error.transient, error.message),
         Ok(read) => panic!("{read:?}"),
     }

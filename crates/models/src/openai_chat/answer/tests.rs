@@ -26,7 +26,7 @@ fn sent() -> impl Strategy<Value = Sent> {
 
 fn told(error: ReadError) -> ModelError {
     match error {
-        ReadError::Said(error) => error.into_error("", None),
+        ReadError::Said(error) => error.into_error("", &[]),
         ReadError::Other(error) => error,
     }
 }
@@ -281,7 +281,7 @@ fn s23_chat_an_error_of_another_form_keeps_its_words() {
         let errors = [new().take(&event, &mut VecDeque::new()).map(drop), new().take_whole(data, &mut VecDeque::new())];
         for error in errors {
             let Err(ReadError::Said(error)) = error else { panic!("{data}: {error:?}") };
-            let error = error.into_error("said", None);
+            let error = error.into_error("said", &[]);
             assert_eq!((error.transient, &*error.message), (transient, "said: no such model"), "{data}");
         }
     }
