@@ -4,24 +4,22 @@
 //! and reminders use the clock that came with the input, which a request records where it differs from its record's
 //! time ([`Interrupted::clock`]). A request made while the clock was ahead keeps the deadline it was given then.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::{
     agents::PathStep,
     decided::Decided,
-    outdated,
     record::{Millis, is_zero},
     run::At,
+    schema::Schema,
 };
 use crate::{
     approval::decision::Decision,
     call::{
         args::Args,
         gate::{Ask, DecisionType},
-        json::{Json, same_json},
         preview::Preview,
         reviewer::Reviewer,
         timeout::Timeout,
@@ -215,37 +213,3 @@ impl Action {
         self.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own && ask.may_run()
     }
 }
-
-/// A JSON Schema, kept as text. Its canonical form and the digest of the tool that has it are made on first use and
-/// shared: requests about the tool's calls need both.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Schema(
-    pub Box<RawValue>,
-    #[serde(skip)] OnceLock<Box<RawValue>>,
-    #[serde(skip)] pub(super) OnceLock<Box<outdated::Words>>,
-);
-
-impl Schema {
-    /// A schema of this text.
-    #[must_use]
-    pub fn new(text: Box<RawValue>) -> Schema {
-        Schema(text, OnceLock::new(), OnceLock::new())
-    }
-
-    /// The canonical text. Text that is not strict JSON, which a foreign schema may be, is kept as it is.
-    #[must_use]
-    pub fn canonical(&self) -> &RawValue {
-        self.1.get_or_init(|| {
-            let canonical = Json::parse(self.0.get(), limits::JSON_DEPTH + 8).ok().map(|json| json.canonical());
-            canonical.and_then(|text| RawValue::from_string(text).ok()).unwrap_or_else(|| self.0.clone())
-        })
-    }
-}
-
-impl PartialEq for Schema {
-    fn eq(&self, other: &Self) -> bool {
-        same_json(self.0.get(), other.0.get())
-    }
-}
-impl Eq for Schema {}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{agents::CallResult, record::Schema, window::Budget};
+use super::{agents::CallResult, schema::Schema, window::Budget};
 use crate::{
     call::{args::Args, gate::Target},
     content::TakesImages,

@@ -15,11 +15,12 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    asked::{Action, Interrupted, Kind, Schema},
+    asked::{Action, Interrupted, Kind},
     draft::{Catalog, Draft},
     record::Record,
     run::{At, Raw, given},
     running::shown,
+    schema::Schema,
     state::{Call, Phase, State},
 };
 use crate::{

@@ -35,6 +35,7 @@ pub mod restart;
 pub mod run;
 pub mod running;
 mod says;
+pub mod schema;
 mod settle;
 mod size;
 pub mod speakers;

@@ -16,13 +16,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    asked::{Action, Interrupted, Kind, Schema},
+    asked::{Action, Interrupted, Kind},
     draft::{Catalog, Draft, ToolFacts},
     record::Record,
+    schema::{Words, digest},
     state::{Call, Phase, State},
 };
 use crate::{
-    call::{args::Digest, gate::Target},
+    call::gate::Target,
     locale::{Locale, Text},
     number::CallNo,
 };
@@ -55,49 +56,6 @@ pub fn signature(tool: &ToolFacts) -> Arc<str> {
 #[must_use]
 pub fn words(tool: &ToolFacts) -> Arc<str> {
     Words::digest(tool.description.as_ref(), tool.schema.as_deref(), tool.source.as_ref())
-}
-
-/// What is said of a tool beside its schema, with the digest of all of it.
-#[derive(Clone, Debug)]
-pub(super) struct Words {
-    description: Option<Arc<str>>,
-    source: Option<Arc<str>>,
-    digest: Arc<str>,
-}
-
-impl Words {
-    /// The digest, kept with the schema: each call of a tool needs it several times.
-    fn digest(description: Option<&Arc<str>>, schema: Option<&Schema>, source: Option<&Arc<str>>) -> Arc<str> {
-        let made = || digest(description.map(|text| &**text), schema, source.map(|text| &**text), None);
-        let Some(schema) = schema else { return made() };
-        let words = schema.2.get_or_init(|| {
-            Box::new(Words { description: description.cloned(), source: source.cloned(), digest: made() })
-        });
-        let same = words.description.as_ref() == description && words.source.as_ref() == source;
-        if same { words.digest.clone() } else { made() }
-    }
-}
-
-fn digest(
-    description: Option<&str>,
-    schema: Option<&Schema>,
-    source: Option<&str>,
-    target: Option<&Target>,
-) -> Arc<str> {
-    // A JSON text cannot contain the separator that ends a description here.
-    let mut parts = vec![description.unwrap_or_default(), "\0", schema.map_or("", |schema| schema.0.get())];
-    if let Some(source) = source {
-        parts.extend(["\0", source]);
-    }
-    if let Some(target) = target {
-        // Nor can a source be empty.
-        let (kind, agent) = match target {
-            Target::Agent(agent) => ("agent", agent),
-            Target::Handoff(agent) => ("handoff", agent),
-        };
-        parts.extend(["\0\0", kind, "\0", agent]);
-    }
-    Digest::of_all(&parts).to_string().into()
 }
 
 impl Call {

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 pub use super::{
     agents::{AgentBegan, HandedOff},
-    asked::{Action, Interrupted, Kind, Schema},
+    asked::{Action, Interrupted, Kind},
     block::{Block, ToolUse},
     decided::{Answered, Decided, Note, Noted, RuleRevoked},
     failure::{Failure, Retried, TurnFailed, Unshown, Why},
@@ -22,6 +22,7 @@ pub use super::{
     input::InputRequired,
     rename::Renamed,
     restart::{Hold, Restarted},
+    schema::Schema,
     window::{Compressed, MakeRoom},
 };
 use crate::{

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, ser::Error as _};
 use serde_json::value::RawValue;
 
-use super::record::Schema;
+use super::schema::Schema;
 use crate::{
     call::{finite, json::same_json},
     number::{FrameNo, InterruptionNo, TaskNo},

@@ -39,7 +39,7 @@ pub struct NewQuestion {
     /// The payload as a reviewer is shown it: see [`shown`].
     pub shown: Args,
     /// The JSON Schema that the answer must fit.
-    pub schema: Option<Arc<super::record::Schema>>,
+    pub schema: Option<Arc<super::schema::Schema>>,
     /// The reviewer, and how long they have.
     pub ask: Ask,
     /// The answer if the deadline expires.

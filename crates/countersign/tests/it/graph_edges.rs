@@ -3,7 +3,7 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use countersign::{
-    Agent, Decision, Principal, Raw, Status,
+    Agent, Decision, Raw, Status,
     graph::{
         Context, Graph, Node, NodeError, Outcome, StateGraph,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, CallStage, after_approval},
@@ -13,12 +13,12 @@ use countersign::{
     store::Store,
     tool::Approval,
 };
-use countersign_runtime::run::{NewFork, NewRetry, NewRun};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use countersign_runtime::run::{NewFork, NewRun};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    graph_support::{Count, Work, WorkUpdate, me, process, said},
+    graph_support::{Count, Work, WorkUpdate, in_line, me, process, said},
     store_support::conformance,
     support::{Ledger, decide, entry, send},
 };

@@ -11,13 +11,11 @@ use std::{
 };
 
 use countersign::{
-    Principal,
-    graph::{Context, Graph, GraphState, Node, NodeError, NodeOptions, Outcome, Renamed, Retry, Route, StateGraph},
-    run::{Runs, Runtime},
+    graph::{Context, Graph, Node, NodeError, NodeOptions, Outcome, Renamed, Retry, StateGraph},
     store::Store,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
