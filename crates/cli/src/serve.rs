@@ -59,8 +59,8 @@ fn keep_memory_private() {
     }
 }
 
-/// Has the write fail of which a file gets longer than this process may make one (`ulimit -f`), as on a full disk: without a
-/// handler its signal ends the process. Programs of tools do not inherit that.
+/// Makes a write beyond the limit on file sizes (`ulimit -f`) fail, as on a full disk: unless SIGXFSZ is handled, it ends the
+/// process. Programs of tools get the default again.
 fn outlive_long_files() {
     if let Err(error) = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())) {
         tracing::warn!(%error, "a file that gets longer than the limit (ulimit -f) ends the server");

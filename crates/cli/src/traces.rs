@@ -94,17 +94,17 @@ impl fmt::Write for Room {
     }
 }
 
-/// This filter, and what `RUST_LOG` sets otherwise.
+/// The filter: this default, with `RUST_LOG` on top of it.
 fn filter(default: &str) -> Result<EnvFilter, String> {
     let given = std::env::var_os(EnvFilter::DEFAULT_ENV).unwrap_or_default();
     given.to_str().and_then(|given| filter_with(default, given)).ok_or_else(|| {
-        "RUST_LOG is not a filter of the log; it looks like warn, or info,countersign_server=debug".to_owned()
+        "RUST_LOG is not a filter of the log: give a level, such as warn, or info,countersign_server=debug".to_owned()
     })
 }
 
 /// This filter with those directives in place of its own for the same. What they do not name stays as it is: a level
 /// that is misspelt, which reads like the name of a module, silences nothing, and the MCP client stays off unless it is
-/// named. `None`: one of them is none.
+/// named. `None` if `given` is no filter.
 fn filter_with(default: &str, given: &str) -> Option<EnvFilter> {
     let given = given.trim().trim_matches(',');
     let filter = if given.is_empty() { default.to_owned() } else { format!("{default},{given}") };

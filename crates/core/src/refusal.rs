@@ -53,8 +53,8 @@ macro_rules! codes {
 
 codes! {
     /// The frame or body is not JSON, or not strict JSON.
-    BadJson = 400, "Send one JSON object in UTF-8; the message says where it goes wrong. Send a number with more digits \
-                    than a double or a 64-bit integer keeps as a string.";
+    BadJson = 400, "Send one JSON object in UTF-8; the message says where it goes wrong. Send numbers that \
+                    neither a double nor a 64-bit integer holds exactly as strings.";
     /// The message's `type` is not known.
     UnknownType = 400, "Use a `type` that the message lists.";
     /// A field is missing, of the wrong type or out of bounds.

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{self, Seek as _, Write as _},
     process::{ExitStatus, Stdio},
-    sync::{Mutex, PoisonError, RwLock},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -158,10 +158,10 @@ pub struct Group {
 impl Group {
     pub fn spawn(command: &mut Command) -> io::Result<Group> {
         // Held until it is known: what kills all groups leaves none out.
-        let known = GROUPS.read().unwrap_or_else(PoisonError::into_inner);
+        let mut known = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        known.lock().unwrap_or_else(PoisonError::into_inner).extend(leader);
+        known.extend(leader);
         Ok(Group { child, leader })
     }
 
@@ -207,8 +207,7 @@ impl Group {
     /// Its number is not used any more.
     fn forget(&mut self) {
         let Some(leader) = self.leader.take() else { return };
-        let known = GROUPS.read().unwrap_or_else(PoisonError::into_inner);
-        known.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != leader);
+        GROUPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != leader);
     }
 
     pub async fn end(&mut self) {
@@ -224,13 +223,14 @@ impl Drop for Group {
     }
 }
 
-/// The leaders of all groups. Whoever starts or forgets one reads the outer lock.
-static GROUPS: RwLock<Mutex<Vec<Pid>>> = RwLock::new(Mutex::new(Vec::new()));
+/// The leaders of all groups.
+static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// Kills every group, for a process that ends at once and drops none: from here on none can be started.
+/// Kills every group, for a process that ends at once and drops none: a thread that starts or drops one from here on waits
+/// until the process has ended.
 pub fn kill_all() {
-    let mut known = GROUPS.write().unwrap_or_else(PoisonError::into_inner);
-    for leader in known.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+    let mut known = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
+    for leader in known.drain(..) {
         // It fails only when no process is left.
         let _ = kill_process_group(leader, Signal::KILL);
     }

@@ -170,8 +170,8 @@ impl Http {
         events.map(move |event| event.map(&bounded)).boxed()
     }
 
-    /// The answer unchanged, except that one that does not name the request is a failure, since it would be ignored and
-    /// waited for: servers that refuse a request before they have read it cannot name it.
+    /// The answer, if it names the request. One that does not would be ignored and waited for, so it is a failure; servers
+    /// that refuse a request before they have read it cannot name it.
     fn told(
         &self,
         message: ServerJsonRpcMessage,
@@ -213,7 +213,7 @@ impl Http {
             StreamableHttpError::UnexpectedServerResponse(text) => match text.strip_prefix("HTTP ") {
                 Some(refusal)
                     if in_session
-                        && ["400", "404", "410"].iter().any(|status| refusal.starts_with(status))
+                        && ["400", "410"].iter().any(|status| refusal.starts_with(status))
                         && names_session(refusal) =>
                 {
                     Failure::Gone
@@ -239,15 +239,15 @@ impl Http {
 /// Whether it says that the session is no longer known, so that nothing has run. An error that names the request may be
 /// the tool's own, about a session of its own, unless it has the wording with which servers refuse requests.
 fn of_session(error: &ErrorData, names_request: bool) -> bool {
-    let said = error.message.to_ascii_lowercase();
-    refuses(error) && (!names_request || said.starts_with("bad request")) && names_session(&said)
+    let may_say = !names_request || error.message.to_ascii_lowercase().starts_with("bad request");
+    refuses(error) && may_say && names_session(&error.message)
 }
 
 /// The same of an error with the status for an unknown session that names the request: more may follow than that
 /// wording, but nothing comes before it that the call has done.
 fn begins_with_session(error: &ErrorData) -> bool {
     let said = error.message.to_ascii_lowercase();
-    refuses(error) && (of_session(error, true) || SESSION_UNKNOWN.iter().any(|words| said.starts_with(words)))
+    of_session(error, true) || refuses(error) && SESSION_UNKNOWN.iter().any(|words| said.starts_with(words))
 }
 
 /// Whether the code is one with which requests are refused.

@@ -351,7 +351,7 @@ impl<P: Protocol> Shared<P> {
 }
 
 /// The error of an answer that cannot be taken.
-fn read_error(error: ReadError, secrets: &[ApiKey]) -> ModelError {
+pub(super) fn read_error(error: ReadError, secrets: &[ApiKey]) -> ModelError {
     match error {
         ReadError::Said(error) => error.into_error(FAILED, secrets),
         ReadError::Other(error) => error,

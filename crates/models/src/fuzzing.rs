@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use super::{
     anthropic,
-    call::{EVENT_BYTES, FAILED},
+    call::{EVENT_BYTES, read_error},
     openai, openai_chat,
-    reading::{ReadError, Reader},
+    reading::Reader,
     sse::SseDecoder,
 };
 use countersign_engine::model::ModelEvent;
@@ -30,10 +30,7 @@ fn read<R: Reader>(mut reader: R, parts: &[&[u8]]) -> (Vec<ModelEvent>, Result<(
 }
 
 fn take<R: Reader>(reader: &mut R, parts: &[&[u8]], said: &mut VecDeque<ModelEvent>) -> Result<(), String> {
-    let told = |error| match error {
-        ReadError::Said(error) => error.into_error(FAILED, &[]).message,
-        ReadError::Other(error) => error.message,
-    };
+    let told = |error| read_error(error, &[]).message;
     let mut decoder = SseDecoder::new(EVENT_BYTES);
     'parts: for part in parts {
         let mut events = Vec::new();

@@ -19,7 +19,7 @@ pub struct Holding {
     /// The sessions whose turns it holds now.
     pub sessions: Vec<Arc<str>>,
     /// Those that were put on hold before, and that nobody has continued since.
-    pub held_before: Vec<Arc<str>>,
+    pub already_held: Vec<Arc<str>>,
     /// Those that cannot be read here, and why. They begin nothing, since nothing can be read of them.
     pub unreadable: Vec<(Arc<str>, String)>,
 }
@@ -53,7 +53,7 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
             }
             match hold_one(store, &id).await {
                 Ok(Found::Held) => held.sessions.push(id),
-                Ok(Found::HeldBefore) => held.held_before.push(id),
+                Ok(Found::AlreadyHeld) => held.already_held.push(id),
                 Ok(Found::Nothing) => {}
                 Err(why @ (StoreError::Corrupt(_) | StoreError::Sealed(_) | StoreError::Newer { .. })) => {
                     held.unreadable.push((id, why.to_string()));
@@ -70,7 +70,7 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
 /// What there was to hold in a session.
 enum Found {
     Held,
-    HeldBefore,
+    AlreadyHeld,
     Nothing,
 }
 
@@ -85,7 +85,7 @@ async fn hold_one(store: &dyn Store, id: &Arc<str>) -> Result<Found, StoreError>
         entries.iter().try_for_each(|entry| super::apply(&mut session, id, entry))?;
     }
     let Some(transition) = Draft::new(&session, store.now()).restored() else {
-        return Ok(if session.is_unknown_since_a_backup() { Found::HeldBefore } else { Found::Nothing });
+        return Ok(if session.is_unknown_since_a_backup() { Found::AlreadyHeld } else { Found::Nothing });
     };
     let placed = session.place(transition).map_err(|rule| StoreError::Failed(format!("session {id}: {rule}")))?;
     let append = Append {

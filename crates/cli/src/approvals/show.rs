@@ -89,8 +89,8 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 pub(crate) fn held(of: &Value) -> Option<&'static str> {
     Some(match of["held"].as_str()? {
         "restored" => {
-            "the store was restored from a backup: what happened after the backup is not known here, and may have run; check \
-             outside whether it was done before you decide"
+            "the store was restored from a backup: anything that happened after the backup is unknown here and may have run; \
+             before you decide, check outside whether it was done"
         }
         "fork" => "a fork that nobody has continued",
         "crashes" => "the server ended several times in the middle of the turn",

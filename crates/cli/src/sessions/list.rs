@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Outcome,
-    approvals::show::{at, cut, list, name, one},
+    approvals::show::{self, at, cut, list, name, one},
     conversation::Page,
     desk::{Asked, Desk},
     failure::Failure,
@@ -146,7 +146,7 @@ impl Show {
             ("made", at(&session["created_at"])),
             ("changed", at(&session["updated_at"])),
             ("forked from", from.unwrap_or_default()),
-            ("held", name(&session["held"])),
+            ("on hold", show::held(session).unwrap_or_default().to_owned()),
             ("pending", pending.join(", ")),
         ] {
             if !text.is_empty() {

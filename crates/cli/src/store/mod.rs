@@ -62,21 +62,21 @@ fn hold(asked: &Restored) -> Outcome {
     let config = loaded::load(&asked.config)?;
     let keys = loaded::keys(&config.store_keys)?;
     let held = executor()?.block_on(hold_in(config.store, keys))?;
-    let Holding { sessions, held_before, unreadable } = &held;
+    let Holding { sessions, already_held, unreadable } = &held;
     if asked.json {
         let unreadable: Vec<_> = unreadable.iter().map(|(id, why)| json!({ "session_id": id, "error": why })).collect();
         let ok = unreadable.is_empty();
-        let told = json!({ "ok": ok, "held": sessions, "already_held": held_before, "unreadable": unreadable });
+        let told = json!({ "ok": ok, "held": sessions, "already_held": already_held, "unreadable": unreadable });
         say(&told.to_string())?;
     } else {
         let ok = if unreadable.is_empty() { "ok: " } else { "" };
-        let turns = match sessions.len() + held_before.len() {
+        let turns = match sessions.len() + already_held.len() {
             1 => "1 turn begins nothing until somebody continues or cancels it".to_owned(),
             turns => format!("{turns} turns begin nothing until somebody continues or cancels them"),
         };
         say(&format!("{ok}{turns}"))?;
         sessions.iter().try_for_each(|id| say(id))?;
-        held_before.iter().try_for_each(|id| say(&format!("{id} (already on hold)")))?;
+        already_held.iter().try_for_each(|id| say(&format!("{id} (already on hold)")))?;
     }
     if unreadable.is_empty() {
         return Ok(());

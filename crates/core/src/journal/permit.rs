@@ -29,7 +29,7 @@ pub struct Permit {
     locale: Locale,
     input: Option<Box<CallInput>>,
     preview: Option<Preview>,
-    was_asked: bool,
+    needed_approval: bool,
     nonce: Arc<str>,
 }
 
@@ -49,7 +49,7 @@ impl Permit {
             locale: state.locale,
             input: input.clone(),
             preview: preview.clone(),
-            was_asked: state.call(call)?.asks().is_some(),
+            needed_approval: state.call(call)?.asks().is_some(),
             nonce: nonce.as_ref().unwrap_or(&state.birth).clone(),
         })
     }
@@ -99,11 +99,11 @@ impl Permit {
     pub fn preview(&self) -> Option<&Preview> {
         self.preview.as_ref()
     }
-    /// Whether a person was asked about the call, or a standing rule or the program decided in a person's place: what
-    /// was shown then is what may run.
+    /// Whether the call needed approval, by a person, a standing rule or a program: only the tool that was shown then may
+    /// run.
     #[must_use]
-    pub fn was_asked(&self) -> bool {
-        self.was_asked
+    pub fn needed_approval(&self) -> bool {
+        self.needed_approval
     }
     /// The session's language, for the tool's own texts.
     #[must_use]

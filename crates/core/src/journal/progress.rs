@@ -1,4 +1,5 @@
-//! How far a run of a graph has come (spec G1, G3): the fold of its records, without its typed state.
+//! How far a run of a graph has come (spec G1, G3): the fold of its records. The typed state is not here: the code that
+//! knows its type folds it from the updates in [`TasksDone`].
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -3,8 +3,7 @@
 //! A run proceeds in rounds. All tasks of a round run at the same time; when each has its result the round ends,
 //! their updates are merged in the order of the tasks, and the next round begins. The record that ends a round names
 //! the tasks of the next one, so routes are never evaluated twice. A task that is itself a graph has a frame with
-//! its own rounds. The typed state of a graph is not here: it is the fold of the updates in [`TasksDone`], made by
-//! the code that knows its type. Only what continues is kept here.
+//! its own rounds.
 //!
 //! So a result does not depend on which task was fastest. A nested graph shares the journal: its requests are pending
 //! in the outer session, and an answer restarts only the node that asked. The states themselves are recorded

@@ -1,4 +1,4 @@
-//! The schema of a tool's arguments, and the digest of the tool that has it.
+//! JSON Schemas on record, of a tool's arguments or of an answer, and the digest of a tool.
 
 use std::sync::{Arc, OnceLock};
 

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use countersign_engine::outgoing;
 use futures::{StreamExt as _, stream, stream::BoxStream};
 use reqwest::{
     Response, StatusCode,
@@ -23,7 +24,6 @@ use sse_stream::{Sse, SseStream};
 
 use super::{Headers, Http, begins_with_session};
 use crate::pipes::{self, MESSAGE_BYTES, TOO_LONG, is_same};
-use countersign_engine::outgoing::{self, may_have_begun};
 
 type Posted = Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>>;
 
@@ -134,12 +134,12 @@ async fn refused(
     // The status of a server that no longer knows the session, and of a request that looked for something else.
     let may_be_gone = in_session && status == StatusCode::NOT_FOUND;
     let only_status = || Err(StreamableHttpError::from(HttpStatusError::new(status.as_u16(), None)));
-    if is_limit || may_have_begun(status) && !is_json {
+    if is_limit || outgoing::may_have_begun(status) && !is_json {
         return only_status();
     }
     let text = match body(response, REFUSAL_BYTES).await {
         Ok(Some(text)) => String::from_utf8_lossy(&text).into_owned(),
-        Ok(None) if may_have_begun(status) => return only_status(),
+        Ok(None) if outgoing::may_have_begun(status) => return only_status(),
         Ok(None) => return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: REFUSAL_BYTES }),
         // What is missing may say that the call has run.
         Err(error) if may_be_gone => return Err(StreamableHttpError::Client(error)),
@@ -153,7 +153,7 @@ async fn refused(
     if may_be_gone && !answers {
         return Err(StreamableHttpError::SessionExpired);
     }
-    let named = outgoing::status(status);
+    let status_text = outgoing::status(status);
     let is_of_auth = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     if let ClientJsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
@@ -162,7 +162,8 @@ async fn refused(
         && !is_of_auth
     {
         // A server that refuses to say what it is may not name the request. It is then spoken to in another revision.
-        let why = || ErrorData::invalid_request(format!("server/discover rejected with HTTP {named}: {text}"), None);
+        let why =
+            || ErrorData::invalid_request(format!("server/discover rejected with HTTP {status_text}: {text}"), None);
         let error = error.map_or_else(why, |error| error.error);
         let message = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
         return Ok(StreamableHttpPostResponse::Json(message, None));
@@ -171,8 +172,8 @@ async fn refused(
         Some(error) if (is_json || answers) && !is_of_auth => {
             Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
         }
-        _ if may_have_begun(status) => only_status(),
-        _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {named}: {text}").into())),
+        _ if outgoing::may_have_begun(status) => only_status(),
+        _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status_text}: {text}").into())),
     }
 }
 

@@ -96,7 +96,7 @@ impl Link {
             let turn = self.turns.take(self.settings.call_limit).await;
             let connection = self.connection_of_call().await;
             let connection = connection.map_err(|why| self.say(permit, Text::McpDown, &[("error", &why)]))?;
-            match self.list_for_call(&connection, permit.was_asked()).await {
+            match self.list_for_call(&connection, permit.needed_approval()).await {
                 Ok(()) => {}
                 Err(Failure::Refused(why)) => return Err(self.unlisted(permit, &why)),
                 Err(why) if connected_again => return Err(self.unlisted(permit, &why.to_string())),

@@ -42,7 +42,7 @@ const NEW_MOST: Duration = Duration::from_secs(3600);
 pub(super) struct Due {
     /// How many changes the server has announced, and how many of them before the last list was requested.
     announced: AtomicU64,
-    listed: AtomicU64,
+    read: AtomicU64,
     /// Until when that list counts as new.
     new_until: std::sync::Mutex<Instant>,
     /// Reads it again, while there are changes to be read: over which connection, and the task.
@@ -54,7 +54,7 @@ impl Default for Due {
     fn default() -> Due {
         Due {
             announced: AtomicU64::new(0),
-            listed: AtomicU64::new(0),
+            read: AtomicU64::new(0),
             new_until: std::sync::Mutex::new(Instant::now()),
             again: std::sync::Mutex::default(),
             pace: Pace::new(LIST_AGAIN, LISTS_AT_ONCE),
@@ -65,7 +65,7 @@ impl Default for Due {
 impl Due {
     /// Whether the server has announced changes since the last list was requested.
     fn has_changed(&self) -> bool {
-        self.listed.load(Ordering::SeqCst) < self.announced.load(Ordering::SeqCst)
+        self.read.load(Ordering::SeqCst) < self.announced.load(Ordering::SeqCst)
     }
 
     fn new_until(&self) -> MutexGuard<'_, Instant> {
@@ -114,7 +114,7 @@ impl Link {
             }
         }
         self.keep(listing, cursor.is_some());
-        self.due.listed.fetch_max(announced, Ordering::SeqCst);
+        self.due.read.fetch_max(announced, Ordering::SeqCst);
         *self.due.new_until() = began + new.unwrap_or(NEW).min(NEW_MOST);
         Ok(())
     }
@@ -148,11 +148,11 @@ impl Link {
         }
     }
 
-    /// Reads the list again before a call, if the server has announced changes, or if people were asked about the call
-    /// and the server would not announce any. An error: the list could not be read, so nothing may be sent.
-    pub(super) async fn list_for_call(&self, connection: &Connection, was_asked: bool) -> Result<(), Failure> {
+    /// Reads the list again before a call, if the server has announced changes, or if the call needed
+    /// approval and the server would not announce any. An error: the list could not be read, so nothing may be sent.
+    pub(super) async fn list_for_call(&self, connection: &Connection, needed_approval: bool) -> Result<(), Failure> {
         let since = Instant::now();
-        let may_be_old = was_asked && !self.announces(connection);
+        let may_be_old = needed_approval && !self.announces(connection);
         let is_due = || self.due.has_changed() || may_be_old && *self.due.new_until() < since;
         if !is_due() {
             return Ok(());

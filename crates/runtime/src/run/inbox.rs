@@ -51,8 +51,8 @@ pub struct ApprovalView {
     pub subject: Option<Arc<str>>,
     /// `waiting` or `resolved`.
     pub status: ApprovalStatus,
-    /// Why its session's turn is on hold, if it is and this is pending: the decision continues the turn. With `restored` it
-    /// may have been decided, and carried out, after the backup: look there first.
+    /// Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
+    /// decided and carried out after the backup: check outside before you decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
     /// The request.
@@ -104,10 +104,10 @@ pub enum ReplyView {
 }
 
 /// What a session's journal says of a request.
-struct Told {
+struct Recorded {
     asked: Arc<Interrupted>,
     updates: Vec<UpdateView>,
-    /// The session's turn was on hold at some time since the request. So a list reads few sessions.
+    /// Whether the turn may be on hold. Only then is the session loaded, so that a list loads few.
     may_be_held: bool,
 }
 
@@ -245,7 +245,7 @@ impl Inner {
 
     /// The inbox's view of a row; `None` if its session is gone.
     async fn approval_view(self: &Arc<Self>, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
-        let Some(Told { asked, updates, may_be_held }) = self.told(row).await? else { return Ok(None) };
+        let Some(Recorded { asked, updates, may_be_held }) = self.recorded(row).await? else { return Ok(None) };
         let held = if may_be_held && row.resolution.is_none() { self.why_held(&row.session_id).await? } else { None };
         let mut request = request::of(&row.session_id, &asked);
         if let Request::Actions(actions) = &mut request {
@@ -286,7 +286,7 @@ impl Inner {
 
     /// The request, its current reviewers, and its updates. Little else happens in a paused session, so they are near;
     /// messages queued meanwhile may be long.
-    async fn told(&self, row: &InterruptionRow) -> Result<Option<Told>, Refusal> {
+    async fn recorded(&self, row: &InterruptionRow) -> Result<Option<Recorded>, Refusal> {
         let (mut asked, mut updates): (Option<Arc<Interrupted>>, _) = (None, Vec::new());
         let mut may_be_held = false;
         let end = row.resolved_pos.unwrap_or(u64::MAX);
@@ -301,7 +301,7 @@ impl Inner {
             let ended = page.is_empty();
             for (entry, record) in page.iter().flat_map(|entry| entry.records.iter().map(move |record| (entry, record)))
             {
-                may_be_held |= tells_of_hold(record);
+                may_be_held |= may_hold(record);
                 match record {
                     Record::Interrupted(one) if one.n == row.n => asked = Some(one.clone()),
                     Record::Noted(noted) if noted.n == row.n => {
@@ -319,7 +319,7 @@ impl Inner {
             }
             after = page.last().map_or(end, |entry| entry.pos);
             if asked.is_none() || ended || after >= end {
-                return Ok(asked.map(|asked| Told { asked, updates, may_be_held }));
+                return Ok(asked.map(|asked| Recorded { asked, updates, may_be_held }));
             }
         }
     }
@@ -364,7 +364,7 @@ impl Inner {
 }
 
 /// Whether a turn is on hold from this record on, or was before it.
-fn tells_of_hold(record: &Record) -> bool {
+fn may_hold(record: &Record) -> bool {
     match record {
         Record::Restarted(restarted) => restarted.held,
         Record::Forked(forked) => forked.held,

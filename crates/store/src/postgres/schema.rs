@@ -203,12 +203,9 @@ fn complete(url: &PostgresUrl, tables: &[Table]) -> Result<(), StoreError> {
     if missing.is_empty() {
         return Ok(());
     }
-    // The keys of a table are several.
-    let is_one = missing.len() == 1 && missing[0].starts_with("the table ");
     Err(StoreError::Corrupt(format!(
-        "{url} has only part of a store: {} {} missing; restore all of the backup into an empty database",
-        missing.join(", "),
-        if is_one { "is" } else { "are" }
+        "{url} has only part of a store, without {}; restore all of the backup into an empty database",
+        missing.join(", ")
     )))
 }
 

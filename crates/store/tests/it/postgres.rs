@@ -437,9 +437,9 @@ async fn r9_another_programs_tables_are_refused_and_left_alone() {
 #[tokio::test]
 async fn r9_part_of_a_store_is_refused_by_what_is_missing() {
     for (harm, told) in [
-        ("DROP TABLE waypoints", "only part of a store: the table waypoints is missing"),
-        ("ALTER TABLE requests DROP CONSTRAINT requests_pkey", "the keys of requests are missing"),
-        ("ALTER TABLE sessions DROP CONSTRAINT sessions_id_key", "the keys of sessions are missing"),
+        ("DROP TABLE waypoints", "only part of a store, without the table waypoints"),
+        ("ALTER TABLE requests DROP CONSTRAINT requests_pkey", "without the keys of requests"),
+        ("ALTER TABLE sessions DROP CONSTRAINT sessions_id_key", "without the keys of sessions"),
     ] {
         let database = Database::new();
         drop(open(&database).await);

@@ -26,7 +26,7 @@ async fn r4_a_store_that_is_restored_holds_failed_turns_too(store: Arc<dyn Store
     assert_eq!(graph::next(retried.state()).start.len(), 1, "so it is without a restore");
     assert_eq!(restored::hold(&*store).await.expect("held").sessions, [Arc::from("s")]);
     let again = restored::hold(&*store).await.expect("held");
-    assert_eq!(again, Holding { held_before: vec!["s".into()], ..Holding::default() }, "once is enough");
+    assert_eq!(again, Holding { already_held: vec!["s".into()], ..Holding::default() }, "once is enough");
     for entry in store.read("s", session.state.pos, usize::MAX).await.expect("entries") {
         session.state.append(&entry).expect("legal");
     }

@@ -1,7 +1,7 @@
 import type { CountersignError } from "@countersign/client";
 import { Visible } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
-import { errorText, wordsOf } from "./errorText.js";
+import { errorText } from "./errorText.js";
 
 /** Their reason says nothing that the page does not say better itself. */
 const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "invalid_edit", "unauthenticated", "bad_json", "approval_already_resolved"]);
@@ -9,7 +9,7 @@ const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "inval
 /** What was refused, in the page's language, and the server's own reason, which is English. */
 export function Refusal({ error }: { error: CountersignError }) {
   const { t } = useI18n();
-  const reason = SAID.has(wordsOf(error)) ? "" : error.message || error.code;
+  const reason = SAID.has(error.textCode) ? "" : error.message || error.code;
   return (
     <>
       <p>{errorText(error, t)}</p>

@@ -2,18 +2,12 @@ import { isObject, NO_PREFERENCE, type CountersignError, type JsonObject } from 
 import { visibleText } from "@countersign/react";
 import { isMessageKey, type Translate } from "../i18n/index.js";
 
-/**
- * By what the page has words for it. Those of `bad_json` are about what the client refuses itself; the server has other reasons, as
- * a number with too many digits.
- */
-export const wordsOf = ({ code, byServer }: CountersignError) => (code === "bad_json" && byServer ? "other" : code);
-
 /** A refusal in plain words of the page's language. */
 export function errorText(error: CountersignError, t: Translate): string {
   if (error.code === "approval_already_resolved") {
     return t("error.approval_already_resolved", { how: howResolved(error.details, t) });
   }
-  const key = `error.${wordsOf(error)}`;
+  const key = `error.${error.textCode}`;
   return isMessageKey(key) ? t(key) : t("error.other");
 }
 

@@ -11,11 +11,11 @@
  */
 import { backoffMs, type BackoffOptions } from "./backoff.js";
 import { Emitter, report } from "./emitter.js";
+import { Cursor } from "./cursor.js";
 import { CountersignError } from "./errors.js";
 import { frameOf } from "./frame.js";
 import { randomId } from "./ids.js";
 import { readJson } from "./json.js";
-import { Place } from "./place.js";
 import { refusesToken, type WhyNot } from "./probe.js";
 import type { ApprovalView } from "./view.js";
 import {
@@ -163,7 +163,7 @@ const HELLO_MS = 20_000;
 const PROBE_MS = 10_000;
 
 interface Followed {
-  place: Place;
+  cursor: Cursor;
   /** Whether the next event is the one after the last, and not any. */
   inOrder: boolean;
   /** Events are missing, and are awaited. */
@@ -184,14 +184,12 @@ interface Followed {
 
 interface From {
   after?: number;
-  last?: number;
+  last?: number | undefined;
 }
 
-const fromOf = (from: FollowFrom): From => (typeof from === "number" ? { after: from } : from);
-
 /** Whether whoever wants to follow a session from there misses nothing if it goes on to be followed as it is. */
-function goesOn({ place, last: before }: Followed, after: number, last: number | undefined): boolean {
-  return place.lastSeq <= after && (place.lastSeq > 0 || before === undefined || last !== undefined);
+function goesOn({ cursor, last: before }: Followed, after: number, last: number | undefined): boolean {
+  return cursor.lastSeq <= after && (cursor.lastSeq > 0 || before === undefined || last !== undefined);
 }
 
 export class CountersignClient extends Emitter<ClientEvents> {
@@ -271,27 +269,26 @@ export class CountersignClient extends Emitter<ClientEvents> {
    * were told, all listeners are told anew, after `restarted`.
    */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
-    const { after = 0, last }: From = fromOf(from);
+    const { after = 0, last }: From = typeof from === "number" ? { after: from } : from;
     const before = this.#followed.get(sessionId);
-    this.#notAgain(before);
     if (before?.exists && goesOn(before, after, last)) {
+      this.#notAgain(before);
       before.missed = 0;
       if (this.#ready) this.#follow(sessionId, before);
-    } else if (before?.place.told) this.#beginAnew(sessionId, { last });
-    else this.#followAnew(sessionId, from);
+    } else if (before?.cursor.told) this.#beginAnew(sessionId, { last });
+    else this.#followAnew(sessionId, { after, last });
   }
 
-  #followAnew(sessionId: string, from: FollowFrom): void {
+  #followAnew(sessionId: string, { after = 0, last }: From): void {
     this.#notAgain(this.#followed.get(sessionId));
-    const { after = 0, last }: From = fromOf(from);
     const known = after > 0;
-    const followed: Followed = { place: new Place(after), last, first: known ? 0 : undefined, inOrder: known || last === undefined, missing: false, exists: true };
+    const followed: Followed = { cursor: new Cursor(after), last, first: known ? 0 : undefined, inOrder: known || last === undefined, missing: false, exists: true };
     this.#followed.set(sessionId, followed);
     if (this.#ready) this.#follow(sessionId, followed);
   }
 
   #follow(session_id: string, followed: Followed): void {
-    const { place: { lastSeq }, last } = followed;
+    const { cursor: { lastSeq }, last } = followed;
     followed.waits = false;
     this.#send({ type: "subscribe", session_id, ...(last === undefined || lastSeq > 0 ? { after: lastSeq } : { last }) });
   }
@@ -366,7 +363,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       this.#setState(before);
       throw error;
     }
-    if (!socket) return this.#isNoToken();
+    if (!socket) return this.#refuseToken();
     this.#socket = socket;
     this.#openedWith = this.#token;
     let opened = false;
@@ -397,28 +394,28 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return new WebSocketClass(this.#options.url, token ? [SUBPROTOCOL, `bearer.${token}`] : [SUBPROTOCOL]);
   }
 
-  #isNoToken(): void {
+  #refuseToken(): void {
     const message = "The token cannot be sent: it has characters other than letters, digits and !#$%&'*+-.^_`|~, the only ones that a WebSocket lets it have.";
-    this.#isUnauthorized(message);
+    this.#signOut(message);
     this.emit("error", { type: "error", code: "unauthenticated", message });
   }
 
   #tokenEnded(reason: string): void {
     this.#drop();
-    this.#attempt = 0;
     // It was renewed in time.
     if (this.#token !== undefined && this.#token !== this.#openedWith) {
       this.#failCancels(new CountersignError("offline", "The connection was lost."));
-      this.#attempt = 1;
+      this.#attempt = 1; // So the state is `reconnecting`.
       return this.#retry();
     }
+    this.#attempt = 0;
     this.#token = undefined;
-    this.#isUnauthorized(reason || "The token is valid no longer.");
+    this.#signOut(reason || "The token is valid no longer.");
     this.emit("tokenEnded", reason);
   }
 
   /** The next token may be somebody else's: what waits to be sent is not sent in their name. */
-  #isUnauthorized(reason: string): void {
+  #signOut(reason: string): void {
     this.#failAll(new CountersignError("unauthenticated", reason));
     this.#setState("unauthorized");
   }
@@ -433,7 +430,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const refused = !opened && (await this.#refuses(token));
     // Somebody may have closed it meanwhile, or asked for another attempt, or there is another token.
     if (this.#state !== "reconnecting" || this.#socket) return;
-    if (refused && this.#token === token) return this.#isUnauthorized("The server refuses the token.");
+    if (refused && this.#token === token) return this.#signOut("The server refuses the token.");
     this.#retryLater();
   }
 
@@ -559,7 +556,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (before === undefined || id === undefined || before === id) return;
     this.emit("historyChanged", id);
     for (const [sessionId, followed] of [...this.#followed]) {
-      if (followed.place.lastSeq > 0) this.#beginAnew(sessionId, followed);
+      if (followed.cursor.lastSeq > 0) this.#beginAnew(sessionId, followed);
     }
   }
 
@@ -598,10 +595,10 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (followed.missed) this.#notAgain(followed);
     followed.missed = 0;
     if (event.type === "content_block_delta") {
-      if (!followed.missing && followed.place.takes(event)) this.emit("event", event);
+      if (!followed.missing && followed.cursor.takes(event)) this.emit("event", event);
       return;
     }
-    if (followed.inOrder && event.seq > followed.place.lastSeq + 1) {
+    if (followed.inOrder && event.seq > followed.cursor.lastSeq + 1) {
       if (!followed.missing) this.#follow(event.session_id, followed);
       followed.missing = true;
       return;
@@ -609,13 +606,13 @@ export class CountersignClient extends Emitter<ClientEvents> {
     // What was still on its way for a reply is not where the replay begins.
     if (followed.last !== undefined && followed.first !== undefined && event.seq < followed.first) {
       followed.first = event.seq;
-      followed.place = new Place(0);
+      followed.cursor = new Cursor(0);
       this.emit("restarted", event.session_id);
     }
     followed.first ??= event.seq;
     followed.missing = false;
     followed.inOrder = true;
-    if (followed.place.takes(event)) this.emit("event", event);
+    if (followed.cursor.takes(event)) this.emit("event", event);
   }
 
   // -------------------------------------------------------------- requests
@@ -635,7 +632,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   /** The server follows the session of a message for us. */
   #expect(sessionId: string): void {
-    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { place: new Place(0), inOrder: false, missing: false, exists: false });
+    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { cursor: new Cursor(0), inOrder: false, missing: false, exists: false });
   }
 
   #acknowledged(ack: AckEvent): void {
@@ -675,7 +672,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       if (event.code === NO_ROOM) followed.waits = true;
       if (FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed, FOLLOW_AGAIN_MS);
       // From its beginning nothing can be lost, and what is refused then is told.
-      if (LOST.includes(event.code) && followed.place.lastSeq > 0) return this.#beginAnew(event.session_id!, followed);
+      if (LOST.includes(event.code) && followed.cursor.lastSeq > 0) return this.#beginAnew(event.session_id!, followed);
       if (event.code === MISSING) {
         const { missed = 0 } = followed;
         this.#followAgain(event.session_id!, followed, backoffMs(missed, MISSING_PAUSES));
@@ -687,7 +684,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   #beginAnew(sessionId: string, { last }: Pick<Followed, "last">): void {
-    this.#followAnew(sessionId, last === undefined ? 0 : { last });
+    this.#followAnew(sessionId, { last });
     this.emit("restarted", sessionId);
   }
 

@@ -41,6 +41,11 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
     this.byServer = byServer;
   }
 
+  /** The code to look up a text by. A server's `bad_json` has many reasons, and its message says which. */
+  get textCode(): string {
+    return this.code === "bad_json" && this.byServer ? "other" : this.code;
+  }
+
   /** Whether it is a refusal with this code. */
   static is<Code extends AnyCode>(error: unknown, code: Code): error is CountersignError<Code> {
     return error instanceof CountersignError && error.code === code;

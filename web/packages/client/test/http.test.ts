@@ -180,7 +180,7 @@ describe("CountersignHttp", () => {
     await expect(proxy.decide("s_1", {})).rejects.toMatchObject({ code: "http_502", approvalKey: "s_1", byServer: false });
   });
 
-  it("stops to wait for a turn, or for the whole audit log, where the caller does", async () => {
+  it("stops waiting for a turn, or for the whole audit log, where the caller does", async () => {
     const fetch = ((_: string, { signal }: RequestInit) => new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))) as typeof globalThis.fetch;
     const [http, gaveUp] = [new CountersignHttp({ fetch }), new AbortController()];
     const calls = [http.sendMessage("s", { content: "hi" }, gaveUp.signal), http.decideAndWait("s_1", {}, gaveUp.signal), http.verifyAudit(undefined, gaveUp.signal)];

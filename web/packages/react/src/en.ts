@@ -69,7 +69,7 @@ export const texts = {
   "edit.error.integer": "This is not a whole number.",
   "edit.error.json": "Not valid JSON at line {line}, column {column}.",
   "edit.error.duplicate": "The name {n} appears twice.",
-  "edit.error.digits": "The number {n} cannot be held exactly: write it with fewer digits.",
+  "edit.error.digits": "The number {n} is too large, too small or too precise to be kept exactly.",
   "edit.error.refused": "This value is not accepted.",
   "edit.error.object": "The arguments must be a JSON object.",
   "edit.error.min": "At least {n}.",

@@ -68,7 +68,7 @@ export const texts: Texts = {
   "edit.error.integer": "Đây không phải là số nguyên.",
   "edit.error.json": "JSON không hợp lệ, từ dòng {line}, cột {column}.",
   "edit.error.duplicate": "Tên {n} xuất hiện hai lần.",
-  "edit.error.digits": "Không thể lưu chính xác số {n}: hãy viết số này với ít chữ số hơn.",
+  "edit.error.digits": "Số {n} quá lớn, quá nhỏ hoặc có quá nhiều chữ số nên không thể lưu chính xác.",
   "edit.error.refused": "Giá trị này không được chấp nhận.",
   "edit.error.object": "Tham số phải là một đối tượng JSON.",
   "edit.error.min": "Ít nhất là {n}.",
@@ -185,10 +185,10 @@ export const words: Omit<Labels, "error"> = {
 
 export const vietnamese: Labels = {
   ...words,
-  error: ({ code, message, details, byServer }) => {
+  error: ({ code, textCode, message, details }) => {
     if (code === "approval_already_resolved") return `Yêu cầu này đã được xử lý: ${resolved(details as Ending)}.`;
     if (code.startsWith("http_")) return `Không thực hiện được: câu trả lời nhận được không phải của máy chủ (HTTP ${code.slice(5)}).`;
     // The server's own words are English.
-    return (byServer && code === "bad_json" ? undefined : errors[code]) ?? `Không thực hiện được. Máy chủ cho biết: ${message || code}`;
+    return errors[textCode] ?? `Không thực hiện được. Máy chủ cho biết: ${message || code}`;
   },
 };

@@ -68,7 +68,7 @@ export const texts: Texts = {
   "edit.error.integer": "这不是整数。",
   "edit.error.json": "JSON 无效，位于第 {line} 行第 {column} 列。",
   "edit.error.duplicate": "名称 {n} 出现了两次。",
-  "edit.error.digits": "无法精确保存数字 {n}，请减少位数。",
+  "edit.error.digits": "数字 {n} 过大、过小或位数过多，无法精确保存。",
   "edit.error.refused": "该值不被接受。",
   "edit.error.object": "参数必须是 JSON 对象。",
   "edit.error.min": "不小于 {n}。",
@@ -179,10 +179,10 @@ export const words: Omit<Labels, "error"> = {
 
 export const chinese: Labels = {
   ...words,
-  error: ({ code, message, details, byServer }) => {
+  error: ({ code, textCode, message, details }) => {
     if (code === "approval_already_resolved") return `此请求已处理：${resolved(details as Ending)}。`;
     if (code.startsWith("http_")) return `操作未成功：收到的答复并非来自服务器（HTTP ${code.slice(5)}）。`;
     // The server's own words are English.
-    return (byServer && code === "bad_json" ? undefined : errors[code]) ?? `操作未成功。服务器的说明：${message || code}`;
+    return errors[textCode] ?? `操作未成功。服务器的说明：${message || code}`;
   },
 };

@@ -282,8 +282,9 @@ export function fitsForm(fields: Field[], args: JsonObject): boolean {
 function readRaw(raw: string): EditResult {
   try {
     const args = parseJson(raw);
-    const error: FieldError | undefined = isObject(args) ? held(args).error : { key: "edit.error.object" };
-    return isObject(args) && !error ? { ok: true, args } : { ok: false, errors: { [WHOLE]: error! } };
+    if (!isObject(args)) return { ok: false, errors: { [WHOLE]: { key: "edit.error.object" } } };
+    const { error } = checked(args);
+    return error ? { ok: false, errors: { [WHOLE]: error } } : { ok: true, args };
   } catch (error) {
     return { ok: false, errors: { [WHOLE]: jsonError(error, raw) } };
   }
@@ -353,17 +354,17 @@ function readText(field: Field, text: string, before: JsonValue | undefined): Fo
   if (field.kind === "number" || field.kind === "integer") {
     if (!isNumberText(trimmed)) return { error: { key: "edit.error.number" } };
     if (field.kind === "integer" && !isWhole(trimmed)) return { error: { key: "edit.error.integer" } };
-    return held(numberFromText(trimmed));
+    return checked(numberFromText(trimmed));
   }
   try {
-    return held(parseJson(trimmed));
+    return checked(parseJson(trimmed));
   } catch (error) {
     return { error: jsonError(error, trimmed) };
   }
 }
 
 /** The value, and what is wrong with its numbers. */
-function held(value: JsonValue): Found {
+function checked(value: JsonValue): Found {
   const n = tooExact(value);
   return n === undefined ? { value } : { value, error: { key: "edit.error.digits", n } };
 }

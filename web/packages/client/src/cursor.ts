@@ -1,12 +1,12 @@
-/** Where a session that is followed stands, and which of its events are news: the server may send some of them twice. */
+/** How far a followed session has been told, and which of its events are new: the server may send some of them twice. */
 import type { SessionEvent } from "./protocol.js";
 
 type Numbered = Extract<SessionEvent, { seq: number }>;
 
-export class Place {
+export class Cursor {
   /** The highest `seq` that was told, or that it was followed after. */
   lastSeq: number;
-  /** Only so far it is known from elsewhere: the starts of its open blocks come once more. */
+  /** Where it was followed from. The start of a block that was open there is sent once more. */
   readonly #known: number;
   /** The blocks that have begun, and have not stopped. */
   readonly #open = new Set<string>();
@@ -21,8 +21,8 @@ export class Place {
   }
 
   /**
-   * Whether it is to be told, which it is then. What was told comes again where a session was subscribed to twice, of which each
-   * time is answered; only a block that is open begins anew then, and replaces what there was of it.
+   * Whether to emit this event; if so, counts it as told. Two subscriptions are answered twice, so an event that was told is
+   * dropped, except the start of an open block, which replaces what there was of it.
    */
   takes(event: SessionEvent): boolean {
     if (event.type === "content_block_delta") return this.#open.has(blockOf(event));
