@@ -5,8 +5,8 @@ use std::{
     fs::File,
     io::{self, Seek as _, Write as _},
     process::{ExitStatus, Stdio},
-    sync::{Mutex, PoisonError},
-    time::Duration,
+    sync::{Mutex, PoisonError, RwLock, TryLockError},
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -158,10 +158,10 @@ pub struct Group {
 impl Group {
     pub fn spawn(command: &mut Command) -> io::Result<Group> {
         // Held until it is known: what kills all groups leaves none out.
-        let mut known = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = GROUPS.read().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        known.extend(leader);
+        known.lock().unwrap_or_else(PoisonError::into_inner).extend(leader);
         Ok(Group { child, leader })
     }
 
@@ -207,7 +207,8 @@ impl Group {
     /// Its number is not used any more.
     fn forget(&mut self) {
         let Some(leader) = self.leader.take() else { return };
-        GROUPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != leader);
+        let known = GROUPS.read().unwrap_or_else(PoisonError::into_inner);
+        known.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != leader);
     }
 
     pub async fn end(&mut self) {
@@ -223,14 +224,28 @@ impl Drop for Group {
     }
 }
 
-/// The leaders of all groups.
-static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+/// The leaders of all groups. Whoever starts or forgets one reads the outer lock: they do not wait for each other, since
+/// starting one can take long, as from a network disk that is gone.
+static GROUPS: RwLock<Mutex<Vec<Pid>>> = RwLock::new(Mutex::new(Vec::new()));
+
+/// How long [`kill_all`] waits for groups that are being started.
+const STARTING: Duration = Duration::from_secs(1);
 
 /// Kills every group, for a process that ends at once and drops none: a thread that starts or drops one from here on waits
-/// until the process has ended.
+/// until the process has ended. Nothing is killed while one takes longer than a second to start.
 pub fn kill_all() {
-    let mut known = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
-    for leader in known.drain(..) {
+    let since = Instant::now();
+    let mut known = loop {
+        match GROUPS.try_write() {
+            Ok(known) => break known,
+            Err(TryLockError::Poisoned(known)) => break known.into_inner(),
+            Err(TryLockError::WouldBlock) if since.elapsed() < STARTING => {
+                std::thread::sleep(Duration::from_millis(10))
+            }
+            Err(TryLockError::WouldBlock) => return,
+        }
+    };
+    for leader in known.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
         // It fails only when no process is left.
         let _ = kill_process_group(leader, Signal::KILL);
     }

@@ -123,9 +123,11 @@ pub(super) fn warn_of_others(path: &Path) {
 fn check_writable(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     for file in [path.to_owned(), beside(path, LOG), beside(path, SHARED)] {
+        use rustix::fs::{Access, AtFlags, CWD, accessat};
         use std::os::unix::fs::MetadataExt as _;
         let Ok(is) = file.metadata() else { continue };
-        if let Err(why) = rustix::fs::access(&file, rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK) {
+        let (both, effective) = (Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS);
+        if let Err(why) = accessat(CWD, &file, both, effective) {
             return Err(StoreError::Failed(format!(
                 "{} cannot be read and written ({why}): its mode is {:o}, and its owner has the number {}; the user that this \
                  runs as has to own it with mode 600 (`chown`, `chmod 600`), on a disk that is not read-only",

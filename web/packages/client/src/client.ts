@@ -89,6 +89,8 @@ export type ClientEvents = {
    * to it from an earlier `seq` than was told, while it is followed.
    */
   restarted: string;
+  /** The server is asked to follow this session, at first or again; `error` says if it does not. */
+  follows: string;
   /** The server has another history, of this id: nothing that was seen of any session holds. Those followed are `restarted` next. */
   historyChanged: string;
   /**
@@ -290,6 +292,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #follow(session_id: string, followed: Followed): void {
     const { cursor: { lastSeq }, last } = followed;
     followed.waits = false;
+    this.emit("follows", session_id);
     this.#send({ type: "subscribe", session_id, ...(last === undefined || lastSeq > 0 ? { after: lastSeq } : { last }) });
   }
 

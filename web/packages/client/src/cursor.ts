@@ -10,6 +10,8 @@ export class Cursor {
   readonly #known: number;
   /** The blocks that have begun, and have not stopped. */
   readonly #open = new Set<string>();
+  /** Those whose start was sent once more. */
+  readonly #resent = new Set<string>();
 
   constructor(after: number) {
     this.lastSeq = this.#known = after;
@@ -27,14 +29,24 @@ export class Cursor {
   takes(event: SessionEvent): boolean {
     if (event.type === "content_block_delta") return this.#open.has(blockOf(event));
     const seen = event.seq <= this.lastSeq;
-    if (seen && !this.#beginsAnew(event)) return false;
+    if (seen ? !this.#beginsAnew(event) : this.#endsUnseen(event)) return false;
     this.lastSeq = Math.max(this.lastSeq, event.seq);
     this.#keep(event);
     return true;
   }
 
   #beginsAnew(event: Numbered): boolean {
-    return event.type === "content_block_start" && (this.#open.has(blockOf(event)) || !this.told);
+    if (event.type !== "content_block_start") return false;
+    const block = blockOf(event);
+    if (this.#open.has(block)) return true;
+    if (event.seq > this.#known || this.#resent.has(block)) return false;
+    this.#resent.add(block);
+    return true;
+  }
+
+  /** It was on its way when the session was left: the block comes whole with its start. */
+  #endsUnseen(event: Numbered): boolean {
+    return event.type === "content_block_stop" && this.#known > 0 && !this.#open.has(blockOf(event));
   }
 
   #keep(event: Numbered): void {

@@ -88,6 +88,28 @@ describe("u2: a session that is subscribed to twice is told in order, and once",
     expect(all.slice(5)).toEqual(["6", "7"]);
   });
 
+  it("a block that ends while its session is left and followed again is told whole", () => {
+    const client = open();
+    let view = emptySession("s");
+    client.on("event", (one) => void (view = fold(view, one)));
+    client.subscribe("s", { last: 80 });
+    answer(begin, blockStart(2), delta("first half, "));
+    client.unsubscribe("s");
+    client.subscribe("s", { last: 80, after: view.lastSeq });
+    // What was still on its way, and the answer to the second.
+    answer(delta("second half."), blockStop(3));
+    answer(blockStart(2), delta("first half, second half."), blockStop(3), event(4));
+    expect([view.messages[0]?.blocks[0], view.lastSeq]).toMatchObject([{ text: "first half, second half.", open: false }, 4]);
+  });
+
+  it("a block that is open begins anew also behind what came since", () => {
+    const client = open();
+    const all = told(client);
+    client.subscribe("s", 2);
+    answer(event(3), blockStart(2), delta("x"), blockStop(4), blockStart(2), delta("x"), blockStop(4));
+    expect(all).toEqual(["3", "2", "delta", "4"]);
+  });
+
   it("after it was left it is told from where it is followed then", () => {
     const client = open();
     const all = told(client);

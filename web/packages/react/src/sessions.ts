@@ -56,7 +56,7 @@ const MESSAGES = 80;
 /** Of how many sessions that nobody follows any more the views are kept, and of how many that they are not there. */
 const KEPT = 20;
 
-/** Nothing comes of a session that is empty: after so long it is asked whether one is. */
+/** Nothing comes of a session that is empty, or unchanged: after so long it is asked whether it is empty, and one that was refused counts as followed. */
 const SILENT_MS = 1000;
 
 const MISSING: readonly string[] = ["session_not_found", "forbidden", "invalid_session_id"] satisfies ErrorEvent["code"][];
@@ -78,6 +78,7 @@ export class Sessions {
     client.on("hello", () => {
       for (const [id, session] of this.#opened) this.#lookSoon(id, session);
     });
+    client.on("follows", (id) => this.#forgiveSoon(id));
     client.on("restarted", (id) => {
       this.#queue = this.#queue.filter((event) => event.session_id !== id);
       this.#set(id, anew(id));
@@ -146,6 +147,15 @@ export class Sessions {
       const there = silent() ? await http.session(id).catch(() => undefined) : undefined;
       // Of any other its events come.
       if (there?.status === "idle" && silent()) this.#set(id, { loading: false });
+    }, SILENT_MS);
+  }
+
+  /** What was refused is followed now, if that is not refused again. Nothing comes of it where nothing has happened since. */
+  #forgiveSoon(id: string): void {
+    const error = this.#opened.get(id)?.now.error;
+    if (!error) return;
+    setTimeout(() => {
+      if (this.#opened.get(id)?.now.error === error && this.#client.state === "open") this.#set(id, { error: undefined });
     }, SILENT_MS);
   }
 

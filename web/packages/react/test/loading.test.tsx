@@ -63,6 +63,20 @@ it("u2: a session that cannot be followed says why, until it can", async () => {
   expect(page.textContent).toBe("read running");
 });
 
+it("u2: what was refused is forgotten where nothing has happened since it is followed again", async () => {
+  const { page } = await show(<Chat />);
+  Socket.last.receive(running());
+  await wait(20);
+  // It is followed again after a second, and refused again.
+  await refuse("store_unavailable");
+  await wait(1_500);
+  await refuse("store_unavailable");
+  await wait(1_500);
+  expect(page.textContent).toBe("read store_unavailable: it is store_unavailable running");
+  await wait(1_000);
+  expect(page.textContent).toBe("read running");
+});
+
 it("u2: missing and deleted ones are read, and no error", async () => {
   const { page } = await show(<Chat />);
   await refuse("session_not_found");
