@@ -146,7 +146,7 @@ impl Show {
             ("made", at(&session["created_at"])),
             ("changed", at(&session["updated_at"])),
             ("forked from", from.unwrap_or_default()),
-            ("on hold", show::held(session).unwrap_or_default().to_owned()),
+            ("on hold", show::held(&session).unwrap_or_default().to_owned()),
             ("pending", pending.join(", ")),
         ] {
             if !text.is_empty() {

@@ -178,7 +178,7 @@ async fn s13_r9_a_server_that_asks_without_end_is_warned_of_once_and_the_digits_
     let server = McpServer::stdio("loud", ["sh", "-c", LOUD]).require_approval(RequireApproval::Never).build().unwrap();
     let runtime = over(Arc::new(MemoryStore::new()), &calls(&["digits"]), &[&server]);
     let outcome = send(&runtime, "s", "go").await.unwrap();
-    assert_eq!(outcome.text, r#"{"id":"123456789012345678901234567890","n":1}"#);
+    assert_eq!(outcome.text, r#"{"id":"123456789012345678901234567890","n":1}"#, "{outcome:?}");
     let log = log.text();
     assert_eq!(log.matches("in which of its calls").count(), 1, "{log}");
 }
