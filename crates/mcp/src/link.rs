@@ -94,7 +94,8 @@ pub(super) struct Warned {
 impl Warned {
     fn about(server: &Arc<str>) -> Warned {
         let about = || Warnings::about(server);
-        Warned { questions: about(), messages: Arc::new(about()), lists: about(), cut: about(), names: about() }
+        let messages = Arc::new(about());
+        Warned { questions: about(), messages, lists: about(), cut: about(), names: about() }
     }
 }
 
@@ -146,6 +147,8 @@ pub(super) struct Connection {
     listening: Option<JoinHandle<()>>,
     /// The calls that run over it.
     pub(super) calls: Calls,
+    /// The server may no longer know its session.
+    may_be_gone: Arc<AtomicBool>,
 }
 
 impl Connection {
@@ -155,7 +158,18 @@ impl Connection {
 
     /// Whether calls may be made over it.
     fn is_usable(&self) -> bool {
-        !self.service.peer().is_transport_closed() && !self.calls.is_spent()
+        self.unusable().is_none()
+    }
+
+    /// Why calls may not be made over it, if so.
+    fn unusable(&self) -> Option<&'static str> {
+        if self.calls.is_spent() {
+            return Some("cannot tell which call asks");
+        }
+        if self.may_be_gone.load(Ordering::SeqCst) {
+            return Some("may have a session that the server no longer knows");
+        }
+        self.service.peer().is_transport_closed().then_some("has ended")
     }
 
     /// Whether the server asks in results, and takes answers with the next request.
@@ -266,7 +280,7 @@ impl Link {
             Stage::Up(connection) => {
                 // A connection, and its program, live on while questions wait there: at most this one and the next.
                 self.parked.keep_only_of(connection);
-                let why = if connection.calls.is_spent() { "cannot tell which call asks" } else { "has ended" };
+                let why = connection.unusable().unwrap_or("has ended");
                 tracing::warn!(
                     server = &*self.settings.name,
                     "the connection to the MCP server {why}; a new one is made"
@@ -342,6 +356,7 @@ impl Link {
         };
         let calls = Calls::default();
         let handler = Handler { link: Arc::downgrade(self), calls: calls.clone(), revision: revision.cloned() };
+        let may_be_gone = Arc::<AtomicBool>::default();
         let (service, process) = match &self.settings.reach {
             Reach::Stdio(program) => {
                 let link = Arc::downgrade(self);
@@ -360,11 +375,9 @@ impl Link {
                 )
             }
             Reach::Http(address) => {
-                let way = Bounded::new(
-                    transport::http(address, self.settings.secrets.clone(), self.warned.messages.clone())?,
-                    knows_probe.clone(),
-                    calls.clone(),
-                );
+                let (secrets, warnings) = (self.settings.secrets.clone(), self.warned.messages.clone());
+                let http = transport::http(address, secrets, may_be_gone.clone(), warnings)?;
+                let way = Bounded::new(http, knows_probe.clone(), calls.clone());
                 (handler.serve_with_lifecycle(way, lifecycle).await, None)
             }
         };
@@ -379,7 +392,7 @@ impl Link {
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         self.list(&service).await.map_err(|failure| listing::unlisted(&failure))?;
         let listening = self.listen(&service);
-        Ok(Connection { service, process: std::sync::Mutex::new(process), listening, calls })
+        Ok(Connection { service, process: std::sync::Mutex::new(process), listening, calls, may_be_gone })
     }
 
     /// Tools that are named here and that the server does not have, and tools that cannot have their names, described.

@@ -98,7 +98,7 @@ impl Link {
             let connection = connection.map_err(|why| self.say(permit, Text::McpDown, &[("error", &why)]))?;
             match self.list_for_call(&connection, permit.needed_approval()).await {
                 Ok(()) => {}
-                Err(Failure::Refused(why)) => return Err(self.unlisted(permit, &why)),
+                Err(Failure::Refused(why)) if connection.is_usable() => return Err(self.unlisted(permit, &why)),
                 Err(why) if connected_again => return Err(self.unlisted(permit, &why.to_string())),
                 Err(_) => {
                     // A new one begins with a list.
