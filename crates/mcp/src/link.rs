@@ -28,7 +28,7 @@ use rmcp::{
 };
 use tokio::{
     sync::{Mutex, watch},
-    task::{AbortHandle, JoinHandle},
+    task::AbortHandle,
     time::{Instant, sleep_until, timeout, timeout_at},
 };
 
@@ -36,7 +36,7 @@ use self::{
     bounded::Bounded,
     handler::Handler,
     listed::ListedTool,
-    listing::Due,
+    listing::{Due, Listening},
     running::{Calls, Parked, Turns},
 };
 use super::{
@@ -144,7 +144,7 @@ enum Reached {
 pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
     process: std::sync::Mutex<Option<Process>>,
-    listening: Option<JoinHandle<()>>,
+    listening: Option<Listening>,
     /// The calls that run over it.
     pub(super) calls: Calls,
     /// The server may no longer know its session.
@@ -187,14 +187,6 @@ impl Connection {
         }
         if let Some(process) = process {
             process.end().await;
-        }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        if let Some(listening) = &self.listening {
-            listening.abort();
         }
     }
 }
