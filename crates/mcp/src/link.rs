@@ -89,13 +89,15 @@ pub(super) struct Warned {
     cut: Warnings,
     /// Names that a list lacks.
     names: Warnings,
+    /// Approved tools that are others now.
+    changed: Warnings,
 }
 
 impl Warned {
     fn about(server: &Arc<str>) -> Warned {
         let about = || Warnings::about(server);
         let messages = Arc::new(about());
-        Warned { questions: about(), messages, lists: about(), cut: about(), names: about() }
+        Warned { questions: about(), messages, lists: about(), cut: about(), names: about(), changed: about() }
     }
 }
 

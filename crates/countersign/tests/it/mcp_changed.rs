@@ -148,6 +148,22 @@ async fn s13_r1_tools_that_changed_before_the_subscription_to_changes_was_acknow
 }
 
 #[tokio::test]
+async fn s13_r4_a_call_that_has_had_its_first_round_is_not_said_to_be_unmade() {
+    let fake = McpFake::start(Era::Rounds).await;
+    fake.is_silent();
+    let shared = fake.shared.clone();
+    fake.tool(listing("pay", "Pays."), move |_| {
+        shared.lists_fail.store(true, Ordering::SeqCst);
+        std::future::ready(json!({ "resultType": "input_required", "requestState": "paid half" }))
+    });
+    let server = McpServer::http("bank", &*fake.url).build().unwrap();
+    let runtime = asking(&server).await;
+    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert!(outcome.text.contains("whether it took effect is not known (busy"), "{}", outcome.text);
+    assert_eq!(fake.calls().len(), 1);
+}
+
+#[tokio::test]
 async fn s13_r1_the_tools_of_a_server_that_announces_nothing_are_listed_again_before_an_approved_call() {
     for (era, ms) in [(Era::Sessions, 0), (Era::Rounds, 0), (Era::Sessions, 3_600_000)] {
         let fake = bank(era).await;
