@@ -50,6 +50,8 @@ pub(super) struct Http {
     streams: Arc<Pace>,
     /// The server has opened a stream of its own, over which answers may come that it has not given at once.
     has_streams: Arc<AtomicBool>,
+    /// A request in the session got the status for an unknown session, whatever came with it.
+    may_be_gone: Arc<AtomicBool>,
     warnings: Arc<Warnings>,
 }
 
@@ -152,10 +154,16 @@ impl StreamableHttpClient for Http {
 }
 
 impl Http {
-    /// `warnings` are about messages that are not read.
-    pub(super) fn new(client: Client, secrets: Arc<Secrets>, warnings: Arc<Warnings>) -> Http {
+    /// `may_be_gone` becomes true when the server may no longer know the session; `warnings` are about messages that are
+    /// not read.
+    pub(super) fn new(
+        client: Client,
+        secrets: Arc<Secrets>,
+        may_be_gone: Arc<AtomicBool>,
+        warnings: Arc<Warnings>,
+    ) -> Http {
         let streams = Arc::new(Pace::new(STREAM_AGAIN, STREAMS_AT_ONCE));
-        Http { client, secrets, streams, has_streams: Arc::default(), warnings }
+        Http { client, secrets, streams, has_streams: Arc::default(), may_be_gone, warnings }
     }
 
     /// The events of a stream, each as it is read.

@@ -28,7 +28,7 @@ use rmcp::{
 };
 use tokio::{
     sync::{Mutex, watch},
-    task::{AbortHandle, JoinHandle},
+    task::AbortHandle,
     time::{Instant, sleep_until, timeout, timeout_at},
 };
 
@@ -36,7 +36,7 @@ use self::{
     bounded::Bounded,
     handler::Handler,
     listed::ListedTool,
-    listing::Due,
+    listing::{Due, Listening},
     running::{Calls, Parked, Turns},
 };
 use super::{
@@ -89,12 +89,15 @@ pub(super) struct Warned {
     cut: Warnings,
     /// Names that a list lacks.
     names: Warnings,
+    /// Approved tools that are others now.
+    changed: Warnings,
 }
 
 impl Warned {
     fn about(server: &Arc<str>) -> Warned {
         let about = || Warnings::about(server);
-        Warned { questions: about(), messages: Arc::new(about()), lists: about(), cut: about(), names: about() }
+        let messages = Arc::new(about());
+        Warned { questions: about(), messages, lists: about(), cut: about(), names: about(), changed: about() }
     }
 }
 
@@ -143,9 +146,11 @@ enum Reached {
 pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
     process: std::sync::Mutex<Option<Process>>,
-    listening: Option<JoinHandle<()>>,
+    listening: Option<Listening>,
     /// The calls that run over it.
     pub(super) calls: Calls,
+    /// The server may no longer know its session.
+    may_be_gone: Arc<AtomicBool>,
 }
 
 impl Connection {
@@ -155,7 +160,18 @@ impl Connection {
 
     /// Whether calls may be made over it.
     fn is_usable(&self) -> bool {
-        !self.service.peer().is_transport_closed() && !self.calls.is_spent()
+        self.unusable().is_none()
+    }
+
+    /// Why calls may not be made over it, if so.
+    fn unusable(&self) -> Option<&'static str> {
+        if self.calls.is_spent() {
+            return Some("cannot tell which call asks");
+        }
+        if self.may_be_gone.load(Ordering::SeqCst) {
+            return Some("may have a session that the server no longer knows");
+        }
+        self.service.peer().is_transport_closed().then_some("has ended")
     }
 
     /// Whether the server asks in results, and takes answers with the next request.
@@ -173,14 +189,6 @@ impl Connection {
         }
         if let Some(process) = process {
             process.end().await;
-        }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        if let Some(listening) = &self.listening {
-            listening.abort();
         }
     }
 }
@@ -266,7 +274,7 @@ impl Link {
             Stage::Up(connection) => {
                 // A connection, and its program, live on while questions wait there: at most this one and the next.
                 self.parked.keep_only_of(connection);
-                let why = if connection.calls.is_spent() { "cannot tell which call asks" } else { "has ended" };
+                let why = connection.unusable().unwrap_or("has ended");
                 tracing::warn!(
                     server = &*self.settings.name,
                     "the connection to the MCP server {why}; a new one is made"
@@ -342,6 +350,7 @@ impl Link {
         };
         let calls = Calls::default();
         let handler = Handler { link: Arc::downgrade(self), calls: calls.clone(), revision: revision.cloned() };
+        let may_be_gone = Arc::<AtomicBool>::default();
         let (service, process) = match &self.settings.reach {
             Reach::Stdio(program) => {
                 let link = Arc::downgrade(self);
@@ -360,11 +369,9 @@ impl Link {
                 )
             }
             Reach::Http(address) => {
-                let way = Bounded::new(
-                    transport::http(address, self.settings.secrets.clone(), self.warned.messages.clone())?,
-                    knows_probe.clone(),
-                    calls.clone(),
-                );
+                let (secrets, warnings) = (self.settings.secrets.clone(), self.warned.messages.clone());
+                let http = transport::http(address, secrets, may_be_gone.clone(), warnings)?;
+                let way = Bounded::new(http, knows_probe.clone(), calls.clone());
                 (handler.serve_with_lifecycle(way, lifecycle).await, None)
             }
         };
@@ -379,7 +386,7 @@ impl Link {
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         self.list(&service).await.map_err(|failure| listing::unlisted(&failure))?;
         let listening = self.listen(&service);
-        Ok(Connection { service, process: std::sync::Mutex::new(process), listening, calls })
+        Ok(Connection { service, process: std::sync::Mutex::new(process), listening, calls, may_be_gone })
     }
 
     /// Tools that are named here and that the server does not have, and tools that cannot have their names, described.

@@ -1,6 +1,11 @@
 //! The two transports to a server: a program's standard input and output, and streamable HTTP.
 
-use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    process::Stdio,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use rmcp::transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig};
 use tokio::{
@@ -104,17 +109,18 @@ async fn lines(mut from: impl AsyncRead + Unpin, mut told: impl FnMut(&str)) {
     }
 }
 
-/// The transport to an address.
+/// The transport to an address. `may_be_gone` becomes true when the server may no longer know the session.
 pub(super) fn http(
     address: &Address,
     secrets: Arc<Secrets>,
+    may_be_gone: Arc<AtomicBool>,
     warnings: Arc<Warnings>,
 ) -> Result<StreamableHttpClientTransport<Http>, String> {
     let url = url(&address.url)?;
     // The secrets belong to the client, so that nothing above it knows them.
     let builder = outgoing::client(&url).default_headers(address.header_map()?);
     let client = builder.build().map_err(|_| "no client for its address can be made".to_owned())?;
-    let client = Http::new(client, secrets, warnings);
+    let client = Http::new(client, secrets, may_be_gone, warnings);
     let mut config = StreamableHttpClientTransportConfig::with_uri(String::from(url))
         // Only this crate may send a call a second time.
         .reinit_on_expired_session(false)

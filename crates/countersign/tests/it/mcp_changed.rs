@@ -97,6 +97,72 @@ async fn s13_r1_an_approved_call_is_not_sent_while_a_list_takes_too_long() {
     assert_eq!(fake.calls().len(), 0);
 }
 
+/// As one that does so each time that it lists its tools.
+#[tokio::test]
+async fn s13_r1_a_server_that_announces_changes_faster_than_they_are_read_fails_no_call() {
+    for era in [Era::Sessions, Era::Rounds] {
+        let fake = bank(era).await;
+        let server = McpServer::http("bank", &*fake.url).connect_limit(Duration::from_secs(3)).build().unwrap();
+        let runtime = asking(&server).await;
+        fake.until(|shared| shared.is_heard()).await;
+        fake.lists_take(Duration::from_millis(50));
+        let announces = async {
+            loop {
+                fake.tell_change();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let decides = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap()
+        };
+        let outcome = tokio::select! { outcome = decides => outcome, () = announces => unreachable!() };
+        assert_eq!((&*outcome.text, fake.calls().len()), (r#"{"n":1}"#, 1), "{era:?}");
+    }
+}
+
+#[tokio::test]
+async fn s13_r1_a_server_that_acknowledges_no_subscription_to_changes_announces_none() {
+    for acknowledged in [None, Some(json!({}))] {
+        let fake = bank(Era::Rounds).await;
+        fake.acknowledges(acknowledged.clone());
+        let server = McpServer::http("bank", &*fake.url).build().unwrap();
+        let runtime = asking(&server).await;
+        fake.until(|shared| shared.is_heard()).await;
+        fake.echo(listing("pay", "Pays everything."));
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert_eq!((&*outcome.text, fake.calls().len()), (CHANGED, 0), "{acknowledged:?}");
+    }
+}
+
+#[tokio::test]
+async fn s13_r1_tools_that_changed_before_the_subscription_to_changes_was_acknowledged_are_listed_again() {
+    let fake = bank(Era::Rounds).await;
+    fake.acknowledges(None);
+    let server = McpServer::http("bank", &*fake.url).build().unwrap();
+    server.connect().await.unwrap();
+    fake.until(|shared| shared.is_heard()).await;
+    fake.echo(listing("pay", "Pays everything."));
+    fake.acknowledge();
+    until_known(&server).await;
+}
+
+#[tokio::test]
+async fn s13_r4_a_call_that_has_had_its_first_round_is_not_said_to_be_unmade() {
+    let fake = McpFake::start(Era::Rounds).await;
+    fake.is_silent();
+    let shared = fake.shared.clone();
+    fake.tool(listing("pay", "Pays."), move |_| {
+        shared.lists_fail.store(true, Ordering::SeqCst);
+        std::future::ready(json!({ "resultType": "input_required", "requestState": "paid half" }))
+    });
+    let server = McpServer::http("bank", &*fake.url).build().unwrap();
+    let runtime = asking(&server).await;
+    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert!(outcome.text.contains("whether it took effect is not known (busy"), "{}", outcome.text);
+    assert_eq!(fake.calls().len(), 1);
+}
+
 #[tokio::test]
 async fn s13_r1_the_tools_of_a_server_that_announces_nothing_are_listed_again_before_an_approved_call() {
     for (era, ms) in [(Era::Sessions, 0), (Era::Rounds, 0), (Era::Sessions, 3_600_000)] {

@@ -41,6 +41,10 @@ pub enum Gone {
     Bare,
     /// 404 with an error that names the request.
     Named,
+    /// The same, with words and a code that nobody knows.
+    Odd,
+    /// 404 with a page that is not read to its end.
+    Page,
 }
 
 /// One way to answer a call of a tool.
@@ -104,7 +108,9 @@ pub struct Shared {
     is_silent: AtomicBool,
     /// How long a list takes, whether it fails, and for how long it says that it is new.
     list_takes: Mutex<Duration>,
-    lists_fail: AtomicBool,
+    pub lists_fail: AtomicBool,
+    /// What it acknowledges to subscribers, if it does.
+    acknowledges: Mutex<Option<Value>>,
     ttl_ms: Mutex<Option<u64>>,
     something: Notify,
 }
@@ -152,6 +158,7 @@ impl McpFake {
             is_silent: AtomicBool::new(false),
             list_takes: Mutex::default(),
             lists_fail: AtomicBool::new(false),
+            acknowledges: Mutex::new(Some(json!({ "toolsListChanged": true }))),
             ttl_ms: Mutex::new((era == Era::Rounds).then_some(0)),
             something: Notify::new(),
         });
@@ -236,6 +243,18 @@ impl McpFake {
         self.shared.lists_fail.store(fail, Ordering::SeqCst);
     }
 
+    /// Acknowledges this to subscribers from now on, or nothing.
+    pub fn acknowledges(&self, what: Option<Value>) {
+        *self.shared.acknowledges.lock().unwrap() = what;
+    }
+
+    /// Acknowledges changes of its tools to subscribers that wait for it.
+    pub fn acknowledge(&self) {
+        for (id, listener) in self.shared.listeners.lock().unwrap().iter() {
+            let _ = listener.unbounded_send(acknowledged(id, &json!({ "toolsListChanged": true })));
+        }
+    }
+
     /// Says for how long a list is new.
     pub fn lists_are_new_for(&self, ms: u64) {
         *self.shared.ttl_ms.lock().unwrap() = Some(ms);
@@ -318,8 +337,20 @@ fn gone(how: Gone, request: Value) -> Response {
             response
         }
         Gone::Bare => empty(StatusCode::NOT_FOUND),
+        Gone::Odd => json_response(StatusCode::NOT_FOUND, error(request, -32603, "Session expired")),
+        Gone::Page => {
+            let mut response = Response::new(Body::from("<p>404</p>".repeat(10_000)));
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
         Gone::Named => json_response(StatusCode::NOT_FOUND, error(request, -32001, "Session not found")),
     }
+}
+
+fn acknowledged(id: &Value, what: &Value) -> Value {
+    let meta = json!({ "io.modelcontextprotocol/subscriptionId": id });
+    let params = json!({ "notifications": what, "_meta": meta });
+    json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params })
 }
 
 fn stream(messages: mpsc::UnboundedReceiver<Value>) -> Response {
@@ -426,12 +457,9 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, headers: Head
         }
         Some("subscriptions/listen") => {
             let (send, receive) = mpsc::unbounded();
-            let acknowledged = json!({
-                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
-                "params": { "notifications": { "toolsListChanged": true },
-                    "_meta": { "io.modelcontextprotocol/subscriptionId": id } },
-            });
-            send.unbounded_send(acknowledged).unwrap();
+            if let Some(what) = &*shared.acknowledges.lock().unwrap() {
+                send.unbounded_send(acknowledged(&id, what)).unwrap();
+            }
             shared.listeners.lock().unwrap().push((id.clone(), send));
             stream(receive)
         }

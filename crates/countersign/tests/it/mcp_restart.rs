@@ -55,6 +55,35 @@ async fn s13_r4_an_approved_call_runs_once_though_the_server_has_forgotten_the_s
     }
 }
 
+/// It is not sent again, since the error may be the call's own.
+#[tokio::test]
+async fn s13_r4_a_call_after_one_with_the_status_of_an_unknown_session_is_made_over_a_new_connection() {
+    for (gone, told) in [(Gone::Odd, "error: Session expired (-32603)"), (Gone::Page, "cannot be read")] {
+        let (fake, ran) = counting().await;
+        let server = McpServer::http("bank", &*fake.url).require_approval(RequireApproval::Never).build().unwrap();
+        let runtime = over(Arc::new(MemoryStore::new()), &calls(&["pay"]), &[&server]);
+        assert_eq!(send(&runtime, "s", "go").await.unwrap().text, "paid 1");
+        fake.forgets_sessions(gone);
+        let outcome = send(&runtime, "s", "go").await.unwrap();
+        assert!(outcome.text.contains(told), "{}", outcome.text);
+        assert_eq!(send(&runtime, "s", "go").await.unwrap().text, "paid 2", "{gone:?}");
+        assert_eq!((ran.load(Ordering::SeqCst), fake.shared.connected.load(Ordering::SeqCst)), (2, 2));
+    }
+}
+
+/// A list may be asked for again.
+#[tokio::test]
+async fn s13_r4_an_approved_call_runs_once_though_its_list_of_tools_has_the_status_of_an_unknown_session() {
+    for gone in [Gone::Odd, Gone::Page] {
+        let (fake, ran) = counting().await;
+        fake.lists_are_new_for(0);
+        let runtime = asking(McpServer::http("bank", &*fake.url)).await;
+        fake.forgets_sessions(gone);
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert_eq!((outcome.text.as_str(), ran.load(Ordering::SeqCst)), ("paid 1", 1), "{gone:?}");
+    }
+}
+
 /// A call that looked for something else may have done part of its work.
 #[tokio::test]
 async fn s13_r4_an_error_with_the_status_of_an_unknown_session_that_answers_the_call_does_not_make_it_run_again() {

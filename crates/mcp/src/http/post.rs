@@ -3,7 +3,7 @@
 //! The library's own client reads a body of any number of values, each of which takes many times its text's memory.
 //! Refusals are what that client makes of them, without `Retry-After` and scopes, which nothing here reads.
 
-use std::io;
+use std::{io, sync::atomic::Ordering};
 
 use countersign_engine::outgoing;
 use futures::{StreamExt as _, stream, stream::BoxStream};
@@ -55,6 +55,10 @@ impl Http {
             request = request.header(SESSION, session_id);
         }
         let response = request.json(message).send().await?;
+        if session_id.is_some() && response.status() == StatusCode::NOT_FOUND {
+            // Even where this one is answered, each later request might get the same.
+            self.may_be_gone.store(true, Ordering::SeqCst);
+        }
         let said = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         match (response.status(), said(WWW_AUTHENTICATE.as_str())) {
             (StatusCode::UNAUTHORIZED, Some(challenge)) => {
@@ -266,7 +270,7 @@ mod tests {
             let _ = to.write_all(body.as_bytes()).await;
         });
         let client = countersign_engine::outgoing::client(&uri.parse().expect("a URL")).build().expect("a client");
-        let http = Http::new(client, Arc::default(), Arc::default());
+        let http = Http::new(client, Arc::default(), Arc::default(), Arc::default());
         let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" });
         let ping = serde_json::from_value(ping).expect("a message");
         let answer = http.post_message(uri.into(), ping, None, None, Headers::new()).await;

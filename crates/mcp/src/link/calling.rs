@@ -68,7 +68,7 @@ impl Link {
             return match self.follow(running, permit, None).await {
                 Step::Ended(outcome) => outcome,
                 Step::Again(params, _) => self.rounds(*params, tool, idempotent, permit).await,
-                Step::Failed(failure) => Err(self.failed(&failure, permit)),
+                Step::Failed(failure) => Err(self.failed(&failure, permit, true)),
                 Step::Forgotten => Err(ToolError::forgotten()),
             };
         }
@@ -92,23 +92,25 @@ impl Link {
         let (mut sent_again, mut forgotten, mut connected_again) = (false, false, false);
         // What is left of the earlier answers where the server requires the call again.
         let mut left: Option<Vec<KeptAnswer>> = None;
+        // Whether anything was sent that the server may have acted on. A call that has asked something was.
+        let mut was_sent = permit.input().is_some();
         for _ in 0..ROUNDS {
             let turn = self.turns.take(self.settings.call_limit).await;
             let connection = self.connection_of_call().await;
-            let connection = connection.map_err(|why| self.say(permit, Text::McpDown, &[("error", &why)]))?;
-            match self.list_for_call(&connection, permit.needed_approval()).await {
-                Ok(()) => {}
-                Err(Failure::Refused(why)) => return Err(self.unlisted(permit, &why)),
-                Err(why) if connected_again => return Err(self.unlisted(permit, &why.to_string())),
-                Err(_) => {
-                    // A new one begins with a list.
-                    self.forget(&connection);
-                    connected_again = true;
-                    continue;
+            let connection = connection.map_err(|why| self.unmade(permit, was_sent, Text::McpDown, &why))?;
+            if let Err(failure) = self.list_for_call(&connection, permit.needed_approval()).await {
+                let is_refused = matches!(failure, Failure::Refused(_)) && connection.is_usable();
+                if is_refused || connected_again {
+                    return Err(self.unmade(permit, was_sent, Text::McpUnlisted, &failure.to_string()));
                 }
+                // A new one begins with a list.
+                self.forget(&connection);
+                connected_again = true;
+                continue;
             }
             if !self.listed().contains(tool) {
                 // A restarted server may have another tool of the name, which nobody has approved.
+                self.warn_of_change(tool);
                 return Err(ToolError::new(permit.locale().text(Text::ToolChanged)));
             }
             if !connection.has_rounds() {
@@ -118,11 +120,13 @@ impl Link {
             let earlier =
                 left.take().unwrap_or_else(|| earlier_answers(permit, &params, connection.has_rounds(), forgotten));
             let running = Running::start(connection, permit.session_id().into(), params.clone(), turn, earlier);
-            match self.follow(running, permit, Some(&params)).await {
+            let step = self.follow(running, permit, Some(&params)).await;
+            was_sent |= !matches!(step, Step::Failed(Failure::Gone | Failure::NotSent(_)));
+            match step {
                 Step::Ended(outcome) => return outcome,
                 Step::Again(next, earlier) => (params, left) = (*next, Some(earlier)),
                 Step::Failed(failure) if !sent_again && failure.is_harmless(idempotent) => sent_again = true,
-                Step::Failed(failure) => return Err(self.failed(&failure, permit)),
+                Step::Failed(failure) => return Err(self.failed(&failure, permit, was_sent)),
                 Step::Forgotten if !sent_again && idempotent => {
                     tracing::warn!(
                         server = &*self.settings.name,
@@ -137,20 +141,35 @@ impl Link {
         Err(self.say(permit, Text::McpRefused, &[("error", "it never came to an end")]))
     }
 
-    /// The model's text for a call that was not sent, since its tool may have changed.
-    fn unlisted(&self, permit: &Permit, why: &str) -> ToolError {
-        self.say(permit, Text::McpUnlisted, &[("error", &self.settings.redact(why))])
+    /// The model's text for a call that is not sent, or not again: this one, which says that it was not made, unless
+    /// something of it was sent before.
+    fn unmade(&self, permit: &Permit, was_sent: bool, text: Text, why: &str) -> ToolError {
+        let error = self.settings.redact(why);
+        if was_sent {
+            return ToolError::new(format!("{} ({error})", self.say(permit, Text::McpLost, &[])));
+        }
+        self.say(permit, text, &[("error", &error)])
     }
 
     /// The model's text for a call without an answer.
-    fn failed(&self, failure: &Failure, permit: &Permit) -> ToolError {
+    fn failed(&self, failure: &Failure, permit: &Permit, was_sent: bool) -> ToolError {
         let error = self.settings.redact(&failure.to_string());
         match failure {
-            Failure::Gone | Failure::NotSent(_) => self.say(permit, Text::McpDown, &[("error", &error)]),
+            Failure::Gone | Failure::NotSent(_) => self.unmade(permit, was_sent, Text::McpDown, &error),
             Failure::Refused(_) => self.say(permit, Text::McpRefused, &[("error", &error)]),
             Failure::Unreadable => self.say(permit, Text::McpUnreadable, &[]),
-            Failure::Lost(_) => ToolError::new(format!("{} ({error})", self.say(permit, Text::McpLost, &[]))),
+            Failure::Lost(_) => self.unmade(permit, true, Text::McpLost, &error),
         }
+    }
+
+    /// Tells operators what has changed: the calls of a server that describes a tool differently each time never run.
+    fn warn_of_change(&self, tool: &ListedTool) {
+        let Some(left_out) = self.warned.changed.due() else { return };
+        let listed = self.listed();
+        let differs =
+            listed.iter().find(|now| now.name == tool.name).map_or("all: it is gone", |now| tool.differs(now));
+        let (server, tool) = (&*self.settings.name, &tool.name);
+        tracing::warn!(server, ?tool, differs, left_out, "a tool of the MCP server has changed; its call is not sent");
     }
 
     /// Follows a call to its end, or until it asks a person.

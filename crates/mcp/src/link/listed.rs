@@ -153,6 +153,16 @@ impl ListedTool {
         }
     }
 
+    /// What of it differs from another tool of the name, for a log.
+    pub(super) fn differs(&self, other: &ListedTool) -> &'static str {
+        match (self.description == other.description, self.parameters == other.parameters) {
+            (false, false) => "description and schema",
+            (false, true) => "description",
+            (true, false) => "schema",
+            (true, true) => "annotations",
+        }
+    }
+
     pub(crate) fn info(&self) -> McpToolInfo {
         McpToolInfo {
             name: self.name.to_string(),

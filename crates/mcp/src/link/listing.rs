@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -16,11 +16,11 @@ use rmcp::{
 };
 use tokio::{
     task::{AbortHandle, JoinHandle},
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep_until, timeout},
 };
 
 use super::{
-    Connection, FIRST_PAUSE, Link,
+    Connection, Link,
     handler::Handler,
     listed::{self, ListedTool, Listing},
     pause,
@@ -65,7 +65,12 @@ impl Default for Due {
 impl Due {
     /// Whether the server has announced changes since the last list was requested.
     fn has_changed(&self) -> bool {
-        self.read.load(Ordering::SeqCst) < self.announced.load(Ordering::SeqCst)
+        !self.is_read(self.announced.load(Ordering::SeqCst))
+    }
+
+    /// Whether a list has been requested since so many changes were announced.
+    fn is_read(&self, announced: u64) -> bool {
+        self.read.load(Ordering::SeqCst) >= announced
     }
 
     fn new_until(&self) -> MutexGuard<'_, Instant> {
@@ -151,23 +156,19 @@ impl Link {
     /// Reads the list again before a call, if the server has announced changes, or if the call needed
     /// approval and the server would not announce any. An error: the list could not be read, so nothing may be sent.
     pub(super) async fn list_for_call(&self, connection: &Connection, needed_approval: bool) -> Result<(), Failure> {
-        let since = Instant::now();
+        // First, since a subscription begins with a change.
         let may_be_old = needed_approval && !self.announces(connection);
-        let is_due = || self.due.has_changed() || may_be_old && *self.due.new_until() < since;
+        // One list is enough, also of a server that announces changes faster than they are read.
+        let (announced, since) = (self.due.announced.load(Ordering::SeqCst), Instant::now());
+        let is_due = || !self.due.is_read(announced) || may_be_old && *self.due.new_until() < since;
         if !is_due() {
             return Ok(());
         }
         let peer = connection.peer();
         let listed = timeout(self.settings.connect_limit, async {
             let _one_at_a_time = self.listing.lock().await;
-            while is_due() {
-                self.read_list(&peer).await?;
-                if is_due() {
-                    // It announces the next changes meanwhile.
-                    sleep(FIRST_PAUSE).await;
-                }
-            }
-            Ok(())
+            // Somebody else may have read it meanwhile.
+            if is_due() { self.read_list(&peer).await } else { Ok(()) }
         });
         listed.await.unwrap_or_else(|_| Err(self.not_in_time()))
     }
@@ -180,7 +181,7 @@ impl Link {
     /// unnoticed, unless it is the answer to a subscription.
     fn announces(&self, connection: &Connection) -> bool {
         match &connection.listening {
-            Some(listening) => !listening.is_finished(),
+            Some(listening) => listening.hears(),
             None => tells_changes(&connection.service) && matches!(self.settings.reach, Reach::Stdio(_)),
         }
     }
@@ -241,22 +242,52 @@ impl Link {
     }
 
     /// Since 2026-07-28, changes are only announced to subscribers.
-    pub(super) fn listen(self: &Arc<Link>, service: &RunningService<RoleClient, Handler>) -> Option<JoinHandle<()>> {
+    pub(super) fn listen(self: &Arc<Link>, service: &RunningService<RoleClient, Handler>) -> Option<Listening> {
         let info = service.peer_info()?;
         if !tells_changes(service) || info.protocol_version.has_initialize() {
             return None;
         }
-        let (link, peer) = (Arc::downgrade(self), service.peer().clone());
-        Some(tokio::spawn(async move {
+        let (link, peer, begun) = (Arc::downgrade(self), service.peer().clone(), Arc::<AtomicBool>::default());
+        let begins = begun.clone();
+        let task = tokio::spawn(async move {
             let filter = SubscriptionFilter::builder().tools_list_changed().build();
             let Ok(mut changes) = peer.listen(filter).await else { return };
+            if changes.acknowledged().tools_list_changed != Some(true) {
+                return;
+            }
+            // What changed after the connection's list and before this was announced to nobody.
+            let Some(known) = link.upgrade() else { return };
+            known.list_again(peer.clone());
+            drop(known);
+            begins.store(true, Ordering::SeqCst);
             while let Ok(Some(change)) = changes.next().await {
                 if matches!(change, ServerNotification::ToolListChangedNotification(_)) {
                     let Some(link) = link.upgrade() else { return };
                     link.list_again(peer.clone());
                 }
             }
-        }))
+        });
+        Some(Listening { begun, task })
+    }
+}
+
+/// A subscription to changes, which ends on drop.
+pub(super) struct Listening {
+    /// The server has acknowledged it.
+    begun: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Listening {
+    /// Whether changes would be announced over it.
+    fn hears(&self) -> bool {
+        self.begun.load(Ordering::SeqCst) && !self.task.is_finished()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
