@@ -941,8 +941,8 @@ export interface ActionApprovalView {
    */
   expires_at?: string;
   /**
-   * Why its session's turn is on hold, if it is and this is pending: the decision continues the turn. With `restored` it
-   * may have been decided, and carried out, after the backup: look there first.
+   * Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
+   * decided and carried out after the backup: check outside before you decide.
    */
   held?: Held;
   /**
@@ -1107,8 +1107,8 @@ export interface QuestionApprovalView {
    */
   expires_at?: string;
   /**
-   * Why its session's turn is on hold, if it is and this is pending: the decision continues the turn. With `restored` it
-   * may have been decided, and carried out, after the backup: look there first.
+   * Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
+   * decided and carried out after the backup: check outside before you decide.
    */
   held?: Held;
   /**
