@@ -516,9 +516,8 @@ mod tests {
     /// The forms of the TypeScript packages follow the same rule, and are tested with the same numbers.
     #[test]
     fn numbers_keep_their_text_or_are_refused() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/formats/numbers.json");
-        let numbers: BTreeMap<String, Vec<String>> =
-            serde_json::from_str(&std::fs::read_to_string(file).expect(file)).expect(file);
+        let text = include_str!("../../../../tests/formats/numbers.json");
+        let numbers: BTreeMap<String, Vec<String>> = serde_json::from_str(text).expect("numbers");
         for text in &numbers["exact"] {
             assert_eq!(parse(text).expect(text).canonical(), *text);
         }
