@@ -23,7 +23,7 @@ export default defineConfig({
   testMatch: "*.spec.ts",
   // Far more than any takes, since other tests run meanwhile: of those that are usually done in 10 s some took 50.
   timeout: 240_000,
-  // Two tabs of one browser: one waits for up to 20 s to read a file from the cache while the other is writing it.
+  // Longer than Chromium's lock on its cache: a tab waits up to 20 s for a file that another tab is just storing.
   expect: { timeout: 45_000 },
   fullyParallel: true,
   workers: 2,

@@ -204,7 +204,7 @@ impl Group {
         status
     }
 
-    /// Its number is not used any more.
+    /// After this its number is not used.
     fn forget(&mut self) {
         let Some(leader) = self.leader.take() else { return };
         let known = GROUPS.read().unwrap_or_else(PoisonError::into_inner);
@@ -224,8 +224,8 @@ impl Drop for Group {
     }
 }
 
-/// The leaders of all groups. Whoever starts or forgets one reads the outer lock: they do not wait for each other, since
-/// starting one can take long, as from a network disk that is gone.
+/// The leaders of all groups. Starting or forgetting one takes a read lock, so that these do not block each other: a start can
+/// take long, for example from a network disk that does not respond.
 static GROUPS: RwLock<Mutex<Vec<Pid>>> = RwLock::new(Mutex::new(Vec::new()));
 
 /// How long [`kill_all`] waits for groups that are being started.

@@ -32,8 +32,8 @@ pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
     if result.is_error == Some(true) { Err(text) } else { Ok(text) }
 }
 
-/// A result of a call that the protocol's library does not take for one: it is empty, or has content of kinds that it
-/// does not know, each of which becomes a text that says so. `None` if it is something else.
+/// A call's result that the protocol's library does not recognise as one: it is empty, or has content of unknown kinds,
+/// each replaced by a text that says so. `None` for anything else.
 pub(super) fn read(result: ServerResult) -> Option<CallToolResult> {
     let mut value = match result {
         ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => json!({}),

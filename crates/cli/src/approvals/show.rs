@@ -85,7 +85,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Why the turn of a request or a session is on hold, and what that asks of whoever continues it.
+/// Why the turn of a request or a session is on hold, and what to check before continuing it.
 pub(crate) fn held(of: &Value) -> Option<&'static str> {
     Some(match of["held"].as_str()? {
         "restored" => {

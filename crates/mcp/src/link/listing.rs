@@ -45,7 +45,7 @@ pub(super) struct Due {
     read: AtomicU64,
     /// Until when that list counts as new.
     new_until: std::sync::Mutex<Instant>,
-    /// Reads it again, while there are changes to be read: over which connection, and the task.
+    /// Reads it again while there are changes to read: the connection, and the task, which ends early if its runtime does.
     again: std::sync::Mutex<Option<(Peer<RoleClient>, AbortHandle)>>,
     pace: Pace,
 }

@@ -178,7 +178,7 @@ async fn r5_a_node_that_cannot_renew_knows_that_its_leases_have_ended_and_goes_o
     let driven = begun(&store, "s", 1, None).await;
     let lease = nodes(&store).claim("s").await.expect("claim").expect("its own");
     tokio::time::sleep(3 * LEASE).await;
-    // A machine that stands still for a lease ends the term, and the next renewal begins another.
+    // If the machine stalls for a whole lease, the term ends and the next renewal begins another.
     eventually("it renews", async || nodes(&store).term().is_some()).await;
     // The renewal waits for the lock, and is abandoned.
     let blocker = database.url().to_owned();
@@ -204,7 +204,7 @@ async fn r5_leases_last_where_the_database_takes_no_notifications() {
     let driven = begun(&store, "s", 1, None).await;
     let lease = nodes(&store).claim("s").await.expect("claim").expect("its own");
     tokio::time::sleep(3 * LEASE).await;
-    // A machine that stands still for a lease ends the term, and the next renewal begins another.
+    // If the machine stalls for a whole lease, the term ends and the next renewal begins another.
     eventually("it renews", async || nodes(&store).term().is_some()).await;
     store.append(answered(&driven, Some(lease))).await.expect("its own");
 }

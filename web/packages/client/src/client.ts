@@ -189,7 +189,7 @@ interface From {
   last?: number | undefined;
 }
 
-/** Whether whoever wants to follow a session from there misses nothing if it goes on to be followed as it is. */
+/** Whether following a session from there is already covered by how it is followed now. */
 function goesOn({ cursor, last: before }: Followed, after: number, last: number | undefined): boolean {
   return cursor.lastSeq <= after && (cursor.lastSeq > 0 || before === undefined || last !== undefined);
 }
@@ -563,7 +563,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     }
   }
 
-  /** What was asked for with another token is sent only in the name of whoever asked. */
+  /** Requests made with another token are sent only if the server greets the same person. */
   #comparePerson({ subject, tenant }: HelloEvent): void {
     const [before, token] = [this.#greeted, this.#openedWith];
     const person = subject === undefined ? undefined : JSON.stringify([tenant, subject]);

@@ -16,6 +16,7 @@ export interface About {
   approvalKey?: string | undefined;
   /** The status of the HTTP answer, if it was one. */
   status?: number;
+  /** Whether the server said it; `false` unless given. */
   byServer?: boolean;
   cause?: unknown;
 }

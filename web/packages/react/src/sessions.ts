@@ -53,7 +53,7 @@ const LONGEST_MS = 1000;
 /** How many messages are read of a session's end, and with each look further up; at least, for a turn is read whole. */
 const MESSAGES = 80;
 
-/** Of how many sessions that nobody follows any more the views are kept, and of how many that they are not there. */
+/** How many views of sessions are kept that nobody follows now, and of how many it is remembered that they do not exist. */
 const KEPT = 20;
 
 /** Nothing comes of a session that is empty, or unchanged: after so long it is asked whether it is empty, and one that was refused counts as followed. */
@@ -150,7 +150,7 @@ export class Sessions {
     }, SILENT_MS);
   }
 
-  /** What was refused is followed now, if that is not refused again. Nothing comes of it where nothing has happened since. */
+  /** A session that was refused is followed now unless it is refused again: where nothing has happened since, no event says so. */
   #forgiveSoon(id: string): void {
     const error = this.#opened.get(id)?.now.error;
     if (!error) return;
@@ -167,7 +167,7 @@ export class Sessions {
     }
   }
 
-  /** A page may look at many sessions of which nothing comes to be known, or that they are not there. */
+  /** A page may look at many sessions that turn out to be unknown or missing. */
   #forgetUnknown(id: string): void {
     const isLeft = ({ listeners, followed, reading, now }: Opened) => listeners.size === 0 && !followed && !reading && now.view.lastSeq === 0;
     const session = this.#opened.get(id);
