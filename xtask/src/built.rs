@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     Places,
-    process::{self, cargo, program},
+    process::{self, patient_cargo, program},
 };
 
 /// Test programs.
@@ -23,7 +23,7 @@ struct Test {
 /// Builds the unit tests and the tests in `tests/it` of these packages. One build serves all: cargo would rebuild their
 /// shared dependencies for each selection of packages.
 pub(crate) fn tests(places: &Places, packages: &[String], features: &str) -> Result<Built, String> {
-    let mut build = cargo(&places.root);
+    let mut build = patient_cargo(&places.root);
     build.args(["test", "--no-run", "--message-format=json-render-diagnostics", "--lib", "--test", "it"]);
     for package in packages {
         build.args(["-p", package]);

@@ -29,6 +29,13 @@ pub(crate) fn cargo(folder: &Path) -> Command {
     program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), folder)
 }
 
+/// The same for what is compiled beside tests: what they wait for goes first.
+pub(crate) fn patient_cargo(folder: &Path) -> Command {
+    let mut command = program("nice", folder);
+    command.args(["-n", "19"]).arg(cargo(folder).get_program());
+    command
+}
+
 /// Prints a line about the current step.
 pub(crate) fn say(line: &str) {
     println!("==> {line}");

@@ -106,11 +106,17 @@ pub(crate) const FEATURES: &str = "countersign/postgres,countersign-cli/computer
 pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let mut steps = Steps::default();
     let built = prepare(places, &mut steps);
-    // Both wait a lot, and neither changes what the other uses.
+    // All wait a lot, and none changes what another uses.
     thread::scope(|scope| {
         let console = scope.spawn(|| console_tests(places, &built));
+        let recompiled = scope.spawn(|| recompiled_tests(places, &built, all));
         let rust = scope.spawn(|| rust_tests(places, &built, all));
-        for (name, tests) in [("the tests in Rust", rust), ("the console's tests", console)] {
+        let suites = [
+            ("the tests in Rust", rust),
+            ("what is compiled with other features", recompiled),
+            ("the console's tests", console),
+        ];
+        for (name, tests) in suites {
             match tests.join() {
                 Ok(tests) => steps.append(tests),
                 // What the others have found is still told.
@@ -210,6 +216,13 @@ fn rust_tests(places: &Places, built: &Built, all: bool) -> Steps {
         });
         steps.step_after(&[rust], "install and pack in a clean clone", || clean::run_all(places, FEATURES));
     }
+    steps
+}
+
+/// What is compiled once more for other features. It leaves the processors to the tests beside it, which do not use them up.
+fn recompiled_tests(places: &Places, built: &Built, all: bool) -> Steps {
+    let mut steps = Steps::default();
+    let (rust, others) = ((built.rust, RUST), (built.others, OTHERS));
     steps.step_after(
         &[rust],
         "lint the library with each of its default features and each store without the others of its crate",
@@ -217,9 +230,9 @@ fn rust_tests(places: &Places, built: &Built, all: bool) -> Steps {
             // `cel` and `http` are the engine's, the others the store's. Without any it is only compiled, by the programs
             // that must not compile.
             ["cel,sqlite", "http,postgres", "encryption"].into_iter().try_for_each(|feature| {
-                let mut lint = cargo(&places.root);
+                let mut lint = process::patient_cargo(&places.root);
                 lint.args(["clippy", "-p", "countersign", "--no-default-features", "--features", feature]);
-                process::run(lint.args(["--", "-D", "warnings"]))
+                process::run_beside(lint.args(["--", "-D", "warnings"]), &places.target.join("lints.txt"))
             })
         },
     );
