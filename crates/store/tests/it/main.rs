@@ -20,4 +20,5 @@ mod restored;
 mod rules;
 mod sealed;
 mod sqlite;
+mod sqlite_opening;
 mod store_support;
