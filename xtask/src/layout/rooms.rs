@@ -18,7 +18,6 @@ const CIRCLES: [(&str, &str, usize); 5] = [
     ("countersign-runtime", "run", 32),
     ("countersign-server", "config", 23),
     ("countersign-store", "postgres", 16),
-    ("countersign-store", "sqlite", 19),
 ];
 
 /// The paths in a tree of imports, such as `a::{b, c::d}`.

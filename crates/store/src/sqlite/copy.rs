@@ -22,12 +22,13 @@ use super::{
     super::{Append, StoreError, index, no_past, seal::Place},
     SqliteStore,
     apply::Write,
+    group::Op,
     rows,
     schema::key,
     sealing::Values,
     statement::run,
     unfinished,
-    write::{Op, Writer},
+    write::Writer,
 };
 
 /// The most entries and stored bytes of a piece, which always has one entry.

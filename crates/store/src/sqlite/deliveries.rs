@@ -11,8 +11,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::{
     SqliteStore,
+    group::Op,
     statement::{all, find, run},
-    write::Op,
 };
 #[cfg(feature = "postgres")]
 use crate::contents::Endpoint;

@@ -6,6 +6,7 @@
 mod apply;
 mod copy;
 mod deliveries;
+mod group;
 mod list;
 mod lock;
 mod log;
@@ -45,16 +46,19 @@ use rusqlite::Connection;
 pub(crate) use self::source::{Moved, Source};
 use self::{
     apply::Write,
+    group::Op,
     lock::Ownership,
     read::Reader,
     schema::Absent,
     sealing::Values,
     waypoints::Kept,
-    write::{Broken, Op, Writer},
+    write::{Broken, Writer},
 };
 pub use self::{
     past::Past,
     rekey::{Rekeyed, rekey},
+    schema::SqliteOptions,
+    write::CLOSED,
 };
 use super::{
     Append, AuditRange, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter,
@@ -69,17 +73,6 @@ use super::{
 const LISTS: usize = 4;
 /// A larger append, such as a restored state, is serialised off the shared threads.
 const MANY: usize = 64;
-
-/// What the log says of a store whose disk cannot be relied on any more. Tests wait for it, and count it.
-pub const CLOSED: &str = "is closed until it is opened again, and acknowledges nothing";
-
-/// How a [`SqliteStore`] is opened.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct SqliteOptions {
-    /// The largest number of pages of 2 KiB the database may have; `None` is as many as the disk holds.
-    pub max_pages: Option<u32>,
-}
 
 /// Keeps journals in one SQLite file. Dropping it writes what is queued, and closes the file.
 #[derive(Debug)]

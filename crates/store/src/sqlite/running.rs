@@ -10,8 +10,7 @@ use rusqlite::Connection;
 use super::{
     super::StoreError,
     schema::error,
-    statement::{all, run},
-    write::uncommitted,
+    statement::{all, run, uncommitted},
 };
 
 /// Marks a session that is running from now on.

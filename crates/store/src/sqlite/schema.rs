@@ -7,7 +7,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::{super::StoreError, SqliteOptions, log};
+use super::{super::StoreError, log};
 #[cfg(unix)]
 use crate::files::{LOG, SHARED, beside};
 use crate::owner_only;
@@ -21,6 +21,14 @@ const VERSION: i32 = 1;
 pub(super) const MOVED: i32 = 0x4D4F_5645;
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
+
+/// How a [`SqliteStore`](super::SqliteStore) is opened.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SqliteOptions {
+    /// The largest number of pages of 2 KiB the database may have; `None` is as many as the disk holds.
+    pub max_pages: Option<u32>,
+}
 
 /// Whether a store is made where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

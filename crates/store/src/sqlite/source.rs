@@ -19,10 +19,10 @@ use super::{
         deliveries::{FailedDelivery, FailedPage},
         seal::Keys,
     },
-    SqliteOptions, deliveries,
+    deliveries,
     lock::Ownership,
     rows, rules,
-    schema::{self, Absent, error},
+    schema::{self, Absent, SqliteOptions, error},
     sealing::{self, Values},
     statement::{all, find},
 };

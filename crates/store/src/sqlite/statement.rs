@@ -1,6 +1,6 @@
 //! Running prepared statements.
 
-use rusqlite::{Connection, OptionalExtension as _, Params, Row};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Params, Row};
 
 use super::{super::StoreError, schema::error};
 
@@ -27,4 +27,13 @@ pub(super) fn all<T>(
     row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>, StoreError> {
     conn.prepare_cached(sql).and_then(|mut query| query.query_map(params, row)?.collect()).map_err(|e| error(&e))
+}
+
+/// What a failed commit means. A full disk has written nothing that counts, and is rolled back; after any other failure
+/// the disk's contents are unknown.
+pub(super) fn uncommitted(e: &rusqlite::Error) -> StoreError {
+    match e.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => error(e),
+        _ => StoreError::Closed(e.to_string()),
+    }
 }

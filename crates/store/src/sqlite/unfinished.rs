@@ -9,8 +9,7 @@ use rusqlite::{Connection, params};
 use super::{
     super::StoreError,
     schema::{error, key},
-    statement::{all, find, run},
-    write::uncommitted,
+    statement::{all, find, run, uncommitted},
 };
 
 /// The most entries, and bytes of them, removed in one transaction, which always removes one.

@@ -1,6 +1,6 @@
 //! The writer: what it syncs, and what closes it.
 
-use super::*;
+use super::{super::copy::Piece, *};
 
 fn thread<'w>(path: &std::path::Path, values: &'w Values, broken: &'w Broken) -> Thread<'w> {
     let conn = super::super::schema::made(path);
