@@ -3,8 +3,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::reader::Section;
-
 /// The description of a value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shape {
@@ -130,15 +128,4 @@ fn without_links(markdown: &str) -> String {
         rest = after;
     }
     text + rest
-}
-
-/// The JSON Schema of the configuration file, in the draft that TOML editors support.
-#[must_use]
-pub fn config_schema() -> Value {
-    let mut schema = object(&Section::describe(super::read));
-    schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
-    schema["title"] = "countersign.toml".into();
-    schema["description"] =
-        "The configuration of a Countersign server: its agents, their tools, and who decides.".into();
-    schema
 }

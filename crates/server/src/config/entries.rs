@@ -25,8 +25,15 @@ use countersign_tools::{
 use serde_json::json;
 
 use super::{
-    CommandGuardrail, Config, ConfigAgent, ConfigApproval, ConfigComputer, ConfigGuardrail, ConfigHostedMcp,
-    ConfigRequire, ConfigRuns, ConfigStore, ConfigTool,
+    Config,
+    agents::ConfigAgent,
+    approval::{ConfigApproval, ConfigRequire},
+    command::ConfigGuardrail,
+    computer::ConfigComputer,
+    guardrail::CommandGuardrail,
+    models::ConfigHostedMcp,
+    store::ConfigStore,
+    tools::{ConfigRuns, ConfigTool},
 };
 
 /// All tools of a configuration by name.

@@ -12,7 +12,7 @@ use countersign_core::{
 };
 
 use super::{
-    ConfigToken,
+    auth::ConfigToken,
     error::nearest,
     reader::{Document, Section},
 };

@@ -37,6 +37,7 @@ use std::{
 
 use countersign_core::locale::Locale;
 use countersign_tools::builtin;
+use serde_json::Value;
 use toml::de::DeTable;
 
 pub use self::{
@@ -46,13 +47,13 @@ pub use self::{
     command::{ConfigGuardrail, ConfigText},
     compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
     computer::ConfigComputer,
-    describe::config_schema,
     entries::{guardrails, hosted_mcp, mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
     guardrail::CommandGuardrail,
     mcp::{ConfigMcp, ConfigReach, host},
     models::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
+    reader::ERRORS,
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
     table::short_error,
@@ -61,6 +62,7 @@ pub use self::{
     webhooks::ConfigWebhook,
 };
 use self::{
+    describe::object,
     holders::Holders,
     reader::{Document, Names, Section},
     table::{named, table, table_or_empty},
@@ -69,8 +71,6 @@ use crate::auth::{Auth, JwtOptions, Token};
 
 /// Largest configuration file, in bytes.
 pub const FILE_BYTES: usize = 1024 * 1024;
-/// Most errors reported at once.
-pub const ERRORS: usize = 100;
 
 /// A checked configuration: all its names are known, all files exist, all conditions and schemas compile. Lists are
 /// in the order of the file.
@@ -316,6 +316,17 @@ fn parse(document: &Document<'_>) -> Option<Config> {
     }
     root.finish();
     config
+}
+
+/// The JSON Schema of the configuration file, in the draft that TOML editors support.
+#[must_use]
+pub fn config_schema() -> Value {
+    let mut schema = object(&Section::describe(read));
+    schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
+    schema["title"] = "countersign.toml".into();
+    schema["description"] =
+        "The configuration of a Countersign server: its agents, their tools, and who decides.".into();
+    schema
 }
 
 /// Reads a whole file in the order of the reference, except for sections that others depend on.

@@ -15,12 +15,14 @@ use toml::{
 };
 
 use super::{
-    ERRORS,
     describe::Key,
     error::{ConfigError, nearest},
     holders::Holders,
     table::Field,
 };
+
+/// Most errors reported at once.
+pub const ERRORS: usize = 100;
 
 /// Reads an environment variable.
 pub(super) type Env<'e> = &'e dyn Fn(&str) -> Option<String>;

@@ -492,7 +492,7 @@ macro_rules! table {
 
         impl $name {
             /// Reads one; errors are reported.
-            pub(in crate::config) fn read($section: &$crate::config::reader::Section<'_>) -> Option<$name> {
+            pub(super) fn read($section: &$crate::config::reader::Section<'_>) -> Option<$name> {
                 $(let $field = $section.field(table!(@key $field $($key)?), concat!($($doc),*), $kind);)*
                 let read = $name { $($field: $field?,)* };
                 $(let read = $then($section, read)?;)?
