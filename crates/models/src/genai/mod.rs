@@ -370,6 +370,11 @@ impl Reader {
         Ok(())
     }
 
+    /// Whether it has text or a call.
+    fn says_anything(&self) -> bool {
+        self.opaque.parts.iter().any(|part| !matches!(part, Part::Text(0) | Part::Signature(_)))
+    }
+
     fn finish(
         mut self,
         kind: AdapterKind,
@@ -383,8 +388,9 @@ impl Reader {
         }
         let stopped = reason.map_or("", |reason| reason.raw());
         match reading::ending(stopped) {
+            Ending::Calls if !self.says_anything() => return Err(reading::no_call(stopped)),
             // Calls come in one piece.
-            Ending::Whole | Ending::Unknown => {}
+            Ending::Whole | Ending::Calls | Ending::Unknown => {}
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(reading::failed_in_the_middle(stopped)),
         }
