@@ -14,11 +14,11 @@ use tracing_subscriber::{
 
 use crate::terminal::visible;
 
-/// The default filter of a server. The MCP client prints what others send as it is, secrets and megabytes included, also
-/// in its warnings and errors; what operators need of it is said by this program.
-const INFO: &str = "info,rmcp=off";
+/// The default filter of a server. The MCP client, and the genai crate, print what others send as it is, secrets and
+/// megabytes included, also in their warnings and errors; what operators need of it is said by this program.
+const INFO: &str = "info,rmcp=off,genai=off";
 /// The same, for other commands.
-const WARN: &str = "warn,rmcp=off";
+const WARN: &str = "warn,rmcp=off,genai=off";
 /// How much of a field is printed in a line, in bytes.
 const FIELD_BYTES: usize = 8 * 1024;
 
@@ -103,7 +103,7 @@ fn filter(default: &str) -> Result<EnvFilter, String> {
 }
 
 /// This filter with those directives in place of its own for the same. What they do not name stays as it is: a level
-/// that is misspelt, which reads like the name of a module, silences nothing, and the MCP client stays off unless it is
+/// that is misspelt, which reads like the name of a module, silences nothing, and what is off stays off unless it is
 /// named. `None` if `given` is no filter.
 fn filter_with(default: &str, given: &str) -> Option<EnvFilter> {
     let given = given.trim().trim_matches(',');
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn x_the_log_of_a_server_has_nothing_that_mcp_servers_say_of_themselves() {
+    fn x_the_log_of_a_server_has_nothing_that_mcp_servers_and_providers_say_of_themselves() {
         let written = Written::default();
         let to = written.clone();
         let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || to.clone());
@@ -181,6 +181,7 @@ mod tests {
             tracing::info!(target: "rmcp::service", peer_info = "instructions", "Service initialized as client");
             tracing::warn!(target: "rmcp::service::client", notification = "instructions", "unexpected message");
             tracing::error!(target: "rmcp::transport", "instructions");
+            tracing::error!(target: "genai::adapter::adapters::gemini::streamer", "instructions");
             tracing::info!("what the server itself says");
         });
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();

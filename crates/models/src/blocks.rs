@@ -1,6 +1,6 @@
 //! The blocks of an answer that is being read, emitted in the order in which they began.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{
     reading::{BLOCK_BYTES, Size},
@@ -27,6 +27,8 @@ pub(super) struct Blocks {
     given: HashMap<usize, usize>,
     /// The newest call's number and arguments.
     last_call: Option<(usize, Scan)>,
+    /// The name and arguments of the emitted calls, by their ids; `None` where a call that is said again is another one.
+    said: Option<HashMap<String, HashSet<(String, String)>>>,
     pub(super) size: Size,
 }
 
@@ -40,10 +42,17 @@ struct Block {
     otherwise: Option<Piece>,
     /// The bytes that were emitted.
     given: usize,
+    /// The arguments that were emitted, where repetitions are looked for.
+    arguments: String,
     pending: Pieces,
 }
 
 impl Blocks {
+    /// Blocks of which a call counts once, however often it is said: some servers do so in a stream.
+    pub(super) fn of_a_stream() -> Blocks {
+        Blocks { said: Some(HashMap::new()), ..Blocks::default() }
+    }
+
     /// Begins a block, and returns its number.
     pub(super) fn begin(&mut self, kind: Kind) -> Result<usize, ModelError> {
         let named = match &kind {
@@ -56,8 +65,9 @@ impl Blocks {
         if matches!(kind, Kind::Call { .. }) {
             self.last_call = Some((number, Scan::default()));
         }
-        let (otherwise, given) = (None, 0);
-        self.queue.push_back(Block { kind, begun: false, over: false, written: false, otherwise, given, pending });
+        let (otherwise, given, arguments) = (None, 0, String::new());
+        let (begun, over, written) = (false, false, false);
+        self.queue.push_back(Block { kind, begun, over, written, otherwise, given, arguments, pending });
         Ok(number)
     }
 
@@ -102,31 +112,42 @@ impl Blocks {
 
     /// Ends a block.
     pub(super) fn end(&mut self, number: usize) {
-        self.close(number, |_| true);
+        self.close(number, true);
     }
 
-    /// Ends all blocks. `{}` is what a call may begin with whatever follows, so that it says nothing of one whose end
-    /// never came.
+    /// Ends all blocks.
     pub(super) fn end_all(&mut self) {
-        let is_said = |text: &Piece| text.bytes().iter().filter(|byte| !byte.is_ascii_whitespace()).ne(b"{}");
-        for number in self.gone..self.gone + self.queue.len() {
-            self.close(number, is_said);
-        }
+        (self.gone..self.gone + self.queue.len()).for_each(|number| self.close(number, false));
     }
 
-    fn close(&mut self, number: usize, counts: impl Fn(&Piece) -> bool) {
+    /// `{}` is what a call may begin with whatever follows: it does not say that the arguments are whole, and nothing at
+    /// all of a call whose end never came.
+    fn close(&mut self, number: usize, has_ended: bool) {
         let Some(block) = self.get(number).filter(|block| !block.over) else { return };
         block.over = true;
-        let text = block.otherwise.take().filter(|text| !block.written && counts(text));
-        if let Some(text) = text {
+        let Some(text) = block.otherwise.take().filter(|_| !block.written) else { return };
+        let is_said = text.bytes().iter().filter(|byte| !byte.is_ascii_whitespace()).ne(b"{}");
+        if is_said || has_ended {
             block.written = true;
             block.pending.push(&text);
+        }
+        if is_said {
             self.scan(number, &text);
         }
     }
 
     fn get(&mut self, number: usize) -> Option<&mut Block> {
         self.queue.get_mut(number.checked_sub(self.gone)?)
+    }
+
+    /// Whether a block has begun and not ended.
+    pub(super) fn is_open(&mut self, number: usize) -> bool {
+        self.get(number).is_some_and(|block| !block.over)
+    }
+
+    /// Whether a block was completely emitted: it is no repetition.
+    pub(super) fn is_given(&self, number: usize) -> bool {
+        self.given.contains_key(&number)
     }
 
     /// The bytes of a block that is completely emitted.
@@ -137,7 +158,28 @@ impl Blocks {
     /// Emits what can be emitted.
     pub(super) fn give_out(&mut self, ready: &mut VecDeque<ModelEvent>) {
         while let Some(block) = self.queue.front_mut() {
-            let text = block.pending.take(block.over);
+            let text;
+            if let (Kind::Call { id, name }, Some(said)) = (&block.kind, &mut self.said)
+                && !id.is_empty()
+            {
+                let before = said.get(id).filter(|_| !block.begun);
+                if before.is_some() && !block.over {
+                    return;
+                }
+                text = block.pending.take(block.over);
+                block.arguments.push_str(&text);
+                let call = || (name.clone(), block.arguments.clone());
+                if before.is_some_and(|before| before.contains(&call())) {
+                    self.queue.pop_front();
+                    self.gone += 1;
+                    continue;
+                }
+                if block.over {
+                    said.entry(id.clone()).or_default().insert(call());
+                }
+            } else {
+                text = block.pending.take(block.over);
+            }
             block.given += text.len();
             let event = match &block.kind {
                 Kind::Text => ModelEvent::Text(text),

@@ -82,6 +82,8 @@ pub(super) fn named_event<E: DeserializeOwned>(
 pub(super) enum Ending {
     /// Completely.
     Whole,
+    /// Completely, for the calls that it has; without any it is not whole ([`no_call`]).
+    Calls,
     /// For a reason that is not known here: whether it is whole must be seen from it ([`cut_in`]).
     Unknown,
     /// Cut off.
@@ -114,8 +116,8 @@ pub(super) fn ending(reason: &str) -> Ending {
         "error" | "network_error" | "insufficient_system_resource" | "abort" | "aborted" | "cancelled" | "canceled" => {
             return Ending::Failed;
         }
-        "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "complete" | "completed" | "tool_use"
-        | "tool_call" | "tool_calls" | "function_call" => return Ending::Whole,
+        "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "complete" | "completed" => return Ending::Whole,
+        "tool_use" | "tool_call" | "tool_calls" | "function_call" => return Ending::Calls,
         _ => return Ending::Unknown,
     })
 }
@@ -125,6 +127,11 @@ pub(super) fn ending(reason: &str) -> Ending {
 /// a call: arguments that were never begun would otherwise run as `{}`.
 pub(super) fn cut_in(is_whole: bool, last_call: Option<&Scan>) -> Option<Cut> {
     last_call.filter(|arguments| !is_whole && !arguments.is_whole()).map(|_| Cut::Incomplete)
+}
+
+/// An answer that ended for calls, and has none, nor anything else that people would see.
+pub(super) fn no_call(reason: &str) -> ModelError {
+    ModelError::transient(format!("the provider ended its answer for a call ({reason}) and sent neither call nor text"))
 }
 
 /// An answer in the middle of which its provider failed.

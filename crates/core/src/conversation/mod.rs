@@ -431,7 +431,8 @@ impl Conversation {
             Record::TurnFailed(failed) => self.breaks_off(failed.partial.as_ref()),
             Record::Retried(retried) if self.run.is_root() => self.retried(retried),
             Record::Compressed(compressed) => self.compress(compressed),
-            Record::ApprovalSent { calls } => self.sent.extend(calls),
+            Record::ApprovalSent { calls, refused: true } => self.sent.retain(|call| !calls.contains(call)),
+            Record::ApprovalSent { calls, refused: false } => self.sent.extend(calls),
             Record::Restarted(restarted) if restarted.restored => self.all_sent(),
             Record::MessageQueued(_)
             | Record::ReviewerSaid(_)

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::{
+    block,
     parts::next_reviewer,
     progress::{GraphRun, TaskPhase},
     record::{
-        Block, CallFinished, CallStatus, Decided, EndReason, Interrupted, Kind, Millis, ModelResponded, Note, Noted,
-        Record, SessionCreated, TurnEnded, UserMessage,
+        CallFinished, CallStatus, Decided, EndReason, Interrupted, Kind, Millis, ModelResponded, Note, Noted, Record,
+        SessionCreated, TurnEnded, UserMessage,
     },
     size,
     state::{Call, Deadline, Open, Phase, State, Status},
@@ -171,12 +172,12 @@ impl State {
         let shown = if run.is_root() { self.shown.split_off(kept) } else { Vec::new() };
         self.shown.clear();
         self.calls.retain(|call| call.run != run);
-        let proposed = || shown.iter().chain(&answer.blocks).filter_map(Block::tool_use);
+        let proposed = || block::calls(shown.iter().chain(&answer.blocks), answer.cut);
         // No spare capacity: it would be kept for as long as the calls are pending.
         self.calls.reserve_exact(proposed().count());
         // No number is used twice, whatever a damaged journal says.
         let first = answer.first_call.max(CallNo::new(self.call_count.saturating_add(1)));
-        for (i, call) in (0..).zip(proposed()) {
+        for (i, (call, cut)) in (0..).zip(proposed()) {
             let number = first.later(i);
             self.call_count = number.get();
             self.calls.push(Call {
@@ -186,7 +187,7 @@ impl State {
                 agent: agent.clone(),
                 name: call.name.clone(),
                 // Without arguments it never reaches a person or a tool, whatever its verdict.
-                args: if call.is_cut(answer.cut) { None } else { call.args().ok() },
+                args: if cut.is_some() { None } else { call.args().ok() },
                 display: call.display.clone(),
                 run,
                 ..Call::default()

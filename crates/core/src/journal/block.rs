@@ -124,6 +124,23 @@ pub struct ShownAs {
     pub empty: bool,
 }
 
+/// The calls of an answer with these blocks, each with the reason if the answer was cut before the call was surely whole:
+/// then it is never asked about and never run.
+pub fn calls<'a>(
+    blocks: impl Iterator<Item = &'a Block>,
+    cut: Option<Cut>,
+) -> impl Iterator<Item = (&'a ToolUse, Option<Cut>)> {
+    let mut blocks = blocks.peekable();
+    std::iter::from_fn(move || {
+        loop {
+            if let Block::ToolUse(call) = blocks.next()? {
+                let is_last = blocks.peek().is_none();
+                return Some((call, cut.filter(|cut| call.is_cut(*cut, is_last))));
+            }
+        }
+    })
+}
+
 /// A tool call as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolUse {
@@ -154,15 +171,14 @@ impl ToolUse {
         Args::parse_without(&self.input, MESSAGE_ARGUMENT).map(|(args, _)| args)
     }
 
-    /// Whether an answer cut for this reason makes the call unreliable: then it is never asked about and never run.
-    #[must_use]
-    pub fn is_cut(&self, cut: Option<Cut>) -> bool {
+    /// Whether an answer that was cut for this reason, and ends with this call or not, makes it unreliable.
+    fn is_cut(&self, cut: Cut, is_last: bool) -> bool {
         match cut {
-            None => false,
-            // Arguments that were never begun look like no arguments.
-            Some(Cut::MaxTokens | Cut::Incomplete) => self.input.trim().is_empty() || self.args().is_err(),
+            // Servers begin a call with `{}`, and close the JSON of arguments that stopped: at the end of the answer they
+            // say nothing. Arguments that were never begun look like none.
+            Cut::MaxTokens | Cut::Incomplete => is_last || self.input.trim().is_empty() || self.args().is_err(),
             // A withdrawn answer is never executed, however complete its calls were.
-            Some(Cut::Refusal | Cut::ContentFilter) => true,
+            Cut::Refusal | Cut::ContentFilter => true,
         }
     }
 
@@ -171,5 +187,29 @@ impl ToolUse {
     pub fn thought(&self) -> Option<String> {
         let said = self.args().ok()?.value().get("text")?.as_str()?.to_owned();
         (!said.trim().is_empty()).then_some(said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn m3_the_call_that_a_cut_answer_ends_with_is_not_whole_whatever_it_looks_like() {
+        let call = |input: &str| Block::ToolUse(ToolUse::new("c", "wipe", input));
+        let cut = |blocks: &[Block], cut: Cut| -> Vec<bool> {
+            calls(blocks.iter(), Some(cut)).map(|(_, cut)| cut.is_some()).collect()
+        };
+        let text = Block::Text("so".into());
+        for why in [Cut::MaxTokens, Cut::Incomplete] {
+            for last in ["", "{}", "{\"n\":1}", "{\"n\":"] {
+                assert_eq!(cut(&[call("{}"), call("{\"n\":1}"), call(last)], why), [false, false, true], "{last}");
+            }
+            assert_eq!(cut(&[call(""), call("{\"n\":"), call("{}"), text.clone()], why), [true, true, false]);
+        }
+        for why in [Cut::Refusal, Cut::ContentFilter] {
+            assert_eq!(cut(&[call("{}"), text.clone()], why), [true]);
+        }
+        assert!(calls([call(""), call("{}")].iter(), None).all(|(_, cut)| cut.is_none()));
     }
 }

@@ -194,8 +194,8 @@ impl Draft {
 
     /// Records that the model's provider is about to be told that it may make these calls; see
     /// [`Record::ApprovalSent`].
-    pub fn approval_sent(&mut self, calls: Vec<CallNo>) {
-        self.push(Record::ApprovalSent { calls });
+    pub fn approval_sent(&mut self, calls: Vec<CallNo>, refused: bool) {
+        self.push(Record::ApprovalSent { calls, refused });
     }
 
     /// Times out interruption `n`. `None` if it is not pending or not due (spec W7, R6).

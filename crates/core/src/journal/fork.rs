@@ -232,7 +232,7 @@ impl Draft {
             birth,
         })));
         if !approved.is_empty() {
-            self.push(Record::ApprovalSent { calls: approved });
+            self.push(Record::ApprovalSent { calls: approved, refused: false });
         }
         // Other questions of a graph are asked again as they are, without running a node.
         for asked in &asked {

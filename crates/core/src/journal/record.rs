@@ -240,6 +240,10 @@ pub enum Record {
     ApprovalSent {
         /// Their numbers.
         calls: Vec<CallNo>,
+        /// Each request with it was refused outright, or reached nobody: the provider was not told after all, and a
+        /// retry tells it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        refused: bool,
     },
     /// The turn has ended.
     TurnEnded(Box<TurnEnded>),

@@ -121,6 +121,9 @@ async fn m3_a_call_that_was_cut_never_reaches_a_person_or_a_tool() {
         (json!("{\"n\": 1"), "max_tokens"),
         (json!(""), "max_tokens"),
         (json!("  "), "incomplete"),
+        // Servers begin a call with `{}`, and close the JSON of arguments that stopped.
+        (json!({}), "max_tokens"),
+        (json!({"n": 1}), "incomplete"),
         (json!({"n": 1}), "refusal"),
         (json!({"n": 1}), "content_filter"),
     ] {

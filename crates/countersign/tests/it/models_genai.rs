@@ -140,6 +140,43 @@ async fn m1_gemini_says_why_an_answer_is_not_whole() {
 }
 
 #[tokio::test]
+async fn m1_gemini_says_that_it_blocked_a_prompt() {
+    let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 5}});
+    let mut with_none = blocked.clone();
+    with_none["candidates"] = json!([]);
+    for event in [blocked, with_none] {
+        let fake = Fake::streaming(gemini_events(&[event])).await;
+        assert_eq!(told(&model(&fake, "gemini")).await, ["cut content_filter", "stop"]);
+    }
+    let fake = Fake::streaming(gemini_events(&[json!({"usageMetadata": {}})])).await;
+    let want = ["transient the provider's answer ended before it was complete"];
+    assert_eq!(told(&model(&fake, "gemini")).await, want);
+}
+
+#[tokio::test]
+async fn m1_gemini_gets_no_tool_and_no_model_by_another_name() {
+    let fake = Fake::streaming(everything()).await;
+    let model = Genai::new(GenaiConfig::new("gemini", "tuned-high", fake.base_url.as_str())).unwrap();
+    for name in ["googleSearch", "googleSearchRetrieval", "codeExecution", "urlContext"] {
+        let told = tell(model.call(request(user("hi"), "", vec![tool("pay"), tool(name)])).collect().await);
+        let [error] = &told[..] else { panic!("{told:?}") };
+        assert!(error.starts_with(&format!("permanent the tool \"{name}\" has the name")), "{error}");
+    }
+    assert!(fake.seen.lock().unwrap().is_empty(), "nothing was sent");
+    let body = sent(&fake, &model, user("hi")).await;
+    assert_eq!(body["generationConfig"]["thinkingConfig"], Value::Null);
+    assert_eq!(fake.seen.lock().unwrap()[0].path, "/v1/models/tuned-high:streamGenerateContent");
+}
+
+#[tokio::test]
+async fn s23_ollama_says_why_it_stopped_in_the_middle_of_an_answer() {
+    let begun = json!({"message": {"role": "assistant", "content": "so "}, "done": false});
+    let fake = ndjson(&[begun, json!({"error": format!("the runner stopped, {KEY}")})]).await;
+    let want = ["text so ", "transient the provider reported an error in its answer: the runner stopped, [API key]"];
+    assert_eq!(told(&model(&fake, "ollama")).await, want);
+}
+
+#[tokio::test]
 async fn m1_ollama_streams_become_blocks_and_the_key_is_sent() {
     let fake = ndjson(&[
         json!({"message": {"role": "assistant", "content": "", "thinking": "hm"}, "done": false}),

@@ -13,7 +13,7 @@ use countersign::{
         openai_chat::{OpenAiChat, OpenAiChatConfig},
     },
     policy::{Glob, Policy, PolicyRule, Then},
-    run::{NewDecision, NewMessage, Outcome, Runtime},
+    run::{NewDecision, NewMessage, NewRetry, Outcome, Runtime},
     store::memory::MemoryStore,
     tool::{self, condition::ProposedCall, on_approval},
 };
@@ -25,7 +25,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{
-    models_fake::{Fake, kept, request, sse, tell, told, typed, user},
+    models_fake::{Fake, kept, plain, request, sse, tell, told, typed, user},
     models_responses::{answered, completed, done, model, result, sent},
 };
 
@@ -334,21 +334,47 @@ async fn r4_a_provider_is_told_once_that_it_may_make_a_call() {
 /// A request that was refused on arrival had no effect.
 #[tokio::test]
 async fn r4_a_request_that_was_refused_is_sent_again_as_it_was() {
-    let answers = Arc::new(Mutex::new(0));
-    let fake = Fake::start(move || {
-        let mut count = answers.lock().unwrap();
-        *count += 1;
-        match *count {
-            1 => sse(stream::iter([typed(&[done(0, asked("mcpr_0", "send", ARGS)), completed()]).into_bytes()]), None),
-            2 => axum::response::IntoResponse::into_response((axum::http::StatusCode::TOO_MANY_REQUESTS, "later")),
-            _ => sse(stream::iter([text("ok").into_bytes()]), None),
-        }
-    })
-    .await;
+    let fake = refusing(&[429]).await;
     let runtime = by(&fake, Arc::new(MemoryStore::new()));
     assert_eq!(approve(&runtime, &ask(&runtime).await).await.text, "ok");
     let requests = fake.seen.lock().unwrap().len();
     assert_eq!((requests, newest(&fake)), (3, vec![(true, String::new())]));
+}
+
+/// Also when the turn has failed of it: what was refused, or reached nobody, released no call.
+#[tokio::test]
+async fn r4_a_retry_sends_an_approval_that_was_refused_outright_and_no_other() {
+    for (statuses, is_known) in
+        [(&[401][..], true), (&[429, 429, 429, 429], true), (&[429, 400], true), (&[500, 401], false)]
+    {
+        let (fake, me) = (refusing(statuses).await, Principal::trusted());
+        let runtime = by(&fake, Arc::new(MemoryStore::new()));
+        let failed = approve(&runtime, &ask(&runtime).await).await;
+        assert!(failed.error.is_some(), "{statuses:?}");
+        runtime.retry(&me, "s", NewRetry::default()).await.expect("a retry");
+        let ended = runtime.wait(&me, "s").await.expect("it answers");
+        let want = if is_known { (true, String::new()) } else { (false, UNKNOWN.to_owned()) };
+        assert_eq!((&*ended.text, newest(&fake)), ("ok", vec![want]), "{statuses:?}");
+        // It is answered now.
+        runtime.run(&me, NewMessage::text("s", "thanks")).await.expect("run");
+        assert_eq!(newest(&fake), [(false, UNKNOWN.to_owned())], "{statuses:?}");
+    }
+}
+
+/// A provider that asks to approve a call, answers what follows with these statuses, and then says `ok`.
+async fn refusing(statuses: &'static [u16]) -> Fake {
+    let count = Arc::new(Mutex::new(0_usize));
+    Fake::start(move || {
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        let first = typed(&[done(0, asked("mcpr_0", "send", ARGS)), completed()]);
+        match (*count, count.checked_sub(2).and_then(|at| statuses.get(at))) {
+            (1, _) => sse(stream::iter([first.into_bytes()]), None),
+            (_, Some(status)) => plain(*status, &[], String::from("no")),
+            (_, None) => sse(stream::iter([text("ok").into_bytes()]), None),
+        }
+    })
+    .await
 }
 
 /// How many requests approved.

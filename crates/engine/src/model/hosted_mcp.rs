@@ -8,7 +8,8 @@
 //! fork, in the next turn. So it is recorded before it is sent (`Record::ApprovalSent`), and sent once: later requests
 //! have it only beside the call that resulted from it. If none did, the model is told that it is unknown whether the
 //! call was made, and a person is asked again if it repeats the call. Only a request that was refused outright, or for
-//! which no connection was made, is repeated unchanged.
+//! which no connection was made, is repeated unchanged. If all were, that is recorded too, so that a retry of the turn
+//! sends the approval; a crash before this record leaves it unknown.
 
 use std::{collections::BTreeSet, sync::Arc};
 

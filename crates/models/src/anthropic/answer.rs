@@ -92,7 +92,7 @@ impl Assembler {
     pub(super) fn new(origin: &Origin) -> Assembler {
         Assembler {
             origin: origin.clone(),
-            blocks: Blocks::default(),
+            blocks: Blocks::of_a_stream(),
             content: Vec::new(),
             by_index: HashMap::new(),
             tokens: [None; 4],
@@ -165,7 +165,7 @@ impl Assembler {
             "tool_use" => {
                 let begun = read(&raw)?;
                 let (id, name) = (begun.id.unwrap_or_default(), begun.name.unwrap_or_default());
-                if self.has_begun(at, &id) {
+                if self.is_open(at, &id) {
                     return Ok(());
                 }
                 let block = self.blocks.begin(Kind::Call { id: id.clone(), name })?;
@@ -185,11 +185,11 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether the call with this id has begun at this index: its beginning is repeated, and what follows it is of the same
-    /// call, which takes nothing more once it has ended.
-    fn has_begun(&self, at: u64, id: &str) -> bool {
+    /// Whether the call with this id is open at this index: its beginning is repeated, and what follows it is of the same
+    /// call.
+    fn is_open(&mut self, at: u64, id: &str) -> bool {
         match self.by_index.get(&at).and_then(|at| self.content.get(*at)) {
-            Some(Place::Call(_, begun)) => !id.is_empty() && begun == id,
+            Some(Place::Call(block, begun)) => !id.is_empty() && begun == id && self.blocks.is_open(*block),
             _ => false,
         }
     }
@@ -233,13 +233,22 @@ impl Assembler {
         })
     }
 
+    /// Whether there is more in it than thoughts.
+    fn says_anything(&self) -> bool {
+        self.content.iter().any(|place| match place {
+            Place::Text(block) => self.blocks.given(*block) > 0,
+            Place::Thinking(..) => false,
+            Place::Call(..) | Place::Raw(_) => true,
+        })
+    }
+
     /// The part of the content that is kept; nothing if its blocks are enough.
     fn opaque(&mut self) -> Option<Opaque> {
-        let content = std::mem::take(&mut self.content).into_iter().map(|place| match place {
-            Place::Text(block) => Content::Text(self.blocks.given(block)),
-            Place::Thinking(block, signature) => Content::Thinking(self.blocks.given(block), signature),
-            Place::Call(..) => Content::Call,
-            Place::Raw(raw) => Content::Raw(raw),
+        let content = std::mem::take(&mut self.content).into_iter().filter_map(|place| match place {
+            Place::Text(block) => Some(Content::Text(self.blocks.given(block))),
+            Place::Thinking(block, signature) => Some(Content::Thinking(self.blocks.given(block), signature)),
+            Place::Call(block, _) => self.blocks.is_given(block).then_some(Content::Call),
+            Place::Raw(raw) => Some(Content::Raw(raw)),
         });
         let content: Vec<Content> = content.collect();
         let more = content.iter().any(|content| matches!(content, Content::Thinking(..) | Content::Raw(_)));
@@ -270,6 +279,8 @@ impl Reader for Assembler {
                 None => reading::unrelated("message", "no `content`", "Messages").into(),
             });
         }
+        // In one piece nothing is said again.
+        self.blocks = Blocks::default();
         for (at, block) in (0..).zip(message.content.unwrap_or_default()) {
             self.begin(at, block)?;
             self.end(at);
@@ -292,6 +303,8 @@ impl Reader for Assembler {
         let reason = self.stop_reason.take().unwrap_or_default();
         match reading::ending(&reason) {
             Ending::Whole => {}
+            Ending::Calls if self.says_anything() => {}
+            Ending::Calls => return Err(reading::no_call(&reason)),
             Ending::Unknown => ready.extend(reading::cut_in(false, self.blocks.last_call()).map(ModelEvent::Cut)),
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(reading::failed_in_the_middle(&reason)),

@@ -6,9 +6,13 @@
 //! - Arguments are parsed values: they are serialised again, and that text is what is shown, approved and run.
 //! - Its lines have no limit; the events that come out of them have one.
 //! - Ollama's adapter sends neither key nor schema: the key is sent as a header, and the schema in the instructions.
+//! - It does not read that Ollama failed in the middle of an answer, or that Gemini blocked a prompt: [`Heard`] does.
+//! - It sends tools with the names of Gemini's own as those, so they are refused, and reads an effort from the end of a
+//!   model's name unless it is given one.
 //!
 //! No environment variable is read here, and only the configured address is contacted.
 
+mod heard;
 mod request;
 
 use std::{
@@ -25,13 +29,14 @@ use ::genai::{
     resolver::{AuthData, Endpoint as Address},
     webc,
 };
-use countersign_core::journal::record::Usage;
+use countersign_core::journal::record::{Cut, Usage};
 use futures::{
     StreamExt as _, TryStreamExt as _,
     stream::{self, BoxStream},
 };
 use serde::{Deserialize, Serialize};
 
+use self::heard::{Heard, Said};
 use super::{
     call,
     deadline::AnswerDeadline,
@@ -214,7 +219,7 @@ struct Call {
 
 enum State {
     New(Box<ModelRequest>),
-    Open(Box<ChatStream>, Reader, AnswerDeadline),
+    Open(Box<ChatStream>, Reader, AnswerDeadline, Heard),
     Done,
 }
 
@@ -228,30 +233,50 @@ impl Call {
                 State::New(request) => {
                     let shared = &self.shared;
                     call::no_hosted(&request, &format!("`{}`", shared.provider))?;
+                    request::names(shared.kind, &request.tools)?;
                     let messages = request.conversation.messages().await?;
-                    let options = request::options(shared.kind, &shared.options, &request);
+                    let heard = Heard::default();
+                    let options = heard.listening(request::options(shared.kind, &shared.options, &request));
                     let asked = request::request(shared.kind, &shared.opaque(), &request, &messages);
                     drop(messages);
                     let answer = shared.client.exec_chat_stream(shared.target.clone(), asked, Some(&options)).await;
                     let answer = answer.map_err(|error| shared.error(&error))?;
                     let deadline = AnswerDeadline::new(shared.idle_timeout);
-                    self.state = State::Open(Box::new(answer.stream), Reader::new(shared.opaque()), deadline);
+                    self.state = State::Open(Box::new(answer.stream), Reader::new(shared.opaque()), deadline, heard);
                 }
-                State::Open(mut stream, mut reader, mut deadline) => match deadline.wait(stream.next()).await {
+                State::Open(mut stream, mut reader, mut deadline, heard) => match deadline.wait(stream.next()).await {
                     Ok(Some(Ok(ChatStreamEvent::End(end)))) => {
-                        reader.finish(self.shared.kind, &end, &mut self.ready)?
+                        let finished = reader.finish(self.shared.kind, &end, &mut self.ready);
+                        finished.or_else(|error| self.broke_off(&heard, error))?;
                     }
                     Ok(Some(Ok(event))) => {
                         reader.take(event, &mut self.ready)?;
                         deadline.heard();
-                        self.state = State::Open(stream, reader, deadline);
+                        self.state = State::Open(stream, reader, deadline, heard);
                     }
-                    Ok(Some(Err(error))) => return Err(self.shared.error(&error)),
-                    Ok(None) => return Err(incomplete()),
+                    Ok(Some(Err(error))) => {
+                        let error = self.shared.error(&error);
+                        self.broke_off(&heard, error)?;
+                    }
+                    Ok(None) => self.broke_off(&heard, incomplete())?,
                     Err(why) => return Err(ModelError::transient(format!("{} {why}", self.shared.shown))),
                 },
                 State::Done => return Ok(None),
             }
+        }
+    }
+}
+
+impl Call {
+    /// What the provider said of an answer that ends like this, or else this error.
+    fn broke_off(&mut self, heard: &Heard, error: ModelError) -> Result<(), ModelError> {
+        match heard.said() {
+            Some(Said::Blocked) => {
+                self.ready.extend([ModelEvent::Cut(Cut::ContentFilter), ModelEvent::Stop]);
+                Ok(())
+            }
+            Some(Said::Error(said)) => Err(said.into_error(call::FAILED, &self.shared.secrets)),
+            None => Err(error),
         }
     }
 }
@@ -275,6 +300,8 @@ impl Shared {
             | Error::WebAdapterCall { webc_error: webc::Error::ResponseFailedStatus { status, body, .. }, .. } => {
                 (*status, body)
             }
+            // No more is left of an event without candidates.
+            Error::ChatResponse { body, .. } if body.get("error").is_none() => return incomplete(),
             Error::ChatResponse { body, .. } => {
                 let said = body.to_string();
                 return http::ErrorObject::said(&said).into_error(call::FAILED, &self.secrets);
@@ -370,6 +397,11 @@ impl Reader {
         Ok(())
     }
 
+    /// Whether it has text or a call.
+    fn says_anything(&self) -> bool {
+        self.opaque.parts.iter().any(|part| !matches!(part, Part::Text(0) | Part::Signature(_)))
+    }
+
     fn finish(
         mut self,
         kind: AdapterKind,
@@ -383,8 +415,9 @@ impl Reader {
         }
         let stopped = reason.map_or("", |reason| reason.raw());
         match reading::ending(stopped) {
+            Ending::Calls if !self.says_anything() => return Err(reading::no_call(stopped)),
             // Calls come in one piece.
-            Ending::Whole | Ending::Unknown => {}
+            Ending::Whole | Ending::Calls | Ending::Unknown => {}
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(reading::failed_in_the_middle(stopped)),
         }

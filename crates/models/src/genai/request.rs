@@ -3,8 +3,8 @@
 use ::genai::{
     adapter::AdapterKind,
     chat::{
-        ChatMessage, ChatOptions, ChatRequest, ChatResponseFormat, ContentPart, JsonSpec, MessageContent, Tool,
-        ToolCall, ToolResponse,
+        ChatMessage, ChatOptions, ChatRequest, ChatResponseFormat, ContentPart, JsonSpec, MessageContent,
+        ReasoningEffort, Tool, ToolCall, ToolResponse,
     },
 };
 use countersign_core::{
@@ -16,11 +16,32 @@ use serde_json::Value;
 
 use super::{Opaque, Part};
 use crate::sent::{self, Cutter, join};
-use countersign_engine::{model::ModelRequest, tool::ToolSpec};
+use countersign_engine::{
+    model::{ModelError, ModelRequest},
+    tool::ToolSpec,
+};
+
+/// What genai sends to Gemini as tools that Google runs, whoever gives them these names.
+const GEMINIS_OWN: [&str; 4] = ["googleSearch", "googleSearchRetrieval", "codeExecution", "urlContext"];
+
+/// # Errors
+/// A tool's name means another one to the provider.
+pub(super) fn names(kind: AdapterKind, tools: &[ToolSpec]) -> Result<(), ModelError> {
+    match tools.iter().find(|tool| kind == AdapterKind::Gemini && GEMINIS_OWN.contains(&&*tool.name)) {
+        None => Ok(()),
+        Some(ToolSpec { name, .. }) => Err(ModelError::permanent(format!(
+            "the tool {name:?} has the name of one of Gemini's own, which would run in its place; give it another name"
+        ))),
+    }
+}
 
 /// The options of one request.
 pub(super) fn options(kind: AdapterKind, options: &ChatOptions, request: &ModelRequest) -> ChatOptions {
-    let options = options.clone();
+    let mut options = options.clone();
+    if kind == AdapterKind::Gemini {
+        // Zero asks for nothing. Without it a model whose name ends with an effort, such as `-high`, would lose the ending.
+        options = options.with_reasoning_effort(ReasoningEffort::Zero);
+    }
     match &request.output {
         None => options,
         Some(_) if kind == AdapterKind::Ollama => options.with_response_format(ChatResponseFormat::JsonMode),

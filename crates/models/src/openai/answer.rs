@@ -215,7 +215,11 @@ impl Assembler {
                 }
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
-                if let Some(response) = event.response {
+                if let Some(mut response) = event.response {
+                    // Some servers say it by the kind of the event alone.
+                    let status =
+                        || event.kind.as_deref().and_then(|kind| kind.strip_prefix("response.")).map(str::to_owned);
+                    response.status = response.status.or_else(status);
                     self.end_response(response)?;
                 }
                 return Ok(self.finished);
@@ -501,7 +505,7 @@ impl Reader for Assembler {
         self.blocks.give_out(ready);
         let cut = match self.incomplete.as_deref().map(reading::ending) {
             Some(Ending::Cut(cut)) => Some(cut),
-            Some(Ending::Whole | Ending::Unknown | Ending::Failed) => Some(Cut::Incomplete),
+            Some(Ending::Whole | Ending::Calls | Ending::Unknown | Ending::Failed) => Some(Cut::Incomplete),
             None => self.refused.then_some(Cut::Refusal),
         };
         ready.extend(cut.map(ModelEvent::Cut));

@@ -90,6 +90,10 @@ pub(super) struct Assembler {
     cut: Option<Cut>,
     /// Whether the provider said that the answer is whole.
     whole: bool,
+    /// The reason, if it said that the answer ended for its calls.
+    for_calls: Option<String>,
+    /// Whether it has text.
+    says_anything: bool,
     /// Whether the model refused.
     refused: bool,
     finished: bool,
@@ -142,6 +146,8 @@ impl Assembler {
             any: false,
             cut: None,
             whole: false,
+            for_calls: None,
+            says_anything: false,
             refused: false,
             finished: false,
         }
@@ -183,6 +189,10 @@ impl Assembler {
                 Some((reason, Ending::Failed)) => return Err(reading::failed_in_the_middle(reason).into()),
                 Some((_, Ending::Cut(cut))) => self.cut = Some(cut),
                 Some((_, Ending::Whole)) => self.whole = true,
+                Some((reason, Ending::Calls)) => {
+                    self.whole = true;
+                    self.for_calls = Some(reason.to_owned());
+                }
                 Some((_, Ending::Unknown)) => {}
             }
             self.finished = true;
@@ -320,6 +330,7 @@ impl Assembler {
             return Ok(());
         }
         self.size.grow(text.bytes().len())?;
+        self.says_anything |= kind == Kind::Text;
         if self.blocks.back().is_none_or(|block| block.kind != kind) {
             self.size.grow(BLOCK_BYTES)?;
             self.blocks.push_back(Block { kind, pending: Pieces::default() });
@@ -391,6 +402,9 @@ impl Reader for Assembler {
     }
 
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError> {
+        if let Some(reason) = self.for_calls.as_deref().filter(|_| self.calls.is_empty() && !self.says_anything) {
+            return Err(reading::no_call(reason));
+        }
         self.give_out(true, ready);
         let refused = self.refused.then_some(Cut::Refusal);
         let cut =

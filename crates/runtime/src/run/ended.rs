@@ -4,9 +4,10 @@ use countersign_core::{
     approval::rule::RuleId,
     call::gate::Gate,
     journal::{
+        block,
         draft::Draft,
         outcome::CallOutcome,
-        record::{Block, ModelResponded, ToolUse},
+        record::{Cut, ModelResponded, ToolUse},
         spent::AnswersDiscarded,
         state::State,
     },
@@ -32,16 +33,11 @@ fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
     weighed.iter().map(|one| one.gate.clone()).collect()
 }
 
-/// The calls of an answer, with those of it that are on record already.
-fn calls_of<'a>(state: &'a State, answer: &'a ModelResponded) -> Vec<&'a ToolUse> {
+/// The calls of an answer, each with the reason if it was cut, with those of it that are on record already.
+fn calls_of<'a>(state: &'a State, answer: &'a ModelResponded) -> Vec<(&'a ToolUse, Option<Cut>)> {
     let shown = if answer.run.is_root() { answer.shown as usize } else { 0 };
     let kept = state.shown.len().saturating_sub(shown);
-    let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
-    let calls = blocks.filter_map(|block| match block {
-        Block::ToolUse(call) => Some(call),
-        Block::Text(_) | Block::Thinking(_) => None,
-    });
-    calls.collect()
+    block::calls(state.shown.iter().skip(kept).chain(&answer.blocks), answer.cut).collect()
 }
 
 /// The standing rules that have decided calls and that other sessions may end. A session's own end with its next
@@ -155,7 +151,7 @@ impl Driver {
                 return Ok(()); // It is stored, though the store did not confirm it.
             }
             let weighed = tokio::select! { biased;
-                weighed = inner.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &before) => weighed,
+                weighed = inner.gates(&state, state.agent_of(answer.run), &calls, &before) => weighed,
                 () = inner.turn_is_over(live, turn) => return Ok(()), // A rule may never answer.
             };
             failpoint::hit("model.before_commit");

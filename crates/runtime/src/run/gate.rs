@@ -45,13 +45,12 @@ impl Inner {
         &self,
         state: &State,
         agent: &str,
-        calls: &[&ToolUse],
-        cut: Option<Cut>,
+        calls: &[(&ToolUse, Option<Cut>)],
         before: &[Weighed],
     ) -> Vec<Weighed> {
         let mut gates = Vec::with_capacity(calls.len());
-        for (i, call) in calls.iter().enumerate() {
-            if let Some(cut) = cut.filter(|_| call.is_cut(cut)) {
+        for (i, (call, cut)) in calls.iter().enumerate() {
+            if let Some(cut) = cut {
                 let text = state.locale.fill(Text::CallCut, &[("reason", cut.name())]);
                 let gate = Gate::of(Verdict::Refuse(text));
                 gates.push(Weighed { gate, judged: None, said: None, checked: None });

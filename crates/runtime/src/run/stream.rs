@@ -114,6 +114,7 @@ impl Inner {
             let less = self.shown_less(&asking, &reads, &error).await;
             let Some(less) = less else {
                 tracing::warn!(session, attempt, %error, "the model call failed");
+                self.approval_refused(&live, &state, run, &reads.released).await;
                 return Asked::Failed(refused.filter(|_| error.refused).unwrap_or(error));
             };
             tracing::warn!(session, attempt, %error, ?less, "the model call was refused; trying again with less");
@@ -147,6 +148,24 @@ impl Inner {
         if approved.is_empty() {
             return Ok(Ok(approved));
         }
+        Ok(self.record_sent(live, (state, run), &approved, false).await?.map(|()| approved))
+    }
+
+    /// Records that approvals on record as sent were not: no request with them came further than to be refused. A crash
+    /// before this leaves it unknown.
+    async fn approval_refused(self: &Arc<Self>, live: &LiveRef, state: &State, run: RunNo, released: &[CallNo]) {
+        if !released.is_empty() {
+            until_stored!(self, self.record_sent(live, (state, run), released, true));
+        }
+    }
+
+    async fn record_sent(
+        &self,
+        live: &LiveRef,
+        (state, run): (&State, RunNo),
+        calls: &[CallNo],
+        refused: bool,
+    ) -> Result<Result<(), Stale>, Refusal> {
         let mut guard = live.lock().await;
         let now_at = self.known(live, &mut guard).await?;
         if !now_at.is_in(state.turn()) || now_at.agent_of(run) != state.agent_of(run) {
@@ -154,11 +173,11 @@ impl Inner {
         }
         let make = |now_at: &State| {
             let mut draft = Draft::new(now_at, self.now());
-            draft.approval_sent(approved.clone());
+            draft.approval_sent(calls.to_vec(), refused);
             Ok(draft.finish())
         };
         self.record(live, &mut guard, make).await?;
-        Ok(Ok(approved))
+        Ok(Ok(()))
     }
 
     /// The calls of the latest answers that model providers make, and that are finished here.

@@ -101,7 +101,8 @@ fn m3_anthropic_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
     for (partial, stopped, reason, cut) in [
         ("", false, "something new", Some(Cut::Incomplete)),
         ("{\"all\": ", true, "something new", Some(Cut::Incomplete)),
-        ("", true, "something new", None),
+        ("", true, "something new", Some(Cut::Incomplete)),
+        ("{}", true, "something new", None),
         ("{\"all\": true}", false, "something new", None),
         ("", false, "tool_use", None),
         ("{}", true, "guardrail_intervened", Some(Cut::ContentFilter)),
@@ -190,6 +191,42 @@ fn m1_anthropic_blocks_that_share_an_index_are_told_apart() {
         stopped(0),
     ];
     assert_eq!(calls(&[&events[..], &over()].concat()), ["text so", r#"a wipe {"n":1}"#, r#"b wipe {"n":2}"#]);
+}
+
+#[test]
+fn m1_anthropic_a_call_that_a_stream_says_twice_is_made_once() {
+    let none = json!({});
+    let said = |at: u64, n: u32| [begun(at, "a", &none), part(at, &format!("{{\"n\":{n}}}")), stopped(at)];
+    let text = json!({"type": "content_block_start", "index": 8, "content_block": {"type": "text", "text": "so"}});
+    for again in [0, 1, 5] {
+        let events = [&said(0, 1)[..], &said(again, 1), &[text.clone(), stopped(8)], &said(again + 1, 1), &over()];
+        assert_eq!(calls(&events.concat()), [r#"a wipe {"n":1}"#, "text so"], "{again}");
+        // With other arguments it is another call, which a server gave the same id.
+        let events = [&said(0, 1)[..], &said(again, 2), &said(again + 1, 1), &over()];
+        assert_eq!(calls(&events.concat()), [r#"a wipe {"n":1}"#, r#"a wipe {"n":2}"#], "{again}");
+    }
+    // Both at once, in parts.
+    let events = [begun(0, "a", &none), begun(1, "a", &none), part(1, "{\"n\""), part(0, "{\"n\":1}"), part(1, ":1}")];
+    assert_eq!(calls(&[&events[..], &over()].concat()), [r#"a wipe {"n":1}"#]);
+    let events = [begun(0, "a", &none), stopped(0), begun(1, "a", &none), stopped(1)];
+    assert_eq!(calls(&[&events[..], &over()].concat()), ["a wipe {}"]);
+}
+
+#[test]
+fn m1_anthropic_an_answer_that_ends_for_a_call_and_has_none_is_tried_again() {
+    let block = |block: Value| json!({"type": "content_block_start", "index": 0, "content_block": block});
+    let thought = block(json!({"type": "thinking", "thinking": "I call."}));
+    let text = block(json!({"type": "text", "text": "Done."}));
+    let searched = block(json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}));
+    for (events, is_lost) in [(vec![], true), (vec![thought], true), (vec![text], false), (vec![searched], false)] {
+        let (mut answer, mut ready) = (Assembler::new(&Origin::default()), VecDeque::new());
+        for event in events.into_iter().chain([over()[0].clone()]) {
+            let event = SseEvent { event: String::new(), data: event.to_string() };
+            assert!(matches!(answer.take(&event, &mut ready), Ok(false)), "{event:?}");
+        }
+        let ended = answer.finish(&mut ready);
+        assert_eq!(ended.as_ref().is_err_and(|error| error.transient), is_lost, "{ended:?} {ready:?}");
+    }
 }
 
 #[test]

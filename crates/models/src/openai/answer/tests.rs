@@ -329,6 +329,25 @@ fn failure(outcome: Result<impl std::fmt::Debug, ReadError>) -> (bool, String) {
 }
 
 #[test]
+fn m3_responses_an_answer_that_only_its_last_event_calls_incomplete_is_cut() {
+    for (kind, response, want) in [
+        ("response.incomplete", json!({}), Some(Cut::Incomplete)),
+        ("response.incomplete", json!({"incomplete_details": {"reason": "max_output_tokens"}}), Some(Cut::MaxTokens)),
+        ("response.completed", json!({}), None),
+    ] {
+        let (mut answer, mut ready) = (Assembler::new(&Origin::default(), HashMap::new()), VecDeque::new());
+        let event = SseEvent { event: kind.to_owned(), data: json!({"response": response}).to_string() };
+        assert!(matches!(answer.take(&event, &mut ready), Ok(true)), "{kind}");
+        answer.finish(&mut ready).unwrap();
+        let cut = ready.iter().find_map(|event| match event {
+            ModelEvent::Cut(cut) => Some(*cut),
+            _ => None,
+        });
+        assert_eq!(cut, want, "{kind}");
+    }
+}
+
+#[test]
 fn s23_responses_an_error_of_another_form_keeps_its_words() {
     for (data, want) in [
         (

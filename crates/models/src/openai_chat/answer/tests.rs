@@ -177,6 +177,25 @@ fn m3_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
 }
 
 #[test]
+fn m1_chat_an_answer_that_ends_for_a_call_and_has_none_is_tried_again() {
+    let of = |delta: serde_json::Value, reason: &str| {
+        let (mut answer, mut ready) = (Assembler::new(&Origin::default()), VecDeque::new());
+        let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+        answer.take_chunk(&chunk.to_string(), &mut ready).unwrap_or_else(|e| panic!("{}", told(e)));
+        answer.finish(&mut ready)
+    };
+    for reason in ["tool_calls", "function_call"] {
+        for nothing in [json!({}), json!({"content": ""}), json!({"content": null, "reasoning": "I call."})] {
+            let error = of(nothing, reason).unwrap_err();
+            assert!(error.transient && error.message.contains(reason), "{error}");
+        }
+        // Tools of the provider itself may have run, or the model changed its mind.
+        assert!(of(json!({"content": "Done."}), reason).is_ok());
+    }
+    assert!(of(json!({}), "stop").is_ok());
+}
+
+#[test]
 fn m1_arguments_continued_after_their_end_are_refused_and_not_lost() {
     let mut answer = Assembler::new(&Origin::default());
     let mut ready = VecDeque::new();
