@@ -91,13 +91,15 @@ pub(super) struct Warned {
     names: Warnings,
     /// Approved tools that are others now.
     changed: Warnings,
+    /// Calls that got no answer, or were not made.
+    calls: Warnings,
 }
 
 impl Warned {
     fn about(server: &Arc<str>) -> Warned {
         let about = || Warnings::about(server);
         let messages = Arc::new(about());
-        Warned { questions: about(), messages, lists: about(), cut: about(), names: about(), changed: about() }
+        Warned { questions: about(), messages, lists: about(), cut: about(), names: about(), changed: about(), calls: about() }
     }
 }
 
@@ -151,6 +153,10 @@ pub(super) struct Connection {
     pub(super) calls: Calls,
     /// The server may no longer know its session.
     may_be_gone: Arc<AtomicBool>,
+    /// A call over it had no answer in time, and no list of tools was read since: the server may hang.
+    may_hang: AtomicBool,
+    /// No list of tools was read over it in time.
+    given_up: AtomicBool,
 }
 
 impl Connection {
@@ -170,6 +176,9 @@ impl Connection {
         }
         if self.may_be_gone.load(Ordering::SeqCst) {
             return Some("may have a session that the server no longer knows");
+        }
+        if self.given_up.load(Ordering::SeqCst) {
+            return Some("gave no list of tools in time, and was given up");
         }
         self.service.peer().is_transport_closed().then_some("has ended")
     }
@@ -386,7 +395,15 @@ impl Link {
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         self.list(&service).await.map_err(|failure| listing::unlisted(&failure))?;
         let listening = self.listen(&service);
-        Ok(Connection { service, process: std::sync::Mutex::new(process), listening, calls, may_be_gone })
+        Ok(Connection {
+            service,
+            process: std::sync::Mutex::new(process),
+            listening,
+            calls,
+            may_be_gone,
+            may_hang: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
+        })
     }
 
     /// Tools that are named here and that the server does not have, and tools that cannot have their names, described.

@@ -1,6 +1,6 @@
 //! One attempt of a call: sent once, followed to its end or to its questions (spec S13, R4).
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use countersign_core::{
     journal::{
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use super::{
     Link,
     listed::ListedTool,
+    listing::unlisted,
     running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
 };
 use crate::{
@@ -101,10 +102,13 @@ impl Link {
             if let Err(failure) = self.list_for_call(&connection, permit.needed_approval()).await {
                 let is_refused = matches!(failure, Failure::Refused(_)) && connection.is_usable();
                 if is_refused || connected_again {
+                    self.warn_of_failure(&unlisted(&failure));
                     return Err(self.unmade(permit, was_sent, Text::McpUnlisted, &failure.to_string()));
                 }
-                // A new one begins with a list.
-                self.forget(&connection);
+                // A new one begins with a list. An unusable one is replaced, which is logged.
+                if connection.is_usable() {
+                    self.forget(&connection);
+                }
                 connected_again = true;
                 continue;
             }
@@ -154,11 +158,20 @@ impl Link {
     /// The model's text for a call without an answer.
     fn failed(&self, failure: &Failure, permit: &Permit, was_sent: bool) -> ToolError {
         let error = self.settings.redact(&failure.to_string());
+        self.warn_of_failure(&error);
         match failure {
             Failure::Gone | Failure::NotSent(_) => self.unmade(permit, was_sent, Text::McpDown, &error),
             Failure::Refused(_) => self.say(permit, Text::McpRefused, &[("error", &error)]),
             Failure::Unreadable => self.say(permit, Text::McpUnreadable, &[]),
             Failure::Lost(_) => self.unmade(permit, true, Text::McpLost, &error),
+        }
+    }
+
+    /// Tells operators of a call without an answer: the reason may be theirs to mend, as an expired token.
+    fn warn_of_failure(&self, why: &str) {
+        if let Some(left_out) = self.warned.calls.due() {
+            let (server, error) = (&*self.settings.name, self.settings.redact(why));
+            tracing::warn!(server, error, left_out, "a call of a tool of the MCP server has failed");
         }
     }
 
@@ -206,6 +219,8 @@ impl Link {
         drop(running);
         // Dropping a sent call cancels it.
         let Ok(answer) = answer else {
+            connection.may_hang.store(true, Ordering::SeqCst);
+            self.warn_of_failure(&format!("it did not answer within {} seconds", limit.as_secs()));
             let late = self.say(permit, Text::McpTooLong, &[("seconds", &limit.as_secs().to_string())]);
             return Step::Ended(Err(late));
         };

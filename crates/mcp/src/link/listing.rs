@@ -160,17 +160,38 @@ impl Link {
         let may_be_old = needed_approval && !self.announces(connection);
         // One list is enough, also of a server that announces changes faster than they are read.
         let (announced, since) = (self.due.announced.load(Ordering::SeqCst), Instant::now());
-        let is_due = || !self.due.is_read(announced) || may_be_old && *self.due.new_until() < since;
+        let is_due = || {
+            connection.may_hang.load(Ordering::SeqCst)
+                || !self.due.is_read(announced)
+                || may_be_old && *self.due.new_until() < since
+        };
         if !is_due() {
             return Ok(());
         }
-        let peer = connection.peer();
-        let listed = timeout(self.settings.connect_limit, async {
-            let _one_at_a_time = self.listing.lock().await;
-            // Somebody else may have read it meanwhile.
-            if is_due() { self.read_list(&peer).await } else { Ok(()) }
-        });
-        listed.await.unwrap_or_else(|_| Err(self.not_in_time()))
+        let limit = self.settings.connect_limit;
+        let Ok(_one_at_a_time) = timeout(limit, self.listing.lock()).await else { return Err(self.not_in_time()) };
+        // Somebody else may have read it meanwhile, or given the connection up.
+        if !is_due() {
+            return Ok(());
+        }
+        if let Some(why) = connection.unusable() {
+            return Err(Failure::NotSent(format!("its connection {why}")));
+        }
+        let Ok(listed) = timeout(limit, self.read_list(&connection.peer())).await else {
+            self.give_up(connection);
+            return Err(self.not_in_time());
+        };
+        connection.may_hang.fetch_and(listed.is_err(), Ordering::SeqCst);
+        listed
+    }
+
+    /// Makes no more calls over a connection that hangs. Those that run over it may end, and keep it until then.
+    fn give_up(&self, connection: &Connection) {
+        connection.given_up.store(true, Ordering::SeqCst);
+        // The next connection's list must not wait for one that does not come.
+        if let Some((_, task)) = self.due.again().take() {
+            task.abort();
+        }
     }
 
     fn not_in_time(&self) -> Failure {
