@@ -47,6 +47,8 @@ mod mcp_asks;
 #[cfg(feature = "mcp")]
 mod mcp_changed;
 #[cfg(feature = "mcp")]
+mod mcp_fails;
+#[cfg(feature = "mcp")]
 mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;

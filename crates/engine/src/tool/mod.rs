@@ -9,6 +9,7 @@ pub mod order;
 pub mod reserved;
 mod same;
 pub mod source;
+mod spec;
 
 use std::{any::Any, future::Future, sync::Arc};
 
@@ -36,23 +37,13 @@ use self::{
 };
 pub use context::{AppContext, ContextError};
 pub use function::ToolContext;
+pub use spec::ToolSpec;
 
 /// Used by the expansion of `#[tool]`; not part of the API.
 #[doc(hidden)]
 pub mod __private {
     pub use super::function::written::*;
     pub use {schemars, serde};
-}
-
-/// A tool as a model sees it.
-#[derive(Clone, Debug)]
-pub struct ToolSpec {
-    /// Its name.
-    pub name: Arc<str>,
-    /// What it does.
-    pub description: Arc<str>,
-    /// The JSON Schema of its arguments, an object schema.
-    pub parameters: Arc<serde_json::Value>,
 }
 
 /// Something an agent can call.

@@ -135,10 +135,8 @@ async fn refused(
 ) -> Posted {
     let status = response.status();
     if status.is_redirection() {
-        let why = format!(
-            "HTTP {} (redirects are not followed: `url` must be the final address)",
-            outgoing::status(status)
-        );
+        let why =
+            format!("HTTP {} (redirects are not followed: `url` must be the final address)", outgoing::status(status));
         return Err(StreamableHttpError::UnexpectedServerResponse(why.into()));
     }
     let is_limit = status == StatusCode::TOO_MANY_REQUESTS;

@@ -11,8 +11,11 @@ use std::{
 
 use rmcp::{
     Peer, RoleClient,
-    model::{PaginatedRequestParams, ServerNotification, SubscriptionFilter},
-    service::RunningService,
+    model::{
+        ClientRequest, CustomResult, ListToolsRequest, ListToolsResult, PaginatedRequestParams, ServerNotification,
+        ServerResult, SubscriptionFilter,
+    },
+    service::{PeerRequestOptions, RunningService},
 };
 use tokio::{
     task::{AbortHandle, JoinHandle},
@@ -24,6 +27,7 @@ use super::{
     handler::Handler,
     listed::{self, ListedTool, Listing},
     pause,
+    running::CancelOnDrop,
 };
 use crate::{failure::Failure, pace::Pace, settings::Reach};
 
@@ -90,6 +94,24 @@ impl Due {
     }
 }
 
+/// Requests one page of the tools.
+async fn request_page(peer: &Peer<RoleClient>, page: PaginatedRequestParams) -> Result<ListToolsResult, Failure> {
+    let mut list = ListToolsRequest::default();
+    list.params = Some(page);
+    let request = ClientRequest::ListToolsRequest(list);
+    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    let sent = sent.map_err(|error| Failure::of_request(&error))?;
+    let cancel = CancelOnDrop::of(peer.clone(), sent.id.clone());
+    let answer = sent.await_response().await;
+    cancel.is_answered();
+    match answer.map_err(|error| Failure::of_request(&error))? {
+        ServerResult::ListToolsResult(list) => Ok(list),
+        // So the protocol's library reads one with a tool that is none.
+        ServerResult::CustomResult(CustomResult(list)) => listed::read(list).ok_or(Failure::Unreadable),
+        _ => Err(Failure::Unreadable),
+    }
+}
+
 /// Why a list of tools was not read, of a server that is reached.
 pub(super) fn unlisted(failure: &Failure) -> String {
     format!("its tools cannot be listed: {failure}")
@@ -110,7 +132,7 @@ impl Link {
         for _ in 0..PAGES {
             let mut page = PaginatedRequestParams::default();
             page.cursor = cursor.take();
-            let answer = peer.list_tools(Some(page)).await.map_err(|error| Failure::of_request(&error))?;
+            let answer = request_page(peer, page).await?;
             let is_whole = listing.add(&answer.tools, &self.settings);
             new = new.into_iter().chain(answer.ttl_ms.map(Duration::from_millis)).min();
             cursor = answer.next_cursor;

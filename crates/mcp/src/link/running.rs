@@ -205,14 +205,24 @@ impl Drop for Registered {
     }
 }
 
-/// Tells the server that the call is cancelled.
-struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
+/// Tells the server that the request is cancelled.
+pub(super) struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
+
+impl CancelOnDrop {
+    pub(super) fn of(peer: Peer<RoleClient>, request: RequestId) -> CancelOnDrop {
+        CancelOnDrop(Some((peer, request)))
+    }
+
+    pub(super) fn is_answered(mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let (Some((peer, id)), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
-                let gone = CancelledNotificationParam::new(Some(id), Some("the call was cancelled".to_owned()));
+                let gone = CancelledNotificationParam::new(Some(id), Some("it is no longer waited for".to_owned()));
                 let _ = peer.notify_cancelled(gone).await;
             });
         }
@@ -261,9 +271,9 @@ impl Running {
                 return Err(Failure::NotSent("the connection had ended".to_owned()));
             };
             calls.set(serial, |entry| entry.id = Some(handle.id.clone()));
-            let mut cancel = CancelOnDrop(Some((peer, handle.id.clone())));
+            let cancel = CancelOnDrop::of(peer, handle.id.clone());
             let answer = handle.await_response().await;
-            cancel.0 = None;
+            cancel.is_answered();
             calls.answered(serial);
             match answer {
                 Ok(ServerResult::CallToolResult(result)) => Ok(Ok(CallToolResponse::Complete(result))),
