@@ -336,7 +336,7 @@ impl Link {
 
     /// Why it was not reached, with what its program has last said about that.
     pub(super) fn for_operators(&self, why: &str) -> String {
-        match self.errors.text() {
+        match self.errors.text(|line| self.settings.redact(line)) {
             said if said.is_empty() => why.to_owned(),
             said => format!("{why}; its standard error ends with: {said}"),
         }
@@ -386,10 +386,9 @@ impl Link {
                 errors.clear();
                 // Its standard error is for operators: it is logged at debug level.
                 let told = move |line: &str| {
+                    errors.add(line);
                     if let Some(link) = link.upgrade() {
-                        let line = link.settings.redact(line);
-                        errors.add(&line);
-                        tracing::debug!(server = &*link.settings.name, "{line}");
+                        tracing::debug!(server = &*link.settings.name, "{}", link.settings.redact(line));
                     }
                 };
                 let (process, pipes) = Process::start(program, self.warned.messages.clone(), told)?;

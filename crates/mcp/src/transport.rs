@@ -115,20 +115,22 @@ impl LastLines {
         self.all().clear();
     }
 
-    /// Adds a line without secrets. Nothing in it may act on a terminal, or begin a line of a log.
     pub(super) fn add(&self, line: &str) {
-        let line: String = line.trim().chars().filter(|c| !c.is_control()).take(LAST_CHARS).collect();
         let mut all = self.all();
         if !line.is_empty() {
-            all.push_back(line);
+            all.push_back(line.to_owned());
         }
         if all.len() > LAST {
             all.pop_front();
         }
     }
 
-    pub(super) fn text(&self) -> String {
-        self.all().iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
+    /// All of them, redacted and cut. Nothing in it acts on a terminal, or begins a line of a log.
+    pub(super) fn text(&self, redact: impl Fn(&str) -> String) -> String {
+        let line = |line: &String| -> String {
+            redact(line).trim().chars().filter(|c| !c.is_control()).take(LAST_CHARS).collect()
+        };
+        self.all().iter().map(line).collect::<Vec<_>>().join(" | ")
     }
 }
 
