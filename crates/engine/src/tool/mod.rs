@@ -74,6 +74,12 @@ pub trait Tool: Send + Sync {
         let _ = (session_id, call, input);
         false
     }
+    /// Waits until such an attempt needs no answer any more: its question was taken back, or it has its result. `false`:
+    /// it has its answers, or was given up.
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+        let _ = (session_id, call, input);
+        Box::pin(std::future::ready(false))
+    }
     /// A session was deleted: ends what is kept for it. Its id is never used again.
     fn session_ended(&self, session_id: &str) {
         let _ = session_id;
@@ -375,6 +381,9 @@ impl Tool for Guarded {
     }
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.tool.has_parked(session_id, call, input)
+    }
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+        self.tool.unasked(session_id, call, input)
     }
     fn session_ended(&self, session_id: &str) {
         self.tool.session_ended(session_id);

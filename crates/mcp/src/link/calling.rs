@@ -198,6 +198,10 @@ impl Link {
             tokio::select! {
                 biased;
                 Some(Elicited { question, reply }) = running.questions.recv() => {
+                    if reply.is_closed() {
+                        // The server has taken it back.
+                        continue;
+                    }
                     if let Some(answer) = take_answer(&mut running.earlier, &question) {
                         // It was asked and answered before the call was lost.
                         let _ = reply.send(asks::result(&answer));
@@ -209,7 +213,8 @@ impl Link {
                     }
                     let (session_id, call) = (permit.session_id().into(), permit.call());
                     running.park();
-                    self.parked.put(Waiting { session_id, call, running, reply, name: question.name.clone() });
+                    let name = question.name.clone();
+                    self.parked.put(Waiting { session_id, call, running, reply, name, watched: None });
                     return Step::Ended(Err(self.asks(vec![question], None, true)));
                 }
                 answer = timeout(limit, &mut running.answer) => break answer,

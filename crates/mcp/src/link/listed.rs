@@ -1,6 +1,6 @@
 //! The tools of a server as it lists them, and as agents get them.
 
-use std::{io, sync::Arc};
+use std::{future::poll_fn, io, sync::Arc, task::Poll};
 
 use countersign_core::{
     call::schema::SCHEMA_BYTES,
@@ -20,6 +20,8 @@ use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, Tool
 
 /// Longest name of a tool: model providers accept no longer ones.
 const NAME_BYTES: usize = 64;
+/// How much is said of what is wrong with a tool, in characters.
+const MISTAKE_CHARS: usize = 400;
 /// Longest description of a tool that is passed on, in bytes.
 const DESCRIPTION_BYTES: usize = 16 * 1024;
 
@@ -59,7 +61,9 @@ pub(super) fn read(mut page: Value) -> Option<ListToolsResult> {
         if let Err(error) = serde_path_to_error::deserialize::<_, ServerTool>(&*tool) {
             let nameless = || format!("number {}", at + 1);
             let name = tool["name"].as_str().map_or_else(nameless, str::to_owned);
-            *tool = json!({ "name": name, "inputSchema": not_used(&format!("the tool is not one: {error}")) });
+            // It may quote any text of the server.
+            let why: String = format!("the tool is not one: {error}").chars().take(MISTAKE_CHARS).collect();
+            *tool = json!({ "name": name, "inputSchema": not_used(&why) });
         }
     }
     serde_json::from_value(page).ok()
@@ -231,6 +235,20 @@ impl Tool for RemoteTool {
     }
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.link.parked.has(session_id, call, input)
+    }
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+        // It must not keep the link alive.
+        let link = Arc::downgrade(&self.link);
+        let input = input.clone();
+        let session_id = session_id.to_owned();
+        let ends = self.link.parked.watch(&session_id, call, &input);
+        Box::pin(async move {
+            let unasked = poll_fn(|context| match link.upgrade() {
+                Some(link) => link.parked.poll_unasked(&session_id, call, &input, context),
+                None => Poll::Ready(false),
+            });
+            tokio::select! { biased; unasked = unasked => unasked, _ = ends => false }
+        })
     }
 }
 

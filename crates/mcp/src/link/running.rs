@@ -10,11 +10,12 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
 use countersign_core::journal::input::{CallInput, InputQuestion, KeptAnswer};
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future, future::BoxFuture};
 use rmcp::{
     Peer, RoleClient,
     model::{
@@ -303,6 +304,8 @@ pub(crate) struct Waiting {
     pub(crate) reply: oneshot::Sender<ElicitResult>,
     /// The question's name.
     pub(crate) name: Arc<str>,
+    /// Dropped with it, for [`Parked::watch`].
+    pub(crate) watched: Option<oneshot::Sender<()>>,
 }
 
 impl Waiting {
@@ -310,6 +313,14 @@ impl Waiting {
         *self.session_id == *session_id
             && self.call == call
             && input.questions.iter().any(|asked| asked.question.name == self.name)
+    }
+
+    /// Whether the server has cancelled its question, or answered the call.
+    fn poll_unasked(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.reply.poll_closed(context).is_ready() {
+            return Poll::Ready(());
+        }
+        self.running.answer.poll_unpin(context).map(|answer| self.running.answer = future::ready(answer).boxed())
     }
 }
 
@@ -338,6 +349,30 @@ impl Parked {
 
     pub(crate) fn has(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.all().iter().any(|waiting| waiting.is_of(session_id, call, input))
+    }
+
+    /// Ends once such a call is no longer parked.
+    pub(crate) fn watch(&self, session_id: &str, call: u32, input: &CallInput) -> oneshot::Receiver<()> {
+        let (ends, ended) = oneshot::channel();
+        let mut all = self.all();
+        if let Some(waiting) = all.iter_mut().find(|waiting| waiting.is_of(session_id, call, input)) {
+            waiting.watched = Some(ends);
+        }
+        ended
+    }
+
+    /// Waits until a parked call waits for no answer any more. `false`: it is not parked.
+    pub(crate) fn poll_unasked(
+        &self,
+        session_id: &str,
+        call: u32,
+        input: &CallInput,
+        context: &mut Context<'_>,
+    ) -> Poll<bool> {
+        match self.all().iter_mut().find(|waiting| waiting.is_of(session_id, call, input)) {
+            Some(waiting) => waiting.poll_unasked(context).map(|()| true),
+            None => Poll::Ready(false),
+        }
     }
 
     pub(crate) fn forget(&self, session_id: &str) {

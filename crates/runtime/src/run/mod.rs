@@ -61,6 +61,7 @@ mod stream;
 pub mod subscription;
 mod transcript;
 mod unanswered;
+mod unasked;
 mod view;
 mod waypoints;
 mod work;
