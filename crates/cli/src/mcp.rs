@@ -13,7 +13,7 @@ pub(crate) struct Reached {
     pub(crate) server: Arc<Mcp>,
     /// Its tools, or why it was not reached.
     pub(crate) tools: Result<Vec<McpToolInfo>, String>,
-    /// Tools that the configuration names and the server does not have.
+    /// Tools that the configuration names and the server does not have, or that no agent can have.
     unknown: Vec<String>,
 }
 
@@ -29,13 +29,21 @@ pub(crate) async fn reach(config: &Config) -> Result<Vec<Reached>, String> {
         let tools = server.connect().await.map_err(|error| error.to_string());
         let mut unknown = server.unknown_names();
         if let Ok(tools) = &tools {
-            let missing = named.filter(|name| !tools.iter().any(|tool| tool.name == **name));
-            unknown.extend(missing.map(|name| format!("the server has no tool {name:?}")));
+            for name in named {
+                match tools.iter().find(|tool| tool.name == *name) {
+                    Some(tool) => unknown.extend(tool.mistake.as_ref().map(|why| unusable(name, why))),
+                    None => unknown.push(format!("the server has no tool {name:?}")),
+                }
+            }
         }
         server.close().await;
         Reached { name, server, tools, unknown }
     });
     Ok(futures::future::join_all(tried).await)
+}
+
+fn unusable(tool: &str, why: &str) -> String {
+    format!("its tool {tool:?} cannot be used: {why}")
 }
 
 /// The problems: unreachable servers, missing tools, and duplicate names within an agent.
@@ -67,8 +75,13 @@ pub(crate) fn in_words(reached: &[Reached]) -> String {
     let one = |reached: &Reached| match &reached.tools {
         Ok(tools) => {
             let lines = tools.iter().map(|tool| {
-                let used = if tool.used { "" } else { " (not used)" };
-                format!("\n  {}{used}", tool.as_name)
+                let used = match &tool.mistake {
+                    _ if !tool.used => " (not used)".to_owned(),
+                    Some(why) => format!(" (left out: {why})"),
+                    None => String::new(),
+                };
+                let name = if tool.as_name.is_empty() { "\"\"" } else { &tool.as_name };
+                format!("\n  {name}{used}")
             });
             format!("MCP server {} has {} tools{}", reached.name, tools.len(), lines.collect::<String>())
         }
@@ -78,7 +91,7 @@ pub(crate) fn in_words(reached: &[Reached]) -> String {
 }
 
 pub(crate) fn as_json(reached: &[Reached]) -> Value {
-    let tool = |tool: &McpToolInfo| json!({ "name": tool.name, "as": tool.as_name, "used": tool.used });
+    let tool = |tool: &McpToolInfo| json!({ "name": tool.name, "as": tool.as_name, "used": tool.used, "mistake": tool.mistake });
     let one = |reached: &Reached| match &reached.tools {
         Ok(tools) => json!({
             "name": reached.name,

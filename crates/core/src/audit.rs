@@ -405,7 +405,7 @@ impl Event {
                 body.request = Some(*n);
                 body.escalated_to = escalated;
             }
-            Record::Withdrawn { n, by } => {
+            Record::Withdrawn { n, by, .. } => {
                 body.event = "withdrawn";
                 body.request = Some(*n);
                 body.by = by.as_deref();

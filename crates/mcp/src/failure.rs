@@ -101,6 +101,15 @@ impl Failure {
     }
 }
 
+/// Whether the connection ended when a session was to be started.
+pub(super) fn has_ended(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::TransportError { .. } | ClientInitializeError::ConnectionClosed(_) => true,
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => has_ended(fallback),
+        _ => false,
+    }
+}
+
 /// Why no session with a server could be started.
 pub(super) fn connecting(error: &ClientInitializeError) -> String {
     match error {

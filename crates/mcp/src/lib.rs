@@ -78,6 +78,8 @@ pub struct McpToolInfo {
     pub description: String,
     /// Whether agents with the server's tools have it.
     pub used: bool,
+    /// Why no agent can have it, if so: it is left out.
+    pub mistake: Option<String>,
 }
 
 /// A server as a source of tools. It is connected when they are first needed; all agents that have its tools share one
@@ -107,9 +109,9 @@ impl Mcp {
     /// Connects to the server now, and returns its tools.
     ///
     /// # Errors
-    /// It cannot be reached: why, without its secrets.
+    /// It cannot be reached: why, and how its program's standard error ends, without its secrets.
     pub async fn connect(&self) -> Result<Vec<McpToolInfo>, McpError> {
-        self.link.connection().await.map_err(McpError::new)?;
+        self.link.connection().await.map_err(|why| McpError::new(self.link.for_operators(&why)))?;
         Ok(self.link.listed().iter().map(ListedTool::info).collect())
     }
 

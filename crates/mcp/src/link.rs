@@ -43,7 +43,7 @@ use super::{
     REVISIONS, failure,
     pace::Warnings,
     settings::{McpServer, Reach},
-    transport::{self, Process},
+    transport::{self, LastLines, Process},
 };
 
 /// The pause after the first failed attempt to connect; each further failure doubles it.
@@ -75,6 +75,8 @@ pub(super) struct Link {
     pub(super) parked: Parked,
     /// How calls take turns.
     pub(super) turns: Turns,
+    /// The last lines of its program's standard error, for operators only.
+    errors: Arc<LastLines>,
 }
 
 /// What is warned of, at the pace of [`Warnings`].
@@ -91,13 +93,23 @@ pub(super) struct Warned {
     names: Warnings,
     /// Approved tools that are others now.
     changed: Warnings,
+    /// Calls that got no answer, or were not made.
+    calls: Warnings,
 }
 
 impl Warned {
     fn about(server: &Arc<str>) -> Warned {
         let about = || Warnings::about(server);
         let messages = Arc::new(about());
-        Warned { questions: about(), messages, lists: about(), cut: about(), names: about(), changed: about() }
+        Warned {
+            questions: about(),
+            messages,
+            lists: about(),
+            cut: about(),
+            names: about(),
+            changed: about(),
+            calls: about(),
+        }
     }
 }
 
@@ -151,6 +163,10 @@ pub(super) struct Connection {
     pub(super) calls: Calls,
     /// The server may no longer know its session.
     may_be_gone: Arc<AtomicBool>,
+    /// A call over it had no answer in time, and no list of tools was read since: the server may hang.
+    may_hang: AtomicBool,
+    /// No list of tools was read over it in time.
+    given_up: AtomicBool,
 }
 
 impl Connection {
@@ -170,6 +186,9 @@ impl Connection {
         }
         if self.may_be_gone.load(Ordering::SeqCst) {
             return Some("may have a session that the server no longer knows");
+        }
+        if self.given_up.load(Ordering::SeqCst) {
+            return Some("gave no list of tools in time, and was given up");
         }
         self.service.peer().is_transport_closed().then_some("has ended")
     }
@@ -207,6 +226,7 @@ impl Link {
             due: Due::default(),
             parked: Parked::default(),
             turns: Turns::default(),
+            errors: Arc::default(),
         }
     }
 
@@ -306,11 +326,20 @@ impl Link {
             }
             Err(why) => {
                 let pause = pause(failed);
-                tracing::warn!(server = &*self.settings.name, error = why, ?pause, "the MCP server cannot be reached");
+                let error = self.for_operators(why);
+                tracing::warn!(server = &*self.settings.name, error, ?pause, "the MCP server cannot be reached");
                 Stage::Down { until: Instant::now() + pause, failures: failed + 1, why: why.clone() }
             }
         };
         *self.stage() = next;
+    }
+
+    /// Why it was not reached, with what its program has last said about that.
+    pub(super) fn for_operators(&self, why: &str) -> String {
+        match self.errors.text(|line| self.settings.redact(line)) {
+            said if said.is_empty() => why.to_owned(),
+            said => format!("{why}; its standard error ends with: {said}"),
+        }
     }
 
     async fn connect(self: &Arc<Link>) -> Result<Connection, String> {
@@ -351,11 +380,13 @@ impl Link {
         let calls = Calls::default();
         let handler = Handler { link: Arc::downgrade(self), calls: calls.clone(), revision: revision.cloned() };
         let may_be_gone = Arc::<AtomicBool>::default();
-        let (service, process) = match &self.settings.reach {
+        let (service, mut process) = match &self.settings.reach {
             Reach::Stdio(program) => {
-                let link = Arc::downgrade(self);
+                let (link, errors) = (Arc::downgrade(self), self.errors.clone());
+                errors.clear();
                 // Its standard error is for operators: it is logged at debug level.
                 let told = move |line: &str| {
+                    errors.add(line);
                     if let Some(link) = link.upgrade() {
                         tracing::debug!(server = &*link.settings.name, "{}", link.settings.redact(line));
                     }
@@ -375,7 +406,17 @@ impl Link {
                 (handler.serve_with_lifecycle(way, lifecycle).await, None)
             }
         };
-        let service = service.map_err(|error| failure::connecting(&error))?;
+        let service = match service {
+            Ok(service) => service,
+            Err(error) => {
+                let why = failure::connecting(&error);
+                let Some(process) = &mut process else { return Err(why) };
+                process.last_words().await;
+                let hint = "; if it ends only where it gets `server/discover`, set its `revision`";
+                let hint = if revision.is_none() && failure::has_ended(&error) { hint } else { "" };
+                return Err(why + hint);
+            }
+        };
         // Another revision would give messages another meaning.
         if let Some(info) = service.peer_info()
             && !REVISIONS.contains(&info.protocol_version.as_str())
@@ -386,10 +427,19 @@ impl Link {
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         self.list(&service).await.map_err(|failure| listing::unlisted(&failure))?;
         let listening = self.listen(&service);
-        Ok(Connection { service, process: std::sync::Mutex::new(process), listening, calls, may_be_gone })
+        Ok(Connection {
+            service,
+            process: std::sync::Mutex::new(process),
+            listening,
+            calls,
+            may_be_gone,
+            may_hang: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
+        })
     }
 
-    /// Tools that are named here and that the server does not have, and tools that cannot have their names, described.
+    /// Tools that are named here and that the server does not have or no agent can have, and tools that cannot have their
+    /// names, described.
     /// Empty before its tools are known.
     pub(super) fn unknown_names(&self) -> Vec<String> {
         if self.version() == 0 {
@@ -397,13 +447,15 @@ impl Link {
         }
         let McpServer { require, only, without, idempotent, .. } = &self.settings;
         let listed = self.listed();
-        let has = |name: &str| listed.iter().any(|tool| *tool.name == *name);
         let mut unknown = Vec::new();
         let mut look = |place: &str, name: &str| {
-            if !has(name) {
-                unknown
-                    .push(format!("{place} names {name:?}, which the server does not have; it has {}", named(&listed)));
-            }
+            let tool = listed.iter().find(|tool| *tool.name == *name);
+            let why = match tool.map(|tool| tool.spec().mistake().filter(|_| tool.used)) {
+                Some(None) => return,
+                Some(Some(why)) => format!("which cannot be used: {why}"),
+                None => format!("which the server does not have; it has {}", named(&listed)),
+            };
+            unknown.push(format!("{place} names {name:?}, {why}"));
         };
         require.names().into_iter().for_each(|name| look("require_approval", name));
         only.iter().flatten().for_each(|name| look("the list of used tools", name));

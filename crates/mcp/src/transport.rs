@@ -1,9 +1,10 @@
 //! The two transports to a server: a program's standard input and output, and streamable HTTP.
 
 use std::{
+    collections::VecDeque,
     path::Path,
     process::Stdio,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -79,6 +80,11 @@ impl Process {
         }
     }
 
+    /// Waits briefly until all of its standard error is read, if it has ended.
+    pub(super) async fn last_words(&mut self) {
+        let _ = timeout(ENDING, &mut self.log).await;
+    }
+
     /// Waits briefly for the program to end by itself, then kills its process group.
     pub(super) async fn end(mut self) {
         let _ = timeout(ENDING, self.group.ended()).await;
@@ -89,6 +95,42 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.log.abort();
+    }
+}
+
+/// Most lines that are kept, and how much of each, in characters.
+const LAST: usize = 8;
+const LAST_CHARS: usize = 200;
+
+/// The last lines of a program's standard error.
+#[derive(Default)]
+pub(super) struct LastLines(Mutex<VecDeque<String>>);
+
+impl LastLines {
+    fn all(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn clear(&self) {
+        self.all().clear();
+    }
+
+    pub(super) fn add(&self, line: &str) {
+        let mut all = self.all();
+        if !line.is_empty() {
+            all.push_back(line.to_owned());
+        }
+        if all.len() > LAST {
+            all.pop_front();
+        }
+    }
+
+    /// All of them, redacted and cut. Nothing in it acts on a terminal, or begins a line of a log.
+    pub(super) fn text(&self, redact: impl Fn(&str) -> String) -> String {
+        let line = |line: &String| -> String {
+            redact(line).trim().chars().filter(|c| !c.is_control()).take(LAST_CHARS).collect()
+        };
+        self.all().iter().map(line).collect::<Vec<_>>().join(" | ")
     }
 }
 

@@ -6,10 +6,14 @@ use serde_json::{Value, json};
 
 use crate::support::run;
 
-/// A program that speaks the protocol and has these tools.
+/// A program that speaks the protocol and has tools of these names.
 fn server(tools: &[&str]) -> String {
     let tool = |name: &&str| json!({ "name": name, "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": *name == "read" } });
-    let tools: Vec<Value> = tools.iter().map(tool).collect();
+    server_of(&tools.iter().map(tool).collect::<Value>())
+}
+
+/// A program that speaks the protocol and has these tools.
+fn server_of(tools: &Value) -> String {
     let list = json!({ "tools": tools });
     let script = r#"while IFS= read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -52,6 +56,45 @@ fn c_check_connect_reports_duplicate_names_and_names_of_built_in_tools() {
     let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
     assert_eq!(said.code, Some(0), "{}{}", said.stdout, said.stderr);
     assert!(said.stdout.contains("two_read"), "{}", said.stdout);
+}
+
+#[test]
+fn c_check_connect_reports_tools_that_no_agent_can_have_where_the_file_names_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let tool = |name: &str, schema: Value| json!({ "name": name, "inputSchema": schema });
+    let tools = json!([
+        tool("arr", json!({ "type": "array" })),
+        tool("far", json!({ "type": "object", "$ref": "https://example.com/schema.json" })),
+        tool("pat", json!({ "type": "object", "properties": { "a": { "type": "string", "pattern": "(" } } })),
+        tool("five", json!({ "type": "object", "properties": 5 })),
+        { "name": "none" },
+        tool("", json!({ "type": "object" })),
+        tool("read", json!({ "type": "object" })),
+    ]);
+    fs::write(dir.path().join("one.sh"), server_of(&tools)).unwrap();
+    fs::write(dir.path().join("two.sh"), server(&["other"])).unwrap();
+    let both = "[mcp.one]\ncommand = [\"sh\", \"one.sh\"]\n[mcp.two]\ncommand = [\"sh\", \"two.sh\"]\n";
+    config(dir.path(), both);
+    let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
+    assert_eq!(said.code, Some(0), "no tool is named: {}", said.stderr);
+    for left_out in ["arr", "far", "pat", "five", "none", "\"\""] {
+        let line = said.stdout.lines().find(|line| line.trim_start().starts_with(&format!("{left_out} (left out: ")));
+        assert!(line.is_some(), "{left_out}: {}", said.stdout);
+    }
+    assert!(said.stdout.contains("\n  read\n"), "{}", said.stdout);
+
+    for name in ["arr", "far", "pat", "five", "none"] {
+        for named in [
+            format!("tools = [\"pay\"]\n{both}[tools.pay]\nmcp = \"one/{name}\"\n"),
+            both.replacen("one.sh\"]\n", &format!("one.sh\"]\ntools = [\"{name}\"]\n"), 1),
+        ] {
+            config(dir.path(), &named);
+            let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
+            let told = said.stderr.contains("[mcp.one]: ") && said.stderr.contains(&format!("{name:?}"));
+            assert!(said.code == Some(1) && told, "{named}: {}{}", said.stdout, said.stderr);
+            assert!(said.stderr.contains("cannot be used: its schema is not valid: "), "{}", said.stderr);
+        }
+    }
 }
 
 /// The rules that `check` finds to match no tool, by their lines; and the line about the agent's server.

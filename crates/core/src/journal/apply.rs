@@ -56,7 +56,7 @@ impl State {
             Record::Noted(noted) => self.noted(noted),
             Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != revoked.rule),
             Record::Renamed(renamed) => self.given_title.clone_from(&renamed.title),
-            Record::Withdrawn { n, .. } => self.withdrawn(*n),
+            Record::Withdrawn { n, unasked, .. } => self.withdrawn(*n, *unasked),
             Record::CallStarted { call, attempt } => self.call_started(*call, *attempt),
             Record::AgentBegan(began) => self.agent_began(began, pos),
             Record::HandedOff(handed) => self.handed_off(handed),
@@ -337,11 +337,7 @@ impl State {
     fn timed_out(&mut self, n: InterruptionNo) {
         let Some(Open { asked, .. }) = self.take_open(n) else { return };
         if let Some(default) = asked.at.as_ref().and_then(|at| at.default.clone()) {
-            self.answer(&asked, &default);
-            // Nobody has said so: what begins with it may have begun after the backup.
-            if self.is_unknown_since_a_backup() {
-                self.lose_what_would_begin();
-            }
+            self.answer_by_default(&asked, &default);
             return;
         }
         let question = asked.kind == Kind::Question;

@@ -12,7 +12,7 @@ use super::{
     agents::PathStep,
     decided::Decided,
     record::{Millis, is_zero},
-    run::At,
+    run::{At, Raw},
     schema::Schema,
 };
 use crate::{
@@ -108,6 +108,12 @@ impl Interrupted {
     #[must_use]
     pub fn asked_at(&self, recorded: Millis) -> Millis {
         self.clock.unwrap_or(recorded)
+    }
+
+    /// The answer of a call's question if nobody gives one; `None` for any other interruption.
+    #[must_use]
+    pub fn input_default(&self) -> Option<&Raw> {
+        self.at.as_ref().filter(|_| self.kind == Kind::Input)?.default.as_ref()
     }
 
     /// Who decides: the same for all of its actions.

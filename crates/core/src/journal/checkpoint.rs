@@ -141,6 +141,7 @@ fn name(record: &Record) -> &'static str {
         Record::InputRequired(_) => "input",
         Record::CallOutdated { .. } => "tool_changed",
         Record::Status { .. } => "status",
+        Record::Withdrawn { unasked: true, .. } => "input",
         Record::Withdrawn { .. } | Record::TurnEnded(_) | Record::TurnFailed(_) => "end",
         Record::Forked(_) => "fork",
         Record::Restarted(_) => "restart",

@@ -222,6 +222,15 @@ impl Draft {
         Some(self.settled(catalog))
     }
 
+    /// Withdraws the question `n` of a call, which its tool has taken back: the call goes on. `None` if it is not pending,
+    /// or not such a question (spec S13).
+    #[must_use]
+    pub fn unask(mut self, n: InterruptionNo, catalog: &dyn Catalog) -> Option<Transition> {
+        self.state.waiting(n)?.asked.input_default()?;
+        self.push(Record::Withdrawn { n, by: None, unasked: true });
+        Some(self.settled(catalog))
+    }
+
     /// Records a reminder of interruption `n`. `None` if it is not pending, or not yet due.
     #[must_use]
     pub fn remind(mut self, n: InterruptionNo) -> Option<Transition> {
@@ -366,7 +375,7 @@ impl Draft {
     /// Withdraws pending requests.
     pub(super) fn withdraw(&mut self, by: Option<&Arc<str>>, which: impl FnMut(&&Open) -> bool) {
         for n in self.state.open.iter().filter(which).map(|open| open.asked.n).collect::<Vec<_>>() {
-            self.push(Record::Withdrawn { n, by: by.cloned() });
+            self.push(Record::Withdrawn { n, by: by.cloned(), unasked: false });
         }
     }
 

@@ -143,13 +143,16 @@ pub enum Record {
     RuleRevoked(RuleRevoked),
     /// A person gave the session a title, or its automatic one back.
     Renamed(Renamed),
-    /// The interruption ended because its turn did.
+    /// The interruption ended because its turn did, or because its asker took the question back.
     Withdrawn {
         /// The interruption's number.
         n: InterruptionNo,
         /// Who cancelled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
+        /// The tool that asked waits for no answer any more: its call goes on with the question's default.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unasked: bool,
     },
     /// An attempt of a call is about to begin. Stored before the effect (spec R4).
     CallStarted {

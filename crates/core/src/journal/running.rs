@@ -141,8 +141,19 @@ impl State {
         self.run(|run| run.tasks_done(done, pos));
     }
 
-    pub(super) fn withdrawn(&mut self, n: InterruptionNo) {
+    /// Nobody has answered: what begins with the default may have begun after a backup.
+    pub(super) fn answer_by_default(&mut self, asked: &Interrupted, default: &Raw) {
+        self.answer(asked, default);
+        if self.is_unknown_since_a_backup() {
+            self.lose_what_would_begin();
+        }
+    }
+
+    pub(super) fn withdrawn(&mut self, n: InterruptionNo, unasked: bool) {
         let Some(Open { asked, .. }) = self.take_open(n) else { return };
+        if let Some(default) = asked.input_default().filter(|_| unasked) {
+            self.answer_by_default(&asked, default);
+        }
         // The task may ask again.
         if let Some(at) = &asked.at {
             self.task(at.task, |task| {

@@ -362,7 +362,7 @@ impl Out<'_> {
                 update: update(&noted.note),
                 by: noted.by.clone(),
             }),
-            Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
+            Record::Withdrawn { n, by, .. } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
             Record::CallFinished(call) if call.is_shown() => self.finished(call),
             Record::Status { pending, awaiting, hold } => {
                 self.status(working(*awaiting), pending, hold.and_then(|hold| on_hold(hold, pending)));

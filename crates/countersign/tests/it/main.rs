@@ -47,6 +47,8 @@ mod mcp_asks;
 #[cfg(feature = "mcp")]
 mod mcp_changed;
 #[cfg(feature = "mcp")]
+mod mcp_fails;
+#[cfg(feature = "mcp")]
 mod mcp_fake;
 #[cfg(feature = "mcp")]
 mod mcp_npm;
@@ -56,6 +58,8 @@ mod mcp_open;
 mod mcp_restart;
 #[cfg(feature = "mcp")]
 mod mcp_turns;
+#[cfg(feature = "mcp")]
+mod mcp_unasked;
 mod models_aimock;
 mod models_aimock_apis;
 mod models_anthropic;

@@ -63,6 +63,11 @@ impl Call {
         self.params["arguments"][name].clone()
     }
 
+    /// Says something in the middle of the call.
+    pub fn say(&self, message: Value) {
+        self.out.unbounded_send(message).unwrap();
+    }
+
     /// Asks the user in the middle of the call, and waits for the answer (2025-11-25).
     pub async fn elicit(&self, params: Value) -> Value {
         let id = format!("ask-{}", self.shared.asked.fetch_add(1, Ordering::SeqCst));

@@ -9,6 +9,7 @@ pub mod order;
 pub mod reserved;
 mod same;
 pub mod source;
+mod spec;
 
 use std::{any::Any, future::Future, sync::Arc};
 
@@ -36,23 +37,13 @@ use self::{
 };
 pub use context::{AppContext, ContextError};
 pub use function::ToolContext;
+pub use spec::ToolSpec;
 
 /// Used by the expansion of `#[tool]`; not part of the API.
 #[doc(hidden)]
 pub mod __private {
     pub use super::function::written::*;
     pub use {schemars, serde};
-}
-
-/// A tool as a model sees it.
-#[derive(Clone, Debug)]
-pub struct ToolSpec {
-    /// Its name.
-    pub name: Arc<str>,
-    /// What it does.
-    pub description: Arc<str>,
-    /// The JSON Schema of its arguments, an object schema.
-    pub parameters: Arc<serde_json::Value>,
 }
 
 /// Something an agent can call.
@@ -82,6 +73,12 @@ pub trait Tool: Send + Sync {
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         let _ = (session_id, call, input);
         false
+    }
+    /// Waits until such an attempt needs no answer any more: its question was taken back, or it has its result. `false`:
+    /// it has its answers, or was given up.
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+        let _ = (session_id, call, input);
+        Box::pin(std::future::ready(false))
     }
     /// A session was deleted: ends what is kept for it. Its id is never used again.
     fn session_ended(&self, session_id: &str) {
@@ -384,6 +381,9 @@ impl Tool for Guarded {
     }
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.tool.has_parked(session_id, call, input)
+    }
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+        self.tool.unasked(session_id, call, input)
     }
     fn session_ended(&self, session_id: &str) {
         self.tool.session_ended(session_id);

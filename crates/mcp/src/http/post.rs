@@ -134,6 +134,11 @@ async fn refused(
     session: Option<String>,
 ) -> Posted {
     let status = response.status();
+    if status.is_redirection() {
+        let why =
+            format!("HTTP {} (redirects are not followed: `url` must be the final address)", outgoing::status(status));
+        return Err(StreamableHttpError::UnexpectedServerResponse(why.into()));
+    }
     let is_limit = status == StatusCode::TOO_MANY_REQUESTS;
     // The status of a server that no longer knows the session, and of a request that looked for something else.
     let may_be_gone = in_session && status == StatusCode::NOT_FOUND;

@@ -1,6 +1,6 @@
 //! One attempt of a call: sent once, followed to its end or to its questions (spec S13, R4).
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use countersign_core::{
     journal::{
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use super::{
     Link,
     listed::ListedTool,
+    listing::unlisted,
     running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
 };
 use crate::{
@@ -101,10 +102,13 @@ impl Link {
             if let Err(failure) = self.list_for_call(&connection, permit.needed_approval()).await {
                 let is_refused = matches!(failure, Failure::Refused(_)) && connection.is_usable();
                 if is_refused || connected_again {
+                    self.warn_of_failure(&unlisted(&failure));
                     return Err(self.unmade(permit, was_sent, Text::McpUnlisted, &failure.to_string()));
                 }
-                // A new one begins with a list.
-                self.forget(&connection);
+                // A new one begins with a list. An unusable one is replaced, which is logged.
+                if connection.is_usable() {
+                    self.forget(&connection);
+                }
                 connected_again = true;
                 continue;
             }
@@ -154,11 +158,20 @@ impl Link {
     /// The model's text for a call without an answer.
     fn failed(&self, failure: &Failure, permit: &Permit, was_sent: bool) -> ToolError {
         let error = self.settings.redact(&failure.to_string());
+        self.warn_of_failure(&error);
         match failure {
             Failure::Gone | Failure::NotSent(_) => self.unmade(permit, was_sent, Text::McpDown, &error),
             Failure::Refused(_) => self.say(permit, Text::McpRefused, &[("error", &error)]),
             Failure::Unreadable => self.say(permit, Text::McpUnreadable, &[]),
             Failure::Lost(_) => self.unmade(permit, true, Text::McpLost, &error),
+        }
+    }
+
+    /// Tells operators of a call without an answer: the reason may be theirs to mend, as an expired token.
+    fn warn_of_failure(&self, why: &str) {
+        if let Some(left_out) = self.warned.calls.due() {
+            let (server, error) = (&*self.settings.name, self.settings.redact(why));
+            tracing::warn!(server, error, left_out, "a call of a tool of the MCP server has failed");
         }
     }
 
@@ -185,6 +198,10 @@ impl Link {
             tokio::select! {
                 biased;
                 Some(Elicited { question, reply }) = running.questions.recv() => {
+                    if reply.is_closed() {
+                        // The server has taken it back.
+                        continue;
+                    }
                     if let Some(answer) = take_answer(&mut running.earlier, &question) {
                         // It was asked and answered before the call was lost.
                         let _ = reply.send(asks::result(&answer));
@@ -196,7 +213,8 @@ impl Link {
                     }
                     let (session_id, call) = (permit.session_id().into(), permit.call());
                     running.park();
-                    self.parked.put(Waiting { session_id, call, running, reply, name: question.name.clone() });
+                    let name = question.name.clone();
+                    self.parked.put(Waiting { session_id, call, running, reply, name, watched: None });
                     return Step::Ended(Err(self.asks(vec![question], None, true)));
                 }
                 answer = timeout(limit, &mut running.answer) => break answer,
@@ -206,6 +224,8 @@ impl Link {
         drop(running);
         // Dropping a sent call cancels it.
         let Ok(answer) = answer else {
+            connection.may_hang.store(true, Ordering::SeqCst);
+            self.warn_of_failure(&format!("it did not answer within {} seconds", limit.as_secs()));
             let late = self.say(permit, Text::McpTooLong, &[("seconds", &limit.as_secs().to_string())]);
             return Step::Ended(Err(late));
         };

@@ -1,13 +1,13 @@
 //! The tools of a server as it lists them, and as agents get them.
 
-use std::{io, sync::Arc};
+use std::{future::poll_fn, io, sync::Arc, task::Poll};
 
 use countersign_core::{
     call::schema::SCHEMA_BYTES,
     journal::{input::CallInput, permit::Permit},
 };
 use futures::future::BoxFuture;
-use rmcp::model::Tool as ServerTool;
+use rmcp::model::{ListToolsResult, Tool as ServerTool};
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,6 +20,8 @@ use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, Tool
 
 /// Longest name of a tool: model providers accept no longer ones.
 const NAME_BYTES: usize = 64;
+/// How much is said of what is wrong with a tool, in characters.
+const MISTAKE_CHARS: usize = 400;
 /// Longest description of a tool that is passed on, in bytes.
 const DESCRIPTION_BYTES: usize = 16 * 1024;
 
@@ -52,6 +54,26 @@ impl Listing {
     }
 }
 
+/// A page of a list that the protocol's library does not read, where some tool is malformed: in the place of each of
+/// those is one that is refused by its name, and says why. `None`: it is no list of tools.
+pub(super) fn read(mut page: Value) -> Option<ListToolsResult> {
+    for (at, tool) in page.get_mut("tools")?.as_array_mut()?.iter_mut().enumerate() {
+        if let Err(error) = serde_path_to_error::deserialize::<_, ServerTool>(&*tool) {
+            let nameless = || format!("number {}", at + 1);
+            let name = tool["name"].as_str().map_or_else(nameless, str::to_owned);
+            // It may quote any text of the server.
+            let why: String = format!("the tool is not one: {error}").chars().take(MISTAKE_CHARS).collect();
+            *tool = json!({ "name": name, "inputSchema": not_used(&why) });
+        }
+    }
+    serde_json::from_value(page).ok()
+}
+
+/// In place of a schema that is not used: one that is refused, and says why.
+fn not_used(why: &str) -> Value {
+    json!({ "type": format!("none: {why}") })
+}
+
 /// The size of a tool in the server's list, as JSON. Nothing is kept of it.
 fn bytes(tool: &ServerTool) -> usize {
     struct Counted(usize);
@@ -72,13 +94,12 @@ fn bytes(tool: &ServerTool) -> usize {
 /// The schema of a tool's arguments, without the server's secrets. One that is too large for any tool is not kept, and
 /// none with a secret outside of descriptions: in its place is one that is refused, and says why.
 fn parameters(tool: &ServerTool, secrets: &Secrets) -> Value {
-    let not_used = |why: String| json!({ "type": why });
     let text = serde_json::to_string(&tool.input_schema).unwrap_or_default();
     if text.len() > SCHEMA_BYTES {
-        return not_used(format!("none: it has {} bytes, and at most {SCHEMA_BYTES} are allowed", text.len()));
+        return not_used(&format!("it has {} bytes, and at most {SCHEMA_BYTES} are allowed", text.len()));
     }
     let redacted = secrets.redact_schema(text).map(|text| serde_json::from_str(&text).unwrap_or_default());
-    let mut parameters = redacted.unwrap_or_else(|why| not_used(format!("none: {why}")));
+    let mut parameters = redacted.unwrap_or_else(|why| not_used(&why));
     if let Some(keywords) = parameters.as_object_mut() {
         // Model providers require it.
         keywords.entry("type").or_insert_with(|| "object".into());
@@ -169,6 +190,15 @@ impl ListedTool {
             as_name: self.as_name.to_string(),
             description: self.description.to_string(),
             used: self.used,
+            mistake: self.spec().mistake(),
+        }
+    }
+
+    pub(super) fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.as_name.clone(),
+            description: self.description.clone(),
+            parameters: self.parameters.clone(),
         }
     }
 
@@ -176,11 +206,6 @@ impl ListedTool {
     ///
     /// It is idempotent as the server's declaration says, unless overridden for this tool.
     pub(crate) fn entry(&self, link: &Arc<Link>, idempotent: Option<bool>) -> ToolEntry {
-        let spec = ToolSpec {
-            name: self.as_name.clone(),
-            description: self.description.clone(),
-            parameters: self.parameters.clone(),
-        };
         let settings = &link.settings;
         let approval = Approval { require: settings.require.of(&self.name), ask: Default::default() };
         let declared = || settings.idempotent.iter().any(|name| **name == *self.name);
@@ -188,7 +213,7 @@ impl ListedTool {
         let tool = RemoteTool { link: link.clone(), tool: self.clone(), idempotent };
         // A call that was approved for one program or address is asked about again before another runs it.
         let source = Some(format!("mcp {:?} {:?} {}", &*settings.name, &*self.name, link.reached).into());
-        ToolEntry { source, ..ToolEntry::new(spec, Arc::new(tool)) }
+        ToolEntry { source, ..ToolEntry::new(self.spec(), Arc::new(tool)) }
             .needs_approval(approval)
             .claims(self.hints)
             .idempotent(idempotent)
@@ -210,6 +235,20 @@ impl Tool for RemoteTool {
     }
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.link.parked.has(session_id, call, input)
+    }
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+        // It must not keep the link alive.
+        let link = Arc::downgrade(&self.link);
+        let input = input.clone();
+        let session_id = session_id.to_owned();
+        let ends = self.link.parked.watch(&session_id, call, &input);
+        Box::pin(async move {
+            let unasked = poll_fn(|context| match link.upgrade() {
+                Some(link) => link.parked.poll_unasked(&session_id, call, &input, context),
+                None => Poll::Ready(false),
+            });
+            tokio::select! { biased; unasked = unasked => unasked, _ = ends => false }
+        })
     }
 }
 

@@ -11,8 +11,11 @@ use std::{
 
 use rmcp::{
     Peer, RoleClient,
-    model::{PaginatedRequestParams, ServerNotification, SubscriptionFilter},
-    service::RunningService,
+    model::{
+        ClientRequest, CustomResult, ListToolsRequest, ListToolsResult, PaginatedRequestParams, ServerNotification,
+        ServerResult, SubscriptionFilter,
+    },
+    service::{PeerRequestOptions, RunningService},
 };
 use tokio::{
     task::{AbortHandle, JoinHandle},
@@ -24,6 +27,7 @@ use super::{
     handler::Handler,
     listed::{self, ListedTool, Listing},
     pause,
+    running::CancelOnDrop,
 };
 use crate::{failure::Failure, pace::Pace, settings::Reach};
 
@@ -90,6 +94,24 @@ impl Due {
     }
 }
 
+/// Requests one page of the tools.
+async fn request_page(peer: &Peer<RoleClient>, page: PaginatedRequestParams) -> Result<ListToolsResult, Failure> {
+    let mut list = ListToolsRequest::default();
+    list.params = Some(page);
+    let request = ClientRequest::ListToolsRequest(list);
+    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    let sent = sent.map_err(|error| Failure::of_request(&error))?;
+    let cancel = CancelOnDrop::of(peer.clone(), sent.id.clone());
+    let answer = sent.await_response().await;
+    cancel.is_answered();
+    match answer.map_err(|error| Failure::of_request(&error))? {
+        ServerResult::ListToolsResult(list) => Ok(list),
+        // So the protocol's library reads one with a tool that is none.
+        ServerResult::CustomResult(CustomResult(list)) => listed::read(list).ok_or(Failure::Unreadable),
+        _ => Err(Failure::Unreadable),
+    }
+}
+
 /// Why a list of tools was not read, of a server that is reached.
 pub(super) fn unlisted(failure: &Failure) -> String {
     format!("its tools cannot be listed: {failure}")
@@ -110,7 +132,7 @@ impl Link {
         for _ in 0..PAGES {
             let mut page = PaginatedRequestParams::default();
             page.cursor = cursor.take();
-            let answer = peer.list_tools(Some(page)).await.map_err(|error| Failure::of_request(&error))?;
+            let answer = request_page(peer, page).await?;
             let is_whole = listing.add(&answer.tools, &self.settings);
             new = new.into_iter().chain(answer.ttl_ms.map(Duration::from_millis)).min();
             cursor = answer.next_cursor;
@@ -160,17 +182,38 @@ impl Link {
         let may_be_old = needed_approval && !self.announces(connection);
         // One list is enough, also of a server that announces changes faster than they are read.
         let (announced, since) = (self.due.announced.load(Ordering::SeqCst), Instant::now());
-        let is_due = || !self.due.is_read(announced) || may_be_old && *self.due.new_until() < since;
+        let is_due = || {
+            connection.may_hang.load(Ordering::SeqCst)
+                || !self.due.is_read(announced)
+                || may_be_old && *self.due.new_until() < since
+        };
         if !is_due() {
             return Ok(());
         }
-        let peer = connection.peer();
-        let listed = timeout(self.settings.connect_limit, async {
-            let _one_at_a_time = self.listing.lock().await;
-            // Somebody else may have read it meanwhile.
-            if is_due() { self.read_list(&peer).await } else { Ok(()) }
-        });
-        listed.await.unwrap_or_else(|_| Err(self.not_in_time()))
+        let limit = self.settings.connect_limit;
+        let Ok(_one_at_a_time) = timeout(limit, self.listing.lock()).await else { return Err(self.not_in_time()) };
+        // Somebody else may have read it meanwhile, or given the connection up.
+        if !is_due() {
+            return Ok(());
+        }
+        if let Some(why) = connection.unusable() {
+            return Err(Failure::NotSent(format!("its connection {why}")));
+        }
+        let Ok(listed) = timeout(limit, self.read_list(&connection.peer())).await else {
+            self.give_up(connection);
+            return Err(self.not_in_time());
+        };
+        connection.may_hang.fetch_and(listed.is_err(), Ordering::SeqCst);
+        listed
+    }
+
+    /// Makes no more calls over a connection that hangs. Those that run over it may end, and keep it until then.
+    fn give_up(&self, connection: &Connection) {
+        connection.given_up.store(true, Ordering::SeqCst);
+        // The next connection's list must not wait for one that does not come.
+        if let Some((_, task)) = self.due.again().take() {
+            task.abort();
+        }
     }
 
     fn not_in_time(&self) -> Failure {

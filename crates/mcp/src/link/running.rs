@@ -10,11 +10,12 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
 use countersign_core::journal::input::{CallInput, InputQuestion, KeptAnswer};
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future, future::BoxFuture};
 use rmcp::{
     Peer, RoleClient,
     model::{
@@ -205,14 +206,24 @@ impl Drop for Registered {
     }
 }
 
-/// Tells the server that the call is cancelled.
-struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
+/// Tells the server that the request is cancelled.
+pub(super) struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
+
+impl CancelOnDrop {
+    pub(super) fn of(peer: Peer<RoleClient>, request: RequestId) -> CancelOnDrop {
+        CancelOnDrop(Some((peer, request)))
+    }
+
+    pub(super) fn is_answered(mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let (Some((peer, id)), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
-                let gone = CancelledNotificationParam::new(Some(id), Some("the call was cancelled".to_owned()));
+                let gone = CancelledNotificationParam::new(Some(id), Some("it is no longer waited for".to_owned()));
                 let _ = peer.notify_cancelled(gone).await;
             });
         }
@@ -261,9 +272,9 @@ impl Running {
                 return Err(Failure::NotSent("the connection had ended".to_owned()));
             };
             calls.set(serial, |entry| entry.id = Some(handle.id.clone()));
-            let mut cancel = CancelOnDrop(Some((peer, handle.id.clone())));
+            let cancel = CancelOnDrop::of(peer, handle.id.clone());
             let answer = handle.await_response().await;
-            cancel.0 = None;
+            cancel.is_answered();
             calls.answered(serial);
             match answer {
                 Ok(ServerResult::CallToolResult(result)) => Ok(Ok(CallToolResponse::Complete(result))),
@@ -293,6 +304,8 @@ pub(crate) struct Waiting {
     pub(crate) reply: oneshot::Sender<ElicitResult>,
     /// The question's name.
     pub(crate) name: Arc<str>,
+    /// Dropped with it, for [`Parked::watch`].
+    pub(crate) watched: Option<oneshot::Sender<()>>,
 }
 
 impl Waiting {
@@ -300,6 +313,14 @@ impl Waiting {
         *self.session_id == *session_id
             && self.call == call
             && input.questions.iter().any(|asked| asked.question.name == self.name)
+    }
+
+    /// Whether the server has cancelled its question, or answered the call.
+    fn poll_unasked(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.reply.poll_closed(context).is_ready() {
+            return Poll::Ready(());
+        }
+        self.running.answer.poll_unpin(context).map(|answer| self.running.answer = future::ready(answer).boxed())
     }
 }
 
@@ -328,6 +349,30 @@ impl Parked {
 
     pub(crate) fn has(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.all().iter().any(|waiting| waiting.is_of(session_id, call, input))
+    }
+
+    /// Ends once such a call is no longer parked.
+    pub(crate) fn watch(&self, session_id: &str, call: u32, input: &CallInput) -> oneshot::Receiver<()> {
+        let (ends, ended) = oneshot::channel();
+        let mut all = self.all();
+        if let Some(waiting) = all.iter_mut().find(|waiting| waiting.is_of(session_id, call, input)) {
+            waiting.watched = Some(ends);
+        }
+        ended
+    }
+
+    /// Waits until a parked call waits for no answer any more. `false`: it is not parked.
+    pub(crate) fn poll_unasked(
+        &self,
+        session_id: &str,
+        call: u32,
+        input: &CallInput,
+        context: &mut Context<'_>,
+    ) -> Poll<bool> {
+        match self.all().iter_mut().find(|waiting| waiting.is_of(session_id, call, input)) {
+            Some(waiting) => waiting.poll_unasked(context).map(|()| true),
+            None => Poll::Ready(false),
+        }
     }
 
     pub(crate) fn forget(&self, session_id: &str) {

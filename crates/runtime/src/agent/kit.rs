@@ -13,7 +13,6 @@ use countersign_core::{
         schema::ArgsSchema,
     },
     journal::{draft::ToolFacts, record::Schema},
-    limits,
     plain::as_plain,
     tokens,
 };
@@ -306,8 +305,7 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
     let made = match known {
         Some(known) => known,
         None => {
-            let schema =
-                ArgsSchema::compile(parameters).map_err(|error| format!("its schema is not valid: {error}"))?;
+            let schema = ArgsSchema::compile(parameters)?;
             Compiled { text: Arc::new(Schema::new(text)), schema: Arc::new(schema) }
         }
     };
@@ -332,16 +330,10 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
 /// Checks and compiles one tool.
 fn ready(agent: &str, entry: &ToolEntry, policy: &Policy) -> Result<ReadyTool, String> {
     let spec = &entry.spec;
-    if spec.name.is_empty() || spec.name.len() > limits::NAME_BYTES {
-        return Err(format!("a tool's name has 1 to {} bytes", limits::NAME_BYTES));
-    }
-    if spec.parameters.get("properties").and_then(|properties| properties.get(MESSAGE_ARGUMENT)).is_some() {
-        return Err(format!("{MESSAGE_ARGUMENT:?} cannot be an argument of a tool, it is reserved"));
-    }
     if let Some(mistake) = entry.approval.ask.mistakes().first() {
         return Err(format!("its approval: {mistake}"));
     }
-    let Compiled { text, schema } = compiled(&spec.parameters)?;
+    let Compiled { text, schema } = spec.checked(compiled)?;
     let rules = policy.rules_for(agent, entry);
     Ok(ReadyTool { entry: entry.clone(), schema, rules, text, hosted: false })
 }

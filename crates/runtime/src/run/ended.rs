@@ -11,7 +11,7 @@ use countersign_core::{
         spent::AnswersDiscarded,
         state::State,
     },
-    number::RunNo,
+    number::{CallNo, RunNo},
 };
 
 use super::{
@@ -65,6 +65,15 @@ impl Driver {
         let make = |state: &State, _| Draft::new(state, inner.now()).ended(&outcomes, &inner.agents);
         self.take(|state| takes_outcomes(state, turn), make).await;
         failpoint::hit("finish.after_commit");
+        let asks = outcomes.iter().filter_map(|outcome| match outcome {
+            CallOutcome::Asks(asked) if asked.live => Some(asked.call),
+            _ => None,
+        });
+        if let asks @ [_, ..] = &*asks.collect::<Vec<CallNo>>()
+            && let Some(state) = self.inner.loaded(&self.live).await
+        {
+            self.inner.withdraw_unasked(&state, asks);
+        }
         self.stops().await;
     }
 

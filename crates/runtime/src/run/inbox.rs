@@ -338,7 +338,7 @@ impl Inner {
             Record::Resumed(resumed) if resumed.n == row.n => {
                 Some((resumed.by.clone(), Some(ReplyView::Resume(resumed.value.clone()))))
             }
-            Record::Withdrawn { n, by } if *n == row.n => Some((by.clone(), None)),
+            Record::Withdrawn { n, by, .. } if *n == row.n => Some((by.clone(), None)),
             _ => None,
         });
         Ok(end.unwrap_or_default())

@@ -61,6 +61,7 @@ mod stream;
 pub mod subscription;
 mod transcript;
 mod unanswered;
+mod unasked;
 mod view;
 mod waypoints;
 mod work;
@@ -162,7 +163,7 @@ pub(crate) struct Inner {
     keep: Option<std::time::Duration>,
     /// Metrics for operators.
     activity: activity::Activity,
-    /// Whether it attends the leases that it has: it resumes their sessions by itself.
+    /// Whether it attends its sessions, or on several nodes those that it has leases of: it resumes them by itself.
     attends: AtomicBool,
     /// This node's progress through its own sessions.
     own_after: Mutex<nodes::Looked>,
@@ -264,7 +265,10 @@ impl Runtime {
         }
         self.inner.reach_all_tools();
         match self.inner.store.nodes() {
-            None => self.inner.resume_interrupted().await?,
+            None => {
+                self.inner.attends.store(true, Ordering::SeqCst);
+                self.inner.resume_interrupted().await?;
+            }
             Some(nodes) => {
                 self.inner.try_look(nodes).await?;
                 self.inner.attends.store(true, Ordering::SeqCst);

@@ -43,7 +43,9 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
             open.asked.expires_at.is_some_and(|due| state.updated_at >= due)
         }
         Record::Noted(noted) => state.waiting(noted.n).is_some(),
-        Record::Withdrawn { n, .. } => state.waiting(*n).is_some(),
+        Record::Withdrawn { n, unasked, .. } => {
+            state.waiting(*n).is_some_and(|open| !unasked || open.asked.input_default().is_some())
+        }
         _ => false,
     })
 }

@@ -154,6 +154,10 @@ impl Tool for Limited {
         self.tool.has_parked(session_id, call, input)
     }
 
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+        self.tool.unasked(session_id, call, input)
+    }
+
     fn session_ended(&self, session_id: &str) {
         self.tool.session_ended(session_id);
     }

@@ -1,0 +1,130 @@
+//! Questions that a server takes back in the middle of a call: nobody answers them for nothing (spec S13).
+
+use std::{sync::Arc, time::Duration};
+
+use countersign::{
+    Principal, Raw, Status,
+    mcp::{McpServer, RequireApproval},
+    run::{Code, NewDecision, Outcome, Reply, Runtime},
+    store::{Store, memory::MemoryStore},
+};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::{
+    mcp::{calls, over},
+    mcp_fake::{Call, Era, McpFake, listing, text},
+    support::send,
+};
+
+/// What a server does with its question.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Then {
+    /// It cancels it, and its call ends.
+    CancelsAndEnds,
+    /// It cancels it, and its call ends only when it is told to.
+    Cancels,
+    /// It forgets it: its call ends.
+    Ends,
+}
+
+fn question() -> Value {
+    let params = json!({ "mode": "form", "message": "Which size?", "requestedSchema": {
+        "type": "object", "properties": { "size": { "type": "integer" } } } });
+    json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params })
+}
+
+/// A server whose `order` asks, and each time that it is told to goes on as `then` says.
+async fn shop(then: Then, go: &Arc<Notify>) -> McpFake {
+    let (fake, go) = (McpFake::start(Era::Sessions).await, go.clone());
+    fake.tool(listing("order", "Orders."), move |call: Call| {
+        let go = go.clone();
+        async move {
+            call.say(question());
+            go.notified().await;
+            if then != Then::Ends {
+                let params = json!({ "requestId": "q", "reason": "too late" });
+                call.say(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
+            }
+            if then == Then::Cancels {
+                go.notified().await;
+            }
+            text("ordered without")
+        }
+    });
+    fake
+}
+
+async fn until(runtime: &Runtime, status: Status) -> Outcome {
+    let so = async {
+        loop {
+            let outcome = runtime.wait(&Principal::trusted(), "s").await.unwrap();
+            if outcome.status == status {
+                return outcome;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), so).await.expect("it comes to that")
+}
+
+async fn answer(runtime: &Runtime) -> Result<Outcome, Code> {
+    let resume: Raw = serde_json::from_value(json!({ "action": "accept", "content": { "size": 4 } })).unwrap();
+    let new = NewDecision::new("s_1", Reply::Resume(resume));
+    runtime.decide_and_run(&Principal::trusted(), new).await.map_err(|refusal| refusal.code)
+}
+
+#[tokio::test]
+async fn s13_a_question_that_its_server_takes_back_is_withdrawn_and_its_call_goes_on() {
+    for then in [Then::CancelsAndEnds, Then::Cancels, Then::Ends] {
+        let (go, store): (_, Arc<dyn Store>) = (Arc::new(Notify::new()), Arc::new(MemoryStore::new()));
+        let fake = shop(then, &go).await;
+        // Without a limit it would wait for ever.
+        let server = McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never).answer_seconds(0);
+        let server = server.build().unwrap();
+        let runtime = over(store.clone(), &calls(&["order"]), &[&server]);
+        runtime.start().await.unwrap();
+        assert_eq!(send(&runtime, "s", "go").await.unwrap().pending, ["s_1"], "{then:?}");
+        go.notify_one();
+        if then == Then::Cancels {
+            let withdrawn = async {
+                while !fold(&*store).await.contains("unasked: true") {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(20), withdrawn).await.expect("withdrawn");
+            assert_eq!(answer(&runtime).await.unwrap_err(), Code::ApprovalAlreadyResolved);
+            go.notify_one();
+        }
+        let outcome = until(&runtime, Status::Completed).await;
+        assert_eq!((&*outcome.text, fake.calls().len()), ("ordered without", 1), "{then:?}");
+        assert_eq!(answer(&runtime).await.unwrap_err(), Code::ApprovalAlreadyResolved, "{then:?}");
+        runtime.shutdown(Duration::ZERO).await;
+        // What is stored is a session.
+        let again = over(store, &calls(&["order"]), &[&server]);
+        assert_eq!(until(&again, Status::Completed).await.text, "ordered without");
+    }
+}
+
+async fn fold(store: &dyn Store) -> String {
+    format!("{:?}", store.read("s", 0, 1000).await.unwrap())
+}
+
+/// Whoever is first has decided, and the call has one result.
+#[tokio::test]
+async fn s13_a_question_that_is_answered_while_its_server_takes_it_back_has_one_end() {
+    for _ in 0..8 {
+        let go = Arc::new(Notify::new());
+        let fake = shop(Then::CancelsAndEnds, &go).await;
+        let server = McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never).build().unwrap();
+        let runtime = over(Arc::new(MemoryStore::new()), &calls(&["order"]), &[&server]);
+        runtime.start().await.unwrap();
+        send(&runtime, "s", "go").await.unwrap();
+        go.notify_one();
+        let said = answer(&runtime).await.map(|outcome| outcome.status);
+        assert!(matches!(said, Ok(Status::Completed) | Err(Code::ApprovalAlreadyResolved)), "{said:?}");
+        let outcome = until(&runtime, Status::Completed).await;
+        assert_eq!((&*outcome.text, fake.calls().len()), ("ordered without", 1));
+        runtime.shutdown(Duration::ZERO).await;
+    }
+}
