@@ -34,6 +34,7 @@ pub mod outgoing;
 mod places;
 mod problem;
 mod readiness;
+mod repeats;
 mod server;
 mod serving;
 mod site;

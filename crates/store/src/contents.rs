@@ -62,7 +62,7 @@ impl Counts {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
     pub(crate) n: InterruptionNo,
-    pub(crate) role: Option<Arc<str>>,
+    pub(crate) role: Arc<str>,
     pub(crate) asked_at: Millis,
     pub(crate) expires_at: Option<Millis>,
     pub(crate) remind_at: Option<Millis>,

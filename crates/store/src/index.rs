@@ -85,7 +85,7 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
                         n: asked.n,
                         subject: state.subject.clone(),
                         tenant: state.tenant.clone(),
-                        role: asked.actions.first().and_then(|a| a.reviewer_said()).map(str::to_owned),
+                        role: asked.reviewer().to_string(),
                         agent: asked.actions.first().map_or_else(|| state.agent.clone(), |a| a.agent.clone()),
                         tools,
                         asked_at: asked.asked_at(entry.at),

@@ -419,8 +419,8 @@ pub struct InterruptionRow {
     pub subject: Option<Arc<str>>,
     /// The tenant the session belongs to.
     pub tenant: Option<Arc<str>>,
-    /// The role that decides; `None` is the session's own subject.
-    pub role: Option<String>,
+    /// Who decides: a role, or `user`, the session's own subject.
+    pub role: String,
     /// The agent that asks.
     pub agent: Arc<str>,
     /// The tools, sorted, each once.

@@ -303,7 +303,7 @@ impl MemoryStore {
             }
             Change::Reassigned { n, role } => {
                 if let Some(row) = session.interruption(n) {
-                    Arc::make_mut(row).role = Some(role);
+                    Arc::make_mut(row).role = role;
                 }
             }
             Change::RuleMade(row) => {

@@ -245,7 +245,7 @@ pub fn cut<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
 pub struct InterruptionFilter {
     /// Pending (true) or resolved (false).
     pub waiting: Option<bool>,
-    /// The role that decides.
+    /// Who decides: a role, or `user`, the session's own subject.
     pub role: Option<String>,
     /// The agent that asks.
     pub agent: Option<String>,
@@ -263,14 +263,13 @@ impl InterruptionFilter {
     pub fn matches(&self, row: &InterruptionRow) -> bool {
         let InterruptionFilter { waiting, role, agent, tool, session_id, visible_to } = self;
         waiting.is_none_or(|waiting| waiting == row.resolution.is_none())
-            && role.as_ref().is_none_or(|role| row.role.as_ref() == Some(role))
+            && role.as_ref().is_none_or(|role| row.role == *role)
             && agent.as_ref().is_none_or(|agent| **agent == *row.agent)
             && tool.as_ref().is_none_or(|tool| row.tools.iter().any(|t| **t == **tool))
             && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
             && visible_to.as_ref().is_none_or(|who| {
                 who.is_of(row.tenant.as_deref())
-                    && (who.owns(row.subject.as_deref())
-                        || row.role.as_ref().is_some_and(|role| who.reviewing().any(|held| held == role)))
+                    && (who.owns(row.subject.as_deref()) || who.reviewing().any(|held| *held == row.role))
             })
     }
 }

@@ -87,8 +87,11 @@ impl Answer {
             let text = format!("there are {} questions: give --answer as often", questions.len());
             return Err(Failure::new(Exit::Usage, text));
         }
-        let given = questions.iter().zip(&self.answer).map(|(question, text)| menu::given(question, text)).collect();
-        Ok(menu::answers(questions, given))
+        let given = questions.iter().zip(&self.answer).map(|(question, text)| {
+            let named = show::one(question["question"].as_str().unwrap_or_default());
+            menu::given(question, text).map_err(|wrong| Failure::new(Exit::Usage, format!("{named}: {wrong}")))
+        });
+        Ok(menu::answers(questions, given.collect::<Result<_, _>>()?))
     }
 }
 

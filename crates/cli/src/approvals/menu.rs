@@ -66,19 +66,19 @@ pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
     Ok(Typed::Answer(if several { Value::Array(labels) } else { labels.pop().unwrap_or_default() }))
 }
 
-/// The meaning of an answer that is not typed at a prompt: the options that [`typed`] finds by their numbers, where a
-/// number can mean nothing else: not where an option is itself a number.
-pub(crate) fn given(question: &Value, text: &str) -> Value {
+/// The meaning of an answer that is not typed at a prompt: as [`typed`], but a number that is itself the text of an option
+/// is that text.
+pub(crate) fn given(question: &Value, text: &str) -> Result<Value, String> {
     let options = list(&question["options"]);
     let is_label = |part: &str| options.iter().any(|option| option["label"] == part);
-    let is_number = |option: &Value| option["label"].as_str().is_some_and(|label| label.trim().parse::<f64>().is_ok());
-    // Among numbers, one that is typed is the answer itself.
-    if options.iter().any(is_number) || is_label(text) || text.split(',').map(str::trim).any(is_label) {
-        return json!(text);
+    if is_label(text) || text.split(',').map(str::trim).any(is_label) {
+        return Ok(json!(text));
     }
-    match typed(question, text) {
-        Ok(Typed::Answer(answer)) if !answer.is_string() || answer != text.trim() => answer,
-        _ => json!(text),
+    match typed(question, text)? {
+        // As it is, not trimmed.
+        Typed::Answer(answer) if answer == text.trim() => Ok(json!(text)),
+        Typed::Answer(answer) => Ok(answer),
+        Typed::FreeText(_) => Err(format!("option {} takes a text of your own: give the text itself", text.trim())),
     }
 }
 
@@ -97,14 +97,20 @@ mod tests {
         let mut question = json!({ "question": "Q", "multiSelect": false,
             "options": [{ "label": "A" }, { "label": "B" }, { "label": "C 1" }] });
         for (text, answer) in
-            [("2", "B"), ("1", "A"), ("3", "C 1"), ("9", "9"), ("1,2", "1,2"), ("B", "B"), (" x ", " x "), ("", "")]
+            [("2", "B"), ("1", "A"), ("3", "C 1"), ("B", "B"), (" x ", " x "), ("", ""), ("1.5", "1.5")]
         {
-            assert_eq!(given(&question, text), json!(answer), "{text:?}");
+            assert_eq!(given(&question, text), Ok(json!(answer)), "{text:?}");
         }
+        assert_eq!(given(&question, "9"), Err("there is no option 9: 1 to 3".to_owned()));
+        assert!(given(&question, "1,2").is_err(), "one only");
+        question["options"].as_array_mut().expect("options").push(json!({ "label": "Other", "input": true }));
+        assert!(given(&question, "4").expect_err("its text is missing").contains("the text itself"));
         question["multiSelect"] = json!(true);
-        assert_eq!(given(&question, "2, 3"), json!(["B", "C 1"]));
+        assert_eq!(given(&question, "2, 3"), Ok(json!(["B", "C 1"])));
+        // Only a number that is an option's text is that text.
         question["options"][2] = json!({ "label": "10" });
-        assert_eq!(given(&question, "2"), json!("2"), "it may be the answer itself");
+        assert_eq!(given(&question, "10"), Ok(json!("10")));
+        assert_eq!(given(&question, "2"), Ok(json!(["B"])));
     }
 
     #[test]

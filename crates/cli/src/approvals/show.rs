@@ -23,7 +23,7 @@ pub(crate) fn card_with(request: &Value, replied: &Replied) -> String {
     let is_open = ended.is_none();
     let status = ended.unwrap_or_else(|| "pending".to_owned());
     let _ = writeln!(out, "{}: {}, {}", name(&request["approval_key"]), kind(request), one(&status));
-    field(&mut out, "on hold", held(request).map(|why| format!("{why} (held: {})", one_of(&request["held"]))));
+    field(&mut out, "on hold", on_hold(request));
     field(&mut out, "session", Some(name(&request["session_id"])));
     field(&mut out, "requester", Some(name(&request["subject"])));
     field(&mut out, "asked", Some(at(&request["created_at"])));
@@ -96,6 +96,11 @@ pub(crate) fn held(of: &Value) -> Option<&'static str> {
         "crashes" => "the server ended several times in the middle of the turn",
         _ => "nothing of the turn continues by itself",
     })
+}
+
+/// The same, with its code.
+pub(crate) fn on_hold(of: &Value) -> Option<String> {
+    held(of).map(|why| format!("{why} (held: {})", one_of(&of["held"])))
 }
 
 /// How many have approved, where several people must.

@@ -139,6 +139,9 @@ impl Show {
         let from = session.get("forked_from");
         let from = from.map(|from| format!("{} at checkpoint {}", name(&from["session_id"]), from["checkpoint"]));
         let pending: Vec<String> = list(&session["pending"]).iter().map(name).collect();
+        let error = session.get("error");
+        let error = error
+            .map(|error| format!("{} ({})", one(error["message"].as_str().unwrap_or_default()), name(&error["code"])));
         for (title, text) in [
             ("title", session["title"].as_str().map(one).unwrap_or_default()),
             ("agent", name(&session["agent"])),
@@ -146,7 +149,8 @@ impl Show {
             ("made", at(&session["created_at"])),
             ("changed", at(&session["updated_at"])),
             ("forked from", from.unwrap_or_default()),
-            ("on hold", show::held(&session).unwrap_or_default().to_owned()),
+            ("on hold", show::on_hold(&session).unwrap_or_default()),
+            ("failed with", error.unwrap_or_default()),
             ("pending", pending.join(", ")),
         ] {
             if !text.is_empty() {

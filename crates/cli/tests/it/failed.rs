@@ -46,6 +46,13 @@ on_both_stores! {
         let failed = frames.last().unwrap();
         assert_eq!((&failed["pending"], &failed["error"]["code"]), (&json!(["s_2"]), &json!("tool_output_guardrail")));
         assert_eq!(statuses_of_all(&server).await, (json!("failed"), json!("s_2")));
+        // Why is said wherever the session is read.
+        for path in ["/v1/sessions/s", "/v1/sessions/s/state"] {
+            assert_eq!(server.get(path).await.ok()["error"], failed["error"], "{path}");
+        }
+        let shown = server.command(&["sessions", "show", "s"]);
+        let shown = shown.ok();
+        assert!(shown.contains("\n  failed with ") && shown.contains("(tool_output_guardrail)\n"), "{shown}");
         let current = async || server.get("/v1/sessions/s/graph").await.ok()["drawing"]["current"].clone();
         assert_eq!(current().await, json!([{ "node": "approval", "running": 0, "waiting": 1 }]));
 
@@ -62,7 +69,7 @@ on_both_stores! {
 
         let body = json!({ "request_id": "again" });
         let session = server.post("/v1/sessions/s/retry", &body).await.ok();
-        assert_eq!(session["status"], "running");
+        assert_eq!((&session["status"], &session["error"]), (&json!("running"), &Value::Null));
         let after = ws.until_status("completed").await;
         let after: Vec<_> = after.into_iter().filter(|frame| frame.get("seq").is_some()).collect();
         let types: Vec<&str> = after.iter().map(|frame| frame["type"].as_str().unwrap()).collect();

@@ -287,6 +287,11 @@ require = true
             ("bob", json!({ "role": "board" }), 403, "forbidden"),
             ("bob", json!({ "role": "user" }), 403, "forbidden"),
             ("bob", json!({ "subject": "" }), 400, "invalid_message"),
+            // Nobody could decide it then: dan has another role, an agent decides nothing, and nobody is mallory.
+            ("bob", json!({ "subject": "dan" }), 400, "invalid_message"),
+            ("bob", json!({ "subject": "bot" }), 400, "invalid_message"),
+            ("bob", json!({ "subject": "mallory" }), 400, "invalid_message"),
+            ("bob", json!({ "role": "legal", "subject": "bob" }), 400, "invalid_message"),
         ] {
             server.ask_as(subject, "POST", "/v1/approvals/s_1/reassign", Some(&body)).await.problem(status, code);
         }

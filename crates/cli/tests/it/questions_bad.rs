@@ -98,7 +98,7 @@ on_both_stores! {
 
     async fn q3_every_answer_that_does_not_fit_is_named(store) {
         let (_server, mut ws) = waiting(asks(store)).await;
-        ws.answer("s_1", json!({ "Q1": ["A", "B"], "Q2": 7, "Who?": "me" })).await;
+        ws.answer("s_1", json!({ "Q1": ["A", 7], "Q2": 7, "Who?": "me" })).await;
         let error = ws.error("invalid_answers").await;
         assert_eq!(error["approval_key"], "s_1");
         let errors = error["details"]["errors"].as_array().unwrap();

@@ -58,6 +58,25 @@ on_both_stores! {
         assert_eq!(users, 1, "{history}");
     }
 
+    async fn w1_the_same_request_without_a_session_makes_one_session(store) {
+        let server = Setup::new(store, &hello()).start().await;
+        let frame = json!({ "type": "message", "content": "hi", "request_id": "r" });
+        let mut ws = server.ws().await;
+        ws.send(&frame).await;
+        let first = ws.next().await;
+        ws.until_status("completed").await;
+        // The answer may have been lost with the connection.
+        let mut again = server.ws().await;
+        again.send(&frame).await;
+        assert_eq!(again.next().await, first);
+        again.nothing_more().await;
+        let sessions = server.get("/v1/sessions").await.ok();
+        assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
+        let session = first["session_id"].as_str().unwrap();
+        let history = server.history(session).await;
+        assert_eq!(history.to_string().matches(r#""role":"user""#).count(), 1, "{history}");
+    }
+
     async fn w1_a_refused_request_may_be_tried_again_under_its_id(store) {
         let server = Setup::new(store, &hello()).start().await;
         let mut ws = server.ws().await;

@@ -215,9 +215,6 @@ impl Question {
                 let texts: Option<Vec<&str>> = several.iter().map(|one| one.as_str().map(str::trim)).collect();
                 let Some(mut texts) = texts else { return Err("must hold strings only".to_owned()) };
                 texts.retain(|text| !text.is_empty());
-                if texts.len() > 1 && !self.multi_select {
-                    return Err("takes one answer, not several".to_owned());
-                }
                 texts.join(", ")
             }
             _ => return Err("must be a string, or an array of strings".to_owned()),
@@ -370,6 +367,8 @@ mod tests {
         assert_eq!(check(json!({ "Q1": " ", "Q2": [] })), pair(NO_PREFERENCE, NO_PREFERENCE));
         assert_eq!(check(json!({ "Q1": NO_PREFERENCE, "Q2": "my own words" })), pair(NO_PREFERENCE, "my own words"));
         assert_eq!(check(json!({ "Q1": ["B"] })), pair("B", NO_PREFERENCE));
+        // As one text could say it.
+        assert_eq!(check(json!({ "Q1": ["B", "and more"] })), pair("B, and more", NO_PREFERENCE));
     }
 
     #[test]
@@ -380,7 +379,6 @@ mod tests {
             (json!({ "Q1": 7 }), "must be a string"),
             (json!({ "Q1": null }), "must be a string"),
             (json!({ "Q2": ["C", 7] }), "strings only"),
-            (json!({ "Q1": ["A", "B"] }), "one answer"),
             (json!(["A"]), "answers: must be an object"),
             (json!("A"), "must be an object"),
             (json!({ "Q1": "x".repeat(limits::DECISION_TEXT_BYTES + 1) }), "more than"),

@@ -21,7 +21,7 @@ use crate::{
     approval::decision::{Choice, EditedAction},
     content::{Content, Image, TakesImages},
     journal::{
-        agents::Nested,
+        agents::{AgentBegan, HandedOff, Nested},
         record::{
             Block, CallFinished, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, ModelResponded,
             Record, Retried, UserMessage,
@@ -133,7 +133,7 @@ pub struct Conversation {
     waiting: HashMap<InterruptionNo, (Kind, Vec<CallNo>)>,
     /// What reviewers ran instead, by call.
     changed: HashMap<CallNo, Change>,
-    /// The open calls that were started.
+    /// The open calls that were started: they ran, an agent began to work for them, or they handed off.
     started: HashSet<CallNo>,
     /// The calls that the provider may have made: see [`Record::ApprovalSent`].
     sent: HashSet<CallNo>,
@@ -419,7 +419,9 @@ impl Conversation {
             Record::Interrupted(asked) => self.interrupted(asked),
             Record::Decided(decided) => self.decided(decided),
             Record::Forked(forked) => self.forked(forked),
-            Record::CallStarted { call, .. } => {
+            Record::CallStarted { call, .. }
+            | Record::AgentBegan(AgentBegan { call, .. })
+            | Record::HandedOff(HandedOff { call, .. }) => {
                 self.started.insert(*call);
             }
             Record::CallFinished(finished) => self.finish(finished),
@@ -450,8 +452,6 @@ impl Conversation {
             | Record::CallLost { .. }
             | Record::CallOutdated { .. }
             | Record::InputRequired(_)
-            | Record::AgentBegan(_)
-            | Record::HandedOff(_)
             | Record::RunStarted(_)
             | Record::FrameBegan(_)
             | Record::TasksDone(_)

@@ -106,6 +106,9 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
                 return invalid(format!("subject must have 1 to {} bytes", limits::NAME_BYTES));
             }
             if let Some(person) = &subject {
+                if role.as_ref().unwrap_or(asked).is_owner() && state.subject.as_ref() != Some(person) {
+                    return invalid(format!("the session's owner would decide it, and {person:?} is not"));
+                }
                 // Otherwise nobody could finish it.
                 let missing = (open.quorum() as usize).saturating_sub(open.votes.len());
                 if missing > 1 {

@@ -199,10 +199,14 @@ fn p1_what_was_escalated_goes_back_to_the_owner_only_where_the_policy_names_the_
         let mut world = waiting(&[("pay", Ask { escalate: vec!["lead".into()], levels, ..plain() })]);
         world.now += 300_000;
         world.commit(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due"));
-        let note = NewNote::Reassign { role: Some("user".into()), subject: None, text: None };
-        let input = NoteInput { n: InterruptionNo::new(2), note, by: person("lea", &["lead"]), request_id: None };
-        let handed = note::note(&world.state, world.now, input).map(|_| ()).map_err(|refusal| refusal.code);
-        assert_eq!(handed, if goes_back { Ok(()) } else { Err(Code::Forbidden) });
+        let back = |subject: Option<&str>| {
+            let note = NewNote::Reassign { role: Some("user".into()), subject: subject.map(Into::into), text: None };
+            let input = NoteInput { n: InterruptionNo::new(2), note, by: person("lea", &["lead"]), request_id: None };
+            note::note(&world.state, world.now, input).map(|_| ()).map_err(|refusal| refusal.code)
+        };
+        let may = |answer| if goes_back { answer } else { Err(Code::Forbidden) };
+        assert_eq!([back(None), back(Some("ann"))], [may(Ok(())), may(Ok(()))]);
+        assert_eq!(back(Some("bob")), may(Err(Code::InvalidMessage)), "nobody could decide it then");
     }
 }
 

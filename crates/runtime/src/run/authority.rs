@@ -4,7 +4,8 @@
 //! maker still holds the role. If not, the rule is suspended, not revoked. Without an authority, the embedding program
 //! revokes rules itself.
 //!
-//! The authority may also know everybody who holds a role. Then an edit that nobody could approve is refused.
+//! The authority may also know everybody who holds a role. Then an edit that nobody could approve is refused, and so is
+//! reassigning to a person who could not decide.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -15,8 +16,9 @@ use countersign_core::{
         levels::{Level, able, unfilled},
         reviewer::Reviewer,
     },
+    decide::note::NewNote,
     journal::state::State,
-    number::CallNo,
+    number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
 };
 use schemars::JsonSchema;
@@ -103,6 +105,26 @@ impl Authorities {
     pub(crate) fn check(&self, rule: &Rule, tenant: Option<&str>) -> Result<(), Suspension> {
         let Some(authority) = self.0.as_ref().filter(|_| rule.approve) else { return Ok(()) };
         authority.check(RuleMaker { subject: rule.by.as_deref(), tenant, role: rule.role.role() })
+    }
+
+    /// Whether the person to whom a request is reassigned holds its role, as far as the holders of roles are known: nobody
+    /// else could decide it then.
+    ///
+    /// # Errors
+    /// `invalid_message`.
+    pub(crate) fn check_assignee(&self, state: &State, n: InterruptionNo, note: &NewNote) -> Result<(), Refusal> {
+        let (Some(authority), NewNote::Reassign { role, subject: Some(person), .. }) = (&self.0, note) else {
+            return Ok(());
+        };
+        let asked = state.waiting(n).map(|open| open.asked.reviewer());
+        let Some(role) = role.as_ref().or(asked).and_then(Reviewer::role) else { return Ok(()) };
+        match authority.holders(role, state.tenant.as_deref()) {
+            Some(people) if !people.contains(person) => {
+                let what = format!("{person:?} is no person with the role {role:?}, so nobody could decide it then");
+                Err(Refusal::new(Code::InvalidMessage, what))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether somebody could approve a call after this person's edit, as far as the holders of roles are known: under

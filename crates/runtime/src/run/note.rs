@@ -70,7 +70,13 @@ impl Runtime {
         let at = self.inner.now();
         let guards = self.inner.in_time(live, &mut guard, &[input.n]).await?;
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
-        let make = |state: &State| note::note(state, at, input);
+        let authorities = &self.inner.settings.authorities;
+        let make = |state: &State| {
+            let (n, asked) = (input.n, input.note.clone());
+            let noted = note::note(state, at, input)?;
+            authorities.check_assignee(state, n, &asked)?;
+            Ok(noted)
+        };
         self.inner.transact_if(guards, live, &mut guard, Durability::Synced, make).await?;
         Ok(followed)
     }

@@ -83,12 +83,16 @@ pub struct SessionView {
     /// lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
+    /// Why its turn failed, if it did. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
 }
 
 impl SessionView {
     pub(crate) fn of_state(state: &State) -> SessionView {
         let (forked_from, held) = (state.forked_from.clone(), state.why_held());
-        SessionView { forked_from, held, ..SessionView::of(&Summary::of(state)) }
+        let error = state.failure.as_deref().map(RunError::from);
+        SessionView { forked_from, held, error, ..SessionView::of(&Summary::of(state)) }
     }
 
     pub(crate) fn of(summary: &Summary) -> SessionView {
@@ -103,6 +107,7 @@ impl SessionView {
             pending: summary.pending.iter().map(|n| approval_key(&summary.session_id, *n)).collect(),
             forked_from: None,
             held: None,
+            error: None,
         }
     }
 }

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     extract::{Body, Caller, Params, Segment, page_limit, request_id},
-    sessions::{created, session_of},
+    sessions::created,
     work::to_the_end,
 };
-use crate::{app::App, problem::Problem};
+use crate::{app::App, problem::Problem, repeats::session_of};
 
 /// The query of `GET /v1/sessions/{session_id}/checkpoints`.
 #[derive(Debug, Deserialize)]

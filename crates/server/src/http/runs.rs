@@ -16,10 +16,10 @@ use serde_json::Value;
 
 use super::{
     extract::{Body, Caller, Segment, request_id},
-    sessions::{created, session_of},
+    sessions::created,
     work::to_the_end,
 };
-use crate::{app::App, problem::Problem};
+use crate::{app::App, problem::Problem, repeats::session_of};
 
 /// The body of `POST /v1/graphs/{name}/runs`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -43,7 +43,6 @@ pub(super) async fn start(
     Body(body): Body<StartRun>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    // A repeated request finds the session that it made by the id derived from its key.
     let session_id =
         body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("run of {graph}: {key}"))));
     let new = NewRun { session_id, state: body.state, request_id };

@@ -7,7 +7,6 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use countersign_core::{
-    approval::principal::Principal,
     journal::{draft::OnPending, state::Status},
     limits,
     locale::Locale,
@@ -18,14 +17,13 @@ use countersign_runtime::run::{NewMessage, NewSession, Outcome, SessionView, Sta
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
 
 use super::{
     events,
     extract::{Body, Caller, Params, Segment, named_by_path, page_limit, request_id, wants_events},
     work::to_the_end,
 };
-use crate::{app::App, auth::pass::Pass, metrics::Transport, problem::Problem};
+use crate::{app::App, auth::pass::Pass, metrics::Transport, problem::Problem, repeats::session_of};
 
 /// The body of `POST /v1/sessions`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -58,7 +56,6 @@ pub(super) async fn create(
     if body.context.as_ref().is_some_and(|context| !context.get().starts_with('{')) {
         return Err(Problem::invalid("context: must be a JSON object"));
     }
-    // A session remembers its requests, but this one does not exist yet: the key determines its id.
     let session_id = body.session_id.or_else(|| request_id.map(|key| session_of(&by, &key)));
     let known = match &session_id {
         Some(id) => app.runtime.session(&by, id).await.is_ok(),
@@ -81,21 +78,6 @@ pub(super) fn created(session: SessionView) -> Response {
         response.headers_mut().insert(header::LOCATION, location);
     }
     response
-}
-
-/// The id of the session that this key of this caller creates.
-pub(super) fn session_of(by: &Principal, key: &str) -> String {
-    let mut hash = Sha256::new();
-    // The length prefix keeps two callers' keys apart.
-    let subject = by.subject.as_deref().unwrap_or_default();
-    if let Some(tenant) = &by.tenant {
-        hash.update(format!("{}:{tenant}:", tenant.len()));
-    }
-    hash.update(format!("countersign session {}:{subject}:{key}", subject.len()));
-    let digest: [u8; 32] = hash.finalize().into();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    uuid::Uuid::new_v8(bytes).to_string()
 }
 
 /// The query of `GET /v1/sessions`.

@@ -103,7 +103,7 @@ pub(super) struct Data {
     pub(super) agent: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<String>,
-    /// The role that decides; `user` for the session's own user, if the policy names them so.
+    /// The role that decides; `user` for the session's own user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<String>,
     /// The roles that are asked next.
@@ -230,7 +230,7 @@ fn data(
         kind: body.kind,
         agent: row.as_ref().map(|row| row.agent.to_string()),
         tools: row.iter().flat_map(|row| row.tools.iter().map(ToString::to_string)).collect(),
-        role: role.or_else(|| row.as_ref().and_then(|row| row.role.clone())),
+        role: role.or_else(|| row.as_ref().map(|row| row.role.clone())),
         escalated_to: body.escalated_to.iter().map(|reviewer| reviewer.role().unwrap_or(USER).to_owned()).collect(),
         expires_at: row.and_then(|row| row.expires_at).filter(|_| pending).map(rfc3339),
         by: body.by,

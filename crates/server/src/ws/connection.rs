@@ -31,6 +31,7 @@ use crate::{
     auth::pass::Pass,
     metrics::{Counted, Transport},
     options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
+    repeats::session_of,
 };
 
 /// Unanswered pings after which the connection is closed.
@@ -217,7 +218,9 @@ impl Connection {
         }
     }
 
-    async fn message(&mut self, message: SendMessage) -> Result<(), Over> {
+    async fn message(&mut self, mut message: SendMessage) -> Result<(), Over> {
+        let made = || message.request_id.as_ref().map(|key| session_of(self.pass.by(), &format!("message {key}")));
+        message.session_id = message.session_id.or_else(made);
         let about = About {
             request_id: message.request_id.clone(),
             session_id: message.session_id.clone(),

@@ -12,6 +12,7 @@ use std::{
 
 use countersign_core::{
     audit,
+    call::reviewer::Reviewer,
     journal::{
         checkpoint::FOLD_VERSION,
         record::{Millis, Record, records},
@@ -389,9 +390,7 @@ impl Write {
         match change {
             Change::Asked(row) => {
                 statement.part(ASK, asked(row));
-                if let Some(role) = &row.role {
-                    self.reviewer(statement, role);
-                }
+                self.reviewer(statement, &row.role);
             }
             Change::Reminded { n, next } => {
                 let sql = "UPDATE interruptions i SET remind_at = ?, seen_to = NULL FROM s WHERE i.session = s.row AND i.n = ?";
@@ -412,7 +411,11 @@ impl Write {
         }
     }
 
+    /// Lists the session for those who hold the role. Its owner finds it by its subject.
     fn reviewer(&self, statement: &mut Joined, role: &str) {
+        if Reviewer::is_owner_name(role) {
+            return;
+        }
         let sql = "INSERT INTO reviewers (session, role, id, tenant, updated_at) SELECT s.row, ?, ?, ?, ? FROM s
                    ON CONFLICT (session, role) DO NOTHING";
         let Summary { tenant: of, updated_at, .. } = &self.summary;
@@ -459,7 +462,7 @@ fn asked(row: &InterruptionRow) -> Vec<Value> {
         (&*row.session_id).into(),
         tenant(row.tenant.as_deref()).into(),
         row.subject.as_deref().into(),
-        row.role.as_deref().into(),
+        row.role.as_str().into(),
         (&*row.agent).into(),
         Value::Many(row.tools.iter().map(|tool| tool.as_bytes().to_vec()).collect()),
         row.asked_at.into(),

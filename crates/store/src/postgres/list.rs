@@ -202,7 +202,7 @@ fn interruption_row(r: &Row) -> Result<InterruptionRow, StoreError> {
         session_id: get_text(r, 0)?,
         n: InterruptionNo::new(small(get(r, 1)?)?),
         subject: get_maybe(r, 2)?,
-        role: get_maybe(r, 3)?.map(|role| role.to_string()),
+        role: get_text(r, 3)?.to_string(),
         agent: get_text(r, 4)?,
         tools: get::<Vec<&[u8]>>(r, 5)?.into_iter().map(text).collect::<Result<_, _>>()?,
         asked_at: get(r, 6)?,

@@ -81,7 +81,7 @@ CREATE TABLE interruptions (
     id           bytea NOT NULL,
     tenant       bytea NOT NULL,
     subject      bytea,
-    role         bytea,
+    role         bytea NOT NULL,
     agent        bytea NOT NULL,
     tools        bytea[] NOT NULL,
     asked_at     bigint NOT NULL,
@@ -102,15 +102,15 @@ CREATE TABLE interruptions (
 CREATE INDEX waiting_place ON interruptions (place, id, n) WHERE resolution IS NULL;
 CREATE INDEX waiting_subject ON interruptions (tenant, subject, place, id, n)
     WHERE resolution IS NULL AND subject IS NOT NULL;
-CREATE INDEX waiting_role ON interruptions (tenant, role, place, id, n) WHERE resolution IS NULL AND role IS NOT NULL;
-CREATE INDEX waiting_role_place ON interruptions (role, place, id, n) WHERE resolution IS NULL AND role IS NOT NULL;
+CREATE INDEX waiting_role ON interruptions (tenant, role, place, id, n) WHERE resolution IS NULL;
+CREATE INDEX waiting_role_place ON interruptions (role, place, id, n) WHERE resolution IS NULL;
 CREATE INDEX resolved_place ON interruptions (place, id, n) WHERE resolution IS NOT NULL;
 CREATE INDEX resolved_subject ON interruptions (tenant, subject, place, id, n)
     WHERE resolution IS NOT NULL AND subject IS NOT NULL;
 CREATE INDEX resolved_role ON interruptions (tenant, role, place, id, n)
-    WHERE resolution IS NOT NULL AND role IS NOT NULL;
+    WHERE resolution IS NOT NULL;
 CREATE INDEX resolved_role_place ON interruptions (role, place, id, n)
-    WHERE resolution IS NOT NULL AND role IS NOT NULL;
+    WHERE resolution IS NOT NULL;
 CREATE INDEX interruptions_due ON interruptions (expires_at, id, n) WHERE resolution IS NULL AND expires_at IS NOT NULL;
 CREATE INDEX interruptions_remind ON interruptions (remind_at, id, n) WHERE resolution IS NULL AND remind_at IS NOT NULL;
 

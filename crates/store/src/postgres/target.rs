@@ -159,7 +159,7 @@ impl Target {
         let pending = pending.iter().map(|row| {
             Ok(Pending {
                 n: InterruptionNo::new(small(get(row, 0)?)?),
-                role: rows::get_maybe(row, 1)?,
+                role: rows::get_text(row, 1)?,
                 asked_at: get(row, 2)?,
                 expires_at: get(row, 3)?,
                 remind_at: get(row, 4)?,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     audit::{self, Anchor},
+    call::reviewer::Reviewer,
     journal::{checkpoint::FOLD_VERSION, record::Millis, state::Status},
 };
 use rusqlite::{Connection, params, types::Value};
@@ -283,9 +284,7 @@ impl Indexed {
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                     params![key, tenant, subject, role, agent, self.json, asked_at, expires_at, remind_at, asked_pos],
                 )?;
-                if let Some(role) = role {
-                    reviewer(conn, session, of, role)?;
-                }
+                reviewer(conn, session, of, role)?;
             }
             Change::Reminded { n, next } => {
                 let key = key(session, u64::from(n.get()))?;
@@ -321,7 +320,11 @@ pub(super) fn check_free(conn: &Connection, session_id: &str) -> Result<(), Stor
     }
 }
 
+/// Lists the session for those who hold the role. Its owner finds it by its subject.
 fn reviewer(conn: &Connection, session: i64, of: &Summary, role: &str) -> Result<(), StoreError> {
+    if Reviewer::is_owner_name(role) {
+        return Ok(());
+    }
     let sql = "INSERT OR IGNORE INTO reviewers (session, role, tenant, updated_at) VALUES (?1, ?2, ?3, ?4)";
     run(conn, sql, params![session, role, of.tenant, of.updated_at])?;
     Ok(())

@@ -68,7 +68,7 @@ CREATE TABLE interruptions (
     key          INTEGER PRIMARY KEY,
     tenant       TEXT,
     subject      TEXT,
-    role         TEXT,
+    role         TEXT NOT NULL,
     agent        TEXT NOT NULL,
     tools        TEXT NOT NULL,
     asked_at     INTEGER NOT NULL,
@@ -86,8 +86,8 @@ CREATE TABLE interruptions (
 -- list, and the first one the deadlines.
 CREATE INDEX interruptions_place ON interruptions (place);
 CREATE INDEX interruptions_subject ON interruptions (tenant, subject, place) WHERE subject IS NOT NULL;
-CREATE INDEX interruptions_role ON interruptions (tenant, role, place) WHERE role IS NOT NULL;
-CREATE INDEX interruptions_role_place ON interruptions (role, place) WHERE role IS NOT NULL;
+CREATE INDEX interruptions_role ON interruptions (tenant, role, place);
+CREATE INDEX interruptions_role_place ON interruptions (role, place);
 CREATE INDEX interruptions_remind ON interruptions (remind_at) WHERE resolution IS NULL AND remind_at IS NOT NULL;
 
 -- Standing rules ("always"), derived from the journal. `key` is that of the interruption it was made in, as in

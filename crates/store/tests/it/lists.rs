@@ -44,7 +44,7 @@ async fn interruptions_have_their_rows(store: Tested) {
     driven.store(&*store, asked).await.expect("ask");
     let row = store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("row");
     assert_eq!((&*row.session_id, row.n, row.subject.as_deref()), ("s", InterruptionNo::FIRST, Some("ann")));
-    assert_eq!((row.role.as_deref(), &*row.agent), (Some("admin"), "a"));
+    assert_eq!((row.role.as_str(), &*row.agent), ("admin", "a"));
     assert_eq!(row.tools.iter().map(|t| &**t).collect::<Vec<_>>(), ["b", "z"]);
     assert_eq!((row.asked_at, row.expires_at), (200, Some(30_200)));
     assert_eq!((row.resolution, row.resolved_at, row.resolved_pos), (None, None, None));
@@ -54,7 +54,7 @@ async fn interruptions_have_their_rows(store: Tested) {
             .any(|record| matches!(record, Record::Interrupted(asked) if asked.n == InterruptionNo::FIRST))
     );
     let second = store.interruption("s", InterruptionNo::new(2)).await.expect("row").expect("row");
-    assert_eq!((second.role, second.expires_at), (None, None));
+    assert_eq!((second.role.as_str(), second.expires_at), ("user", None));
     assert!(store.interruption("s", InterruptionNo::new(3)).await.expect("row").is_none());
 
     let late = driven.draft(30_200).time_out(InterruptionNo::FIRST, &Anything).expect("due");
@@ -92,6 +92,10 @@ async fn interruptions_are_filtered(store: Tested) {
         (InterruptionFilter { role: text("admin"), ..any() }, &["s2_1", "s5_1"]),
         (InterruptionFilter { role: text("admin"), waiting: Some(true), ..any() }, &["s2_1"]),
         (InterruptionFilter { role: text("nobody"), ..any() }, &[]),
+        // The default reviewer is one like any other.
+        (InterruptionFilter { role: text("user"), ..any() }, &["s4_1", "s1_1"]),
+        (InterruptionFilter { role: text("user"), session_id: text("s1"), ..any() }, &["s1_1"]),
+        (InterruptionFilter { role: text("user"), ..seen(Some("ann"), &["admin"]) }, &["s1_1"]),
         (InterruptionFilter { agent: text("a"), tool: text("mail"), ..any() }, &["s2_1", "s1_1"]),
         (InterruptionFilter { agent: text("b"), ..any() }, &[]),
         (InterruptionFilter { tool: text("mai"), ..any() }, &[]),

@@ -80,7 +80,7 @@ function hasSpoken({ approvalKey, actions }: ApprovalView, view: SessionView, na
   const asked = message?.blocks.find((b) => b.type === "approval_request" && b.approvalKey === approvalKey);
   if (!message || !asked) return false;
   const calls = new Set(actions.map((a) => a.tool_use_id));
-  const made = message.blocks.find((b) => b.type === "tool_use" && calls.has(b.id)) ?? asked;
+  const made = message.blocks.findLast((b) => b.type === "tool_use" && calls.has(b.id) && b.seq < asked.seq) ?? asked;
   const turn = longTurns(view.messages).get(message.id) ?? [message];
   const begun = view.messages.findLastIndex((m, i) => i < at && m.role === "assistant" && !turn.includes(m));
   const before = view.messages.filter((m, i) => i > begun && m.seq < made.seq);

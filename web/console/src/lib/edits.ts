@@ -8,23 +8,26 @@ export interface Reviewed {
   by?: string;
 }
 
-/** The calls of these blocks that people were asked about, by the model's ids for them, as they were decided last. */
+/** The calls of these blocks that people were asked about, by the `seq` of each, as they were decided last. */
 export function reviewedCalls(
   blocks: readonly BlockView[],
   approvals: Readonly<Record<string, ApprovalView>>,
-): ReadonlyMap<string, Reviewed> {
-  const found = new Map<string, Reviewed>();
+): ReadonlyMap<number, Reviewed> {
+  const found = new Map<number, Reviewed>();
+  const newest = new Map<string, number>();
   for (const block of blocks) {
+    if (block.type === "tool_use" && !block.replaced) newest.set(block.id, block.seq);
     const approval = block.type === "approval_request" ? approvals[block.approvalKey] : undefined;
     if (approval?.kind !== "approval" && approval?.kind !== "in_doubt") continue;
     approval.actions.forEach(({ tool_use_id: id, path, name, args }, i) => {
       // The call of a nested agent is none of this message's, whatever its id.
-      if (id === undefined || (path && path.length > 0)) return;
+      const call = id === undefined || (path && path.length > 0) ? undefined : newest.get(id);
+      if (call === undefined) return;
       const decision = decisionFor(approval.decisions, i);
-      const before = found.get(id);
+      const before = found.get(call);
       const by = before?.by === undefined ? {} : { by: before.by };
-      if (decision?.type !== "edit") found.set(id, { name, args, ...by });
-      else found.set(id, { ...decision.edited_action, args: decision.edited_action.args as JsonObject, ...(approval.by ? { by: approval.by } : {}) });
+      if (decision?.type !== "edit") found.set(call, { name, args, ...by });
+      else found.set(call, { ...decision.edited_action, args: decision.edited_action.args as JsonObject, ...(approval.by ? { by: approval.by } : {}) });
     });
   }
   return found;

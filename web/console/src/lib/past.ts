@@ -1,5 +1,6 @@
 /** What a session was at an earlier point: its events up to there are in its view already, each with its place. */
 import { toolArgs, type ApprovalView, type BlockView, type Checkpoint, type ImageSource, type JsonObject, type MessageView, type SessionView } from "@countersign/client";
+import { callsOf } from "./calls.js";
 
 /** One thing that had been said or done, in a line or two. */
 export type PastItem = { key: string } & (
@@ -83,10 +84,10 @@ export function editableAt(view: SessionView, point: Checkpoint): Editable {
     return { message: { text: textOf(said), images }, calls: [] };
   }
   if (point.status === "failed") return { calls: [] };
-  const done = new Set(blocks.flatMap((b) => (b.type === "tool_result" ? [b.toolUseId] : [])));
+  const done = callsOf(blocks).results;
   const asked = point.pending.flatMap((key) => view.approvals[key] ?? []).filter(({ kind }) => kind === "approval");
   const calls = blocks.flatMap((block): PastCall[] => {
-    if (block.type !== "tool_use" || done.has(block.id)) return [];
+    if (block.type !== "tool_use" || done.has(block.seq)) return [];
     const of = asked.find((approval) => approval.actions.some((action) => action.tool_use_id === block.id && !action.path?.length));
     const index = of?.actions.findIndex((action) => action.tool_use_id === block.id) ?? -1;
     // What waits there can be changed, and what the model has only just asked for.

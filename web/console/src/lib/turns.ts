@@ -1,5 +1,6 @@
 /** Turns that failed. One that is tried again continues in another message of the agent. */
 import { pendingApprovals, toolArgs, type BlockView, type MessageView, type SessionView } from "@countersign/client";
+import { callsOf } from "./calls.js";
 
 /** How a turn stands in which nothing more comes by itself. */
 export type End =
@@ -34,8 +35,8 @@ export function isLeft(view: SessionView): boolean {
   const last = view.messages.findLast((m) => m.role === "assistant");
   const turn = last && (longTurns(view.messages).get(last.id) ?? [last]);
   const blocks = turn?.flatMap((m) => m.blocks) ?? [];
-  const results = new Set(blocks.flatMap((b) => (b.type === "tool_result" ? [b.toolUseId] : [])));
-  return blocks.some((b) => b.type === "tool_use" && isWhole(b) && !results.has(b.id));
+  const { results } = callsOf(blocks);
+  return blocks.some((b) => b.type === "tool_use" && isWhole(b) && !results.has(b.seq));
 }
 
 /** The model has said all of the call. */

@@ -11,12 +11,12 @@ import { ToolCall, type ToolResult, type ToolUse, type Waits } from "./ToolCall.
 /** What a block has to know about the rest of its message and session. */
 export interface MessageContext {
   approvals: SessionView["approvals"];
-  /** Those of the turn, by the id of their call. */
-  results: Map<string, ToolResult>;
-  /** What people made of the calls, by the id of each. */
-  reviewed: ReadonlyMap<string, Reviewed>;
-  /** The call that wrote the to-do list as it is now. */
-  newestTodos: string | undefined;
+  /** Those of the turn, by the `seq` of their call: a model may give several calls the same id. */
+  results: ReadonlyMap<number, ToolResult>;
+  /** What people made of the calls, by the `seq` of each. */
+  reviewed: ReadonlyMap<number, Reviewed>;
+  /** The call that wrote the to-do list as it is now, by its `seq`. */
+  newestTodos: number | undefined;
   /** How the turn stands, if nothing more comes of it. */
   end: End | undefined;
 }
@@ -42,17 +42,19 @@ export function Block({ block, context }: Props) {
           <ThinkingText text={block.thinking} />
         </details>
       );
-    case "tool_use":
+    case "tool_use": {
+      const result = results.get(block.seq);
       return (
         <ToolCall
           use={block}
-          result={results.get(block.id)}
-          reviewed={reviewed.get(block.id)}
-          waits={waits(approvals, block)}
+          result={result}
+          reviewed={reviewed.get(block.seq)}
+          waits={result ? undefined : waits(approvals, block)}
           end={end}
-          newestTodos={block.id === newestTodos}
+          newestTodos={block.seq === newestTodos}
         />
       );
+    }
     case "tool_result":
       // On its own only where the call was not streamed.
       return <ToolCall result={block} waits={undefined} end={end} />;

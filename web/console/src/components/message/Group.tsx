@@ -45,7 +45,7 @@ export function Group({ group, blocks, context }: Props) {
   const thought = steps.length === 1 && steps[0]?.type === "thinking" && requests.length === 0 ? steps[0] : undefined;
   const named = newestNamed(blocks);
   // It says what was proposed, which may not be what ran.
-  const edited = named && isEdited(context.reviewed.get(named.id), named.name, toolArgs(named));
+  const edited = named && isEdited(context.reviewed.get(named.seq), named.name, toolArgs(named));
   const summary = edited ? undefined : (group.summary ?? named?.toolContentMessage);
   const tools = [...new Set(steps.flatMap((b) => (b.type === "tool_use" || b.type === "tool_result" ? [b.name] : [])))];
 

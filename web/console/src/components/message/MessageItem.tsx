@@ -2,6 +2,7 @@ import { memo, useContext, useMemo } from "react";
 import { isCut, type BlockView, type ImageSource, type MessageView, type SessionView } from "@countersign/client";
 import { showDirectionMarks, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
+import { callsOf } from "../../lib/calls.js";
 import { reviewedCalls } from "../../lib/edits.js";
 import { layOut } from "../../lib/segments.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
@@ -101,17 +102,4 @@ function Replaced({ blocks }: { blocks: BlockView[] }) {
       ))}
     </details>
   );
-}
-
-function callsOf(blocks: BlockView[]) {
-  const uses = new Set<string>();
-  const results: MessageContext["results"] = new Map();
-  let newestTodos: string | undefined;
-  for (const b of blocks) {
-    if (b.type === "tool_result") results.set(b.toolUseId, b);
-    if (b.type !== "tool_use" || b.replaced) continue;
-    uses.add(b.id);
-    if (b.name === "write_todos") newestTodos = b.id;
-  }
-  return { uses, results, newestTodos };
 }

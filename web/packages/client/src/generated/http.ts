@@ -1545,6 +1545,10 @@ export interface SessionView {
    */
   created_at: string;
   /**
+   * Why its turn failed, if it did. Not in lists.
+   */
+  error?: RunError;
+  /**
    * The session whose past it has, if it is a fork. Not in lists.
    */
   forked_from?: ForkedFrom;
@@ -2346,6 +2350,10 @@ export interface StateView {
    * When it was made (RFC 3339).
    */
   created_at: string;
+  /**
+   * Why its turn failed, if it did. Not in lists.
+   */
+  error?: RunError;
   /**
    * The session whose past it has, if it is a fork. Not in lists.
    */
