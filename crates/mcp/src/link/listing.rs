@@ -96,14 +96,13 @@ impl Due {
 
 /// Requests one page of the tools.
 async fn request_page(peer: &Peer<RoleClient>, page: PaginatedRequestParams) -> Result<ListToolsResult, Failure> {
-    let mut list = ListToolsRequest::default();
-    list.params = Some(page);
+    let list = ListToolsRequest { params: Some(page), ..ListToolsRequest::default() };
     let request = ClientRequest::ListToolsRequest(list);
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
     let sent = sent.map_err(|error| Failure::of_request(&error))?;
     let cancel = CancelOnDrop::of(peer.clone(), sent.id.clone());
     let answer = sent.await_response().await;
-    cancel.is_answered();
+    cancel.answered();
     match answer.map_err(|error| Failure::of_request(&error))? {
         ServerResult::ListToolsResult(list) => Ok(list),
         // So the protocol's library reads one with a tool that is none.

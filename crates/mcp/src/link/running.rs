@@ -214,7 +214,7 @@ impl CancelOnDrop {
         CancelOnDrop(Some((peer, request)))
     }
 
-    pub(super) fn is_answered(mut self) {
+    pub(super) fn answered(mut self) {
         self.0 = None;
     }
 }
@@ -274,7 +274,7 @@ impl Running {
             calls.set(serial, |entry| entry.id = Some(handle.id.clone()));
             let cancel = CancelOnDrop::of(peer, handle.id.clone());
             let answer = handle.await_response().await;
-            cancel.is_answered();
+            cancel.answered();
             calls.answered(serial);
             match answer {
                 Ok(ServerResult::CallToolResult(result)) => Ok(Ok(CallToolResponse::Complete(result))),
