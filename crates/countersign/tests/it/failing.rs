@@ -70,6 +70,8 @@ pub(crate) struct Faults {
     /// How many appends fail after each answer that is lost. Then only answers to outcomes are lost: the sender of an
     /// input would have to look it up, and a person would be asked about an effect that began.
     pub(crate) away: AtomicU32,
+    /// How many callers that wait for the disk wait in vain.
+    pub(crate) unsynced: AtomicU32,
     /// How far its clock is ahead of the machine's.
     pub(crate) ahead: AtomicI64,
     /// What happens once, before an append with such a record reaches the store.
@@ -234,6 +236,9 @@ impl Store for Failing {
         self.nodes.as_deref().or_else(|| self.inner.nodes())
     }
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        if let Err(error) = self.check(&self.unsynced) {
+            return async { Err(error) }.boxed();
+        }
         self.reaches_the_disk();
         self.inner.sync()
     }

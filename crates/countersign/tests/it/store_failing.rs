@@ -244,6 +244,21 @@ async fn r3_an_append_whose_answer_is_lost_is_neither_lost_nor_stored_twice() {
     assert_eq!((&told[0], &told[0]), (&told[1], &told[2]));
 }
 
+/// As while it is shown by a database whose standby has not got it.
+#[tokio::test(start_paused = true)]
+async fn r3_an_append_whose_answer_is_lost_counts_once_a_fail_over_does_not_lose_it() {
+    let store = lossy((true, 0));
+    let agent = Agent::new("a", ("m", teller([text("done")])));
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+    store.unsynced.store(u32::MAX, Ordering::SeqCst);
+    let unknown = send(&runtime, "s", "go").await.expect_err("it is not known");
+    assert_eq!(unknown.code, Code::StoreUnavailable, "{unknown}");
+    assert!(store.head("s").await.expect("read").is_some(), "all see it");
+    store.unsynced.store(0, Ordering::SeqCst);
+    let outcome = send(&runtime, "s", "and on").await.expect("it answers again");
+    assert_eq!(outcome.status, Status::Completed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn r3_a_graphs_update_whose_answer_is_lost_counts_once() {
     // Every second unanswered append is stored all the same: with one more round before, it is the other half.

@@ -3,9 +3,7 @@
 //! Their state may not be on disk, so none of it is shown or continued, and no effect begins. Running effects are
 //! stopped: their outcome could not be stored, so it is unknown, and a person is asked when the store is open again.
 
-use std::sync::Arc;
-
-use countersign_core::refusal::{Code, Refusal};
+use countersign_core::refusal::Refusal;
 
 use super::{Inner, store_refusal};
 use crate::store::StoreError;
@@ -37,7 +35,10 @@ impl Inner {
     }
 
     /// Why a subscription has no more events.
-    pub(super) fn no_more_events(self: &Arc<Self>) -> Refusal {
-        self.check_open().err().unwrap_or_else(|| Refusal::new(Code::SessionDeleted, "the session was deleted"))
+    pub(super) async fn no_more_events(&self, session_id: &str) -> Refusal {
+        match self.check_open() {
+            Err(closed) => closed,
+            Ok(()) => self.why_gone(session_id).await,
+        }
     }
 }

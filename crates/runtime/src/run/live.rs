@@ -222,7 +222,7 @@ impl Inner {
     pub(super) async fn known(&self, live: &Live, guard: &mut LiveState) -> Result<Session, Refusal> {
         self.check_open()?;
         if guard.gone {
-            return Err(store_refusal(StoreError::Deleted(live.session_id.clone())));
+            return Err(self.why_gone(&live.session_id).await);
         }
         if let Some(session) = &guard.session {
             return Ok(session.clone());
@@ -241,7 +241,7 @@ impl Inner {
         self.fold(live, guard, session, (end, tail)).await
     }
 
-    /// A session that is deleted: nothing in memory is valid any more, and its followers are notified.
+    /// A session that is deleted, or was lost: nothing in memory is valid any more, and its followers are notified.
     pub(super) fn is_deleted(&self, live: &Live, guard: &mut LiveState) {
         guard.forget();
         self.forget(&live.session_id);
@@ -285,11 +285,19 @@ impl Inner {
         Ok(session)
     }
 
-    /// Why a session's journal has no next entry: it was deleted meanwhile, or has a gap.
+    /// Why a session's journal has no next entry: it was deleted or lost meanwhile, or has a gap.
     pub(super) async fn no_entries(&self, session_id: &str) -> Refusal {
         match self.store.head(session_id).await {
             Ok(Some(_)) => Refusal::new(Code::Internal, "the session's journal has a gap"),
-            Ok(None) => Refusal::new(Code::SessionDeleted, "the session was deleted"),
+            _ => self.why_gone(session_id).await,
+        }
+    }
+
+    /// Why a session is not what it was: it was deleted, or a fail-over of the store has lost what nobody was told is stored.
+    pub(super) async fn why_gone(&self, session_id: &str) -> Refusal {
+        match self.store.head(session_id).await {
+            // Whoever holds it stops; the next one reads it as it is.
+            Ok(_) => store_refusal(StoreError::Unknown).fenced(),
             Err(error) => self.refused(error),
         }
     }

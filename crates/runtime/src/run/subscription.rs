@@ -281,7 +281,7 @@ impl Subscription {
             match self.queue.next().await {
                 Ok(batch) => batch.iter().for_each(|told| self.take(told)),
                 Err(Missed::Behind) => self.behind = true,
-                Err(Missed::Gone) => return Err(self.inner.no_more_events()),
+                Err(Missed::Gone) => return Err(self.inner.no_more_events(&self.live.session_id).await),
             }
             // Events without a `seq` are not on record.
             let on_record = |told: &Told| matches!(told, Told::Frame(frame) if frame.seq().is_some());

@@ -49,7 +49,7 @@ impl Inner {
                 StoreError::Failed(_) | StoreError::Unknown => {}
                 StoreError::Deleted(_) => return Err(error),
                 // Also if fenced: the stored append may have released the lease itself.
-                _ => match self.has(&append).await {
+                _ => match self.has_for_good(&append).await {
                     Ok(true) => return Ok(lease_after(&append, had)),
                     Ok(false) => return Err(error),
                     Err(_) => {}
@@ -59,6 +59,12 @@ impl Inner {
                 return Err(StoreError::Unknown);
             }
         }
+    }
+
+    /// Whether it is stored, where a fail-over of the store does not lose it: by now that may be on one machine only.
+    async fn has_for_good(&self, append: &Append) -> Result<bool, StoreError> {
+        self.store.sync().await?;
+        self.has(append).await
     }
 
     /// Whether the stored entries at its positions are its own.

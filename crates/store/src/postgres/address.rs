@@ -47,6 +47,9 @@ pub enum BadPostgresUrl {
     /// It has a parameter that PostgreSQL's own programs know, and this one does not.
     #[error("has {0}, which is not supported; {1}")]
     Parameter(&'static str, &'static str),
+    /// The value of a parameter is none of those that are supported.
+    #[error("has a value of {0} that is not supported; it takes {1}")]
+    Value(&'static str, &'static str),
 }
 
 /// What to write instead of parameters that are not supported.
@@ -73,6 +76,23 @@ const UNSUPPORTED: [(&str, &str); 15] = [
     ("client_encoding", NO_MORE),
 ];
 
+/// What the values of parameters may be.
+const VALUES: [(&str, &str); 11] = [
+    ("target_session_attrs", ATTRS),
+    ("connect_timeout", SECONDS),
+    ("tcp_user_timeout", SECONDS),
+    ("keepalives_idle", SECONDS),
+    ("keepalives_interval", SECONDS),
+    ("keepalives_retries", "a whole number"),
+    ("keepalives", "0 or 1"),
+    ("sslmode", "disable, prefer, require or verify-full"),
+    ("sslnegotiation", "postgres or direct"),
+    ("channel_binding", "disable, prefer or require"),
+    ("load_balance_hosts", "disable or random"),
+];
+const SECONDS: &str = "a whole number of seconds";
+const ATTRS: &str = "primary, read-write or any: whatever it is, a server is used that can be written to";
+
 impl BadPostgresUrl {
     /// Why the driver does not take a URL. Only texts of this file are repeated.
     fn of(url: &str) -> BadPostgresUrl {
@@ -81,7 +101,15 @@ impl BadPostgresUrl {
             parameters().any(|one| one == name || one.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
         };
         let unsupported = UNSUPPORTED.into_iter().find(|(name, _)| has(name));
-        unsupported.map_or(BadPostgresUrl::None, |(name, instead)| BadPostgresUrl::Parameter(name, instead))
+        if let Some((name, instead)) = unsupported {
+            return BadPostgresUrl::Parameter(name, instead);
+        }
+        let is_bad = |name: &str, one: &str| {
+            let is_its = one.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+            is_its && format!("postgres://host?{one}").parse::<Config>().is_err()
+        };
+        let bad = VALUES.into_iter().find(|(name, _)| parameters().any(|one| is_bad(name, one)));
+        bad.map_or(BadPostgresUrl::None, |(name, takes)| BadPostgresUrl::Value(name, takes))
     }
 }
 
@@ -92,9 +120,13 @@ impl FromStr for PostgresUrl {
         if !PostgresUrl::is_scheme(url) {
             return Err(BadPostgresUrl::None);
         }
-        // The driver has no such mode, and `require` checks the same here: the certificate and the host.
+        // The driver has no such values. `require` checks the same here: the certificate and the host.
+        let known = |options: &str| {
+            let options = options.replace("sslmode=verify-full", "sslmode=require");
+            options.replace("target_session_attrs=primary", "target_session_attrs=read-write")
+        };
         let url = match url.split_once('?') {
-            Some((place, options)) => format!("{place}?{}", options.replace("sslmode=verify-full", "sslmode=require")),
+            Some((place, options)) => format!("{place}?{}", known(options)),
             None => url.to_owned(),
         };
         let mut config: Config = url.parse().map_err(|_| BadPostgresUrl::of(&url))?;
@@ -103,6 +135,9 @@ impl FromStr for PostgresUrl {
         let is_odd = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
         if config.get_hosts().is_empty() || config.get_hosts().iter().any(is_odd) {
             return Err(BadPostgresUrl::None);
+        }
+        if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+            return Err(BadPostgresUrl::Value("target_session_attrs", ATTRS));
         }
         // The lock and the tables must be on one server, and that must be writable.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
@@ -175,6 +210,20 @@ impl PostgresUrl {
     /// Where the own connection of a node leads: past the pooler, if there is such a way.
     pub(super) fn of_own(&self) -> &PostgresUrl {
         self.past_pooler().unwrap_or(self)
+    }
+
+    /// The same where no host that is silent takes more than its share of a time: so all of them are tried within it.
+    pub(super) fn within(mut self, time: Duration) -> PostgresUrl {
+        let hosts = self.config.get_hosts().len();
+        let share = time / u32::try_from(hosts + 1).unwrap_or(u32::MAX);
+        let configured = self.config.get_connect_timeout().copied().unwrap_or(CONNECT);
+        if hosts > 1 {
+            self.config.connect_timeout(configured.min(share));
+        }
+        if let Way::Pooled(Some(direct)) = self.way {
+            self.way = Way::Pooled(Some(Box::new(direct.within(time))));
+        }
+        self
     }
 
     /// Whether it has a password.
@@ -292,10 +341,20 @@ mod tests {
             ),
             ("sslmode=require&sslrootcert=/etc/ca.pem", "has sslrootcert, which"),
             ("keepalives_count=3", "write keepalives_retries"),
+            (
+                "target_session_attrs=prefer-standby",
+                "has a value of target_session_attrs that is not supported; it takes primary",
+            ),
+            ("target_session_attrs=read-only", "a server is used that can be written to"),
+            (
+                "sslmode=require&connect_timeout=abc",
+                "has a value of connect_timeout that is not supported; it takes a whole number",
+            ),
         ] {
             let refused = format!("postgres://db/store?{parameter}").parse::<PostgresUrl>().expect_err(parameter);
             assert!(refused.to_string().contains(told), "{refused}");
         }
+        assert!("postgres://db/store?target_session_attrs=primary".parse::<PostgresUrl>().is_ok());
         let known = NO_MORE.split_once(": ").expect("a list").1;
         for name in known.split(", ") {
             let value = match name {
@@ -310,6 +369,18 @@ mod tests {
             let url = format!("postgres://db/store?{name}={value}");
             assert!(url.parse::<PostgresUrl>().is_ok(), "{name} is said to be supported");
         }
+    }
+
+    #[test]
+    fn c_a_host_that_says_nothing_is_passed_over_in_time_for_the_next() {
+        let seconds = |url: &str| {
+            let url: PostgresUrl = url.parse().expect("a URL");
+            url.within(Duration::from_secs(9)).config.get_connect_timeout().map(Duration::as_secs)
+        };
+        assert_eq!(seconds("postgres://a,b/store"), Some(3));
+        assert_eq!(seconds("postgres://a,b/store?connect_timeout=20"), Some(3));
+        assert_eq!(seconds("postgres://a,b/store?connect_timeout=2"), Some(2));
+        assert_eq!(seconds("postgres://a/store"), Some(10), "there is no next one");
     }
 
     #[test]

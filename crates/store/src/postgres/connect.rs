@@ -74,6 +74,19 @@ macro_rules! planned {
     };
 }
 
+/// Where the tables are, as this connection sees it, is where it looks first from now on, `local` to a transaction or not: a schema
+/// that somebody makes later, such as one named after the user, may be before that in its `search_path`.
+macro_rules! pinned {
+    ($local:literal) => {
+        concat!(
+            "SELECT set_config('search_path', quote_ident(s) || ', ' || current_setting('search_path'), ",
+            $local,
+            ") FROM (SELECT s FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (s, place)
+ WHERE to_regclass(quote_ident(s) || '.countersign') IS NOT NULL ORDER BY place LIMIT 1) AS first"
+        )
+    };
+}
+
 /// A statement takes a bounded time, also when it waits for locks, and so does an idle transaction: this bounds how
 /// long a process that was stopped in the middle of one blocks others. Idle connections are kept; the server too
 /// notices one whose other end has disappeared. Whatever the database's defaults are, a statement by itself sees what was
@@ -103,9 +116,12 @@ macro_rules! begin {
     };
 }
 /// What of the settings a transaction needs, which begins with them: a pooler gives the session to others after it.
-pub(super) const BEGIN: &str = begin!();
+pub(super) const BEGIN: &str = concat!(begin!(), "; ", pinned!("true"));
 /// The same where the database tells its timeline, which is the last row.
-const BEGIN_TOLD: &str = concat!(begin!(), "; ", timeline!());
+const BEGIN_TOLD: &str = concat!(begin!(), "; ", pinned!("true"), "; ", timeline!());
+/// The same before it is known where the tables are.
+const BEGIN_ANYWHERE: &str = begin!();
+const PIN: &str = pinned!("false");
 /// The backend that answers: two connections have the same one only through a pooler.
 const SESSION: &str = "SELECT pg_backend_pid()";
 /// The schema of the tables, as a connection sees it.
@@ -117,11 +133,12 @@ const WAIT: Duration = Duration::from_secs(30);
 /// How long the end of a connection is waited for after the database has announced it.
 const ENDING: Duration = Duration::from_millis(20);
 /// How long making a connection may take: something in between may accept it and never answer.
-const MAKE: Duration = Duration::from_secs(30);
+pub(super) const MAKE: Duration = Duration::from_secs(30);
 
 /// Sets a new connection up.
 async fn set_up(client: &Client) -> Result<(), Error> {
-    client.batch_execute(SETTINGS).await
+    client.batch_execute(SETTINGS).await?;
+    client.batch_execute(PIN).await
 }
 
 /// The database's notifications to a connection. They end with the connection.
@@ -158,9 +175,14 @@ impl Own {
         self.client.batch_execute(if self.pooled { BEGIN } else { BEGIN_PLANNED }).await
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction that finds out where the tables are.
     pub(super) async fn begin(&self) -> Result<(), Error> {
-        self.client.batch_execute(BEGIN).await
+        self.client.batch_execute(BEGIN_ANYWHERE).await
+    }
+
+    /// The tables are there, and stay.
+    pub(super) async fn pin(&self) -> Result<(), Error> {
+        if self.pooled { Ok(()) } else { self.client.batch_execute(PIN).await }
     }
 
     /// Runs one statement of the open transaction.
@@ -206,7 +228,8 @@ async fn first_direct(url: &PostgresUrl, remedy: &str) -> Result<(Own, Heard), S
         )));
     }
     own.pooled = false;
-    set_up(&own.client).await.map_err(|e| StoreError::Failed(format!("cannot use {url}: {}", told(&e))))?;
+    let set_up = own.client.batch_execute(SETTINGS).await;
+    set_up.map_err(|e| StoreError::Failed(format!("cannot use {url}: {}", told(&e))))?;
     Ok((own, heard))
 }
 
@@ -320,18 +343,20 @@ pub(super) fn pool(url: &PostgresUrl, connections: usize, history: Arc<History>)
         .create_timeout(Some(MAKE))
         // The one that was used last has its statements prepared and its server's memory warm.
         .queue_mode(QueueMode::Lifo);
-    if !url.is_pooled() {
-        let history = history.clone();
-        pool = pool.post_create(Hook::async_fn(move |client, _| {
-            let history = history.clone();
-            Box::pin(async move {
+    let (met, pooled) = (history.clone(), url.is_pooled());
+    pool = pool.post_create(Hook::async_fn(move |client, _| {
+        let history = met.clone();
+        Box::pin(async move {
+            if !pooled {
                 set_up(client).await.map_err(HookError::Backend)?;
                 let met = timeout(MAKE, history.meet(client)).await;
                 let met = met.map_err(|_| HookError::message("the database does not answer"))?;
-                met.map_err(|e| HookError::message(e.to_string()))
-            })
-        }));
-    }
+                met.map_err(|e| HookError::message(e.to_string()))?;
+            }
+            history.doubt();
+            Ok(())
+        })
+    }));
     let connections = pool.build().map_err(|e| StoreError::Failed(e.to_string()))?;
     let plans = Arc::new(Plans { since: Instant::now(), seconds: AtomicU64::new(0) });
     Ok(Pool { connections, pooled: url.is_pooled(), plans, answered: Arc::new(AtomicU64::new(boot_time())), history })
@@ -342,7 +367,7 @@ pub(super) struct Link {
     object: Object,
     pub(super) pooled: bool,
     answered: Arc<AtomicU64>,
-    history: Arc<History>,
+    pub(super) history: Arc<History>,
 }
 
 impl Link {

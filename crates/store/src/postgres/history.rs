@@ -9,7 +9,7 @@
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicI64, Ordering},
+    atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
 
 use tokio_postgres::{Client, Error, SimpleQueryMessage, error::SqlState};
@@ -56,6 +56,8 @@ pub(super) struct History {
     synchronous: AtomicBool,
     /// This node and, as its row says it, the end of the term that it has renewed last; 0: it has renewed none.
     term: [AtomicI64; 2],
+    /// How often a commit may have been shown for which no standby was waited: see [`super::confirm`].
+    doubts: AtomicU64,
     /// Why the store is closed.
     gone_back: OnceLock<String>,
 }
@@ -116,6 +118,16 @@ impl History {
         self.gone_back.get().map_or(Ok(()), |why| Err(StoreError::Closed(why.clone())))
     }
 
+    /// A connection has ended, or is a new one: the database may show commits that no standby has.
+    pub(super) fn doubt(&self) {
+        self.doubts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often that was.
+    pub(super) fn doubts(&self) -> u64 {
+        self.doubts.load(Ordering::SeqCst)
+    }
+
     /// Whether commits wait for standbys, as it was noted last.
     pub(super) fn is_synchronous(&self) -> bool {
         self.synchronous.load(Ordering::SeqCst)
@@ -149,11 +161,19 @@ impl History {
     /// [`StoreError::Closed`]: the database went back. [`StoreError::Failed`]: it is not the current one, or does not answer.
     pub(super) async fn meet(&self, client: &Client) -> Result<(), StoreError> {
         self.check()?;
-        if self.timeline() == 0 {
+        if self.timeline() > 0 {
+            let said = client.simple_query(timeline!()).await.map_err(|e| error(&e))?;
+            if self.follow(client, &said).await? {
+                return Ok(());
+            }
+        }
+        let key = self.key();
+        if key.is_empty() || stored(client).await?.key == key {
             return Ok(());
         }
-        let said = client.simple_query(timeline!()).await.map_err(|e| error(&e))?;
-        self.follow(client, &said).await.map(drop)
+        Err(StoreError::Failed(
+            "another store is in the database now, or it was restored there: start again once it is the one that is meant".to_owned(),
+        ))
     }
 
     /// The same for what a connection has answered last to [`timeline`]. Returns whether it is another timeline, on which

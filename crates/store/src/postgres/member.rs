@@ -51,6 +51,8 @@ const HINTS: usize = 10_000;
 pub(super) const LEAVING: Duration = Duration::from_secs(5);
 /// How long it waits before it reconnects.
 const AGAIN: Duration = Duration::from_millis(250);
+/// How often it says that it still cannot, and why.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 const JOIN: &str = concat!(
     "INSERT INTO nodes (until) VALUES (clock_timestamp() + $1::bigint * interval '1 millisecond')
@@ -88,7 +90,7 @@ pub(super) struct Member {
     /// Its number, which no other ever has.
     pub(super) id: i64,
     /// The others.
-    pub(super) others: Others,
+    pub(super) others: Arc<Others>,
     shared: Arc<Shared>,
     leaving: watch::Sender<bool>,
 }
@@ -176,7 +178,7 @@ impl Member {
         });
         let (leaving, left) = watch::channel(false);
         tokio::spawn(shared.clone().keep(url.clone(), (own, heard), left));
-        Ok(Member { id, others: Others::new(lease), shared, leaving })
+        Ok(Member { id, others: Arc::new(Others::new(lease)), shared, leaving })
     }
 
     pub(super) fn term(&self) -> Option<u64> {
@@ -268,14 +270,14 @@ impl Shared {
     /// Keeps the node alive until it leaves.
     async fn keep(self: Arc<Self>, url: PostgresUrl, first: (Own, Heard), mut leaving: watch::Receiver<bool>) {
         let mut connected = Some(first);
-        let mut was_told = false;
+        let mut logged: Option<Instant> = None;
         while !*leaving.borrow() {
             let made = match connected.take() {
                 Some(made) => Ok(made),
                 None => tokio::select! { biased;
                     () = left(&mut leaving) => return,
                     made = timeout(self.lease, self.connect(&url)) => {
-                        made.unwrap_or_else(|_| Err(StoreError::Failed("no answer".to_owned())))
+                        made.unwrap_or_else(|_| Err(StoreError::Failed(format!("no answer within {} s", self.lease.as_secs()))))
                     }
                 },
             };
@@ -283,7 +285,7 @@ impl Shared {
                 Ok((own, heard)) => match self.attend(&own, heard, &mut leaving).await {
                     Ok(()) => return,
                     Err((why, renewed)) => {
-                        was_told &= !renewed;
+                        logged = logged.filter(|_| !renewed);
                         why
                     }
                 },
@@ -291,7 +293,8 @@ impl Shared {
                 Err(StoreError::Closed(_)) => return,
                 Err(e) => e.to_string(),
             };
-            if !std::mem::replace(&mut was_told, true) {
+            if logged.is_none_or(|logged| logged.elapsed() > TELL_AGAIN) {
+                logged = Some(Instant::now());
                 let own = url.of_own();
                 tracing::warn!("the node's own connection to {own} ended; it connects again: {ended}");
             }
@@ -302,6 +305,7 @@ impl Shared {
     async fn connect(&self, url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
         let made = connect(url).await?;
         self.history.meet(made.0.client()).await?;
+        self.history.doubt();
         Ok(made)
     }
 

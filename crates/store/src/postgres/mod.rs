@@ -10,6 +10,7 @@ mod address;
 mod alive;
 mod append;
 mod chain;
+mod confirm;
 mod connect;
 mod deliveries;
 mod flight;
@@ -42,9 +43,9 @@ use countersign_core::{
     journal::record::{Entry, FORMAT, Millis},
     number::InterruptionNo,
 };
-use futures::future::{self, BoxFuture, FutureExt as _};
+use futures::future::{BoxFuture, FutureExt as _};
 use tokio::{
-    sync::{Semaphore, SemaphorePermit, broadcast},
+    sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
 
@@ -55,10 +56,11 @@ pub use self::{
 use self::{
     append::{Delete, Write},
     chain::{Chainer, chain},
-    connect::{Heard, Held, Own, Pool, first, on, pool},
+    confirm::Confirmer,
+    connect::{Heard, Held, MAKE, Own, Pool, first, on, pool},
     group::Group,
     history::History,
-    member::{LEAVING, Member},
+    member::Member,
     transaction::{Change, transact, try_out},
 };
 #[cfg(feature = "sqlite")]
@@ -71,7 +73,7 @@ use super::{
     RuleOwner, RuleRow, SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
     deliveries::Deliveries,
     index::Purpose,
-    nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
+    nodes::{Epoch, Nodes, Position},
     restored::{self, Holding},
 };
 
@@ -91,6 +93,8 @@ macro_rules! read {
         }
     }};
 }
+
+use read;
 
 /// The same for a list, which may take long: some connections stay free for other reads.
 macro_rules! list {
@@ -138,6 +142,7 @@ pub struct PostgresStore {
     knows: u32,
     member: Member,
     chainer: Chainer,
+    confirmer: Confirmer,
     group: Arc<Group>,
     /// Whether the last append could not be written.
     has_failed: AtomicBool,
@@ -237,6 +242,7 @@ impl PostgresStore {
         options: &PostgresOptions,
     ) -> Result<(PostgresStore, bool), StoreError> {
         let (history, went_back) = History::of(connected.0.client()).await?;
+        let url = &url.clone().within(options.lease.min(MAKE));
         let pool = pool(url, options.connections, history)?;
         let member = Member::join(url, connected, &pool, options.lease).await?;
         let store = PostgresStore {
@@ -245,6 +251,7 @@ impl PostgresStore {
             knows: options.knows,
             member,
             chainer: Chainer::start(pool.clone()),
+            confirmer: Confirmer::start(pool.clone()),
             group: Group::new(pool.clone()),
             has_failed: AtomicBool::new(false),
             pool,
@@ -287,12 +294,18 @@ impl PostgresStore {
         write.map_err(|e| StoreError::Failed(format!("an append was not serialised: {e}")))?
     }
 
-    /// Makes a change in a separate task, which continues if the caller stops waiting.
     async fn change<C: Change<Done: 'static> + Send + 'static>(&self, change: C) -> Result<C::Done, StoreError> {
         let pool = self.pool.clone();
-        let changed = tokio::spawn(async move { transact(&pool, &change).await });
-        answered(async { changed.await.unwrap_or(Err(StoreError::Unknown)) }).await
+        apart(async move { transact(&pool, &change).await }).await
     }
+}
+
+/// Writes in a separate task, which continues if the caller stops waiting: its connection is given back then.
+async fn apart<T: Send + 'static>(
+    writes: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    let written = tokio::spawn(writes);
+    answered(async { written.await.unwrap_or(Err(StoreError::Unknown)) }).await
 }
 
 /// What became of a change that continues in a separate task.
@@ -352,8 +365,8 @@ impl Store for PostgresStore {
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        // Every commit is synced already.
-        future::ready(Ok(())).boxed()
+        // Every commit that was waited for is synced already.
+        self.confirmer.confirm().boxed()
     }
 
     /// The past is copied within the database and the transaction of the append. If the caller stops waiting before its
@@ -379,7 +392,8 @@ impl Store for PostgresStore {
 
     fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
         let id = session_id.to_owned();
-        async move { on!(&self.pool, |on| rows::keep_waypoint(on, &id, &waypoint)) }.boxed()
+        let pool = self.pool.clone();
+        apart(async move { on!(&pool, |on| rows::keep_waypoint(on, &id, &waypoint)) }).boxed()
     }
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
@@ -405,7 +419,15 @@ impl Store for PostgresStore {
 
     fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
         let (session_id, request_id) = (session_id.to_owned(), request_id.to_owned());
-        async move { read!(self, |on| rows::request(on, &session_id, &request_id)) }.boxed()
+        async move {
+            let known = read!(self, |on| rows::request(on, &session_id, &request_id))?;
+            if known.is_some() {
+                // It is sent again, so its first answer was lost: perhaps another node's, with the commit it waited for.
+                self.pool.history.doubt();
+            }
+            Ok(known)
+        }
+        .boxed()
     }
 
     fn interruption(
@@ -487,105 +509,6 @@ impl Store for PostgresStore {
                 self.has_failed.store(false, Ordering::Relaxed);
             }
             Ok(())
-        }
-        .boxed()
-    }
-}
-
-impl Nodes for PostgresStore {
-    fn claim(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
-        let id = session_id.to_owned();
-        async move {
-            let claimed = on!(&self.pool, |on| nodes::claim(on, self.node(), &id))?;
-            if claimed.is_some() || !self.member.is_look_due() {
-                return Ok(claimed);
-            }
-            // A process that attends no sessions but those that it is asked for takes none over, so it looks here whether
-            // the holder is dead.
-            on!(&self.pool, |on| async {
-                nodes::look(on, self.member.id, &self.member.others).await?;
-                nodes::claim(on, self.node(), &id).await
-            })
-        }
-        .boxed()
-    }
-
-    fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let id = session_id.to_owned();
-        async move { on!(&self.pool, |on| nodes::release(on, self.member.id, &id, (epoch, pos))) }.boxed()
-    }
-
-    fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let id = session_id.to_owned();
-        async move {
-            let given = on!(&self.pool, |on| nodes::hand_over(on, self.member.id, &id, epoch))?;
-            if given {
-                self.member.tell_given();
-            }
-            Ok(given)
-        }
-        .boxed()
-    }
-
-    fn take_over(&self, limit: usize, but: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
-        async move {
-            // Who cannot renew its own term cannot tell who else could have.
-            if self.term().is_none() {
-                return Ok(Vec::new());
-            }
-            on!(&self.pool, |on| async {
-                nodes::look(on, self.member.id, &self.member.others).await?;
-                nodes::take_over(on, self.node(), limit, &but).await
-            })
-        }
-        .boxed()
-    }
-
-    fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        let after = after.to_owned();
-        async move { read!(self, |on| nodes::own(on, self.member.id, &after, all, limit)) }.boxed()
-    }
-
-    fn take_due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
-        if self.member.is_alone() {
-            return self.due(now, limit);
-        }
-        async move { on!(&self.pool, |on| rows::take_due(on, now, limit, self.knows)) }.boxed()
-    }
-
-    fn positions(&self, session_ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
-        async move { read!(self, |on| nodes::positions(on, &session_ids)) }.boxed()
-    }
-
-    fn now(&self) -> Millis {
-        self.member.now()
-    }
-
-    fn term(&self) -> Option<u64> {
-        self.member.term()
-    }
-
-    fn is_alone(&self) -> bool {
-        self.member.is_alone()
-    }
-
-    fn hints(&self) -> broadcast::Receiver<Hint> {
-        self.member.hints()
-    }
-
-    fn say(&self, said: Said) -> bool {
-        self.member.say(&said)
-    }
-
-    fn said(&self) -> broadcast::Receiver<Said> {
-        self.member.said()
-    }
-
-    fn leave(&self) -> BoxFuture<'_, ()> {
-        async move {
-            // So that the log of a closed store is complete.
-            let _ = timeout(LEAVING, chain(&self.pool)).await;
-            self.member.leave().await;
         }
         .boxed()
     }

@@ -3,14 +3,25 @@
 
 use std::sync::Arc;
 
+use countersign_core::journal::record::Millis;
+use futures::future::{BoxFuture, FutureExt as _};
+use tokio::{sync::broadcast, time::timeout};
+
 use super::{
-    super::{StoreError, nodes::Epoch},
+    super::{
+        Due, Store as _, StoreError,
+        nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
+    },
+    PostgresStore,
     alive::Others,
-    connect::Link,
+    apart,
+    chain::chain,
+    connect::{Held, Link, on},
     flight::Value,
     history::until,
-    member::boot_time,
-    rows::{all, count, get, get_text, list},
+    member::{LEAVING, boot_time},
+    read,
+    rows::{self, all, count, get, get_text, list},
 };
 use crate::sql::int;
 
@@ -80,7 +91,7 @@ const TERMS: &str =
 const IS_DEAD: &str = concat!("UPDATE nodes SET until = '-infinity' WHERE id = $1 AND ", until!(), " = $2");
 
 /// Looks at all other nodes, and marks those that are dead.
-pub(super) async fn look(on: &Link, node: i64, others: &Others) -> Result<(), StoreError> {
+async fn look(on: &Link, node: i64, others: &Others) -> Result<(), StoreError> {
     let (mut terms, mut clock) = (Vec::new(), 0);
     for row in all(on, TERMS, vec![node.into()]).await? {
         terms.push((get(&row, 0)?, get(&row, 1)?));
@@ -101,30 +112,25 @@ pub(super) fn epoch_of(epoch: Epoch) -> i64 {
 }
 
 /// See [`super::super::nodes::Nodes::claim`].
-pub(super) async fn claim(on: &Link, (node, knows): (i64, u32), session_id: &str) -> Result<Option<Epoch>, StoreError> {
+async fn claim(on: &Link, (node, knows): (i64, u32), session_id: &str) -> Result<Option<Epoch>, StoreError> {
     let claimed = all(on, CLAIM, vec![session_id.into(), node.into(), knows.into()]).await?.pop();
     claimed.map(|row| count(get(&row, 0)?).map(Epoch)).transpose()
 }
 
 /// See [`super::super::nodes::Nodes::release`].
-pub(super) async fn release(
-    on: &Link,
-    node: i64,
-    session_id: &str,
-    (epoch, pos): (Epoch, u64),
-) -> Result<bool, StoreError> {
+async fn release(on: &Link, node: i64, session_id: &str, (epoch, pos): (Epoch, u64)) -> Result<bool, StoreError> {
     let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), int(pos).into()];
     all(on, RELEASE, values).await.map(|released| !released.is_empty())
 }
 
 /// See [`super::super::nodes::Nodes::hand_over`].
-pub(super) async fn hand_over(on: &Link, node: i64, session_id: &str, epoch: Epoch) -> Result<bool, StoreError> {
+async fn hand_over(on: &Link, node: i64, session_id: &str, epoch: Epoch) -> Result<bool, StoreError> {
     let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), NOBODY.into()];
     all(on, HAND_OVER, values).await.map(|given| !given.is_empty())
 }
 
 /// See [`super::super::nodes::Nodes::take_over`].
-pub(super) async fn take_over(
+async fn take_over(
     on: &Link,
     (node, knows): (i64, u32),
     limit: usize,
@@ -135,22 +141,127 @@ pub(super) async fn take_over(
 }
 
 /// See [`super::super::nodes::Nodes::own`].
-pub(super) async fn own(
-    on: &Link,
-    node: i64,
-    after: &str,
-    all: bool,
-    limit: usize,
-) -> Result<Vec<Arc<str>>, StoreError> {
+async fn own(on: &Link, node: i64, after: &str, all: bool, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
     let values = vec![node.into(), after.into(), all.into(), int(limit).into()];
     list(on, OWN, values).await?.iter().map(|row| get_text(row, 0)).collect()
 }
 
 /// See [`super::super::nodes::Nodes::positions`].
-pub(super) async fn positions(on: &Link, ids: &[Arc<str>]) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
+async fn positions(on: &Link, ids: &[Arc<str>]) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
     let rows = match ids {
         [id] => all(on, POSITION, vec![(&**id).into()]).await?,
         ids => list(on, POSITIONS, vec![many(ids)]).await?,
     };
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()
+}
+
+impl PostgresStore {
+    /// Looks which other nodes are dead.
+    async fn look(&self) -> Result<(), StoreError> {
+        let (pool, node, others) = (self.pool.clone(), self.member.id, self.member.others.clone());
+        apart(async move { on!(&pool, |on| look(on, node, &others)) }).await
+    }
+}
+
+impl Nodes for PostgresStore {
+    fn claim(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
+        let id = session_id.to_owned();
+        async move {
+            let claims = || {
+                let (pool, node, id) = (self.pool.clone(), self.node(), id.clone());
+                apart(async move { on!(&pool, |on| claim(on, node, &id)) })
+            };
+            let claimed = claims().await?;
+            if claimed.is_some() || !self.member.is_look_due() {
+                return Ok(claimed);
+            }
+            // A process that attends no sessions but those that it is asked for takes none over, so it looks here whether
+            // the holder is dead.
+            self.look().await?;
+            claims().await
+        }
+        .boxed()
+    }
+
+    fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let id = session_id.to_owned();
+        let (pool, node) = (self.pool.clone(), self.member.id);
+        apart(async move { on!(&pool, |on| release(on, node, &id, (epoch, pos))) }).boxed()
+    }
+
+    fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let id = session_id.to_owned();
+        async move {
+            let (pool, node) = (self.pool.clone(), self.member.id);
+            let given = apart(async move { on!(&pool, |on| hand_over(on, node, &id, epoch)) }).await?;
+            if given {
+                self.member.tell_given();
+            }
+            Ok(given)
+        }
+        .boxed()
+    }
+
+    fn take_over(&self, limit: usize, but: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
+        async move {
+            // Who cannot renew its own term cannot tell who else could have.
+            if self.term().is_none() {
+                return Ok(Vec::new());
+            }
+            self.look().await?;
+            let (pool, node) = (self.pool.clone(), self.node());
+            apart(async move { on!(&pool, |on| take_over(on, node, limit, &but)) }).await
+        }
+        .boxed()
+    }
+
+    fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        let after = after.to_owned();
+        async move { read!(self, |on| own(on, self.member.id, &after, all, limit)) }.boxed()
+    }
+
+    fn take_due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        if self.member.is_alone() {
+            return self.due(now, limit);
+        }
+        let (pool, knows) = (self.pool.clone(), self.knows);
+        apart(async move { on!(&pool, |on| rows::take_due(on, now, limit, knows)) }).boxed()
+    }
+
+    fn positions(&self, session_ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
+        async move { read!(self, |on| positions(on, &session_ids)) }.boxed()
+    }
+
+    fn now(&self) -> Millis {
+        self.member.now()
+    }
+
+    fn term(&self) -> Option<u64> {
+        self.member.term()
+    }
+
+    fn is_alone(&self) -> bool {
+        self.member.is_alone()
+    }
+
+    fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.member.hints()
+    }
+
+    fn say(&self, said: Said) -> bool {
+        self.member.say(&said)
+    }
+
+    fn said(&self) -> broadcast::Receiver<Said> {
+        self.member.said()
+    }
+
+    fn leave(&self) -> BoxFuture<'_, ()> {
+        async move {
+            // So that the log of a closed store is complete.
+            let _ = timeout(LEAVING, chain(&self.pool)).await;
+            self.member.leave().await;
+        }
+        .boxed()
+    }
 }

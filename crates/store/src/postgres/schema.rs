@@ -69,7 +69,9 @@ async fn transaction<T>(
     own.begin().await.map_err(|e| failed(url, &e))?;
     let done = work.await;
     let ended = own.end(done.is_ok()).await.map_err(|e| failed(url, &e));
-    done.and_then(|done| ended.map(|()| done))
+    let done = done.and_then(|done| ended.map(|()| done))?;
+    own.pin().await.map_err(|e| failed(url, &e))?;
+    Ok(done)
 }
 
 /// The rows of a statement of the transaction.
@@ -147,7 +149,9 @@ fn failed(url: &PostgresUrl, e: &Error) -> StoreError {
 /// Refuses servers that are too old, and databases without the schema.
 async fn check(own: &Own, url: &PostgresUrl) -> Result<(), StoreError> {
     let settings = "SELECT current_setting('server_version_num')::int / 10000, current_setting('fsync'),
-                    current_setting('full_page_writes'), current_schema()::text";
+                    current_setting('full_page_writes'), current_schema()::text,
+                    (SELECT s::text FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (s, place)
+                     WHERE to_regclass(quote_ident(s) || '.countersign') IS NOT NULL ORDER BY place LIMIT 1)";
     let row = row(own, url, settings).await?;
     let server: i32 = get(&row, 0)?;
     let (fsync, pages): (&str, &str) = (get(&row, 1)?, get(&row, 2)?);
@@ -159,12 +163,19 @@ async fn check(own: &Own, url: &PostgresUrl) -> Result<(), StoreError> {
             "{url} has fsync or full_page_writes off: a power cut may take what was acknowledged, or the whole database"
         );
     }
-    if get::<Option<&str>>(&row, 3)?.is_none() {
+    let Some(first) = get::<Option<&str>>(&row, 3)? else {
         return Err(StoreError::Failed(format!(
             "{url} has none of the schemas of its search_path that this user may use"
         )));
+    };
+    // A schema named after the user, made since: two stores would be one to nobody.
+    match get::<Option<&str>>(&row, 4)? {
+        Some(other) if other != first => Err(StoreError::Failed(format!(
+            "{url} has a store in the schema {other}, and before that in its search_path the schema {first} without one; name the \
+             one that is meant, as in ALTER ROLE countersign IN DATABASE countersign SET search_path = {other}"
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 async fn create(own: &Own, url: &PostgresUrl, version: i32) -> Result<(), StoreError> {

@@ -106,6 +106,7 @@ async fn committed(held: Held, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> 
         }
         Err(e) => {
             tracing::warn!("the outcome of a transaction is unknown: {}", told(&e));
+            held.history.doubt();
             Err(StoreError::Unknown.into())
         }
     }

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_core::{call::gate::Verdict, journal::graph};
 use countersign_store::{
-    Store, StoreError,
+    Append, Store, StoreError,
     postgres::{PostgresOptions, PostgresStore, PostgresUrl},
     restored,
 };
-use countersign_test_postgres::Database;
+use countersign_test_postgres::{Database, Standby};
 
 use crate::store_support::{Driven, begun, load};
 
@@ -89,4 +89,78 @@ async fn r5_after_a_fail_over_to_a_standby_for_which_commits_waited_the_store_go
     let again = open(&url).await;
     assert_eq!(again.history_id().await.expect("read"), history);
     assert_eq!(load(&again, "s").await.as_ref(), Some(&driven.state), "nothing is held");
+}
+
+/// A store for whose commits a standby is waited, which is away: its first session, and an append to that.
+async fn with_no_standby() -> (Database, Standby, Arc<PostgresStore>, Driven, Append) {
+    let (database, standby) = Database::with_a_standby(true);
+    let url: PostgresUrl = database.url_with(&standby).parse().expect("a URL");
+    let store = Arc::new(open(&url).await);
+    let driven = begun(&*store, "s", 1, None).await;
+    while database.query("SELECT FROM countersign WHERE synchronous").is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let next = driven.append_of(driven.calls(2, &[("pay", Verdict::Allow)]));
+    // What was read before the database restarts is confirmed.
+    store.sync().await.expect("the standby answers");
+    standby.cut_off(&database);
+    (database, standby, store, driven, next)
+}
+
+/// Waits until a commit of such a statement waits for the standby, and returns its sessions of the database.
+async fn waiting(database: &Database, statement: &str) -> String {
+    let sql = format!(
+        "SELECT string_agg(pid::text, ',') FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%{statement}%'"
+    );
+    loop {
+        if let Some(pids) = database.query(&sql).remove(0).remove(0) {
+            return pids;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The start of a call that everybody sees, and no standby has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r4_what_became_visible_without_its_standby_is_not_taken_for_stored() {
+    let (database, standby, store, driven, next) = with_no_standby().await;
+    let append = tokio::spawn({
+        let (store, next) = (store.clone(), next.clone());
+        async move { store.append(next).await }
+    });
+    let pids = waiting(&database, "SET pos").await;
+    let ended = database.query(&format!("SELECT pg_terminate_backend(pid) FROM unnest(ARRAY[{pids}]) AS pid"));
+    assert!(!ended.is_empty());
+    assert!(matches!(append.await.expect("it ends"), Err(StoreError::Unknown)));
+    assert!(matches!(store.append(next.clone()).await, Err(StoreError::Conflict | StoreError::Fenced)), "all see it");
+    let confirmed = tokio::spawn({
+        let store = store.clone();
+        async move { store.sync().await }
+    });
+    waiting(&database, "COMMIT").await;
+    assert!(!confirmed.is_finished(), "it waits for the standby");
+    database.fail_over_to(&standby);
+    assert!(matches!(confirmed.await.expect("it ends"), Err(StoreError::Unknown)), "and never heard of it");
+    let mut tries = 0;
+    while let Err(error) = store.head("s").await {
+        tries += 1;
+        assert!(tries < 1000, "{error:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(load(&*store, "s").await.as_ref(), Some(&driven.state), "the call has not begun");
+    store.append(next).await.expect("so it may begin now");
+    store.sync().await.expect("and that is for good");
+}
+
+/// As an append does: a session is not locked for ever by who waits for its lease.
+#[tokio::test]
+async fn r5_a_lease_that_waits_for_a_standby_without_end_is_told_as_unknown() {
+    let (database, _standby, store, ..) = with_no_standby().await;
+    let claim = tokio::spawn({
+        let store = store.clone();
+        async move { store.nodes().expect("several").claim("s").await }
+    });
+    waiting(&database, "SET node").await;
+    tokio::time::pause();
+    assert!(matches!(claim.await.expect("it ends"), Err(StoreError::Unknown)));
 }

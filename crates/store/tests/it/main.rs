@@ -14,6 +14,7 @@ mod giving_way;
 mod grouped;
 mod lists;
 mod nodes;
+mod places;
 mod pooled;
 mod postgres;
 mod restored;

@@ -1,0 +1,96 @@
+//! Whether what was read has reached the standbys for which commits wait.
+//!
+//! Nobody sees a commit that waits for a standby. But when its session of the database is ended, or the database restarts, all
+//! see it, and the standby may never get it. So after such an end ([`History::doubt`]) nothing is acknowledged by what was read
+//! until one more commit has been waited for: a standby that has it has all before it too.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, FutureExt as _};
+use tokio::{
+    sync::{Notify, watch},
+    time::{sleep, timeout},
+};
+
+use super::{
+    super::StoreError,
+    connect::Pool,
+    flight::Flight,
+    history::History,
+    transaction::{Change, Transaction, Undone, transact},
+};
+/// How long a caller waits for that commit. It continues, for the next one.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause before it is tried again.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// It locks no row, and is in the database's log: a commit that writes nothing there is not waited for.
+const SAY: &str = "SELECT pg_logical_emit_message(true, 'countersign', '')";
+
+struct Confirmation;
+
+impl Change for Confirmation {
+    type Done = ();
+
+    fn apply<'a>(&'a self, _: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
+        async { Ok((Flight::default().with(SAY, Vec::new()), ())) }.boxed()
+    }
+}
+
+/// Makes those commits, one at a time, until it is dropped.
+pub(super) struct Confirmer {
+    history: Arc<History>,
+    asked: Arc<Notify>,
+    confirmed: watch::Receiver<u64>,
+    /// Its end is noticed when it is dropped.
+    _alive: watch::Sender<()>,
+}
+
+impl Confirmer {
+    /// Begins; in a runtime of `tokio`.
+    pub(super) fn start(pool: Pool) -> Confirmer {
+        let (history, asked) = (pool.history.clone(), Arc::new(Notify::new()));
+        let (confirms, confirmed) = watch::channel(0);
+        let (alive, mut until) = watch::channel(());
+        let work = keep(pool, asked.clone(), confirms);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = until.changed() => {}
+                () = work => {}
+            }
+        });
+        Confirmer { history, asked, confirmed, _alive: alive }
+    }
+
+    /// Waits until all that could be read before is where a fail-over does not lose it.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`]: no standby answers, or the database has failed over since.
+    pub(super) async fn confirm(&self) -> Result<(), StoreError> {
+        let (doubts, mut confirmed) = (self.history.doubts(), self.confirmed.clone());
+        if *confirmed.borrow_and_update() >= doubts || !self.history.is_synchronous() {
+            return Ok(());
+        }
+        let timeline = self.history.timeline();
+        self.asked.notify_one();
+        match timeout(PATIENCE, confirmed.wait_for(|confirmed| *confirmed >= doubts)).await {
+            Ok(Ok(_)) if self.history.timeline() == timeline => Ok(()),
+            _ => Err(StoreError::Unknown),
+        }
+    }
+}
+
+async fn keep(pool: Pool, asked: Arc<Notify>, confirms: watch::Sender<u64>) {
+    loop {
+        asked.notified().await;
+        let doubts = pool.history.doubts();
+        match transact(&pool, &Confirmation).await {
+            Ok(()) => drop(confirms.send_replace(doubts)),
+            Err(error) => {
+                tracing::info!(%error, "what was read is not confirmed yet; it is tried again");
+                sleep(AGAIN).await;
+                asked.notify_one();
+            }
+        }
+    }
+}
