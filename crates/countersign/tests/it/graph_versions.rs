@@ -59,7 +59,8 @@ fn changed() -> Graph<Cents> {
 fn second() -> Graph<Cents> {
     invoices!(Cents, CentsUpdate, cents, graph => graph.state_version(2, |from, mut json| {
         assert_eq!(from, 1);
-        if let Some(euros) = json.get("amount").and_then(serde_json::Value::as_u64) {
+        let old = json.as_object_mut().and_then(|fields| fields.remove("amount"));
+        if let Some(euros) = old.and_then(|amount| amount.as_u64()) {
             json["cents"] = (euros * 100).into();
         }
         json

@@ -362,7 +362,7 @@ impl<S: GraphState> StateGraph<S> {
 
     /// The version of the type of its state, counted from 1, which a graph has that names none. Runs record it; what is on
     /// record in an older one (the first argument) is upgraded before it is read. That is a state, or an update, which has
-    /// only some of its fields: change those that are there.
+    /// only some of its fields and no unknown one: change those that are there, and remove those that are gone.
     ///
     /// ```
     /// # use countersign::graph::{GraphState, StateGraph};
@@ -373,7 +373,8 @@ impl<S: GraphState> StateGraph<S> {
     /// # let mut graph = StateGraph::<Invoice>::new("invoice");
     /// // Version 1 had `amount`, in euros.
     /// graph.state_version(2, |_from, mut json| {
-    ///     if let Some(euros) = json.get("amount").and_then(serde_json::Value::as_u64) {
+    ///     let old = json.as_object_mut().and_then(|fields| fields.remove("amount"));
+    ///     if let Some(euros) = old.and_then(|amount| amount.as_u64()) {
     ///         json["cents"] = (euros * 100).into();
     ///     }
     ///     json

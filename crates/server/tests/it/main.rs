@@ -206,7 +206,7 @@ async fn u4_webhooks_of_a_mounted_router_send() {
     let store = Arc::new(MemoryStore::new());
     let endpoint = Endpoint {
         name: "mine".to_owned(),
-        url: ApiKey::new(url),
+        url: ApiKey::new(&url),
         keys: Vec::new(),
         format: Format::Slack,
         mail: None,

@@ -123,7 +123,7 @@ fn p1_what_a_program_must_name_has_a_name() {
 #[test]
 fn x_what_is_shown_of_agents_and_requests_has_no_contents() {
     let agent = Agent::new("Helper", script(&[])).instructions("The code is 1234.").tool(search);
-    assert_eq!(format!("{agent:?}"), r#"Agent { name: "Helper", model: "scripted", tools: ["search"], .. }"#);
+    assert_eq!(format!("{agent:?}"), r#"Agent { name: "Helper", model: "default", tools: ["search"], .. }"#);
     let mut request = ModelRequest::new("s", vec![Message::User("My secret.".into())]);
     request.instructions = "The code is 1234.".into();
     assert_eq!(format!("{request:?}"), r#"ModelRequest { session_id: "s", tools: [], .. }"#);
