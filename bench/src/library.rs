@@ -82,15 +82,9 @@ impl Transcript for Nothing {
 async fn bare_turn(model: &Scripted) -> Result<String> {
     let (mut answers, mut results) = (0, Vec::new());
     loop {
-        let mut events = model.call(ModelRequest {
-            session_id: "bare".into(),
-            answers_before: answers,
-            instructions: "".into(),
-            tools: Vec::new().into(),
-            hosted: Vec::new().into(),
-            output: None,
-            conversation: Box::new(Nothing),
-        });
+        let mut request = ModelRequest::new("bare", Nothing);
+        request.answers_before = answers;
+        let mut events = model.call(request);
         answers += 1;
         let (mut said, mut asked) = (String::new(), Vec::<String>::new());
         while let Some(event) = events.next().await {

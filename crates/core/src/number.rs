@@ -189,3 +189,24 @@ impl FrameNo {
         *self == FrameNo::ROOT
     }
 }
+number! {
+    /// Of the type of a graph's state, which its program counts from 1.
+    StateVersion(u32)
+}
+
+impl StateVersion {
+    /// Of a graph that names none.
+    pub const FIRST: StateVersion = StateVersion(1);
+
+    /// Whether it is that of a graph that names none, and so is not written.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        *self == StateVersion::FIRST
+    }
+}
+
+impl Default for StateVersion {
+    fn default() -> StateVersion {
+        StateVersion::FIRST
+    }
+}

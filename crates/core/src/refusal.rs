@@ -222,7 +222,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     (
         "state_unreadable",
         "The state on record is not what the graph's type reads.",
-        "Mend the type, and retry the run.",
+        "Upgrade it (`StateGraph::state_version`) or mend the type, and retry the run.",
     ),
     (
         "session_held",
@@ -240,6 +240,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
 /// Why an input was refused. Its target is unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct Refusal {
     /// The stable code.
     pub code: Code,

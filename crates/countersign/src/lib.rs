@@ -186,11 +186,15 @@
 //! that such a program depends on both.
 
 pub use countersign_core::{
-    approval::{decision::Decision, principal::Principal},
+    approval::{
+        decision::Decision,
+        principal::{Principal, PrincipalKind},
+    },
     call::{args::Args, gate::DecisionType},
     content::{Content, Image, ImageError, MediaType, Part},
     conversation::Message,
     journal::{
+        agents::CallResult,
         permit::Permit,
         record::{CallStatus, Cut, Kind, Usage},
         run::Raw,
@@ -214,7 +218,7 @@ pub use countersign_runtime::{
     run_state::{ContextStrategy, DecisionError, RunState, RunStateError},
     runner::{
         NestedEvent, RunError, RunErrorKind, RunEvent, RunFrame, RunResult, RunStream, Runner, Sessions, StoredSession,
-        config::{CancelHandle, RunConfig},
+        config::{CancelHandle, RejectedCall, RunConfig},
         run, run_streamed,
     },
 };
@@ -224,6 +228,14 @@ pub use futures::{future::BoxFuture, stream::BoxStream};
 /// When a conversation is compressed.
 pub mod compression {
     pub use countersign_engine::compression::Compression;
+}
+
+/// The messages of a conversation in their parts, for a model of one's own.
+pub mod conversation {
+    pub use countersign_core::{
+        conversation::{Answer, ToolResult},
+        journal::record::{Block, ToolUse},
+    };
 }
 
 /// Graphs: typed state, nodes that can pause for a person anywhere, routes that the compiler checks.
@@ -236,7 +248,7 @@ pub mod graph {
     pub use countersign_runtime::graph::__private;
     pub use countersign_runtime::{
         graph::{
-            CompileError, Context, Each, Graph, GraphState, Identified, MergeError, Node, NodeError, NodeOptions,
+            CompileError, Context, Each, Gone, Graph, GraphState, Identified, MergeError, Node, NodeError, NodeOptions,
             Outcome, Renamed, Retry, Route, StateGraph, Waiting,
         },
         runner::GraphResult,
@@ -284,7 +296,10 @@ pub mod mcp {
 pub mod model {
     pub use countersign_engine::{
         key::ApiKey,
-        model::{Answer, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
+        model::{
+            Answer, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, OutputSchema, TakesImages,
+            Transcript,
+        },
     };
 
     /// Anthropic's messages.
@@ -335,16 +350,22 @@ pub mod otlp {
 
 /// Rules about approval that hold for all tools.
 pub mod policy {
+    pub use countersign_core::call::{gate::Ask, reviewer::Reviewer, timeout::Timeout};
     pub use countersign_engine::policy::{Glob, HintFilter, Policy, PolicyRule, Then};
 }
 
 /// Running sessions over a store: agents and graphs for several people, the parts of a server.
 pub mod run {
     pub use countersign_core::{
+        audit::{Anchor, AuditRecord},
+        journal::draft::OnPending,
         refusal::{Code, Refusal},
-        wire::event::Request,
+        wire::event::{Request, StopReason},
     };
-    pub use countersign_runtime::run::{NewDecision, NewMessage, NewRetry, Outcome, Reply, Runs, Runtime};
+    pub use countersign_runtime::run::{
+        ApprovalQuery, ApprovalStatus, ApprovalView, AuditCheck, AuditError, ListPage, NewDecision, NewMessage,
+        NewRetry, NewSession, Outcome, Reply, Runs, Runtime, SessionView,
+    };
 }
 
 /// What a reviewer sees of a call, with every deceptive character escaped.
@@ -381,10 +402,16 @@ pub mod store {
 
 /// Tools: what an agent can do, which calls need approval, and how a call runs.
 pub mod tool {
+    pub use countersign_core::call::{
+        display::ContentMessage,
+        preview::{Preview, PreviewKind},
+        template::Template,
+    };
     #[doc(hidden)]
     pub use countersign_engine::tool::__private;
     pub use countersign_engine::tool::{
-        AppContext, Approval, Decision, Hints, Tool, ToolContext, ToolEntry, ToolError, ToolSpec, on_approval,
+        AppContext, Approval, Decision, Hints, Previewer, Tool, ToolContext, ToolEntry, ToolError, ToolSpec,
+        on_approval,
     };
 
     /// The built-in tools: they talk to the user, work on a folder, or control a computer.
@@ -408,12 +435,15 @@ pub mod tool {
 
     /// When a call needs approval.
     pub mod condition {
-        pub use countersign_engine::tool::condition::{CelCondition, ProposedCall};
+        pub use countersign_engine::tool::{
+            CallFacts, Condition,
+            condition::{CelCondition, ProposedCall},
+        };
     }
 
     /// Async functions as tools.
     pub mod function {
-        pub use countersign_engine::tool::function::tool;
+        pub use countersign_engine::tool::function::{tool, tool_with_context};
     }
 
     /// Requests over HTTP as tools.
@@ -432,6 +462,11 @@ pub mod tool {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles the tool of the page about tools.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tools.md")]
+struct Tools;
 
 /// Compiles the graph of the page about graphs.
 #[cfg(doctest)]

@@ -274,7 +274,7 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
     // Autoref specialisation: only the compiler knows whether the type, perhaps an alias, is a `Result`.
     let outcome = quote! {
         use #here::{KindOfResult as _, KindOfValue as _};
-        let __returned = #name(#context #(#names),*).await;
+        let __returned = __function(#context #(#names),*).await;
         (&__returned).__countersign_kind().outcome(__returned)
     };
     let approval = approval(options, &args, &here);
@@ -305,6 +305,8 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
 
             #here::entry(#tool_name, #description, |__context, __args: #args| async move {
                 #unused
+                // Named before the arguments, of which one may have the function's name.
+                let __function = #name;
                 let #args { #(#names),* } = __args;
                 let _ = &__context;
                 #outcome

@@ -99,7 +99,9 @@ pub(super) fn headers(added: &BTreeMap<String, ApiKey>) -> Result<Vec<(HeaderNam
 /// A request without an answer, or a broken answer: both may be temporary.
 pub(super) fn transport_error(what: &str, endpoint: &Endpoint, error: reqwest::Error) -> ModelError {
     let refused = error.is_connect();
-    ModelError { refused, ..ModelError::transient(format!("{what} {}: {}", endpoint.shown, chain(error))) }
+    let mut failed = ModelError::transient(format!("{what} {}: {}", endpoint.shown, chain(error)));
+    failed.refused = refused;
+    failed
 }
 
 /// Whether a request with this status may succeed later.
@@ -125,9 +127,11 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, secre
     if !said.is_empty() {
         let _ = write!(message, ": {said}");
     }
-    let transient = is_transient(status.as_u16());
-    let refused = status.is_client_error() && !outgoing::may_have_begun(status);
-    ModelError { message, transient, retry_after: retry_after.filter(|_| transient), refused }
+    let mut error = ModelError::permanent(message);
+    error.transient = is_transient(status.as_u16());
+    error.retry_after = retry_after.filter(|_| error.transient);
+    error.refused = status.is_client_error() && !outgoing::may_have_begun(status);
+    error
 }
 
 /// The beginning of a body; what cannot be read is left out.

@@ -8,6 +8,7 @@ pub mod team;
 
 use std::{
     collections::BTreeMap,
+    fmt,
     future::Future,
     sync::{Arc, OnceLock},
 };
@@ -75,6 +76,15 @@ pub struct Agent {
     pub(crate) tool_use: ToolUse,
     /// Its own name, if another agent has that already and this one was renamed.
     pub(crate) called: Option<Arc<str>>,
+}
+
+/// Without its instructions, which may have what only the model may know.
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools: Vec<&str> = self.tools.iter().map(|tool| &*tool.spec.name).collect();
+        let shown = &mut f.debug_struct("Agent");
+        shown.field("name", &self.name).field("model", &self.model_name).field("tools", &tools).finish_non_exhaustive()
+    }
 }
 
 /// What happens when a model's answer is incomplete: it reached the token limit, a filter stopped it, or the model

@@ -95,7 +95,7 @@ impl fmt::Display for Interruption {
             // A node, under the name of its question.
             Kind::Interrupt => write!(f, "{agent} asks for {tool}: {arguments}"),
             Kind::Input => write!(f, "The tool {tool} of agent {agent} asks {arguments}"),
-            Kind::Approval => write!(f, "Agent {agent} would like to use the tool {tool} with {arguments}"),
+            _ => write!(f, "Agent {agent} would like to use the tool {tool} with {arguments}"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_runtime::run::Runtime;
-use tokio::sync::watch;
+use tokio::{sync::watch, task::AbortHandle};
 
 use crate::{metrics::Metrics, options::Options, readiness::Readiness, webhooks::Webhooks};
 
@@ -18,6 +18,18 @@ pub(crate) struct App {
     pub(crate) webhooks: Option<Webhooks>,
     /// True once connections must close.
     pub(crate) closing: watch::Receiver<bool>,
+    /// What runs as long as a router without a server does.
+    pub(crate) _alongside: Arc<Alongside>,
+}
+
+/// Tasks that end when nobody holds them any more.
+#[derive(Default)]
+pub(crate) struct Alongside(pub(crate) Vec<AbortHandle>);
+
+impl Drop for Alongside {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
 }
 
 impl App {

@@ -8,9 +8,9 @@ use std::{borrow::Cow, collections::BTreeSet, io::Read as _};
 use axum::{
     Router,
     body::Bytes,
-    extract::State,
+    extract::{OriginalUri, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
-    response::{Html, IntoResponse as _, Response},
+    response::{Html, IntoResponse as _, Redirect, Response},
     routing::get,
 };
 use countersign_core::refusal::{Code, Refusal};
@@ -59,7 +59,11 @@ fn name_of(held: &str) -> &str {
     ENCODINGS.iter().find_map(|(_, ending)| held.strip_suffix(ending)).unwrap_or(held)
 }
 
-async fn index(State(_): State<App>, headers: HeaderMap) -> Response {
+async fn index(State(_): State<App>, OriginalUri(asked): OriginalUri, headers: HeaderMap) -> Response {
+    // Mounted at `/agents`, its files are relative to `/agents/`.
+    if let Some((_, last)) = asked.path().rsplit_once('/').filter(|(_, last)| !last.is_empty()) {
+        return Redirect::temporary(&format!("{last}/")).into_response();
+    }
     let mut response = match find(INDEX, &headers) {
         Some(found) => answer(found, "text/html; charset=utf-8", "no-cache", &headers),
         None => Html(NOT_BUILT).into_response(),

@@ -16,9 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), Refusal>)>>);
 
 impl Readiness {
-    /// Whether the store is writable, now or up to [`FRESH`] ago, and the server is not shutting down. Concurrent requests share one check.
+    /// Whether the runtime was started and is not shutting down, and the store is writable, now or up to [`FRESH`] ago. Concurrent requests share one check.
     pub(crate) async fn look(&self, runtime: &Runtime) -> Result<(), Refusal> {
         runtime.store_is_open()?;
+        if !runtime.is_started() {
+            let what = "the runtime has not been started (Runtime::start), so no deadline would expire";
+            return Err(Refusal::new(Code::StoreUnavailable, what));
+        }
         if runtime.is_draining() {
             return Err(Refusal::new(Code::StoreUnavailable, "the server is shutting down, and begins nothing new"));
         }

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    app::App,
+    app::{Alongside, App},
     console, http,
     metrics::{self, Metrics},
     options::Options,
@@ -85,23 +85,67 @@ impl Server {
         Server { runtime, options, webhooks: None }
     }
 
-    /// Notifies by these webhooks, as long as the server [serves](Server::serve).
+    /// Notifies by these webhooks, as long as the server [serves](Server::serve) or its [router](Server::router) exists.
     #[must_use]
     pub fn webhooks(self, webhooks: Webhooks) -> Server {
         Server { webhooks: Some(webhooks), ..self }
     }
 
-    /// The routes, to mount in another application, which then closes connections itself, and spawns [`Auth::keep_fresh`] if
-    /// users have JWTs; body and frame limits are enforced, `Host` is only checked if the options say so.
+    /// The routes, to mount in another application under a path of their own. They answer whatever is below it, so nest
+    /// them as a service, which leaves the application its own fallback and routes: `merge` panics if both have one. The
+    /// console is at that path.
+    ///
+    /// Its webhooks send, and the keys of JWTs are kept fresh, until the last clone of the router is dropped. The
+    /// application closes connections itself, and shuts the runtime down; body and frame limits are enforced, `Host` is
+    /// only checked if the options say so. Call it in a tokio runtime.
+    ///
+    /// ```
+    /// use std::{sync::Arc, time::Duration};
+    ///
+    /// use axum::{Router, routing::get};
+    /// use countersign::{Agent, Message, run::Runtime, store::memory::MemoryStore};
+    /// use countersign_server::{Options, Server};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let agent = Agent::new("helper", |_: Vec<Message>| async { "Hello." });
+    /// let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build()?;
+    /// // Without it nothing is ready: no deadline would expire, and nothing that a crash interrupted would go on.
+    /// runtime.start().await?;
+    /// let app = Router::new()
+    ///     .route("/healthz", get(|| async { "my own" }))
+    ///     .nest_service("/agents", Server::new(runtime.clone(), Options::default()).router())
+    ///     .fallback(|| async { "my own too" });
+    /// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    /// # let stop = std::future::ready(());
+    /// axum::serve(listener, app).with_graceful_shutdown(stop).await?;
+    /// runtime.shutdown(Duration::from_secs(10)).await;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn router(self) -> Router {
         let metrics = Arc::new(Metrics::new(self.runtime.clone()));
-        self.app(watch::channel(false).1, metrics)
+        let (silence, silent) = watch::channel(false);
+        let fresh = tokio::spawn(self.options.auth.clone().keep_fresh());
+        let mut alongside = Alongside(vec![fresh.abort_handle()]);
+        if let Some(webhooks) = self.webhooks.clone() {
+            let counts = metrics.clone();
+            let notifying = tokio::spawn(async move {
+                // It ends with the task.
+                let _silence = silence;
+                webhooks.run(counts, silent).await;
+            });
+            alongside.0.push(notifying.abort_handle());
+        }
+        self.app(watch::channel(false).1, metrics, alongside)
     }
 
-    /// Answers in this process, over no network.
+    /// Answers in this process, over no network, and does nothing else.
     #[must_use]
     pub fn in_process(self) -> InProcess {
-        InProcess { router: TowerToHyperService::new(self.router()) }
+        let metrics = Arc::new(Metrics::new(self.runtime.clone()));
+        let router = self.app(watch::channel(false).1, metrics, Alongside::default());
+        InProcess { router: TowerToHyperService::new(router) }
     }
 
     /// Serves until `shutdown` resolves; then running tools get ten seconds, in which it is not ready and starts no new
@@ -149,7 +193,7 @@ impl Server {
         let metrics = Arc::new(Metrics::new(self.runtime.clone()));
         let (silence, silent) = watch::channel(false);
         let notifying = self.webhooks.clone().map(|webhooks| tokio::spawn(webhooks.run(metrics.clone(), silent)));
-        let router = self.app(receiver, metrics);
+        let router = self.app(receiver, metrics, Alongside::default());
         let serving = tokio::spawn(connections(router.clone(), stopped));
         let fresh = tokio::spawn(auth.keep_fresh());
         let ended = until(router).await;
@@ -174,7 +218,7 @@ impl Server {
         ended
     }
 
-    fn app(self, closing: watch::Receiver<bool>, metrics: Arc<Metrics>) -> Router {
+    fn app(self, closing: watch::Receiver<bool>, metrics: Arc<Metrics>, alongside: Alongside) -> Router {
         let app = App {
             runtime: self.runtime,
             options: Arc::new(self.options),
@@ -182,6 +226,7 @@ impl Server {
             readiness: Arc::default(),
             webhooks: self.webhooks,
             closing,
+            _alongside: Arc::new(alongside),
         };
         let mut router = http::routes(&app);
         if app.options.console {

@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::{files, read, rooms::paths, root};
 
-/// Most names that a user of the library has to look through.
-const NAMES: usize = 175;
+/// Most names that a user of the library has to look through. What a user must make, match or write in a signature is among
+/// them: a lower number that hides such a name would send them to crates that promise nothing.
+const NAMES: usize = 210;
 
 /// The re-exports of the library's only file, each with the module that it is in.
 fn exports(text: &str) -> Vec<(Vec<String>, Vec<String>)> {

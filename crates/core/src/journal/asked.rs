@@ -31,6 +31,7 @@ use crate::{
 /// What kind of answer an interruption waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Kind {
     /// Calls that wait for a decision.
     #[default]

@@ -362,6 +362,7 @@ pub struct ModelResponded {
 /// Why a model's answer is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Cut {
     /// It reached the limit of output tokens, or of the model's context.
     MaxTokens,
@@ -432,6 +433,7 @@ impl Usage {
 /// How a call ended, in the wire's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CallStatus {
     /// It ran, or a person supplied its result.
     Success,

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
     use crate::{
         journal::run::{DoneTask, NewTask, Round, TasksDone, Then},
-        number::{FrameNo, TaskNo},
+        number::{FrameNo, StateVersion, TaskNo},
     };
 
     #[test]
@@ -358,6 +358,7 @@ mod tests {
         let done = |frame, task, then| TasksDone {
             frame: FrameNo::new(frame),
             done: vec![DoneTask { task: TaskNo::new(task), update: None }],
+            state_version: StateVersion::FIRST,
             then,
         };
         let mut run = GraphRun::new("g".into(), false, 1, TaskNo::NONE, &round(1));

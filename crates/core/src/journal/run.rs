@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 use super::schema::Schema;
 use crate::{
     call::{finite, json::same_json},
-    number::{FrameNo, InterruptionNo, TaskNo},
+    number::{FrameNo, InterruptionNo, StateVersion, TaskNo},
 };
 
 /// A JSON value, kept as text.
@@ -101,6 +101,9 @@ pub struct RunStarted {
     pub graph: Arc<str>,
     /// The state it begins with.
     pub state: Raw,
+    /// The version of the state's type.
+    #[serde(default, skip_serializing_if = "StateVersion::is_first")]
+    pub state_version: StateVersion,
     /// Its first round.
     pub round: Round,
     /// Who started it.
@@ -133,6 +136,9 @@ pub struct FrameBegan {
     /// The state it begins with.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub state: Option<Raw>,
+    /// The version of the state's type.
+    #[serde(default, skip_serializing_if = "StateVersion::is_first")]
+    pub state_version: StateVersion,
     /// Its first round.
     pub round: Round,
 }
@@ -145,6 +151,9 @@ pub struct TasksDone {
     pub frame: FrameNo,
     /// The tasks, and what each changes in the frame's state.
     pub done: Vec<DoneTask>,
+    /// The version of the state's type, of which their updates are a part.
+    #[serde(default, skip_serializing_if = "StateVersion::is_first")]
+    pub state_version: StateVersion,
     /// What follows.
     pub then: Then,
 }
@@ -203,6 +212,9 @@ pub struct FrameState {
     pub within: FrameNo,
     /// The state.
     pub state: Raw,
+    /// The version of the state's type.
+    #[serde(default, skip_serializing_if = "StateVersion::is_first")]
+    pub state_version: StateVersion,
 }
 
 /// Why a task failed whose node cannot read an answer on record. The answer is kept: the node may be mended before the
@@ -271,6 +283,9 @@ pub struct Resumed {
 pub struct StateEdited {
     /// What changes, as a node would have changed it.
     pub update: Raw,
+    /// The version of the state's type.
+    #[serde(default, skip_serializing_if = "StateVersion::is_first")]
+    pub state_version: StateVersion,
     /// Who.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
@@ -283,6 +298,21 @@ pub struct StateEdited {
 mod tests {
     use super::*;
     use crate::{journal::progress::Question, number::InterruptionNo};
+
+    #[test]
+    fn g1_the_version_of_a_state_is_on_record_unless_it_is_the_first() {
+        let edited = |version| StateEdited {
+            update: Raw::of(&1).expect("update"),
+            state_version: StateVersion::new(version),
+            by: None,
+            request_id: None,
+        };
+        for (version, wanted) in [(1, r#"{"update":1}"#), (2, r#"{"update":1,"state_version":2}"#)] {
+            let text = serde_json::to_string(&edited(version)).expect("write");
+            assert_eq!(text, wanted);
+            assert_eq!(serde_json::from_str::<StateEdited>(&text).expect("read"), edited(version));
+        }
+    }
 
     #[test]
     fn g3_a_null_on_record_is_a_value_and_no_gap() {

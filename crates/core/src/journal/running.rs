@@ -25,7 +25,7 @@ use crate::{
     journal::permission::{check_may_decide, check_reviewer},
     limits,
     locale::Text,
-    number::{FrameNo, InterruptionNo, TaskNo},
+    number::{FrameNo, InterruptionNo, StateVersion, TaskNo},
     refusal::{Code, Refusal},
 };
 
@@ -352,6 +352,7 @@ impl Draft {
             within: FrameNo::ROOT,
             graph,
             state: None,
+            state_version: StateVersion::FIRST,
             round,
         });
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A session's status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Status {
     /// No turn has begun.
     #[default]

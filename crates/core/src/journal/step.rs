@@ -16,7 +16,7 @@ use super::{
     run::{DoneTask, TaskFailed, TasksDone, Then},
     state::{Call, State},
 };
-use crate::number::{CallNo, FrameNo};
+use crate::number::{CallNo, FrameNo, StateVersion};
 
 /// What a step asks the program around the session.
 pub trait Program {
@@ -86,6 +86,7 @@ impl Draft {
                 Ok(then) => self.tasks_done(TasksDone {
                     frame: FrameNo::ROOT,
                     done: vec![DoneTask { task: task.task, update: None }],
+                    state_version: StateVersion::FIRST,
                     then,
                 }),
                 Err(failed) => self.task_failed(failed),

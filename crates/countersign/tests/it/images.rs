@@ -275,7 +275,7 @@ impl Model for Refuses {
 
 /// As a provider says that it cannot use a request.
 fn bad_request() -> ModelError {
-    ModelError { refused: true, ..ModelError::permanent("400: an image cannot be had") }
+    ModelError::permanent("400: an image cannot be had").refused()
 }
 
 const EXPIRED: &str = "https://example.com/expired.png";
@@ -338,7 +338,7 @@ async fn s23_fewer_images_are_shown_for_the_rest_of_a_turn() {
 #[tokio::test]
 async fn s23_an_image_is_left_out_for_a_refusal_only() {
     let broken = || ModelError::permanent("the answer cannot be read");
-    let limited = || ModelError { refused: true, ..ModelError::transient("429: later") };
+    let limited = || ModelError::transient("429: later").refused();
     for (with, requests) in [(broken(), 1), (limited(), 4), (bad_request(), 2)] {
         let heard = Heard::default();
         let model = Refuses { addresses: &[EXPIRED], with: with.clone(), heard: heard.clone() };

@@ -29,6 +29,7 @@ mod graph_reported;
 mod graph_spawned;
 mod graph_state;
 mod graph_support;
+mod graph_versions;
 mod graphs;
 mod groups;
 mod held;

@@ -196,15 +196,10 @@ pub(crate) fn user(text: &str) -> Vec<Message> {
 }
 
 pub(crate) fn request(conversation: Vec<Message>, instructions: &str, tools: Vec<ToolSpec>) -> ModelRequest {
-    ModelRequest {
-        session_id: "s".into(),
-        answers_before: 0,
-        instructions: instructions.into(),
-        tools: tools.into(),
-        hosted: Arc::new([]),
-        output: None,
-        conversation: Box::new(Talk(conversation)),
-    }
+    let mut request = ModelRequest::new("s", Talk(conversation));
+    request.instructions = instructions.into();
+    request.tools = tools.into();
+    request
 }
 
 pub(crate) fn tool(name: &str) -> ToolSpec {

@@ -73,7 +73,7 @@ async fn say(runtime: &Runtime) -> Outcome {
 
 fn invalid() -> ModelError {
     let text = "400 Bad Request: The encrypted content could not be verified";
-    ModelError { refused: true, ..ModelError::permanent(text) }
+    ModelError::permanent(text).refused()
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn s23_what_is_refused_without_it_too_is_told_by_its_first_reason_and_is_s
                 *calls
             };
             let opaque = RawValue::from_string("{}".to_owned()).expect("JSON");
-            let refused = |text: &str| vec![Err(ModelError { refused: true, ..ModelError::permanent(text) })];
+            let refused = |text: &str| vec![Err(ModelError::permanent(text).refused())];
             match (call, kept) {
                 (1, _) => vec![
                     Ok(ModelEvent::ToolUse { id: "c".to_owned(), name: "clock".to_owned() }),

@@ -4,7 +4,7 @@ mod function;
 pub mod hosted_mcp;
 pub mod retry;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 pub use countersign_core::content::TakesImages;
 use countersign_core::{
@@ -60,6 +60,22 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
 }
 
+/// A model of which a program knows no more than that it is one.
+impl Model for Box<dyn Model> {
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        (**self).call(request)
+    }
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn provider(&self) -> &str {
+        (**self).provider()
+    }
+    fn images(&self) -> TakesImages {
+        (**self).images()
+    }
+}
+
 /// A model under its name in journals: answers are counted, and paid for, by that name.
 ///
 /// It is made from a model, which has a name of its own, or from a pair: `("large", model)`. The name must be the same
@@ -85,6 +101,7 @@ impl<N: Into<Arc<str>>, M: Model + 'static> From<(N, M)> for AgentModel {
 }
 
 /// A request to a model.
+#[non_exhaustive]
 pub struct ModelRequest {
     /// The session.
     pub session_id: Arc<str>,
@@ -100,6 +117,52 @@ pub struct ModelRequest {
     pub output: Option<OutputSchema>,
     /// The conversation so far, read only if the model asks for it.
     pub conversation: Box<dyn Transcript>,
+}
+
+impl ModelRequest {
+    /// A request about this conversation without anything else, such as for a test of a model.
+    #[must_use]
+    pub fn new(session_id: impl Into<Arc<str>>, conversation: impl Transcript + 'static) -> ModelRequest {
+        ModelRequest {
+            session_id: session_id.into(),
+            answers_before: 0,
+            instructions: "".into(),
+            tools: Arc::new([]),
+            hosted: Arc::new([]),
+            output: None,
+            conversation: Box::new(conversation),
+        }
+    }
+}
+
+/// Without the conversation and the instructions.
+impl fmt::Debug for ModelRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools: Vec<&str> = self.tools.iter().map(|tool| &*tool.name).collect();
+        let shown = &mut f.debug_struct("ModelRequest");
+        shown.field("session_id", &self.session_id).field("tools", &tools).finish_non_exhaustive()
+    }
+}
+
+/// A conversation that is there already.
+impl Transcript for Vec<Message> {
+    fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
+        Box::pin(async { Ok(Arc::new(self.clone())) })
+    }
+    fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
+        let text = self.iter().rev().find_map(|message| match message {
+            Message::User(content) => Some(content.text()),
+            _ => None,
+        });
+        Box::pin(async { Ok(text.unwrap_or_default()) })
+    }
+    fn last_tool_result(&self) -> BoxFuture<'_, Result<String, ModelError>> {
+        let text = self.iter().rev().find_map(|message| match message {
+            Message::ToolResult(result) => Some(result.text.clone()),
+            _ => None,
+        });
+        Box::pin(async { Ok(text.unwrap_or_default()) })
+    }
 }
 
 /// Access to the conversation, which may be long and is loaded only when asked for.
@@ -159,6 +222,7 @@ pub struct ModelConfigError(pub String);
 /// Why a model gave no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct ModelError {
     /// What happened, without secrets: status, provider's message.
     pub message: String,
@@ -178,6 +242,18 @@ impl ModelError {
     /// An error that may be temporary.
     pub fn transient(message: impl Into<String>) -> ModelError {
         ModelError { message: message.into(), transient: true, retry_after: None, refused: false }
+    }
+
+    /// The same for a request that had no effect.
+    #[must_use]
+    pub fn refused(self) -> ModelError {
+        ModelError { refused: true, ..self }
+    }
+
+    /// The same with how long the provider asks to wait.
+    #[must_use]
+    pub fn retry_after(self, wait: Duration) -> ModelError {
+        ModelError { retry_after: Some(wait), ..self }
     }
 
     /// The same with the key redacted.

@@ -5,6 +5,7 @@ pub mod written;
 use std::{
     any::TypeId,
     collections::BTreeMap,
+    fmt::Display,
     future::Future,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
@@ -197,6 +198,47 @@ where
     Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
 {
     FunctionTool::new(name, description, function).entry()
+}
+
+/// A tool of an async function that also gets the context of its call. It may have what the program gave it, such as a
+/// database, and fail with any error, whose text is for the model:
+///
+/// ```
+/// # use countersign_engine::tool::{ToolContext, function};
+/// # #[derive(Clone)]
+/// # struct Bank;
+/// # #[derive(Debug, thiserror::Error)]
+/// # #[error("the bank does not answer")]
+/// # struct BankError;
+/// # impl Bank {
+/// #     async fn pay(&self, key: &str, cents: u64) -> Result<String, BankError> {
+/// #         Ok(format!("{key}: {cents}"))
+/// #     }
+/// # }
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Payment {
+///     cents: u64,
+/// }
+/// let bank = Bank;
+/// let pay = function::tool_with_context("pay", "Pays.", move |context: ToolContext, payment: Payment| {
+///     let bank = bank.clone();
+///     // The same key at every attempt: the bank pays once.
+///     async move { bank.pay(&context.idempotency_key, payment.cents).await }
+/// });
+/// let pay = pay.idempotent(true);
+/// ```
+pub fn tool_with_context<T, R, E, F, Fut>(name: &str, description: &str, function: F) -> ToolEntry
+where
+    T: DeserializeOwned + JsonSchema + Send + 'static,
+    R: Serialize,
+    E: Display,
+    F: Fn(ToolContext, T) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, E>> + Send + 'static,
+{
+    FunctionTool::with_context(name, description, move |context, args| {
+        function(context, args).map(|done| done.map_err(|error| ToolError::new(error.to_string())))
+    })
+    .entry()
 }
 
 /// Parses arguments as a type. In JSON Schema `1.0` and `1e2` are integers, so a person may have approved them where

@@ -2,6 +2,7 @@
 
 pub mod condition;
 pub mod context;
+mod error;
 pub mod function;
 pub mod guardrail;
 mod on_approval;
@@ -11,7 +12,7 @@ mod same;
 pub mod source;
 mod spec;
 
-use std::{any::Any, future::Future, sync::Arc};
+use std::{any::Any, fmt, future::Future, sync::Arc};
 
 use countersign_core::{
     call::{
@@ -22,14 +23,11 @@ use countersign_core::{
         reviewer::Reviewer,
         timeout::Timeout,
     },
-    journal::{
-        draft::ToolKind,
-        input::{CallInput, InputQuestion},
-        permit::Permit,
-    },
+    journal::{draft::ToolKind, input::CallInput, permit::Permit},
 };
 use futures::future::BoxFuture;
 
+pub use self::error::{Asks, ToolError};
 pub use self::on_approval::{Decision, ON_APPROVAL, OnApproval, on_approval};
 use self::{
     guardrail::{ToolGuardrail, ToolGuardrailOutput, ToolGuardrails},
@@ -86,98 +84,6 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// A failed call, described for the model.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct ToolError {
-    /// What failed and, if known, how to fix it.
-    pub message: String,
-    /// Not a failure: it asks something first.
-    asks: Option<Box<Asks>>,
-    /// Not a failure either: its question was answered, but the answer can no longer be delivered.
-    forgotten: bool,
-}
-
-/// Questions to a person, without whose answers a call cannot end (spec S13). The attempt ends with them; when they are
-/// answered, the call is started again, and its permit has the answers ([`Permit::input`]).
-#[derive(Clone, Debug)]
-pub struct Asks {
-    /// The questions; at least one.
-    pub questions: Vec<InputQuestion>,
-    /// State to be returned with the answers. It is kept in the journal.
-    pub state: Option<Arc<str>>,
-    /// The attempt continues in this process, and waits for the answers: [`Tool::has_parked`] says so.
-    pub live: bool,
-    /// How long people have to answer. Then the questions' own default is the answer. By default they have 300 s, or no
-    /// limit in a run whose state a program keeps.
-    pub timeout: Timeout,
-}
-
-impl ToolError {
-    /// An error with this message.
-    pub fn new(message: impl Into<String>) -> ToolError {
-        ToolError { message: message.into(), asks: None, forgotten: false }
-    }
-}
-
-impl ToolError {
-    /// Not an error: the call asks a person something before it can end. Without a question it is one: no answer could
-    /// ever resume the call.
-    #[must_use]
-    pub fn asks(asks: Asks) -> ToolError {
-        if asks.questions.is_empty() {
-            return ToolError::new("the tool asks people, but gives no question");
-        }
-        let message = "it asks a question that nobody has answered".to_owned();
-        ToolError { message, asks: Some(Box::new(asks)), forgotten: false }
-    }
-
-    /// Not an error: the call has asked a person something, and can no longer continue with the answer. Its outcome is
-    /// unknown, so a person decides whether it is started again (spec R4).
-    #[must_use]
-    pub fn forgotten() -> ToolError {
-        let message = "its question was answered, and it can no longer continue with the answer".to_owned();
-        ToolError { message, asks: None, forgotten: true }
-    }
-}
-
-impl ToolError {
-    /// Its questions, if it asks something.
-    ///
-    /// # Errors
-    /// It asks nothing: the error itself.
-    pub fn into_asks(self) -> Result<Asks, ToolError> {
-        match self {
-            ToolError { asks: Some(asks), .. } => Ok(*asks),
-            error => Err(error),
-        }
-    }
-
-    /// Whether it is not an error but asks something.
-    #[must_use]
-    pub fn is_question(&self) -> bool {
-        self.asks.is_some()
-    }
-
-    /// Whether it cannot continue with its answer ([`ToolError::forgotten`]).
-    #[must_use]
-    pub fn is_forgotten(&self) -> bool {
-        self.forgotten
-    }
-}
-
-impl From<String> for ToolError {
-    fn from(message: String) -> ToolError {
-        ToolError { message, asks: None, forgotten: false }
-    }
-}
-
-impl From<&str> for ToolError {
-    fn from(message: &str) -> ToolError {
-        ToolError::new(message)
-    }
-}
-
 /// When a tool's call needs a person (spec S1, P1).
 #[derive(Clone)]
 pub enum Require {
@@ -187,6 +93,16 @@ pub enum Require {
     Always,
     /// When the condition says so; an error of the condition means yes (spec P2, S26).
     When(Arc<dyn Condition>),
+}
+
+impl fmt::Debug for Require {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Require::Never => f.write_str("Never"),
+            Require::Always => f.write_str("Always"),
+            Require::When(condition) => f.debug_tuple("When").field(&condition.describe()).finish(),
+        }
+    }
 }
 
 /// A condition over one call, such as an expression from the configuration or a function.
@@ -225,7 +141,7 @@ pub struct CallFacts<'a> {
 /// call waits **without limit in a run of the library** (`countersign::run`, `countersign::Runner`), whether a store is
 /// set or not: no timer runs between its parts. In a `countersign::run::Runtime`, which a server is made of and which
 /// has timers, it is rejected after 300 seconds.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Approval {
     /// When a person is needed.
     pub require: Require,
@@ -348,6 +264,14 @@ pub struct ToolEntry {
     /// The order in which its calls take effect, if not as they come.
     #[doc(hidden)]
     pub order: Option<Order>,
+}
+
+impl fmt::Debug for ToolEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &mut f.debug_struct("ToolEntry");
+        shown.field("name", &self.spec.name).field("approval", &self.approval).field("hints", &self.hints);
+        shown.field("idempotent", &self.idempotent).finish_non_exhaustive()
+    }
 }
 
 /// The agent that a tool's calls are for (spec S25), in the form its owner knows.

@@ -49,15 +49,9 @@ fn refused(json: &str) -> String {
 }
 
 fn stream(model: &Scripted, answers_before: u64, talk: &Talk) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-    model.call(ModelRequest {
-        session_id: "s".into(),
-        answers_before,
-        instructions: "".into(),
-        tools: Vec::new().into(),
-        hosted: Arc::new([]),
-        output: None,
-        conversation: Box::new(talk.clone()),
-    })
+    let mut request = ModelRequest::new("s", talk.clone());
+    request.answers_before = answers_before;
+    model.call(request)
 }
 
 fn show(event: Result<ModelEvent, ModelError>) -> String {

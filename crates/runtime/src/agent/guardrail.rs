@@ -54,6 +54,7 @@ pub enum GuardrailKind {
 
 /// The result of a guardrail in a run, kept with the run's state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct GuardrailResult {
     /// Its place.
     pub kind: GuardrailKind,

@@ -9,13 +9,13 @@ use std::{
     },
 };
 
-use countersign_core::{journal::run::Raw, limits, plain};
+use countersign_core::{journal::run::Raw, limits, number::StateVersion, plain};
 use futures::FutureExt as _;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     Gone, GraphState, Renamed, Route,
-    compiled::{Graph, Join, Leave, Migrate, NodeDef, Way, Work},
+    compiled::{Graph, Join, Leave, Migrate, NodeDef, Upgrade, Way, Work},
     context::Context,
     error::{CompileError, NodeError},
     options::NodeOptions,
@@ -118,6 +118,8 @@ pub struct StateGraph<S: GraphState> {
     foreign: bool,
     rounds: u32,
     migrate: Option<Migrate>,
+    version: StateVersion,
+    upgrade: Option<Upgrade>,
     problems: Vec<String>,
 }
 
@@ -136,6 +138,8 @@ impl<S: GraphState> StateGraph<S> {
             foreign: false,
             rounds: limits::ROUNDS,
             migrate: None,
+            version: StateVersion::FIRST,
+            upgrade: None,
             problems: Vec::new(),
         }
     }
@@ -356,6 +360,38 @@ impl<S: GraphState> StateGraph<S> {
         }));
     }
 
+    /// The version of the type of its state, counted from 1, which a graph has that names none. Runs record it; what is on
+    /// record in an older one (the first argument) is upgraded before it is read. That is a state, or an update, which has
+    /// only some of its fields and no unknown one: change those that are there, and remove those that are gone.
+    ///
+    /// ```
+    /// # use countersign::graph::{GraphState, StateGraph};
+    /// # #[derive(Clone, Default, serde::Serialize, serde::Deserialize, GraphState)]
+    /// # struct Invoice {
+    /// #     cents: u64,
+    /// # }
+    /// # let mut graph = StateGraph::<Invoice>::new("invoice");
+    /// // Version 1 had `amount`, in euros.
+    /// graph.state_version(2, |_from, mut json| {
+    ///     let old = json.as_object_mut().and_then(|fields| fields.remove("amount"));
+    ///     if let Some(euros) = old.and_then(|amount| amount.as_u64()) {
+    ///         json["cents"] = (euros * 100).into();
+    ///     }
+    ///     json
+    /// });
+    /// ```
+    pub fn state_version(
+        &mut self,
+        version: u32,
+        upgrade: impl Fn(u32, serde_json::Value) -> serde_json::Value + Send + Sync + 'static,
+    ) {
+        if version == 0 {
+            self.problems.push("the versions of its state are counted from 1".to_owned());
+        }
+        self.version = StateVersion::new(version);
+        self.upgrade = Some(Box::new(upgrade));
+    }
+
     /// Removes the edges from a node, so that others can replace them; joins remain.
     pub fn detach(&mut self, from: Node<S>) {
         self.known(from);
@@ -383,7 +419,8 @@ impl<S: GraphState> StateGraph<S> {
     /// has no outgoing edge (an edge to [`Node::END`] says that a branch ends); an edge leads to a node that needs an
     /// item.
     pub fn compile(self) -> Result<Graph<S>, CompileError> {
-        let StateGraph { name, nodes, starts, joins, foreign, rounds, migrate, mut problems, .. } = self;
+        let StateGraph { name, nodes, starts, joins, foreign, rounds, migrate, version, upgrade, mut problems, .. } =
+            self;
         if foreign {
             problems.push("a node of another graph is used in it".to_owned());
         }
@@ -446,7 +483,7 @@ impl<S: GraphState> StateGraph<S> {
             })
             .collect();
         let starts = starts.iter().filter_map(Node::at).collect();
-        Ok(Graph::new(name, nodes, starts, joins, rounds, migrate))
+        Ok(Graph::new(name, nodes, starts, joins, rounds, migrate, (version, upgrade)))
     }
 }
 

@@ -1,14 +1,21 @@
 //! A runnable graph, and its type-erased form for the runner.
 
-use std::{collections::HashMap, fmt::Display, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt::{self, Display},
+    sync::Arc,
+};
 
 use countersign_core::{
+    call::exact::lost_number,
     drawing::{Drawing, NodeKind},
     journal::{
         graph::{AGENT, APPROVAL, COMPRESSION, TOOLS},
         run::Raw,
     },
-    limits, plain,
+    limits,
+    number::StateVersion,
+    plain,
 };
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
@@ -22,6 +29,8 @@ use super::{
     task::{AnyState, AnyUpdate, Given, Memory, NodeFuture},
 };
 
+/// Upgrades a state or update of an older version; see [`super::StateGraph::state_version`].
+pub(crate) type Upgrade = Box<dyn Fn(u32, serde_json::Value) -> serde_json::Value + Send + Sync>;
 /// Maps removed nodes and questions to new ones; see [`super::StateGraph::migrate`].
 pub(crate) type Migrate = Arc<dyn Fn(&Gone<'_>) -> Option<Renamed> + Send + Sync>;
 
@@ -101,6 +110,12 @@ impl<S: GraphState> Clone for Graph<S> {
     }
 }
 
+impl<S: GraphState> fmt::Debug for Graph<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("name", &self.inside.name).finish_non_exhaustive()
+    }
+}
+
 pub(crate) struct Compiled<S> {
     name: Arc<str>,
     nodes: Vec<NodeDef<S>>,
@@ -109,6 +124,8 @@ pub(crate) struct Compiled<S> {
     joins: Vec<Join>,
     rounds: u32,
     migrate: Option<Migrate>,
+    version: StateVersion,
+    upgrade: Option<Upgrade>,
 }
 
 impl<S: GraphState> Graph<S> {
@@ -119,9 +136,10 @@ impl<S: GraphState> Graph<S> {
         joins: Vec<Join>,
         rounds: u32,
         migrate: Option<Migrate>,
+        (version, upgrade): (StateVersion, Option<Upgrade>),
     ) -> Graph<S> {
         let by_name = (0..).zip(&nodes).map(|(at, node)| (node.name.clone(), at)).collect();
-        let inside = Arc::new(Compiled { name, nodes, by_name, starts, joins, rounds, migrate });
+        let inside = Arc::new(Compiled { name, nodes, by_name, starts, joins, rounds, migrate, version, upgrade });
         Graph { any: inside.clone(), inside }
     }
 
@@ -168,6 +186,9 @@ pub(crate) trait AnyGraph: Send + Sync {
     /// Most rounds of one run.
     fn rounds(&self) -> u32;
     fn migrate(&self) -> Option<&Migrate>;
+    fn state_version(&self) -> StateVersion;
+    /// A state or update on record of this version, as one of its own version.
+    fn upgraded(&self, from: StateVersion, json: &Raw) -> Result<Raw, String>;
     fn read_state(&self, json: &Raw) -> Result<AnyState, String>;
     fn write_state(&self, state: &AnyState) -> Result<Raw, String>;
     fn read_update(&self, json: Option<&Raw>) -> Result<AnyUpdate, String>;
@@ -268,6 +289,26 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
 
     fn migrate(&self) -> Option<&Migrate> {
         self.migrate.as_ref()
+    }
+
+    fn state_version(&self) -> StateVersion {
+        self.version
+    }
+
+    fn upgraded(&self, from: StateVersion, json: &Raw) -> Result<Raw, String> {
+        let upgrade = match &self.upgrade {
+            _ if from == self.version => return Ok(json.clone()),
+            Some(upgrade) if from < self.version => upgrade,
+            _ => return Err("it was written by a newer program".to_owned()),
+        };
+        if let Some(number) = lost_number::<serde_json::Value>(json.get()) {
+            return Err(format!("the number {number} has more digits than an upgrade can keep"));
+        }
+        let old = read(json)?;
+        guarded("its upgrade", || {
+            Raw::of(&upgrade(from.get(), old)).map_err(|error| NodeError::permanent(error.to_string()))
+        })
+        .map_err(|error| error.message)
     }
 
     fn read_state(&self, json: &Raw) -> Result<AnyState, String> {

@@ -29,6 +29,7 @@ pub enum Outcome<S> {
 
 /// A pending question.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Waiting {
     /// The key it is answered by.
     pub key: String,

@@ -15,15 +15,34 @@ const VERIFY_PAGE: usize = 16;
 /// After how many such reads other heavy work has its turn.
 const TURN_PAGES: usize = 64;
 
-/// The result of a verification.
+/// What a verification of an intact log found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AuditCheck {
     /// How many records were read, from the first, of all tenants.
     pub checked: u64,
     /// How many of them the caller may read.
     pub readable: u64,
-    /// The end of the log, to be kept elsewhere; or its first fault.
-    pub end: Result<Anchor, Fault>,
+    /// The end of the log, to be kept elsewhere.
+    pub anchor: Anchor,
+}
+
+/// Why a log was not found intact.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AuditError {
+    /// It could not be verified.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It is not what was written.
+    #[error("the audit log is not intact: {fault}")]
+    Fault {
+        /// How many records were intact before it, of all tenants.
+        checked: u64,
+        /// How many of them the caller may read.
+        readable: u64,
+        /// Its first fault.
+        fault: Fault,
+    },
 }
 
 /// The part of a record's body that identifies its tenant.
@@ -64,8 +83,8 @@ impl Runtime {
     /// turns with other heavy work.
     ///
     /// # Errors
-    /// `forbidden`, `too_busy`, `store_unavailable`.
-    pub async fn verify_audit(&self, by: &Principal, anchor: Option<Anchor>) -> Result<AuditCheck, Refusal> {
+    /// [`AuditError::Fault`] if the log is not intact; or the refusal `forbidden`, `too_busy`, `store_unavailable`.
+    pub async fn verify_audit(&self, by: &Principal, anchor: Option<Anchor>) -> Result<AuditCheck, AuditError> {
         check_auditor(by, "the audit log needs")?;
         let mut turn = self.inner.heavy.turn(by).await?;
         let store = &self.inner.store;
@@ -99,7 +118,10 @@ impl Runtime {
         }
         drop(turn);
         self.inner.released().await?;
-        Ok(AuditCheck { checked, readable, end: fault.map_or_else(|| verifier.end(), Err) })
+        match fault.map_or_else(|| verifier.end(), Err) {
+            Ok(anchor) => Ok(AuditCheck { checked, readable, anchor }),
+            Err(fault) => Err(AuditError::Fault { checked, readable, fault }),
+        }
     }
 }
 

@@ -186,6 +186,7 @@ impl RuntimeBuilder {
             locale: self.locale,
             retry: self.retry,
             live: Mutex::default(),
+            started: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             closing: watch::Sender::new(false),
             session_bytes: self.session_bytes,

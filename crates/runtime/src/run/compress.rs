@@ -107,15 +107,9 @@ impl Inner {
         let text: Arc<str> = text.into();
         let mut attempt = 0;
         loop {
-            let request = ModelRequest {
-                session_id: state.session_id.clone(),
-                answers_before: state.answers.of(name),
-                instructions: cut.instructions().into(),
-                tools: Arc::new([]),
-                hosted: Arc::new([]),
-                output: None,
-                conversation: Box::new(ToSummarise(text.clone())),
-            };
+            let mut request = ModelRequest::new(state.session_id.clone(), ToSummarise(text.clone()));
+            request.answers_before = state.answers.of(name);
+            request.instructions = cut.instructions().into();
             // An adapter that panics gives no summary.
             let read = std::panic::AssertUnwindSafe(read(model, request)).catch_unwind().await;
             let error = match read.unwrap_or_else(|_| Err(adapter_failed())) {

@@ -286,7 +286,8 @@ impl<S: GraphState> Runs<S> {
             }
             Status::Cancelled => Outcome::Cancelled,
             Status::Completed | Status::Idle => Outcome::Done(self.typed(by, state).await?),
-            Status::Running | Status::AwaitingInput => Outcome::Paused {
+            // It runs, or waits.
+            _ => Outcome::Paused {
                 state: self.typed(by, state).await?,
                 waiting: state.open.iter().filter_map(|open| Waiting::of(&state.session_id, open)).collect(),
             },

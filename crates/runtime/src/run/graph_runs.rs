@@ -166,6 +166,7 @@ impl Inner {
         let started = RunStarted {
             graph: graph.name().clone(),
             state,
+            state_version: graph.state_version(),
             round: graph::round(graph.start(), &mut made),
             by: by.subject.clone(),
             roles: by.roles.clone(),
@@ -245,7 +246,12 @@ impl Inner {
             .read_update(Some(&update))
             .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
         graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
-        let edited = StateEdited { update, by: by.subject.clone(), request_id: request_id.map(Arc::from) };
+        let edited = StateEdited {
+            update,
+            state_version: graph.state_version(),
+            by: by.subject.clone(),
+            request_id: request_id.map(Arc::from),
+        };
         let make = |state: &State| Draft::new(state, self.now()).edit_state(edited, by, &self.agents);
         self.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(())

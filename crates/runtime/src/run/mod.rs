@@ -68,6 +68,7 @@ mod work;
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt,
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -99,7 +100,7 @@ use crate::{
     store::{Store, StoreError, index::Purpose},
 };
 pub use activity::{Activity, Durations};
-pub use audit::AuditCheck;
+pub use audit::{AuditCheck, AuditError};
 pub use authority::{Authority, RuleMaker, Suspension, SuspensionCode};
 pub use builder::RuntimeBuilder;
 pub use countersign_core::decide::reply::Reply;
@@ -126,12 +127,20 @@ pub struct Runtime {
     pub(crate) inner: Arc<Inner>,
 }
 
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("agents", &self.inner.agents.names).finish_non_exhaustive()
+    }
+}
+
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) agents: Agents,
     pub(crate) locale: Locale,
     pub(crate) retry: RetryPolicy,
     live: Mutex<HashMap<Arc<str>, Arc<Live>>>,
+    /// Whether it resumes what was interrupted, and watches deadlines.
+    started: AtomicBool,
     /// Set first when the runtime shuts down: no new effect starts, running work may end.
     draining: AtomicBool,
     /// True once running work is stopped.
@@ -227,6 +236,7 @@ pub struct Stored {
 
 /// The state of a turn when nothing more happens by itself.
 #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The session.
     pub session_id: Arc<str>,
@@ -261,6 +271,7 @@ impl Runtime {
     pub async fn start(&self) -> Result<(), Refusal> {
         if !self.inner.effects {
             self.inner.agents.prepare(self.inner.agents.names.iter().map(|name| &**name)).await;
+            self.inner.started.store(true, Ordering::SeqCst);
             return Ok(());
         }
         self.inner.reach_all_tools();
@@ -280,6 +291,7 @@ impl Runtime {
         if let Some(keep) = self.inner.keep {
             tokio::spawn(self.inner.clone().watch_retention(keep));
         }
+        self.inner.started.store(true, Ordering::SeqCst);
         Ok(())
     }
 
@@ -298,6 +310,12 @@ impl Runtime {
         self.inner.warm.forget(None);
         self.inner.conversations.forget(None);
         self.inner.agents.close().await;
+    }
+
+    /// Whether it was [started](Runtime::start).
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        self.inner.started.load(Ordering::SeqCst)
     }
 
     /// Whether it shuts down, and starts no new effect.

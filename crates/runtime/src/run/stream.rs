@@ -243,23 +243,26 @@ impl Inner {
         loop {
             let is_first = writer.continued == 0;
             let before = self.read_by(asking, reads);
-            let conversation: Box<dyn Transcript> = match writer.said_so_far() {
-                None => Box::new(before),
-                Some(answer) => Box::new(GoingOn { before, answer, ask: state.locale.text(Text::GoOn).to_owned() }),
+            let session_id = state.session_id.clone();
+            let mut request = match writer.said_so_far() {
+                None => ModelRequest::new(session_id, before),
+                Some(answer) => {
+                    let ask = state.locale.text(Text::GoOn).to_owned();
+                    ModelRequest::new(session_id, GoingOn { before, answer, ask })
+                }
             };
             let answers = state.answers.of(&agent.model_name);
-            let request = ModelRequest {
-                session_id: state.session_id.clone(),
-                answers_before: answers + u64::from(discarded) + u64::from(writer.continued),
-                instructions: asking.instructions.clone(),
-                tools: ready.specs(),
-                hosted: ready.kits.hosted().clone(),
-                output: agent.output.as_ref().map(|output| output.for_model()),
-                conversation,
-            };
+            request.answers_before = answers + u64::from(discarded) + u64::from(writer.continued);
+            request.instructions = asking.instructions.clone();
+            request.tools = ready.specs();
+            request.hosted = ready.kits.hosted().clone();
+            request.output = agent.output.as_ref().map(|output| output.for_model());
             writer.read(agent.model.call(request)).await.map_err(|unwritten| match unwritten {
                 // The part before is complete, whatever happens to the rest.
-                Unwritten::Failed(error) if !is_first => ModelError { refused: false, ..error }.into(),
+                Unwritten::Failed(mut error) if !is_first => {
+                    error.refused = false;
+                    error.into()
+                }
                 unwritten => unwritten,
             })?;
             let Some(cut) = writer.cut else { return Ok(()) };

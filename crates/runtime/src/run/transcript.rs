@@ -168,7 +168,7 @@ impl JournalTranscript {
 
 /// A failure before anything was sent.
 fn failed(error: &Refusal) -> ModelError {
-    ModelError { refused: true, ..ModelError::transient(format!("the conversation could not be read: {error}")) }
+    ModelError::transient(format!("the conversation could not be read: {error}")).refused()
 }
 
 impl JournalTranscript {

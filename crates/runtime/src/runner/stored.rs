@@ -14,7 +14,7 @@ use crate::{
     store::Store,
 };
 
-type Decide = Box<dyn FnOnce(&mut RunState) -> Result<(), DecisionError> + Send>;
+type Decide = Box<dyn FnOnce(&mut RunState) -> Result<(), DecisionError> + Send + Sync>;
 
 /// Stores, with the sessions in them.
 pub trait Sessions {
@@ -110,7 +110,11 @@ impl StoredSession {
     }
 
     /// See [`RunState::approve_with`].
-    pub fn approve_with(self, call_id: impl Into<String>, args: impl Serialize + Send + 'static) -> StoredSession {
+    pub fn approve_with(
+        self,
+        call_id: impl Into<String>,
+        args: impl Serialize + Send + Sync + 'static,
+    ) -> StoredSession {
         self.decide(call_id, move |state, item| state.approve_with(item, &args))
     }
 
@@ -132,7 +136,7 @@ impl StoredSession {
     }
 
     /// See [`RunState::answer`].
-    pub fn answer(self, call_id: impl Into<String>, value: impl Serialize + Send + 'static) -> StoredSession {
+    pub fn answer(self, call_id: impl Into<String>, value: impl Serialize + Send + Sync + 'static) -> StoredSession {
         self.decide(call_id, move |state, item| state.answer(item, &value))
     }
 
@@ -140,7 +144,7 @@ impl StoredSession {
     pub fn decide(
         mut self,
         call_id: impl Into<String>,
-        decide: impl FnOnce(&mut RunState, &Interruption) -> Result<(), DecisionError> + Send + 'static,
+        decide: impl FnOnce(&mut RunState, &Interruption) -> Result<(), DecisionError> + Send + Sync + 'static,
     ) -> StoredSession {
         let call_id = call_id.into();
         self.decides.push(Box::new(move |state| {

@@ -199,8 +199,8 @@ impl Auth {
     }
 
     /// Fetches the JWT keys now, and whenever they are old, so that a key that the issuer withdrew is no longer trusted. Never
-    /// returns. Needed only beside [`Server::router`](crate::Server::router): a server that serves does it itself.
-    pub async fn keep_fresh(self) {
+    /// returns.
+    pub(crate) async fn keep_fresh(self) {
         loop {
             let jwt = self.access().jwt.clone();
             if let Some(jwt) = jwt {

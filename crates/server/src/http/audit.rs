@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use countersign_core::audit::{Anchor, AuditRecord};
-use countersign_runtime::run::AuditCheck;
+use countersign_runtime::run::{AuditCheck, AuditError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -138,12 +138,14 @@ pub(super) async fn verify(
     Params(params): Params<VerifyAudit>,
 ) -> Result<Json<AuditVerification>, Problem> {
     let anchor = params.anchor.map(|text| text.parse::<Anchor>()).transpose().map_err(Problem::invalid)?;
-    let AuditCheck { checked, readable, end } = app.runtime.verify_audit(&by, anchor).await?;
-    Ok(Json(match end {
-        Ok(end) => AuditVerification { intact: true, checked, readable, anchor: Some(end.to_string()), fault: None },
-        Err(fault) => {
+    Ok(Json(match app.runtime.verify_audit(&by, anchor).await {
+        Ok(AuditCheck { checked, readable, anchor, .. }) => {
+            AuditVerification { intact: true, checked, readable, anchor: Some(anchor.to_string()), fault: None }
+        }
+        Err(AuditError::Fault { checked, readable, fault }) => {
             let fault = Some(AuditFault { n: fault.n, message: fault.what });
             AuditVerification { intact: false, checked, readable, anchor: None, fault }
         }
+        Err(AuditError::Refused(refusal)) => return Err(refusal.into()),
     }))
 }

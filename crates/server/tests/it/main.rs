@@ -3,14 +3,19 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use countersign_core::{approval::principal::Principal, call::preview::Preview, journal::permit::Permit};
-use countersign_engine::tool::{Approval, CallFacts, Previewer, Tool, ToolEntry, ToolError, ToolSpec};
+use countersign_core::{
+    approval::principal::Principal, call::preview::Preview, journal::permit::Permit, locale::Locale,
+};
+use countersign_engine::{
+    key::ApiKey,
+    tool::{Approval, CallFacts, Previewer, Tool, ToolEntry, ToolError, ToolSpec, function::tool},
+};
 use countersign_models::scripted::Scripted;
 use countersign_runtime::{
     agent::Agent,
     run::{NewMessage, Runtime},
 };
-use countersign_server::{Auth, Options, Server, Token};
+use countersign_server::{Auth, Endpoint, Format, NoticeKind, Options, Server, Token, Webhooks};
 use countersign_store::memory::MemoryStore;
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::json;
@@ -28,11 +33,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An application's own router, without [`Server::serve`] around it.
 async fn embedded(options: Options) -> SocketAddr {
-    let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}],"at_end":"repeat"}"#).unwrap();
-    let runtime = Runtime::builder(Arc::new(MemoryStore::new()))
-        .agent(Agent::new("helper", ("script", Arc::new(model))))
-        .build()
-        .unwrap();
+    let runtime = says_hi();
     runtime.start().await.unwrap();
     mounted(runtime, options).await
 }
@@ -150,4 +151,82 @@ async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
     let both = async { tokio::join!(stream.read_to_string(&mut answer), revoked).0 };
     tokio::time::timeout(DEADLINE, both).await.expect("in time").unwrap();
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+/// The answer to a request, as text.
+async fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn says_hi() -> Runtime {
+    let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}],"at_end":"repeat"}"#).unwrap();
+    let agent = Agent::new("helper", ("script", Arc::new(model)));
+    Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().unwrap()
+}
+
+#[tokio::test]
+async fn x_an_application_keeps_its_own_routes_beside_a_nested_server() {
+    let runtime = says_hi();
+    let app = axum::Router::new()
+        .route("/healthz", axum::routing::get(|| async { "my own" }))
+        .nest_service("/agents", Server::new(runtime.clone(), Options::default()).router())
+        .fallback(|| async { "my own too" });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+
+    let unready = get(address, "/agents/readyz").await;
+    assert!(unready.starts_with("HTTP/1.1 503") && unready.contains("Runtime::start"), "{unready}");
+    runtime.start().await.unwrap();
+    for (path, wanted) in [
+        ("/healthz", "my own"),
+        ("/elsewhere", "my own too"),
+        ("/agents/readyz", r#"{"status":"ok"}"#),
+        ("/agents/v1/sessions", r#"{"sessions":[]"#),
+        ("/agents/nothing", "not_found"),
+        // The console's files are relative to the path with its slash.
+        ("/agents/", "<title>Countersign</title>"),
+        ("/agents", "location: agents/"),
+    ] {
+        let answer = get(address, path).await;
+        assert!(answer.contains(wanted), "{path}: {answer}");
+    }
+}
+
+/// An endpoint gets its message although no [`Server::serve`] is around the router.
+#[tokio::test]
+async fn u4_webhooks_of_a_mounted_router_send() {
+    let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", receiver.local_addr().unwrap());
+    let store = Arc::new(MemoryStore::new());
+    let endpoint = Endpoint {
+        name: "mine".to_owned(),
+        url: ApiKey::new(&url),
+        keys: Vec::new(),
+        format: Format::Slack,
+        mail: None,
+        kinds: vec![NoticeKind::Requested],
+        tenant: None,
+        private: true,
+        attempts: 1,
+    };
+    let webhooks = Webhooks::open(store.clone(), vec![endpoint], "http://localhost/", Locale::En).await.unwrap();
+    let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]}]}"#;
+    let pay = tool("pay", "Pays.", |_: serde_json::Map<String, serde_json::Value>| async { Ok("paid") });
+    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(script).unwrap())))
+        .tool(pay.needs_approval(Approval::always()));
+    let runtime = Runtime::builder(store).agent(agent).build().unwrap();
+    runtime.start().await.unwrap();
+    let router = Server::new(runtime.clone(), Options::default()).webhooks(webhooks).router();
+    runtime.run(&Principal::trusted(), NewMessage::text("s", "pay")).await.unwrap();
+    let (mut stream, _) = tokio::time::timeout(DEADLINE, receiver.accept()).await.expect("it sends").unwrap();
+    let mut sent = [0; 4];
+    stream.read_exact(&mut sent).await.unwrap();
+    assert_eq!(&sent, b"POST");
+    drop(router);
 }

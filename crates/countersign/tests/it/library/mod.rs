@@ -25,6 +25,7 @@ mod states;
 mod sticky;
 mod stored_ids;
 mod streams;
+mod surface;
 mod turns;
 mod typed;
 

@@ -39,7 +39,7 @@ async fn s25_handoffs_to_agents_in_chinese_can_have_names_of_their_own() {
     let [sales, support] = two();
     let both = agent("接待", &silent).handoff(sales).handoff(support);
     let store: std::sync::Arc<dyn countersign::store::Store> = std::sync::Arc::new(MemoryStore::new());
-    let error = Runtime::builder(store.clone()).agent(both).build().err().expect("one name").to_string();
+    let error = Runtime::builder(store.clone()).agent(both).build().expect_err("one name").to_string();
     assert!(error.contains(r#""transfer_to___""#) && error.contains(r#"the handoff to "客服""#), "{error}");
     assert!(error.ends_with("by ToolEntry::named"), "{error}");
 

@@ -256,6 +256,7 @@ impl Inner {
                 within: task.frame,
                 graph: graph.name().clone(),
                 state: Some(raw),
+                state_version: graph.state_version(),
                 round,
             });
             new.push((number, HotFrame { graph, state }));

@@ -9,7 +9,7 @@ use countersign_core::{
         state::State,
     },
     limits,
-    number::{FrameNo, TaskNo},
+    number::{FrameNo, StateVersion, TaskNo},
 };
 
 use super::{Ended, Hot, HotFrame, Op, STATES_BYTES, STATES_RECORDS, fatal, node_gone, resolve, round, rounds_left};
@@ -82,7 +82,12 @@ impl Ending<'_> {
         match self.inner.walk_on(self.state, known, update.as_ref()) {
             Ok(then) => {
                 let done = vec![DoneTask { task: known.task, update }];
-                self.ops.push(Op::Done(TasksDone { frame: FrameNo::ROOT, done, then }));
+                self.ops.push(Op::Done(TasksDone {
+                    frame: FrameNo::ROOT,
+                    done,
+                    state_version: StateVersion::FIRST,
+                    then,
+                }));
             }
             Err(error) => self.failed(known.task, error),
         }
@@ -92,8 +97,9 @@ impl Ending<'_> {
     fn frame_done(&mut self, frame: FrameNo, done: Vec<DoneTask>) -> Option<(FrameNo, DoneTask)> {
         let open = self.run.frames.get(&frame)?;
         let last = done.last()?.task;
+        let state_version = self.hot.frames.get(&frame).map(|frame| frame.graph.state_version()).unwrap_or_default();
         if open.unfinished as usize > done.len() {
-            self.ops.push(Op::Done(TasksDone { frame, done, then: Then::Wait }));
+            self.ops.push(Op::Done(TasksDone { frame, done, state_version, then: Then::Wait }));
             return None;
         }
         match self.round_over(frame) {
@@ -104,14 +110,14 @@ impl Ending<'_> {
                     let mut made = self.made();
                     Then::Round(round(ahead, &mut made))
                 };
-                self.ops.push(Op::Done(TasksDone { frame, done, then }));
+                self.ops.push(Op::Done(TasksDone { frame, done, state_version, then }));
                 leaves
             }
             Err(error) => {
                 self.spoiled = true;
                 let done: Vec<DoneTask> = done.into_iter().filter(|done| done.task != last).collect();
                 if !done.is_empty() {
-                    self.ops.push(Op::Done(TasksDone { frame, done, then: Then::Wait }));
+                    self.ops.push(Op::Done(TasksDone { frame, done, state_version, then: Then::Wait }));
                 }
                 self.failed(last, error);
                 None
@@ -180,6 +186,7 @@ impl Ending<'_> {
                 node: task.map(|task| task.node.clone()),
                 within: task.map(|task| task.frame).unwrap_or_default(),
                 state,
+                state_version: graph.state_version(),
             });
         }
         self.hot.bytes = (0, states.iter().map(|state| state.state.get().len()).sum());

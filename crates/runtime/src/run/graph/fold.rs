@@ -6,9 +6,9 @@ use countersign_core::{
     journal::{
         progress::GraphRun,
         record::Record,
-        run::{DoneTask, FrameBegan, FrameState, Then},
+        run::{DoneTask, FrameBegan, FrameState, Raw, Then},
     },
-    number::{FrameNo, TaskNo},
+    number::{FrameNo, StateVersion, TaskNo},
     refusal::Refusal,
 };
 
@@ -17,6 +17,7 @@ use crate::{
     graph::{
         NodeError,
         compiled::{AnyGraph, Kind},
+        task::{AnyState, AnyUpdate},
     },
     run::{
         Inner, store_refusal,
@@ -58,6 +59,31 @@ impl Inner {
     }
 }
 
+/// A state on record, as this program's type of it.
+fn state_of(graph: &dyn AnyGraph, version: StateVersion, json: &Raw) -> Result<AnyState, NodeError> {
+    graph
+        .upgraded(version, json)
+        .and_then(|json| graph.read_state(&json))
+        .map_err(|error| unreadable(graph, version, &error))
+}
+
+/// An update on record.
+fn update_of(graph: &dyn AnyGraph, version: StateVersion, json: Option<&Raw>) -> Result<AnyUpdate, NodeError> {
+    let json = json.map(|json| graph.upgraded(version, json)).transpose();
+    json.and_then(|json| graph.read_update(json.as_ref())).map_err(|error| unreadable(graph, version, &error))
+}
+
+fn unreadable(graph: &dyn AnyGraph, version: StateVersion, error: &str) -> NodeError {
+    let what = format!(
+        "the state of {:?} on record has the version {version}, and this program's type of it, version {}, cannot read \
+         it: {error}. Give the changed type the next version and upgrade what is on record (StateGraph::state_version), \
+         and retry the run",
+        graph.name(),
+        graph.state_version(),
+    );
+    fatal("state_unreadable", what)
+}
+
 /// The states of a run being folded from its journal records.
 struct Fold {
     hot: Hot,
@@ -67,34 +93,32 @@ struct Fold {
 
 impl Fold {
     fn record(&mut self, root: &Arc<dyn AnyGraph>, record: &Record, pos: u64) -> Result<(), NodeError> {
-        let unreadable = |what: &str| {
-            let what = format!("{what}; the state or its type has changed since the run was stored");
-            fatal("state_unreadable", what)
-        };
         match record {
             Record::RunStarted(started) => {
-                let state = root.read_state(&started.state).map_err(|error| unreadable(&error))?;
+                let state = state_of(&**root, started.state_version, &started.state)?;
                 self.hot.frames = BTreeMap::from([(FrameNo::ROOT, HotFrame { graph: root.clone(), state })]);
             }
             Record::States(states) => {
                 self.hot.frames.clear();
-                for FrameState { frame, node, within, state } in states {
+                for FrameState { frame, node, within, state, state_version } in states {
                     let graph = self.inner_graph(root, node.as_deref(), *within)?;
-                    let state = graph.read_state(state).map_err(|error| unreadable(&error))?;
+                    let state = state_of(&*graph, *state_version, state)?;
                     self.hot.frames.insert(*frame, HotFrame { graph, state });
                 }
             }
             Record::FrameBegan(began) => {
-                let FrameBegan { frame, node, within, state: Some(state), .. } = &**began else { return Ok(()) };
+                let FrameBegan { frame, node, within, state: Some(state), state_version, .. } = &**began else {
+                    return Ok(());
+                };
                 let graph = self.inner_graph(root, node.as_deref(), *within)?;
-                let state = graph.read_state(state).map_err(|error| unreadable(&error))?;
+                let state = state_of(&*graph, *state_version, state)?;
                 self.hot.frames.insert(*frame, HotFrame { graph, state });
             }
             Record::TasksDone(done) => {
                 let Some(frame) = self.hot.frames.get_mut(&done.frame) else { return Ok(()) };
                 let tasks = self.done.entry(done.frame).or_default();
                 for DoneTask { task, update } in &done.done {
-                    let update = frame.graph.read_update(update.as_ref()).map_err(|error| unreadable(&error))?;
+                    let update = update_of(&*frame.graph, done.state_version, update.as_ref())?;
                     self.hot.updates.insert(*task, update);
                     tasks.push(*task);
                 }
@@ -110,7 +134,7 @@ impl Fold {
             }
             Record::StateEdited(edited) => {
                 if let Some(frame) = self.hot.frames.get_mut(&FrameNo::ROOT) {
-                    let update = frame.graph.read_update(Some(&edited.update)).map_err(|error| unreadable(&error))?;
+                    let update = update_of(&*frame.graph, edited.state_version, Some(&edited.update))?;
                     frame.graph.merge(&mut frame.state, vec![update])?;
                 }
                 self.hot.edited = pos;

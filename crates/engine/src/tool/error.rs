@@ -1,0 +1,100 @@
+//! Why a call failed, and what a call asks before it can end.
+
+use std::sync::Arc;
+
+use countersign_core::{call::timeout::Timeout, journal::input::InputQuestion};
+
+#[cfg(doc)]
+use super::{Permit, Tool};
+
+/// A failed call, described for the model.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// What failed and, if known, how to fix it.
+    pub message: String,
+    /// Not a failure: it asks something first.
+    asks: Option<Box<Asks>>,
+    /// Not a failure either: its question was answered, but the answer can no longer be delivered.
+    forgotten: bool,
+}
+
+/// Questions to a person, without whose answers a call cannot end (spec S13). The attempt ends with them; when they are
+/// answered, the call is started again, and its permit has the answers ([`Permit::input`]).
+#[derive(Clone, Debug)]
+pub struct Asks {
+    /// The questions; at least one.
+    pub questions: Vec<InputQuestion>,
+    /// State to be returned with the answers. It is kept in the journal.
+    pub state: Option<Arc<str>>,
+    /// The attempt continues in this process, and waits for the answers: [`Tool::has_parked`] says so.
+    pub live: bool,
+    /// How long people have to answer. Then the questions' own default is the answer. By default they have 300 s, or no
+    /// limit in a run whose state a program keeps.
+    pub timeout: Timeout,
+}
+
+impl ToolError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> ToolError {
+        ToolError { message: message.into(), asks: None, forgotten: false }
+    }
+}
+
+impl ToolError {
+    /// Not an error: the call asks a person something before it can end. Without a question it is one: no answer could
+    /// ever resume the call.
+    #[must_use]
+    pub fn asks(asks: Asks) -> ToolError {
+        if asks.questions.is_empty() {
+            return ToolError::new("the tool asks people, but gives no question");
+        }
+        let message = "it asks a question that nobody has answered".to_owned();
+        ToolError { message, asks: Some(Box::new(asks)), forgotten: false }
+    }
+
+    /// Not an error: the call has asked a person something, and can no longer continue with the answer. Its outcome is
+    /// unknown, so a person decides whether it is started again (spec R4).
+    #[must_use]
+    pub fn forgotten() -> ToolError {
+        let message = "its question was answered, and it can no longer continue with the answer".to_owned();
+        ToolError { message, asks: None, forgotten: true }
+    }
+}
+
+impl ToolError {
+    /// Its questions, if it asks something.
+    ///
+    /// # Errors
+    /// It asks nothing: the error itself.
+    pub fn into_asks(self) -> Result<Asks, ToolError> {
+        match self {
+            ToolError { asks: Some(asks), .. } => Ok(*asks),
+            error => Err(error),
+        }
+    }
+
+    /// Whether it is not an error but asks something.
+    #[must_use]
+    pub fn is_question(&self) -> bool {
+        self.asks.is_some()
+    }
+
+    /// Whether it cannot continue with its answer ([`ToolError::forgotten`]).
+    #[must_use]
+    pub fn is_forgotten(&self) -> bool {
+        self.forgotten
+    }
+}
+
+impl From<String> for ToolError {
+    fn from(message: String) -> ToolError {
+        ToolError { message, asks: None, forgotten: false }
+    }
+}
+
+impl From<&str> for ToolError {
+    fn from(message: &str) -> ToolError {
+        ToolError::new(message)
+    }
+}
