@@ -503,13 +503,12 @@ impl RunState {
         let actions = self.session.open.iter().flat_map(|open| open.asked.actions.iter().map(move |one| (open, one)));
         let (action, why) = actions.filter(|(open, action)| is_said(&open.asked, action)).find_map(|(_, action)| {
             let names_roles = !action.reviewer().is_owner() || action.ask.levels.iter().any(|level| !level.is_owner());
-            let why = match () {
-                () if names_roles => "roles must decide it",
-                () if action.ask.not_self => "who asked for it may not approve it",
-                () if self.session.subject.is_some() => "its session has an owner",
-                () => return None,
-            };
-            Some((action, why))
+            let reasons = [
+                (names_roles, "roles must decide it"),
+                (action.ask.not_self, "who asked for it may not approve it"),
+                (self.session.subject.is_some(), "its session has an owner"),
+            ];
+            Some((action, reasons.into_iter().find(|(holds, _)| *holds)?.1))
         })?;
         Some(DecisionError::NoPrincipal { call_id: action.tool_use_id.to_string(), why })
     }

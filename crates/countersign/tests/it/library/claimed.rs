@@ -7,7 +7,7 @@ use std::sync::{
 
 use countersign::{
     Agent, DecisionError, RunConfig, RunErrorKind, RunEvent, RunResult, RunState, RunStateError, Runner, Status,
-    ToolGuardrailOutput, run, run_streamed,
+    ToolGuardrailOutput, run,
     store::{Store, memory::MemoryStore},
     tool::{Approval, ToolEntry},
 };
