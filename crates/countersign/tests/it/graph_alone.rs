@@ -285,10 +285,13 @@ async fn w7_an_answer_to_a_graph_that_comes_too_late_is_told_so_and_the_run_goes
     let graph = timed(&sent);
     for in_store in [false, true] {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let paused = graph.run_in(store.clone(), Work::default()).await.expect("run");
+        let paused = match in_store {
+            true => graph.run_in(store.clone(), Work::default()).await,
+            false => graph.run(Work::default()).await,
+        };
+        let paused = paused.expect("run");
         let before = sent.get();
         tokio::time::sleep(Duration::from_millis(1100)).await;
-        let store = if in_store { store } else { Arc::new(MemoryStore::new()) };
         let error = graph.run_in(store.clone(), answered(&paused, 1)).await.expect_err("too late");
         assert_eq!(error.kind(), RunErrorKind::TooLate, "{error}");
         let expired_at = paused.interruptions[0].expires_at.as_deref().expect("a deadline");

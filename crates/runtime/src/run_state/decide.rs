@@ -478,7 +478,8 @@ impl RunState {
             Record::Interrupted(asked) if is_of(asked) => Some(asked),
             _ => None,
         })?;
-        let action = asked.actions.iter().find(|action| &*action.tool_use_id == call_id).or(asked.actions.first())?;
+        let action =
+            asked.actions.iter().find(|action| &*action.tool_use_id == call_id).or_else(|| asked.actions.first())?;
         let said = |record: &Record| match record {
             Record::Decided(decided) if decided.n == asked.n && decided.last => {
                 let index = asked.actions.iter().position(|one| one.call == action.call)?;

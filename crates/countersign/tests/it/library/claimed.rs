@@ -247,7 +247,7 @@ async fn s22_a_call_that_is_open_again_is_not_said_to_have_its_result() {
     let (agent, paused) = paused(&done).await;
     let mut error = failed(&agent, &paused).await;
     let refused = error.reject(&item(&paused, "c1")).expect_err("it was approved");
-    assert!(matches!(refused, DecisionError::Unknown { .. }), "{refused}");
+    assert!(matches!(refused, DecisionError::Decided { decision: "approve", .. }), "{refused}");
     let refused = error.reject(&item(&paused, "c0")).expect_err("it ran");
     assert!(matches!(refused, DecisionError::Executed { .. }), "{refused}");
     let over = run(&agent, error).await.expect("over");

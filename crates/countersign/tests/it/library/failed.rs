@@ -302,17 +302,17 @@ async fn r4_a_crash_after_a_failed_turn_was_retried_loses_nothing() {
 #[tokio::test]
 async fn s22_a_failed_run_also_goes_on_in_a_store_of_its_own_and_there_once() {
     for (name, store, _dir) in stores() {
-        let failed: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let done = Ran::default();
         let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(super::tool("a", &done));
-        let error = Runner::new(in_store(&failed).max_turns(1)).run(&agent, "go").await.expect_err("too many");
+        let error =
+            Runner::new(RunConfig::new().session("s").max_turns(1)).run(&agent, "go").await.expect_err("too many");
         let more = Runner::new(in_store(&store).max_turns(5));
         let over = more.run(&agent, elsewhere(&error)).await.expect("over");
         assert_eq!((&*over.final_output, ran(&done).len()), ("done", 1), "{name}");
         let again = more.run(&agent, elsewhere(&error)).await.expect_err("claimed");
         assert_eq!(again.kind(), RunErrorKind::Claimed, "{name}: {again}");
         // Without a store, each run of a copy is a separate run.
-        assert!(countersign::run(&agent.clone().max_turns(9), &over.state).await.is_ok());
+        assert!(countersign::run(&agent.clone().max_turns(9), elsewhere(&error)).await.is_ok());
     }
 }
 

@@ -1,9 +1,14 @@
 //! The same line of a program again, after a crash: what it says and decides counts once (spec W1, S16).
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use countersign::{
-    Agent, DecisionError, RunErrorKind, Sessions, StoredSession, model::scripted::Scripted, run::Code,
+    Agent, DecisionError, Message, RunConfig, RunErrorKind, Sessions, StoredSession,
+    model::{Answer, retry::RetryPolicy},
+    run::Code,
     store::memory::MemoryStore,
 };
 
@@ -11,10 +16,14 @@ use super::{Ran, calls, gated, ids, ran, script, told};
 
 #[tokio::test]
 async fn w1_s16_the_same_line_says_it_once() {
-    let model = Scripted::from_json(r#"{"turns":[{"error":"down"},{"text":"one"},{"text":"two"}]}"#).expect("script");
-    let agent = Agent::new("Helper", model);
+    let asked = Arc::new(AtomicU32::new(0));
+    let agent = Agent::new("Helper", move |_: Vec<Message>| {
+        let n = asked.fetch_add(1, Ordering::SeqCst);
+        async move { if n == 0 { Err("down") } else { Ok(Answer::text(["", "one", "two"][n as usize])) } }
+    });
     let store = Arc::new(MemoryStore::new());
-    let line = |text: &str| store.session("s").say(text).request_id("order-1");
+    let once = || RunConfig::new().retry(RetryPolicy::none());
+    let line = |text: &str| store.session("s").config(once()).say(text).request_id("order-1");
     line("count").run(&agent).await.expect_err("the model is down");
     for _ in 0..2 {
         // It goes on with the failed turn, and is over after that.
