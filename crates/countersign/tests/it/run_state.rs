@@ -106,7 +106,7 @@ async fn s17_a_saved_session_goes_on_in_another_store_where_it_stopped() {
 #[tokio::test]
 async fn s17_a_state_written_and_read_is_the_same_to_the_letter() {
     let text = saved().await.to_json();
-    let begin = r#"{"schema":"countersign.run_state","version":1,"session_id":"s","entries":["#;
+    let begin = r#"{"schema":"countersign.run_state","version":1,"session_id":"s","in_store":true,"entries":["#;
     assert!(text.starts_with(begin), "{text}");
     assert!(text.contains(r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#), "{text}");
     assert_eq!(RunState::from_json(&text).expect("a run state").to_json(), text);
