@@ -63,7 +63,7 @@
 //! - [`RunState`] is all that is needed to resume: decisions are made on it, and it is text. A [`RunError`] has one:
 //!   a failed turn resumes once the cause of the failure is fixed.
 //! - A store ([`RunConfig::store`], [`RunConfig::session`]) records a run as it proceeds: a session continues with the
-//!   next input, and if its process died in the middle of a turn, with the state that [`RunState::save`] reads from it.
+//!   next input, and if its process died in the middle of a turn, with the state that [`RunState::load`] reads from it.
 //! - [`Sessions`] is a shorthand: `store.session("s").approve("call_1").run(&agent)`.
 //! - [`graph`] is for work that is more than a conversation, [`run::Runtime`] for building servers.
 //!
@@ -75,9 +75,9 @@
 //!
 //! The outcome of a call that is [`Kind::InDoubt`] is unknown: it had begun, and its process ended before it had a
 //! result. Check for its effect. **It ran**: give its result ([`RunState::respond`]). **It did not, or may run
-//! again**: [approve](RunState::approve) it, and it runs once more. **Give it up**: [reject](RunState::reject) it,
-//! and the model learns that its outcome is unknown. A program that approves every interruption runs such a call
-//! twice, so check the kind first. A tool declared [idempotent](tool::ToolEntry::idempotent) never has an unknown
+//! again**: [`RunState::run_again`]. **Give it up**: [reject](RunState::reject) it, and the model learns that its outcome
+//! is unknown. It cannot be [approved](RunState::approve), so a program that approves every interruption runs no call
+//! twice. A tool declared [idempotent](tool::ToolEntry::idempotent) never has an unknown
 //! outcome: it runs again with the same [`idempotency_key`](tool::ToolContext::idempotency_key). Nor does a call that is
 //! running in this process: a second run of the session is refused ([`RunErrorKind::AtWork`]).
 //!
@@ -89,13 +89,56 @@
 //!     for item in &state.interruptions() {
 //!         match item.kind {
 //!             Kind::Approval => state.approve(item)?,
-//!             Kind::InDoubt => println!("{item}: look whether it did, then respond, approve or reject"),
+//!             Kind::InDoubt => println!("{item}: look whether it did, then respond, run_again or reject"),
 //!             kind => println!("{item}: {kind:?}, to be answered"),
 //!         }
 //!     }
 //!     Ok(())
 //! }
 //! ```
+//!
+//! # After an error
+//!
+//! A state runs once in its process, together with its clones: a second run of it is refused
+//! ([`RunErrorKind::Claimed`]), since its calls would run again. A run that fails has a state to go on from, in which the
+//! calls that ran have their results:
+//!
+//! ```
+//! # use countersign::{Agent, Message, RunErrorKind, model::Answer, run, tool};
+//! /// Buys it.
+//! #[tool(needs_approval)]
+//! async fn buy() -> &'static str {
+//!     "bought"
+//! }
+//! # use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! # let down = Arc::new(AtomicBool::new(true));
+//! # let agent = Agent::new("Helper", move |messages: Vec<Message>| {
+//! #     let down = down.clone();
+//! #     async move { match messages.last() {
+//! #         Some(Message::ToolResult(_)) if down.swap(false, Ordering::SeqCst) => Err("down"),
+//! #         Some(Message::ToolResult(_)) => Ok(Answer::text("It is bought.")),
+//! #         _ => Ok(Answer::default().call("buy", &serde_json::json!({}))),
+//! #     } }
+//! # }).tool(buy);
+//! # let mut paused = run(&agent, "Buy it.").await?;
+//! # paused.state.approve(&paused.interruptions[0])?;
+//! let mut state = paused.state;
+//! let over = loop {
+//!     match run(&agent, state).await {
+//!         Ok(over) => break over,
+//!         Err(error) if error.kind() == RunErrorKind::Model => state = error.into_state().expect("where it failed"),
+//!         Err(error) => return Err(error.into()),
+//!     }
+//! };
+//! assert_eq!(over.final_output, "It is bought.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Only a store ([`RunConfig::store`]) also knows what a run did that was dropped in the middle, or whose process died. A
+//! text of a state is a copy, which can run once more, here too: that is how a state is run twice on purpose.
 //!
 //! # After a cancel
 //!

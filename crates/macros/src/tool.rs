@@ -1,7 +1,7 @@
 //! `#[tool]`: an async function as a tool.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens as _, format_ident, quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::{
     Attribute, Error, Expr, ExprClosure, FnArg, Ident, ItemFn, LitInt, LitStr, Pat, Path, Token, Type,
     meta::ParseNestedMeta, parse::Parser as _, spanned::Spanned as _, token::Paren,
@@ -319,7 +319,7 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
     }
 }
 
-/// How its calls are approved: without a limit of time by default.
+/// How its calls are approved, and how long people have for that if it says so.
 fn approval(options: &Options, args: &Ident, here: &TokenStream) -> Option<TokenStream> {
     let asked = match options.approval.as_ref()? {
         Need::Never => return None,
@@ -327,10 +327,10 @@ fn approval(options: &Options, args: &Ident, here: &TokenStream) -> Option<Token
         Need::Closure(closure) => quote_spanned!(closure.span()=> #here::when::<#args, _, _>(#closure)),
         Need::Async(function) => quote_spanned!(function.span()=> #here::when_async::<#args, _, _, _>(#function)),
     };
-    let timeout = options.timeout.as_ref().map_or_else(|| quote!(0), |timeout| timeout.to_token_stream());
+    let timeout = options.timeout.as_ref().map(|timeout| quote!(.timeout(#timeout)));
     let allow = (!options.allow.is_empty()).then(|| {
         let kinds = &options.allow;
         quote!(.allow([#(::countersign::DecisionType::#kinds),*]))
     });
-    Some(quote!(.needs_approval(#asked.timeout(#timeout) #allow)))
+    Some(quote!(.needs_approval(#asked #timeout #allow)))
 }

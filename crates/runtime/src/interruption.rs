@@ -62,7 +62,7 @@ pub struct Interruption {
     /// The MCP server of the tool; the description is that server's claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The allowed decisions. A question is answered instead: see `kind`. A call may be left undecided while others of
+    /// The allowed decisions. A question is answered instead (see `kind`), and a model's can be rejected. A call may be left undecided while others of
     /// its answer continue, whether or not it allows [`DecisionType::Defer`]: that is a reviewer's decision.
     pub allowed: Vec<DecisionType>,
     /// The question as asked by a tool in the middle of a call, or by a node of a graph.
@@ -87,7 +87,7 @@ impl fmt::Display for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Interruption { agent, tool, arguments, .. } = self;
         match self.kind {
-            // Approving this runs it once more.
+            // See `RunState::run_again`.
             Kind::InDoubt => {
                 write!(f, "It is not known whether the tool {tool} of agent {agent} has run with {arguments}")
             }
@@ -159,7 +159,11 @@ impl Interruption {
             policy: action.ask.policy.clone(),
             description: action.description.clone(),
             server: action.server().map(str::to_owned),
-            allowed: action.allowed().to_vec(),
+            allowed: match open.asked.kind {
+                Kind::Approval | Kind::InDoubt => action.allowed().to_vec(),
+                Kind::Question => vec![DecisionType::Reject],
+                Kind::Interrupt | Kind::Input => Vec::new(),
+            },
             payload: question.map(|at| at.payload.clone()),
             schema: question.and_then(|at| at.schema.clone()),
             preview: action.preview.clone(),

@@ -5,8 +5,8 @@
 //! {"schema": "countersign.run_state", "version": 1, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "stored": …, "count": …, "end": […]}
 //! ```
-//! `stored` says how many of the entries are in the store that the state was taken from; absent if all are. `calls_when_taken` is the
-//! number of its calls when another process took it, if one has.
+//! `stored` says how many of the entries are in the store that the state was taken from; absent if all are. `in_store` is true
+//! if it is kept in a store of the application, and `calls_when_taken` the number of its calls when another process took it.
 //!
 //! Everything about the session is a fold of its entries. Whatever follows from earlier entries is left out
 //! (`compact`), so the text is hardly larger than the conversation.
@@ -15,7 +15,7 @@
 //!   data: keep it as confidential as the store.
 //! - Damage is detected, forgery is not: the text is not signed. With write access to it one can forge an approval, so
 //!   keep it where only the application can write.
-//! - An approved call runs once in each store it is restored into. Restoring one state twice makes two sessions.
+//! - An approved call runs once in each store it is put into. Putting one state into two makes two sessions.
 //!
 //! Decisions:
 //! - The portable state is the journal and no second format. Reading one checks that each entry can follow from the
@@ -23,7 +23,8 @@
 //!   (`same_json`).
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
 //!   process can append. A file that was claimed says so, and whoever takes it again asks about what may have begun.
-//!   Copies of a text are copies of a run.
+//!   Within a process a state and its clones run once (`once`), and a state of a store runs there only. Copies of a text are
+//!   copies of a run.
 //! - A run whose state a program keeps waits indefinitely unless a timeout was set, since nothing watches deadlines
 //!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, a timeout that was set does.
 //!   Overdue interruptions time out when the run resumes, and a later decision gets `RunErrorKind::TooLate`. The rule
@@ -35,6 +36,7 @@ mod compact;
 mod decide;
 mod file;
 mod head;
+mod once;
 mod repeats;
 mod signed;
 mod text;
@@ -62,7 +64,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub use self::decide::DecisionError;
-pub(crate) use self::decide::{Staged, StagedAnswer};
+pub(crate) use self::{
+    decide::{Staged, StagedAnswer},
+    once::{Once, Taken},
+};
 use crate::{
     agent::guardrail::GuardrailResult,
     interruption::Interruption,
@@ -87,10 +92,10 @@ const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 /// let runtime = Runtime::builder(store.clone()).agent(agent).build()?;
 /// runtime.run(&Principal::trusted(), NewMessage::text("s1", "Hi")).await?;
 ///
-/// let text = RunState::save(&*store, "s1").await?.to_json();
+/// let text = RunState::load(&*store, "s1").await?.to_json();
 /// // Later, in another process:
 /// let elsewhere = MemoryStore::new();
-/// RunState::from_json(&text)?.restore(&elsewhere).await?;
+/// RunState::from_json(&text)?.save(&elsewhere).await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -120,6 +125,9 @@ pub struct RunState {
     /// How many calls the session had when another process took the same state: what that one has begun of them is not
     /// known.
     calls_when_taken: Option<u32>,
+    /// Whether a store of the application has it: only there is it known what has run.
+    pub(crate) in_store: bool,
+    pub(crate) once: Once,
 }
 
 impl fmt::Debug for RunState {
@@ -210,26 +218,36 @@ enum Cursors {
 }
 
 impl RunState {
-    /// Reads the state of a session from a store. The session stays there.
+    /// Reads the state of a session from a store. The session stays there, and the state runs only there: a run needs this
+    /// store, or another one that it was [put into](RunState::save).
     ///
     /// # Errors
     /// [`RunStateError::NoSession`], [`RunStateError::Store`], or [`RunStateError::Damaged`] if the stored journal is.
-    pub async fn save(store: &dyn Store, session_id: &str) -> Result<RunState, RunStateError> {
+    pub async fn load(store: &dyn Store, session_id: &str) -> Result<RunState, RunStateError> {
+        RunState::read_from(store, session_id, true).await
+    }
+
+    /// The state in a store: the application's (`durable`), or one that only this part of the run has.
+    pub(crate) async fn read_from(
+        store: &dyn Store,
+        session_id: &str,
+        durable: bool,
+    ) -> Result<RunState, RunStateError> {
         let entries = journal(store, session_id).await?;
         if entries.is_empty() {
             return Err(RunStateError::NoSession(session_id.to_owned()));
         }
-        // A saved state must not have more than the store has after a power cut.
+        // The state must not have more than the store has after a power cut.
         store.sync().await?;
-        RunState::of(session_id.into(), entries, Cursors::Told)
+        Ok(RunState { in_store: durable, ..RunState::of(session_id.into(), entries, Cursors::Told)? })
     }
 
-    /// Puts the whole session into a store, durably. Pending interruptions stay pending; a running turn resumes when a
+    /// Puts the whole session into another store, durably, where it can go on: as a session of its own from there. Pending interruptions stay pending; a running turn resumes when a
     /// runtime over the store is started, and a person is asked about a call whose outcome is unknown.
     ///
     /// # Errors
     /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
-    pub async fn restore(&self, store: &dyn Store) -> Result<(), RunStateError> {
+    pub async fn save(&self, store: &dyn Store) -> Result<(), RunStateError> {
         let session_id = &self.session.session_id;
         let exists = || RunStateError::Exists(session_id.to_string());
         if store.head(session_id).await?.is_some() {
@@ -280,7 +298,7 @@ impl RunState {
     /// and those for the rest of the run are dropped.
     ///
     /// A store that has the session already keeps the data that it began with, so a state that is taken from there
-    /// ([`RunState::save`]) has that: give it the other data again.
+    /// ([`RunState::load`]) has that: give it the other data again.
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -346,7 +364,10 @@ impl RunState {
             }
             _ => false,
         };
-        if item.kind == Kind::InDoubt || records(&self.entries).any(used_before) {
+        if item.kind == Kind::InDoubt {
+            return Err(DecisionError::InDoubt { call_id: call_id.to_owned(), tool: item.tool.to_string() });
+        }
+        if records(&self.entries).any(used_before) {
             return Err(DecisionError::Stale { call_id: call_id.to_owned(), digest: item.digest.to_string() });
         }
         Ok(item)
@@ -371,10 +392,9 @@ impl RunState {
                     Record::CallFinished(done) if &*done.id == call_id => Some(done.name.to_string()),
                     _ => None,
                 });
-                let call_id = call_id.to_owned();
                 Err(match call {
-                    Some(tool) => DecisionError::Executed { call_id, tool },
-                    None => DecisionError::Unknown { call_id, tool: String::new() },
+                    Some(tool) => DecisionError::Executed { call_id: call_id.to_owned(), tool },
+                    None => self.not_pending(call_id),
                 })
             }
         }
@@ -410,6 +430,8 @@ impl RunState {
             max_turns: None,
             guardrails: Vec::new(),
             calls_when_taken: None,
+            in_store: false,
+            once: Once::default(),
         }
     }
 

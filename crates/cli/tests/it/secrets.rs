@@ -240,7 +240,7 @@ async fn everything_goes_wrong(sealed: bool) {
     };
     let store = store.unwrap();
     for session in ["look", "refuses", "event"] {
-        seen.add("a saved state", RunState::save(&store, session).await.unwrap().to_json());
+        seen.add("a saved state", RunState::load(&store, session).await.unwrap().to_json());
     }
     drop(store);
     commands(&mut seen, &server.path(""));

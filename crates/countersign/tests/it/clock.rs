@@ -233,6 +233,6 @@ async fn s21_r9_what_could_not_be_read_again_is_refused_and_not_stored() {
         let (status, text) = (over.status, &*over.text);
         // Or the outcome was refused in the last moment, and the failure was not.
         assert!((status, text) == (Status::Completed, "Over.") || status == Status::Failed, "{name}: {over:?}");
-        RunState::save(&*store, "s").await.expect("it can be read");
+        RunState::load(&*store, "s").await.expect("it can be read");
     }
 }

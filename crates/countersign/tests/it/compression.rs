@@ -162,7 +162,7 @@ async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
             assert!(text.contains(said), "{name}: {said} in {text}");
         }
         assert!(!text.contains("They looked"), "{name}: {text}");
-        let state = RunState::save(&*store, "s").await.expect("saved");
+        let state = RunState::load(&*store, "s").await.expect("saved");
         assert_eq!((state.state().answers.of("demo"), state.state().turn_calls), (6, 1), "{name}");
     }
 }
@@ -215,7 +215,7 @@ async fn g5_without_a_summary_the_oldest_turns_are_dropped_and_the_turn_goes_on(
         assert_eq!(witness.last(), ["u two"], "{i}");
         // Only transient errors are retried.
         assert_eq!(summariser.seen().len(), if i == 1 { 4 } else { 1 }, "{i}");
-        let state = RunState::save(&*store, "s").await.expect("saved");
+        let state = RunState::load(&*store, "s").await.expect("saved");
         let answers = state.state().answers.of("small");
         assert_eq!(answers, u64::from(i == 2 || i == 3), "{i}: an answer that is of no use is one all the same");
         assert_eq!(state.state().usage.output_tokens, 6 + 3 * answers, "{i}");
@@ -353,12 +353,12 @@ async fn g5_a_compressed_session_is_saved_loaded_and_checked() {
         send(&runtime, "s", &text).await.expect("sent");
     }
     assert_eq!(compressions(&store).await, 1);
-    let saved = RunState::save(&*store, "s").await.expect("saved");
+    let saved = RunState::load(&*store, "s").await.expect("saved");
     let text = saved.to_json();
     let elsewhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let loaded = RunState::from_json(&text).expect("loaded");
     assert_eq!(loaded.state(), saved.state());
-    loaded.restore(&*elsewhere).await.expect("restored");
+    loaded.save(&*elsewhere).await.expect("restored");
     let runtime = with(&elsewhere, agent());
     send(&runtime, "s", "four").await.expect("four");
     assert!(witness.last().contains(&"u four".to_owned()));

@@ -229,9 +229,9 @@ async fn m145_a_saved_batch_is_found_under_both_names_of_the_tool() {
         let (computer, before) = paper();
         let first = runtime(memory(), vec![make(computer)], &one_call(name, &batch()));
         let outcome = send(&first, "s1", "go").await.expect("run");
-        let saved = RunState::save(&*first.store, "s1").await.expect("save").to_json();
+        let saved = RunState::load(&*first.store, "s1").await.expect("save").to_json();
         let store = memory();
-        RunState::from_json(&saved).expect("read").restore(&*store).await.expect("restore");
+        RunState::from_json(&saved).expect("read").save(&*store).await.expect("restore");
         let (computer, done) = paper();
         let second = runtime(store, vec![make_other(computer)], &one_call(name, &batch()));
         // Always, from now on.

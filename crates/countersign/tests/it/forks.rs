@@ -61,7 +61,7 @@ async fn ran(ledger: &Ledger) -> Vec<String> {
 }
 
 async fn text(store: &Arc<dyn Store>, session: &str) -> String {
-    RunState::save(&**store, session).await.expect("saved").to_json()
+    RunState::load(&**store, session).await.expect("saved").to_json()
 }
 
 /// Approves once, and completes.
@@ -171,8 +171,8 @@ async fn g6_a_fork_asks_again_under_its_own_keys_and_the_original_stays_as_it_is
         // It is saved and loaded like any other.
         let saved = text(&store, "f").await;
         let elsewhere = countersign::store::memory::MemoryStore::new();
-        RunState::from_json(&saved).expect("read").restore(&elsewhere).await.expect("restored");
-        assert_eq!(RunState::save(&elsewhere, "f").await.expect("saved").to_json(), saved);
+        RunState::from_json(&saved).expect("read").save(&elsewhere).await.expect("restored");
+        assert_eq!(RunState::load(&elsewhere, "f").await.expect("saved").to_json(), saved);
         // A fork of the fork, and one of a session that is gone.
         runtime.delete_session(&me(), "s").await.expect("deleted");
         let made = fork(&runtime, "f", at(waited.checkpoint, "g")).await.expect("fork");

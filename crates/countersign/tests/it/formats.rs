@@ -39,7 +39,7 @@ async fn s21_a_saved_state_of_version_1_is_read_and_written_as_it_was() {
             guards: Guards::default(),
         };
         store.append(append).await.expect("appended");
-        now += &RunState::save(&store, &session).await.expect("saved").to_json();
+        now += &RunState::load(&store, &session).await.expect("saved").to_json();
         now.push('\n');
     }
     let fixed = file("run_states.jsonl");

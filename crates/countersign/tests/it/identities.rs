@@ -54,7 +54,7 @@ async fn r11_a_deleted_sessions_id_is_never_used_again() {
         let runtime = runtime(store.clone(), SCRIPT, &ledger);
         send(&runtime, "s", "buy").await.expect("paused");
         send(&runtime, "other", "buy").await.expect("paused");
-        let saved = RunState::save(&*store, "s").await.expect("saved");
+        let saved = RunState::load(&*store, "s").await.expect("saved");
         runtime.delete_session(&me(), "s").await.expect("deleted");
         let ran = keys(&ledger).len();
         let new = || NewSession { session_id: Some("s".to_owned()), ..NewSession::default() };
@@ -79,9 +79,9 @@ async fn r11_a_deleted_sessions_id_is_never_used_again() {
             assert!(refusal.message.contains("\"s\""), "{}", refusal.message);
         }
         // A saved state of it does not restore it here either, but can be resumed elsewhere.
-        let restored = saved.restore(&*store).await;
+        let restored = saved.save(&*store).await;
         assert!(matches!(restored, Err(RunStateError::Store(StoreError::Deleted(id))) if *id == *"s"), "{name}");
-        saved.restore(&MemoryStore::new()).await.expect("another store has had no such session");
+        saved.save(&MemoryStore::new()).await.expect("another store has had no such session");
         assert_eq!(keys(&ledger).len(), ran, "{name}: nothing ran");
     }
 }
@@ -160,10 +160,10 @@ async fn r11_standing_rules_of_a_deleted_session_do_not_come_back() {
             runtime.rules(&me(), RuleQuery { limit: 9, ..RuleQuery::default() }).await.expect("rules").rows.len()
         };
         assert_eq!(rules().await, 1, "{name}");
-        let saved = RunState::save(&*store, "s").await.expect("saved");
+        let saved = RunState::load(&*store, "s").await.expect("saved");
         runtime.delete_session(&me(), "s").await.expect("deleted");
         assert_eq!(rules().await, 0, "{name}");
-        assert!(saved.restore(&*store).await.is_err());
+        assert!(saved.save(&*store).await.is_err());
         runtime
             .create_session(&me(), NewSession { session_id: Some("s".into()), ..NewSession::default() })
             .await
@@ -181,12 +181,12 @@ async fn r11_a_key_is_of_one_call_also_after_a_backup_was_restored_or_a_state_co
     let original = Arc::new(MemoryStore::new());
     let before = runtime(original.clone(), SCRIPT, &ledger);
     send(&before, "s", "buy").await.expect("paused");
-    let backup = RunState::save(&*original, "s").await.expect("saved");
+    let backup = RunState::load(&*original, "s").await.expect("saved");
     let mut last = Vec::new();
     let mut waited = Vec::new();
     for _ in 0..2 {
         let store = Arc::new(MemoryStore::new());
-        backup.restore(&*store).await.expect("restored");
+        backup.save(&*store).await.expect("restored");
         let runtime = runtime(store, SCRIPT, &ledger);
         let ran = keys(&ledger).len();
         decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("done");

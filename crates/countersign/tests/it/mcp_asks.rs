@@ -291,9 +291,9 @@ async fn s17_s13_a_session_whose_call_asks_survives_save_and_load() {
     let first: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let shared = server(&fake).build().unwrap();
     send(&over(first.clone(), &calls(&["order"]), &[&shared]), "s", "go").await.unwrap();
-    let saved = RunState::save(&*first, "s").await.unwrap().to_json();
+    let saved = RunState::load(&*first, "s").await.unwrap().to_json();
     let second: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    RunState::from_json(&saved).unwrap().restore(&*second).await.unwrap();
+    RunState::from_json(&saved).unwrap().save(&*second).await.unwrap();
     let outcome = answer(&over(second, &calls(&["order"]), &[&shared]), "s_1", &accept(9)).await.unwrap();
     assert!(outcome.text.contains(r#""size":9"#), "{}", outcome.text);
 }

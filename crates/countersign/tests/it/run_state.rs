@@ -59,7 +59,7 @@ async fn read_journal(journal: &str) -> Result<RunState, RunStateError> {
             guards: Guards::default(),
         })
         .await?;
-    RunState::save(&store, "s").await
+    RunState::load(&store, "s").await
 }
 
 /// The same for a changed journal.
@@ -70,7 +70,7 @@ async fn change_journal(journal: &str, edit: impl FnOnce(&mut Vec<Value>)) -> Re
 }
 
 async fn saved() -> RunState {
-    RunState::save(&*paused().await.0, "s").await.expect("saved")
+    RunState::load(&*paused().await.0, "s").await.expect("saved")
 }
 
 fn change(text: &str, edit: impl FnOnce(&mut Value)) -> Result<RunState, RunStateError> {
@@ -86,7 +86,7 @@ async fn s17_a_saved_session_goes_on_in_another_store_where_it_stopped() {
         let state = RunState::from_json(&text).expect("a run state");
         assert_eq!(state.requests()[0].approval_key(), "s_1");
         assert_eq!(state.state().status, Status::AwaitingInput);
-        state.restore(&*store).await.expect("restored");
+        state.save(&*store).await.expect("restored");
 
         let ledger = Ledger::default();
         let runtime = runtime(store.clone(), SCRIPT, &ledger);
@@ -106,7 +106,7 @@ async fn s17_a_saved_session_goes_on_in_another_store_where_it_stopped() {
 #[tokio::test]
 async fn s17_a_state_written_and_read_is_the_same_to_the_letter() {
     let text = saved().await.to_json();
-    let begin = r#"{"schema":"countersign.run_state","version":1,"session_id":"s","entries":["#;
+    let begin = r#"{"schema":"countersign.run_state","version":1,"session_id":"s","in_store":true,"entries":["#;
     assert!(text.starts_with(begin), "{text}");
     assert!(text.contains(r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#), "{text}");
     assert_eq!(RunState::from_json(&text).expect("a run state").to_json(), text);
@@ -142,11 +142,11 @@ async fn s17_a_queued_message_and_its_request_id_are_restored() {
     let before = runtime(store.clone(), SCRIPT, &ledger);
     before.run(&Principal::trusted(), message).await.expect("queued");
     decide(&before, "s_1", vec![Decision::approve()]).await.expect("done");
-    let state = RunState::save(&*store, "s").await.expect("saved");
+    let state = RunState::load(&*store, "s").await.expect("saved");
     for (name, store, _dir) in stores() {
-        state.restore(&*store).await.expect(name);
+        state.save(&*store).await.expect(name);
         assert!(store.request("s", "r1").await.expect("known").is_some(), "{name}");
-        assert_eq!(RunState::save(&*store, "s").await.expect("saved").to_json(), state.to_json(), "{name}");
+        assert_eq!(RunState::load(&*store, "s").await.expect("saved").to_json(), state.to_json(), "{name}");
         let query = ApprovalQuery { limit: 10, ..Default::default() };
         let inbox = runtime(store, SCRIPT, &ledger).approvals(&Principal::trusted(), query).await.expect("inbox");
         assert!(inbox.rows.iter().all(|row| row.resolution.is_some()), "{name}");
@@ -159,16 +159,16 @@ async fn s17_restoring_never_touches_a_session_that_is_there() {
     for (name, store, _dir) in stores() {
         let ledger = Ledger::default();
         send(&runtime(store.clone(), SCRIPT, &ledger), "s", "something else").await.expect("paused");
-        let there = RunState::save(&*store, "s").await.expect("saved").to_json();
-        let refused = RunState::from_json(&text).expect("a run state").restore(&*store).await;
+        let there = RunState::load(&*store, "s").await.expect("saved").to_json();
+        let refused = RunState::from_json(&text).expect("a run state").save(&*store).await;
         assert!(matches!(&refused, Err(RunStateError::Exists(id)) if id == "s"), "{name}: {refused:?}");
-        assert_eq!(RunState::save(&*store, "s").await.expect("saved").to_json(), there, "{name}");
+        assert_eq!(RunState::load(&*store, "s").await.expect("saved").to_json(), there, "{name}");
     }
 }
 
 #[tokio::test]
 async fn s17_a_session_that_is_not_there_cannot_be_saved() {
-    let error = RunState::save(&MemoryStore::new(), "s").await.expect_err("no session");
+    let error = RunState::load(&MemoryStore::new(), "s").await.expect_err("no session");
     assert!(matches!(error, RunStateError::NoSession(_)), "{error}");
     assert_eq!(error.to_string(), "there is no session \"s\"");
 }
@@ -181,12 +181,12 @@ async fn s17_a_long_session_is_saved_whole() {
     for _ in 0..120 {
         send(&runtime, "s", "again").await.expect("done");
     }
-    let state = RunState::save(&*store, "s").await.expect("saved");
+    let state = RunState::load(&*store, "s").await.expect("saved");
     assert!(state.state().pos > 512, "{}", state.state().pos);
     assert_eq!(state.state().pos, store.head("s").await.expect("head").expect("a session").pos);
     let (_, sqlite, _dir) = stores().pop().expect("sqlite");
-    state.restore(&*sqlite).await.expect("restored");
-    assert_eq!(RunState::save(&*sqlite, "s").await.expect("saved").to_json(), state.to_json());
+    state.save(&*sqlite).await.expect("restored");
+    assert_eq!(RunState::load(&*sqlite, "s").await.expect("saved").to_json(), state.to_json());
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ fn asking(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
 async fn asked() -> RunState {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     send(&asking(store.clone(), &Ledger::default()), "s", "go").await.expect("asked");
-    RunState::save(&*store, "s").await.expect("saved")
+    RunState::load(&*store, "s").await.expect("saved")
 }
 
 fn fifty() -> NewDecision {
@@ -257,7 +257,7 @@ async fn s17_a_session_with_a_question_is_saved_and_goes_on() {
     assert_eq!(state.requests()[0].kind(), Kind::Question);
     assert_eq!(state.state().todos.len(), 1);
     for (name, store, _dir) in stores() {
-        state.restore(&*store).await.expect("restored");
+        state.save(&*store).await.expect("restored");
         let runtime = asking(store, &Ledger::default());
         let done = runtime.decide_and_run(&Principal::trusted(), fifty()).await.expect("answered");
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, r#"{"How many?":"50"}"#), "{name}");
@@ -268,9 +268,9 @@ async fn s17_a_session_with_a_question_is_saved_and_goes_on() {
 #[tokio::test]
 async fn s21_questions_and_answers_that_do_not_follow_are_damage() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    asked().await.restore(&*store).await.expect("restored");
+    asked().await.save(&*store).await.expect("restored");
     asking(store.clone(), &Ledger::default()).decide_and_run(&Principal::trusted(), fifty()).await.expect("answered");
-    let answered = journal(&RunState::save(&*store, "s").await.expect("saved"));
+    let answered = journal(&RunState::load(&*store, "s").await.expect("saved"));
     assert!(read_journal(&answered).await.is_ok());
     for (from, to) in [
         (r#""answers":{"How many?":"50"}"#, r#""answers":{"How much?":"50"}"#),
@@ -298,7 +298,7 @@ async fn s17_a_session_with_the_most_options_is_saved_and_read() {
     let agent = Agent::new("asker", ("demo", Arc::new(model))).tool(builtin::ask_user_question());
     let runtime = Runtime::builder(store.clone()).locale(Locale::Vi).agent(agent).build().expect("runtime");
     send(&runtime, "s", "go").await.expect("asked");
-    let waits = journal(&RunState::save(&*store, "s").await.expect("saved while it waits"));
+    let waits = journal(&RunState::load(&*store, "s").await.expect("saved while it waits"));
     // The label of the server's own option may change; recorded questions stay readable.
     let renamed = waits.replacen(r#"{"input":true,"label":"Khác"}]"#, r#"{"input":true,"label":"Other"}]"#, 1);
     assert_eq!(renamed.matches("\"Other\"").count(), 1);
@@ -306,7 +306,7 @@ async fn s17_a_session_with_the_most_options_is_saved_and_read() {
     let answers = json!({ "Which?": "19" });
     let answer = NewDecision::new("s_1", Reply::Answers(answers));
     runtime.decide_and_run(&Principal::trusted(), answer).await.expect("answered");
-    let text = RunState::save(&*store, "s").await.expect("saved").to_json();
+    let text = RunState::load(&*store, "s").await.expect("saved").to_json();
     assert_eq!(RunState::from_json(&text).expect("read").to_json(), text);
 }
 
@@ -314,7 +314,7 @@ async fn s17_a_session_with_the_most_options_is_saved_and_read() {
 async fn s21_no_entry_can_be_taken_out_doubled_or_moved() {
     let (store, ledger) = paused().await;
     decide(&runtime(store.clone(), SCRIPT, &ledger), "s_1", vec![Decision::approve()]).await.expect("done");
-    let text = journal(&RunState::save(&*store, "s").await.expect("saved")).replace("1.10", "1.5");
+    let text = journal(&RunState::load(&*store, "s").await.expect("saved")).replace("1.10", "1.5");
     let count = serde_json::from_str::<Vec<Value>>(&text).expect("JSON").len();
     for i in 0..count {
         // The end may be cut: an earlier state of the same session is a state, too.
@@ -390,7 +390,7 @@ async fn s20_keys_are_never_in_a_state() {
     let runtime = Runtime::builder(store.clone()).agent(agent).retry(retry).build().expect("runtime");
     let failed = send(&runtime, "s", "hi").await.expect("outcome");
     assert_eq!(failed.status, Status::Failed);
-    let text = RunState::save(&*store, "s").await.expect("saved").to_json();
+    let text = RunState::load(&*store, "s").await.expect("saved").to_json();
     assert!(!text.contains("very-secret"), "{text}");
 }
 
@@ -420,12 +420,12 @@ proptest! {
         tokio.block_on(async {
             let (here, there) = (MemoryStore::new(), MemoryStore::new());
             here.append(append(world.journal.clone(), &world)).await.expect("stored");
-            let text = RunState::save(&here, "s").await.expect("saved").to_json();
+            let text = RunState::load(&here, "s").await.expect("saved").to_json();
             let read = RunState::from_json(&text).expect("read");
             assert_eq!(read.state(), &*world.state);
             assert_eq!(read.to_json(), text);
-            read.restore(&there).await.expect("restored");
-            assert_eq!(RunState::save(&there, "s").await.expect("saved").to_json(), text);
+            read.save(&there).await.expect("restored");
+            assert_eq!(RunState::load(&there, "s").await.expect("saved").to_json(), text);
         });
     }
 }
@@ -460,9 +460,9 @@ async fn s17_a_run_of_a_graph_is_saved_and_goes_on() {
     let begun = runs.start(&me, Some("s".into()), &crate::graph_support::Work::default(), None).await.expect("begun");
     let outcome = runs.outcome(&me, &begun).await.expect("outcome");
     runs.resume(&me, outcome.key("word").expect("it waits"), "first").await.expect("resume");
-    let text = RunState::save(&*here, "s").await.expect("saved").to_json();
+    let text = RunState::load(&*here, "s").await.expect("saved").to_json();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    RunState::from_json(&text).expect("read").restore(&*store).await.expect("restored");
+    RunState::from_json(&text).expect("read").save(&*store).await.expect("restored");
     let (_, runs) = crate::graph_support::process(&store, &stepping());
     let outcome = runs.outcome(&me, "s").await.expect("outcome");
     let key = outcome.key("word").expect("it waits").to_owned();

@@ -73,7 +73,7 @@ async fn governed(store: Arc<dyn Store>) -> String {
     note(NewNote::Reassign { role: None, subject: Some("eve".into()), text: Some("yours".into()) })
         .await
         .expect("to eve");
-    RunState::save(&*store, "s").await.expect("saved").to_json()
+    RunState::load(&*store, "s").await.expect("saved").to_json()
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn s17_what_several_people_did_is_saved_and_goes_on() {
     let state = RunState::from_json(&text).expect("read");
     assert_eq!(state.to_json(), text);
     for (name, store, _dir) in stores() {
-        state.restore(&*store).await.expect("restored");
+        state.save(&*store).await.expect("restored");
         let ledger = Ledger::default();
         let runtime = runtime(store, &ledger);
         let (bob, eve) = (person("bob", &["admin"]), person("eve", &["admin", "legal"]));

@@ -455,7 +455,7 @@ async fn s17_a_graphs_run_that_another_has_put_into_the_store_meanwhile_is_claim
     let mut asked = graph.run(Work::default()).await.expect("paused");
     asked.state.answer(&asked.interruptions[0], &5).expect("answered");
     let other = asked.state.clone();
-    let restored = async move { other.restore(&*inner).await.expect("restored") };
+    let restored = async move { other.save(&*inner).await.expect("restored") };
     store.meanwhile(|record| matches!(record, Record::SessionCreated(_)), restored);
     let error = graph.run_in(store, asked.state).await.expect_err("the other was first");
     assert_eq!(error.kind(), RunErrorKind::Claimed);

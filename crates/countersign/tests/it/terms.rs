@@ -174,7 +174,7 @@ async fn r5_who_waits_for_another_process_that_stores_nothing_is_told_what_to_do
     let other = async {
         slow.begun.notified().await;
         for streamed in [false, true] {
-            let state = RunState::save(&*taken, "s").await.expect("saved");
+            let state = RunState::load(&*taken, "s").await.expect("saved");
             let waits = async {
                 match streamed {
                     true => two.run_streamed(&agent, state).await?.finish().await,

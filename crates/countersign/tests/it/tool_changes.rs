@@ -336,7 +336,7 @@ async fn s7_s12_s13_what_was_let_through_in_a_persons_place_is_asked_about_if_it
                 "{asked}"
             );
             assert_eq!(asked["actions"][0]["description"], "Pays twice.");
-            let saved = RunState::save(&*open, "s").await.expect("saved");
+            let saved = RunState::load(&*open, "s").await.expect("saved");
             RunState::from_json(&saved.to_json()).expect("it can be read");
         } else {
             assert!(of_pay.is_none() && ran(&ledger) == ["pay", "pay"], "{told}");

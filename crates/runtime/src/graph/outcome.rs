@@ -6,6 +6,7 @@ use serde_json::Value;
 
 /// The outcome of a run that is paused or has ended. A pause is a value, not an error.
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "a run that has failed is an outcome, not an error"]
 pub enum Outcome<S> {
     /// It is done.
     Done(S),

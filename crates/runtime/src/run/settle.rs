@@ -55,6 +55,8 @@ pub(crate) struct Origin {
     pub(crate) at: Millis,
     /// How many calls the session had when another process took the same state.
     pub(crate) calls_when_taken: Option<u32>,
+    /// The `request_id` of all that is given, as it is kept: one of its records has it.
+    pub(crate) request_id: Option<String>,
 }
 
 impl Runtime {
@@ -65,7 +67,7 @@ impl Runtime {
         &self,
         by: &Principal,
         session_id: &Arc<str>,
-        Origin { pos, unstored, at, calls_when_taken }: Origin,
+        Origin { pos, unstored, at, calls_when_taken, request_id }: Origin,
         replies: Vec<(InterruptionNo, Reply)>,
         messages: Vec<Content>,
         cancelled: impl Future<Output = ()>,
@@ -97,12 +99,16 @@ impl Runtime {
                 made.add(timed_out);
             }
         }
+        let mut request_id: Option<Arc<str>> = request_id.map(Arc::from);
         for (n, reply) in replies {
             by.check_may_decide()?;
             guards.not_after = guards.not_after.into_iter().chain(due(made.state(), n)).min();
             let open = made.state().waiting(n);
             let open = open.ok_or_else(|| resolve::not_found(&approval_key(session_id, n)))?;
-            let input = DecideInput { staged: true, ..DecideInput::new(n, reply, by.clone()) };
+            let mut input = DecideInput { staged: true, ..DecideInput::new(n, reply, by.clone()) };
+            if messages.is_empty() {
+                input.request_id = request_id.take();
+            }
             let judged = tokio::select! { biased;
                 judged = self.inner.judged(made.state(), open, input) => judged,
                 () = &mut cancelled => return Err(Unsettled::Cancelled),
@@ -115,7 +121,7 @@ impl Runtime {
             }
         }
         for content in messages {
-            let input = message(by, made.state(), content)?;
+            let input = MessageInput { request_id: request_id.take(), ..message(by, made.state(), content)? };
             made.add(Draft::new(made.state(), at).says_first(input, agents)?);
         }
         if made.is_empty() {

@@ -23,7 +23,8 @@ impl RunState {
     /// Where it resumes at this time.
     pub(crate) fn origin(&self, at: Millis) -> Origin {
         let pos = self.last_of(self.stored).map_or(0, |entry| entry.pos);
-        Origin { pos, unstored: self.unstored().to_vec(), at, calls_when_taken: self.calls_when_taken }
+        let (unstored, calls_when_taken) = (self.unstored().to_vec(), self.calls_when_taken);
+        Origin { pos, unstored, at, calls_when_taken, request_id: None }
     }
 
     /// The last of the first `count` entries.
@@ -33,7 +34,7 @@ impl RunState {
 
     /// Puts it into a store that does not have it, where it continues.
     pub(crate) async fn begins_in(&mut self, store: &dyn Store) -> Result<(), RunStateError> {
-        self.restore(store).await?;
+        self.save(store).await?;
         self.stored = self.entries.len();
         Ok(())
     }

@@ -10,6 +10,8 @@
 //! Questions of tools, nodes and models are listed among the interruptions and answered on the state
 //! (`RunState::answer`), with their schema checked at once.
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::{decision::Decision, key::approval_key, rule::Always},
     call::{
@@ -20,12 +22,13 @@ use countersign_core::{
     },
     decide::resolve::{check_answer, check_decision},
     journal::{
-        record::{Action, Interrupted, Kind, Record, records},
+        record::{Action, Entry, Interrupted, Kind, Record, records},
         run::Raw,
         state::Open,
     },
     number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
+    time::rfc3339,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -63,12 +66,54 @@ pub(crate) struct StagedAnswer {
 #[non_exhaustive]
 pub enum DecisionError {
     /// No such call is pending in this run.
-    #[error("no call {call_id:?} of the tool {tool:?} is pending in this run")]
+    #[error("no call {call_id:?}{} is pending in this run: RunState::interruptions has what is", of_tool(tool.as_ref()))]
     Unknown {
+        /// The call.
+        call_id: String,
+        /// Its tool, if the interruption names one.
+        tool: Option<String>,
+    },
+    /// Somebody was first: it is decided or answered, and has no result yet. The run continues it without a decision.
+    #[error(
+        "the call {call_id:?} of the tool {tool:?} was decided already ({decision}{} at {at}), and has no result yet; running it \
+         without a decision goes on with it",
+        by.as_ref().map(|by| format!(" by {by:?}")).unwrap_or_default()
+    )]
+    Decided {
         /// The call.
         call_id: String,
         /// Its tool.
         tool: String,
+        /// The decision, or `answer`.
+        decision: &'static str,
+        /// Who decided, if that is known.
+        by: Option<String>,
+        /// When (RFC 3339).
+        at: String,
+    },
+    /// Whether the call has taken effect is unknown, and approving it would run it once more: find out first, then
+    /// [`RunState::respond`] with its result, [`RunState::run_again`], or reject it.
+    #[error(
+        "it is not known whether the call {call_id:?} of the tool {tool:?} has taken effect, and approving it would run it again: \
+         find out, then say what came of it (RunState::respond), let it run again (RunState::run_again), or reject it"
+    )]
+    InDoubt {
+        /// The call.
+        call_id: String,
+        /// Its tool.
+        tool: String,
+    },
+    /// The run does not say who decides, and the request is for certain people: give it
+    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal).
+    #[error(
+        "the call {call_id:?} needs to know who decides, since {why}: say it with RunConfig::principal, such as \
+         Principal::person(\"ann\", roles), or Principal::trusted() for a program that checks that itself"
+    )]
+    NoPrincipal {
+        /// The call.
+        call_id: String,
+        /// Why.
+        why: &'static str,
     },
     /// Several calls of this id are pending, of different answers: take the right one from [`RunState::interruptions`].
     #[error("several calls with the id {call_id:?} are pending: take the right one from RunState::interruptions")]
@@ -155,8 +200,8 @@ pub enum DecisionError {
 }
 
 impl RunState {
-    /// Approves the call, with exactly the arguments that were shown. If the call's outcome is unknown
-    /// ([`Kind::InDoubt`]), it runs once more; [`RunState::respond`] records that it ran.
+    /// Approves the call, with exactly the arguments that were shown. A call whose outcome is unknown
+    /// ([`Kind::InDoubt`]) is not approved but [run again](RunState::run_again), or [responded](RunState::respond) to.
     ///
     /// Decisions take effect when the run resumes. Undecided requests are returned again, with the same deadline. Where
     /// several people must approve, the actions of a request are decided together: until all are, the decisions are
@@ -165,6 +210,23 @@ impl RunState {
     /// # Errors
     /// [`DecisionError`]; repeating the same decision is no error.
     pub fn approve(&mut self, item: &Interruption) -> Result<(), DecisionError> {
+        if item.kind == Kind::InDoubt {
+            let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
+            return Err(DecisionError::InDoubt { call_id, tool });
+        }
+        self.decide(item, Decision::approve())
+    }
+
+    /// Lets a call run once more whose outcome is unknown ([`Kind::InDoubt`]): it may have taken effect before. On the
+    /// wire this is an approval of such a request.
+    ///
+    /// # Errors
+    /// [`DecisionError`]; [`DecisionError::Invalid`] if its outcome is not unknown.
+    pub fn run_again(&mut self, item: &Interruption) -> Result<(), DecisionError> {
+        if item.kind != Kind::InDoubt {
+            let error = "its outcome is not unknown, so there is nothing to run again".to_owned();
+            return Err(DecisionError::Invalid { call_id: item.call_id.to_string(), error });
+        }
         self.decide(item, Decision::approve())
     }
 
@@ -285,8 +347,7 @@ impl RunState {
                 .session
                 .pending_actions()
                 .find(|action| action.call == item.number() && action.tool_use_id == item.call_id);
-            let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
-            return Err(now.map_or(DecisionError::Unknown { call_id, tool }, |action| stale(item, action)));
+            return Err(now.map_or_else(|| self.not_waiting(item), |action| stale(item, action)));
         };
         if !is_of(item, open, action, session_id) {
             return Err(stale(item, action));
@@ -367,9 +428,8 @@ impl RunState {
 
     /// The request and the action of an item, as it is pending now.
     fn waiting(&self, item: &Interruption) -> Result<(&Interrupted, &Action), DecisionError> {
-        let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
         if item.session_id != self.session.session_id {
-            return Err(DecisionError::Unknown { call_id, tool });
+            return Err(unknown(item));
         }
         let open = self.session.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
         let mut actions = open.flat_map(|open| open.asked.actions.iter().map(move |action| (open, action)));
@@ -385,10 +445,82 @@ impl RunState {
         }
         let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.number() && done.id == item.call_id);
         if records(&self.entries).rev().any(finished) {
+            let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
             return Err(DecisionError::Executed { call_id, tool });
         }
-        Err(DecisionError::Unknown { call_id, tool })
+        Err(self.not_waiting(item))
     }
+
+    /// Why an item is not pending.
+    fn not_waiting(&self, item: &Interruption) -> DecisionError {
+        let same = |action: &Action| {
+            action.call == item.number() && action.tool_use_id == item.call_id && action.digest[..] == item.digest
+        };
+        let asked = |asked: &Interrupted| {
+            approval_key(&self.session.session_id, asked.n) == item.approval_key && asked.actions.iter().any(same)
+        };
+        self.decided_already(&item.call_id, asked).unwrap_or_else(|| unknown(item))
+    }
+
+    /// Why nothing is pending under a call's id, or a question's name.
+    pub(super) fn not_pending(&self, call_id: &str) -> DecisionError {
+        let named = |asked: &Interrupted| {
+            asked.actions.iter().any(|action| &*action.tool_use_id == call_id)
+                || asked.at.as_ref().is_some_and(|at| at.name() == call_id)
+        };
+        let unknown = || DecisionError::Unknown { call_id: call_id.to_owned(), tool: None };
+        self.decided_already(call_id, named).unwrap_or_else(unknown)
+    }
+
+    /// The last decision on such a request, with who made it.
+    fn decided_already(&self, call_id: &str, is_of: impl Fn(&Interrupted) -> bool) -> Option<DecisionError> {
+        let asked = records(&self.entries).rev().find_map(|record| match record {
+            Record::Interrupted(asked) if is_of(asked) => Some(asked),
+            _ => None,
+        })?;
+        let action =
+            asked.actions.iter().find(|action| &*action.tool_use_id == call_id).or_else(|| asked.actions.first())?;
+        let said = |record: &Record| match record {
+            Record::Decided(decided) if decided.n == asked.n && decided.last => {
+                let index = asked.actions.iter().position(|one| one.call == action.call)?;
+                Some((decided.decisions.get(index)?.kind().name(), decided.by.clone()))
+            }
+            Record::Answered(answered) if answered.n == asked.n => Some(("answer", answered.by.clone())),
+            Record::Resumed(resumed) if resumed.n == asked.n => Some(("answer", resumed.by.clone())),
+            _ => None,
+        };
+        let found = |entry: &Arc<Entry>| entry.records.iter().find_map(said).map(|said| (said, entry.at));
+        let ((decision, by), at) = self.entries.iter().rev().find_map(found)?;
+        let (call_id, tool) = (call_id.to_owned(), action.name.to_string());
+        Some(DecisionError::Decided { call_id, tool, decision, by: by.map(|by| by.to_string()), at: rfc3339(at) })
+    }
+
+    /// Why the run must say who decides: what was decided or answered on it is for certain people (spec P1).
+    pub(crate) fn needs_principal(&self) -> Option<DecisionError> {
+        let is_said = |asked: &Interrupted, action: &Action| {
+            self.answers.iter().any(|staged| staged.n == asked.n)
+                || self.staged.iter().any(|staged| staged.call == action.call)
+        };
+        let actions = self.session.open.iter().flat_map(|open| open.asked.actions.iter().map(move |one| (open, one)));
+        let (action, why) = actions.filter(|(open, action)| is_said(&open.asked, action)).find_map(|(_, action)| {
+            let names_roles = !action.reviewer().is_owner() || action.ask.levels.iter().any(|level| !level.is_owner());
+            let reasons = [
+                (names_roles, "roles must decide it"),
+                (action.ask.not_self, "who asked for it may not approve it"),
+                (self.session.subject.is_some(), "its session has an owner"),
+            ];
+            Some((action, reasons.into_iter().find(|(holds, _)| *holds)?.1))
+        })?;
+        Some(DecisionError::NoPrincipal { call_id: action.tool_use_id.to_string(), why })
+    }
+}
+
+fn unknown(item: &Interruption) -> DecisionError {
+    DecisionError::Unknown { call_id: item.call_id.to_string(), tool: Some(item.tool.to_string()) }
+}
+
+fn of_tool(tool: Option<&String>) -> String {
+    tool.map(|tool| format!(" of the tool {tool:?}")).unwrap_or_default()
 }
 
 /// Whether an item is of this very request: a digest names one request permanently (spec R11).
@@ -423,12 +555,20 @@ fn refused(item: &Interruption, action: &Action, decision: &Decision, refusal: &
 
 /// What is wrong with an answer, each with its path, leaving out how it is sent over the wire.
 fn told(refusal: &Refusal) -> String {
-    let message = refusal.message.trim_start_matches("resume: ");
+    let message = refusal.message.trim_start_matches("resume: ").trim_start_matches("answers: ");
     let Some(details) = &refusal.details else { return message.to_owned() };
-    let of = |error: &Value| Some(located(error["pointer"].as_str()?, error["message"].as_str()?));
-    let errors: Option<Vec<String>> =
-        details.value()["errors"].as_array().and_then(|errors| errors.iter().map(of).collect());
-    format!("{message}: {}", errors.map_or_else(|| details.get().to_owned(), |errors| errors.join("; ")))
+    let details = details.value();
+    let errors = details["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let all = |of: fn(&Value) -> Option<String>| errors.iter().filter_map(of).collect::<Vec<_>>().join("; ");
+    if details["questions"].is_array() {
+        // The message is the first of them.
+        return all(|error| {
+            let message = error["message"].as_str()?;
+            Some(error["question"].as_str().map_or_else(|| message.to_owned(), |of| format!("{of:?} {message}")))
+        });
+    }
+    let located = all(|error| Some(located(error["pointer"].as_str()?, error["message"].as_str()?)));
+    if located.is_empty() { message.to_owned() } else { format!("{message}: {located}") }
 }
 
 /// Whether arguments fit the schema that was shown with the call.

@@ -42,7 +42,7 @@ impl RunState {
     /// is idempotent, is asked about as one whose outcome is unknown ([`Kind::InDoubt`], spec R4). Calls that an agent
     /// made later, and steps of graphs, are not known and run again. With
     /// [`RunConfig::store`](crate::runner::config::RunConfig::store) all of it is known: continue from the store instead
-    /// ([`RunState::save`]).
+    /// ([`RunState::load`]).
     ///
     /// [`Kind::InDoubt`]: countersign_core::journal::record::Kind::InDoubt
     ///

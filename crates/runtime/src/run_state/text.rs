@@ -47,6 +47,9 @@ struct Members<'a, E> {
     /// How many calls the session had when another process took the same state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     calls_when_taken: Option<u32>,
+    /// Whether a store of the application has the session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    in_store: bool,
     entries: E,
     /// How many of them are in the store that the state was taken from, if not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,9 +86,10 @@ impl<'a> Input<'a> {
 impl RunState {
     /// The state as text. Arguments keep every digit.
     ///
-    /// A text is a copy: without [`RunConfig::store`](crate::runner::config::RunConfig::store) only the process that resumes
-    /// it knows what has run, and another one that resumes the same text runs its approved calls again. In a file
-    /// ([`RunState::write`], [`RunState::take`]) a state is taken once.
+    /// A text is a copy. Without [`RunConfig::store`](crate::runner::config::RunConfig::store) nothing knows that the state it
+    /// came from, or another reading of it, has run: each state that is read from it, here or in another process, runs the
+    /// approved calls once more. In a file ([`RunState::write`], [`RunState::take`]) a state is taken once. The text of a
+    /// state of a store says so, and runs only with that store.
     #[must_use]
     pub fn to_json(&self) -> String {
         let written = Members {
@@ -99,6 +103,7 @@ impl RunState {
             max_turns: self.max_turns,
             guardrails: Cow::Borrowed(&self.guardrails),
             calls_when_taken: self.calls_when_taken,
+            in_store: self.in_store,
             entries: Compact(&self.entries),
             stored: Some(self.stored).filter(|stored| *stored != self.entries.len()),
             count: self.entries.len(),
@@ -173,6 +178,7 @@ impl RunState {
             max_turns: body.max_turns,
             guardrails: body.guardrails.into_owned(),
             calls_when_taken: body.calls_when_taken,
+            in_store: body.in_store,
             ..state
         })
     }

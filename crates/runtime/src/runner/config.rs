@@ -82,6 +82,8 @@ pub struct RunConfig {
     pub(crate) principal: Option<Principal>,
     pub(crate) cancel: Option<CancelHandle>,
     pub(crate) nested_events: Option<bool>,
+    /// The `request_id` of a message that begins a turn; with a state, of what was said and decided on it, as it is kept.
+    pub(crate) request_id: Option<String>,
 }
 
 impl fmt::Debug for RunConfig {
@@ -191,7 +193,7 @@ impl RunConfig {
     }
     /// The session: with a store, the next input continues the conversation (spec S16), and abandons a turn that has
     /// failed. While interruptions are pending, after its process died in a turn, or to retry a failed turn, get its
-    /// state with [`crate::run_state::RunState::save`] and run that. An id has 1 to 128 of the characters `A-Z a-z 0-9
+    /// state with [`crate::run_state::RunState::load`] and run that. An id has 1 to 128 of the characters `A-Z a-z 0-9
     /// . _ -`.
     #[must_use]
     pub fn session(mut self, id: impl Into<String>) -> RunConfig {
@@ -216,7 +218,9 @@ impl RunConfig {
         self.policy = Some(policy);
         self
     }
-    /// Who runs it and decides; a trusted principal by default.
+    /// Who runs it and decides. Without this it is [`Principal::trusted`], except that what is decided for certain people is
+    /// refused then ([`DecisionError::NoPrincipal`](crate::run_state::DecisionError::NoPrincipal)): where the session has an
+    /// owner, or the request names roles or forbids that its requester approves it.
     #[must_use]
     pub fn principal(mut self, principal: Principal) -> RunConfig {
         self.principal = Some(principal);
@@ -310,6 +314,7 @@ impl RunConfig {
             principal: self.principal.or(base.principal),
             cancel: self.cancel.or(base.cancel),
             nested_events: self.nested_events.or(base.nested_events),
+            request_id: self.request_id.or(base.request_id),
         }
     }
 }

@@ -46,6 +46,8 @@ pub enum RunErrorKind {
     InvalidOutput,
     /// Another permanent failure, with a stable [code](RunError::code).
     Failed,
+    /// A graph's run [has no result yet](super::GraphResult::done): it is paused. It continues with answers on its state.
+    Paused,
     /// It was cancelled. The turn of its state has ended; the conversation continues with the next input.
     Cancelled,
     /// A decision or an answer came after its deadline (spec W7). Nothing has run. It is retracted in the state:
@@ -56,13 +58,14 @@ pub enum RunErrorKind {
     /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price (spec S22). Nothing
     /// has run. Give the model one.
     NoPrice,
-    /// The run has continued elsewhere: its store is newer than this state. Nothing has run.
+    /// The run has continued from this state already: its store is newer, or, without one, the state or a clone of it was
+    /// run in this process. Nothing has run now.
     Claimed,
-    /// A setting of the run is invalid. Nothing has run.
+    /// A setting of the run is invalid, or the state is of a store that the run does not have. Nothing has run.
     Settings,
     /// Another run is driving the session, in the same store, and will store its outcomes: one of this process, or one
     /// of another process that has stored nothing for a minute. Nothing has run here; wait for that run's result, and
-    /// get the state then ([`RunState::save`]).
+    /// get the state then ([`RunState::load`]).
     AtWork,
     /// The state could not be read or restored: [why](RunError::state_error).
     State,
@@ -93,6 +96,8 @@ pub(super) enum Cause {
     InvalidOutput(Vec<String>),
     #[error("{message}")]
     Failed { code: String, message: String },
+    #[error("the run is paused, so it has no result yet; pending: {0}")]
+    Paused(usize),
     #[error("the run was cancelled")]
     Cancelled,
     #[error("the deadline for call {call_id:?} passed at {expired_at}")]
@@ -104,8 +109,23 @@ pub(super) enum Cause {
          name: one that costs nothing has a price of 0"
     )]
     NoPrice { model: String, priced: Vec<String> },
-    #[error("run {0:?} has already been resumed from this state")]
+    #[error(
+        "run {0:?} has already been resumed from this state, and its store is newer: go on with the state that it has now \
+         (RunState::load)"
+    )]
     Claimed(String),
+    #[error(
+        "this state of run {0:?}, or a clone of it, was run before in this process, and its calls would run again: go on with \
+         the state that the run returned (RunResult::state, or RunError::into_state if it failed). With a store \
+         (RunConfig::store) a run that was dropped goes on too. To repeat it on purpose, run a copy of its text"
+    )]
+    Ran(String),
+    #[error(
+        "session {0:?} is kept in a store, which this run does not have: only there is it known what has run. Run the state with \
+         RunConfig::store and that store, or the session as store.session({0:?}); to go on elsewhere, put the state into \
+         another store (RunState::save) and run it there"
+    )]
+    NoStore(String),
     #[error("the run cannot begin: {0}")]
     Settings(String),
     #[error("session {0:?} is already running in this process; wait for its result")]
@@ -182,12 +202,13 @@ impl RunError {
             Cause::NoAgent { .. } => RunErrorKind::NoAgent,
             Cause::InvalidOutput(_) => RunErrorKind::InvalidOutput,
             Cause::Failed { .. } => RunErrorKind::Failed,
+            Cause::Paused(_) => RunErrorKind::Paused,
             Cause::Cancelled => RunErrorKind::Cancelled,
             Cause::TooLate { .. } => RunErrorKind::TooLate,
             Cause::Decision(_) => RunErrorKind::Decision,
             Cause::NoPrice { .. } => RunErrorKind::NoPrice,
-            Cause::Claimed(_) => RunErrorKind::Claimed,
-            Cause::Settings(_) => RunErrorKind::Settings,
+            Cause::Claimed(_) | Cause::Ran(_) => RunErrorKind::Claimed,
+            Cause::Settings(_) | Cause::NoStore(_) => RunErrorKind::Settings,
             Cause::AtWork(_) | Cause::Elsewhere { .. } => RunErrorKind::AtWork,
             Cause::State(_) => RunErrorKind::State,
             Cause::Agent(_) => RunErrorKind::Agent,

@@ -12,13 +12,13 @@ use super::{
     RunError,
     error::Cause,
     said::{answers, in_time},
-    start::{Stopped, is_stored, put},
+    start::{Stopped, claim, put},
 };
 use crate::{
     graph::{Graph, GraphState, Outcome},
     interruption::Interruption,
-    run::{Runs, Runtime, guard::Settings},
-    run_state::RunState,
+    run::{Runs, Runtime, guard::Settings, settle::Origin},
+    run_state::{RunState, Taken},
     store::{Store, memory::MemoryStore},
 };
 
@@ -44,8 +44,9 @@ impl<S: GraphState> From<RunState> for GraphInput<S> {
     }
 }
 
-/// A graph's run, once it has paused or ended.
+/// A graph's run, once it has paused or ended: [`GraphResult::done`] is its final state, or why there is none.
 #[derive(Clone, Debug)]
+#[must_use = "a run that has failed is not an error: see GraphResult::done"]
 #[non_exhaustive]
 pub struct GraphResult<S> {
     /// Its outcome, with the state.
@@ -61,6 +62,21 @@ impl<S> GraphResult<S> {
     #[must_use]
     pub fn is_paused(&self) -> bool {
         matches!(self.outcome, Outcome::Paused { .. })
+    }
+
+    /// The final state of a run that is done.
+    ///
+    /// # Errors
+    /// It has failed ([`RunErrorKind::Failed`](super::RunErrorKind::Failed), with its code), was cancelled, or is
+    /// [paused](super::RunErrorKind::Paused). The error has the run's state, which continues it.
+    pub fn done(self) -> Result<S, RunError> {
+        let cause = match self.outcome {
+            Outcome::Done(state) => return Ok(state),
+            Outcome::Failed { code, message } => Cause::Failed { code, message },
+            Outcome::Cancelled => Cause::Cancelled,
+            Outcome::Paused { waiting, .. } => Cause::Paused(waiting.len()),
+        };
+        Err(RunError::new(cause, Some(self.state)))
     }
 }
 
@@ -97,16 +113,16 @@ impl<S: GraphState> Graph<S> {
     ///     }
     ///     result = graph.run(result.state).await?;
     /// }
-    /// assert!(result.outcome.done().is_some_and(|invoice| invoice.paid));
+    /// assert!(result.done()?.paid);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`RunError`]; a failed run is an [`Outcome::Failed`].
+    /// [`RunError`]; a failed run is an [`Outcome::Failed`], and an error of [`GraphResult::done`].
     pub async fn run(&self, input: impl Into<GraphInput<S>>) -> Result<GraphResult<S>, RunError> {
-        self.run_in(Arc::new(MemoryStore::new()), input).await
+        self.begin(Arc::new(MemoryStore::new()), input.into(), false).await
     }
 
     /// The same with a store, which records the run as it proceeds, in a session with a new id. To find the
@@ -120,14 +136,23 @@ impl<S: GraphState> Graph<S> {
         store: Arc<dyn Store>,
         input: impl Into<GraphInput<S>>,
     ) -> Result<GraphResult<S>, RunError> {
-        match input.into() {
+        self.begin(store, input.into(), true).await
+    }
+
+    async fn begin(
+        &self,
+        store: Arc<dyn Store>,
+        input: GraphInput<S>,
+        durable: bool,
+    ) -> Result<GraphResult<S>, RunError> {
+        match input {
             GraphInput::State(state) => {
                 let (runtime, runs) = self.runs_in(&store)?;
                 let id = uuid::Uuid::now_v7().to_string();
                 let outcome = Box::pin(runs.run(&Principal::trusted(), &*id, &state)).await;
-                result(&runtime, &*store, &id, outcome).await
+                result(&runtime, (&*store, durable), &id, outcome).await
             }
-            GraphInput::Paused(state) => self.resume_in(&Principal::trusted(), &store, *state).await,
+            GraphInput::Paused(state) => self.resume_in((None, None), (&store, durable), *state).await,
         }
     }
 
@@ -140,15 +165,15 @@ impl<S: GraphState> Graph<S> {
 
     pub(super) async fn resume_in(
         &self,
-        by: &Principal,
-        store: &Arc<dyn Store>,
+        (by, request_id): (Option<Principal>, Option<String>),
+        (store, durable): (&Arc<dyn Store>, bool),
         mut state: RunState,
     ) -> Result<GraphResult<S>, RunError> {
         let id = state.state().session_id.clone();
         let begun = async {
             let (runtime, runs) = self.runs_in(store)?;
             runs.of_this_graph(state.state())?;
-            Box::pin(prepare_to_resume(&runtime, by, &**store, &mut state)).await?;
+            Box::pin(prepare_to_resume(&runtime, (by.as_ref(), request_id), (&**store, durable), &mut state)).await?;
             Ok::<_, Stopped>((runtime, runs))
         };
         let (runtime, runs) = match begun.await {
@@ -157,10 +182,10 @@ impl<S: GraphState> Graph<S> {
             Err(stopped) => return Err(stopped.with(state)),
         };
         let outcome = match Box::pin(runtime.run_until_idle(&id)).await {
-            Ok(()) => runs.outcome(by, &id).await,
+            Ok(()) => runs.outcome(&by.unwrap_or_else(Principal::trusted), &id).await,
             Err(busy) => Err(busy),
         };
-        result(&runtime, &**store, &id, outcome).await
+        result(&runtime, (&**store, durable), &id, outcome).await
     }
 }
 
@@ -168,11 +193,11 @@ impl<S: GraphState> Graph<S> {
 /// repeated.
 pub(super) async fn result<S>(
     runtime: &Runtime,
-    store: &dyn Store,
+    (store, durable): (&dyn Store, bool),
     id: &str,
     outcome: Result<Outcome<S>, Refusal>,
 ) -> Result<GraphResult<S>, RunError> {
-    let state = RunState::save(store, id).await;
+    let state = RunState::read_from(store, id, durable).await;
     match outcome {
         Ok(outcome) => {
             let mut state = state?;
@@ -190,15 +215,20 @@ pub(super) async fn result<S>(
 /// Prepares a paused run to resume, with the answers and decisions recorded on it.
 async fn prepare_to_resume(
     runtime: &Runtime,
-    by: &Principal,
-    store: &dyn Store,
+    (by, request_id): (Option<&Principal>, Option<String>),
+    (store, durable): (&dyn Store, bool),
     state: &mut RunState,
 ) -> Result<(), Stopped> {
-    let is_stored = is_stored(state, store).await?;
+    let mut taken = claim(state, store).await?;
     let at = runtime.inner.now();
     in_time(state, at)?;
-    if !is_stored {
-        put(state, store).await?;
+    if by.is_none()
+        && let Some(error) = state.needs_principal()
+    {
+        return Err(error.into());
+    }
+    if let Some(own) = taken.take() {
+        taken = put(state, own, store, durable).await?;
     }
     let decided = state.state().open.iter().filter(|open| open.asked.kind == Kind::InDoubt).filter_map(|open| {
         let call = open.asked.actions.first()?.call;
@@ -206,8 +236,11 @@ async fn prepare_to_resume(
         Some((open.asked.n, vec![staged.decision.clone()].into()))
     });
     let replies = decided.chain(answers(state)).collect();
-    let (id, origin) = (&state.state().session_id, state.origin(at));
+    let (id, origin) = (&state.state().session_id, Origin { request_id, ..state.origin(at) });
+    let nobody = Principal::trusted();
+    let by = by.unwrap_or(&nobody);
     let pos = runtime.settle(by, id, origin, replies, state.inputs.clone(), std::future::pending()).await?;
+    taken.into_iter().for_each(Taken::begins);
     runtime.inner.continue_suspended(state.state(), &state.suspended, pos);
     Ok(())
 }

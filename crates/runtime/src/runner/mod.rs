@@ -80,8 +80,11 @@ impl From<&RunState> for RunInput {
 ///
 /// Dropping the future stops the run where it is, as a crash would.
 ///
-/// Without [`RunConfig::store`] what has run is in this process's memory only: if it ends in the middle, resuming the same
-/// state again runs its approved calls again. With a store they are known, and a call that was under way is asked about.
+/// A state and its clones run once: a second run is refused ([`RunErrorKind::Claimed`]), unless nothing of the first one
+/// began. Go on with the state of the result, or of the error ([`RunError::into_state`]). Without [`RunConfig::store`]
+/// what has run is in this process's memory only: a text of the state that is read again, here or in another process, is
+/// another state, whose approved calls run again. With a store they are known, and a call that was under way is asked
+/// about.
 ///
 /// # Errors
 /// [`RunError`]

@@ -12,7 +12,7 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 
-pub(super) use self::resume::{Stopped, is_stored, put};
+pub(super) use self::resume::{Stopped, claim, put};
 use super::{
     RunInput,
     config::{CancelHandle, RunConfig},
@@ -29,7 +29,7 @@ use crate::{
         hold::Hold,
         subscription::Subscription,
     },
-    run_state::{RunState, RunStateError, Staged},
+    run_state::{RunState, RunStateError, Staged, Taken},
     store::{Durability, Store, memory::MemoryStore},
     tool::AppContext,
 };
@@ -45,6 +45,14 @@ pub(super) struct Session {
     /// The agent that answers when it resumes.
     pub(super) agent: Arc<str>,
     principal: Principal,
+    /// Whether that is only the default.
+    anonymous: bool,
+    /// Whether its store is the application's, and outlives this part.
+    durable: bool,
+    /// See [`RunConfig::request_id`].
+    request_id: Option<String>,
+    /// The right to run a state that its store did not have.
+    taken: Option<Taken>,
     watch: Arc<Watch>,
     cancel: Option<CancelHandle>,
     /// Carried over from part to part: the run's state before this one, without its journal.
@@ -117,6 +125,7 @@ impl Session {
             Ok(runtime) => runtime,
             Err(error) => return Err(error.with(before)),
         };
+        let anonymous = config.principal.is_none();
         let principal = config.principal.unwrap_or_else(Principal::trusted);
         let session_id: Arc<str> = match &before {
             Some(state) => state.state().session_id.clone(),
@@ -130,6 +139,10 @@ impl Session {
             session_id,
             agent: agent.name.clone(),
             principal,
+            anonymous,
+            durable,
+            request_id: config.request_id,
+            taken: None,
             watch,
             cancel: config.cancel,
             before: None,
@@ -148,7 +161,7 @@ impl Session {
                 Ok(()) => session.resume(state, follow).await?,
                 Err(error) => return Err(error.with(Some(state))),
             },
-            None => session.start(content.unwrap_or_default(), context, durable, follow).await?,
+            None => session.start(content.unwrap_or_default(), context, follow).await?,
         }
         session.is_ready();
         Ok(session)
@@ -158,26 +171,23 @@ impl Session {
     fn is_ready(&mut self) {
         // A paused one is cancelled, too.
         self.moves |= self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
+        if let Some(taken) = self.taken.take().filter(|_| self.moves) {
+            taken.begins();
+        }
         match &self.hold {
             Some(kept) if self.moves => kept.hold().into_iter().for_each(Hold::works),
             _ => self.hold.take().into_iter().for_each(HeldSession::ends),
         }
     }
 
-    async fn start(
-        &mut self,
-        content: Content,
-        context: Option<AppContext>,
-        durable: bool,
-        follow: bool,
-    ) -> Result<(), RunError> {
+    async fn start(&mut self, content: Content, context: Option<AppContext>, follow: bool) -> Result<(), RunError> {
         // Another run that works on the session reports so, or is about to end.
         self.hold = self.take_hold().await;
         loop {
-            match self.say(&content, context.as_ref(), durable, follow).await {
+            match self.say(&content, context.as_ref(), follow).await {
                 // Another run of the session was first. Its current state determines the error.
                 Err(error)
-                    if durable
+                    if self.durable
                         && error.refusal().is_some_and(|refusal| refusal.code == Code::StoreUnavailable)
                         && self.has_moved().await => {}
                 said => {
@@ -215,14 +225,8 @@ impl Session {
         matches!(self.store.head(&self.session_id).await, Ok(Some(head)) if head.pos > self.from)
     }
 
-    async fn say(
-        &mut self,
-        content: &Content,
-        context: Option<&AppContext>,
-        durable: bool,
-        follow: bool,
-    ) -> Result<(), RunError> {
-        if durable {
+    async fn say(&mut self, content: &Content, context: Option<&AppContext>, follow: bool) -> Result<(), RunError> {
+        if self.durable {
             self.from =
                 self.store.head(&self.session_id).await.map_err(RunStateError::from)?.map_or(0, |head| head.pos);
         }
@@ -238,11 +242,12 @@ impl Session {
             let new = NewSession { session_id, context: Some(context), ..NewSession::default() };
             self.runtime.create_session(&self.principal, new).await?;
         }
-        if durable && context.is_some() {
+        if self.durable && context.is_some() {
             self.check_data_of_session(context).await?;
         }
         let session_id = Some(self.session_id.to_string());
-        let message = NewMessage { session_id, content: content.clone(), ..NewMessage::default() };
+        let (content, request_id) = (content.clone(), self.request_id.clone());
+        let message = NewMessage { session_id, content, request_id, ..NewMessage::default() };
         let taken = self.runtime.take_message(&self.principal, message, follow, Durability::Buffered).await;
         self.follow = taken.map_err(in_the_library)?.1.follow;
         self.follow_nested().await?;
@@ -331,12 +336,12 @@ fn runtime(
 fn in_the_library(mut refusal: Refusal) -> Refusal {
     let message = match refusal.code {
         Code::ApprovalPending => {
-            "the session waits for a decision: take its state with RunState::save, decide on it, and run that; \
+            "the session waits for a decision: take its state with RunState::load, decide on it, and run that; \
              RunState::add_input says more to the model then"
         }
         Code::SessionBusy => {
             "a turn of the session has not ended: wait for it, or, if its process is gone, take the session's state with \
-             RunState::save and run that"
+             RunState::load and run that"
         }
         _ => return refusal,
     };

@@ -2,7 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
-use countersign_core::{approval::principal::Principal, content::Content, journal::state::Status};
+use countersign_core::{
+    approval::principal::Principal,
+    content::Content,
+    journal::{draft::OnPending, record::records, request_id, state::Status},
+    refusal::{Code, Refusal},
+    wire::client::check_request_id,
+};
 use serde::Serialize;
 
 use super::{GraphResult, RunError, RunInput, RunResult, RunStream, Runner, config::RunConfig, error::Cause, here};
@@ -10,6 +16,7 @@ use crate::{
     agent::Agent,
     graph::{Graph, GraphState},
     interruption::Interruption,
+    run::kept_id,
     run_state::{DecisionError, RunState, RunStateError},
     store::Store,
 };
@@ -66,8 +73,9 @@ pub struct StoredSession {
     store: Arc<dyn Store>,
     id: String,
     config: RunConfig,
-    decides: Vec<Decide>,
+    decides: Vec<(String, Decide)>,
     says: Vec<Content>,
+    request_id: Option<String>,
 }
 
 impl fmt::Debug for StoredSession {
@@ -78,7 +86,7 @@ impl fmt::Debug for StoredSession {
 
 impl StoredSession {
     fn new(store: Arc<dyn Store>, id: String) -> StoredSession {
-        StoredSession { store, id, config: RunConfig::new(), decides: Vec::new(), says: Vec::new() }
+        StoredSession { store, id, config: RunConfig::new(), decides: Vec::new(), says: Vec::new(), request_id: None }
     }
 
     /// The settings of its run; the store and the session are fixed.
@@ -87,12 +95,37 @@ impl StoredSession {
         self
     }
 
+    /// Makes it safe to run the same line again, as after a crash: what it says and decides takes effect once in its session.
+    /// Again, it only continues the session as it is by then. As with
+    /// [`NewMessage::request_id`](crate::run::NewMessage::request_id), other inputs under the same id are refused
+    /// (`request_id_reused`): words that differ, or decisions on other calls. Where both are given, only the words are
+    /// compared.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use countersign::{Agent, Sessions, model::scripted::Scripted, store::memory::MemoryStore};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let agent = Agent::new("helper", Scripted::from_json(r#"{"turns":[{"text":"One"},{"text":"Two"}]}"#)?);
+    /// let store = Arc::new(MemoryStore::new());
+    /// for _ in 0..2 {
+    ///     let over = store.session("s").say("Count.").request_id("order-17").run(&agent).await?;
+    ///     assert_eq!(over.final_output, "One");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn request_id(mut self, id: impl Into<String>) -> StoredSession {
+        self.request_id = Some(id.into());
+        self
+    }
+
     /// The session's current state.
     ///
     /// # Errors
-    /// [`RunState::save`]
+    /// [`RunState::load`]
     pub async fn state(&self) -> Result<RunState, RunStateError> {
-        RunState::save(&*self.store, &self.id).await
+        RunState::load(&*self.store, &self.id).await
     }
 
     /// Adds an input, after those that were added before: see [`RunState::add_input`]. Those with which a session begins
@@ -102,9 +135,9 @@ impl StoredSession {
         self
     }
 
-    /// See [`RunState::approve`]. An id is enough if no other call of the session has had it, and the call's outcome is
-    /// not unknown; otherwise it is [`DecisionError::Stale`], and must be decided on the [state](StoredSession::state),
-    /// by its interruption.
+    /// See [`RunState::approve`]. An id is enough if no other call of the session has had it; otherwise it is
+    /// [`DecisionError::Stale`]. It is not if the call's outcome is unknown ([`DecisionError::InDoubt`]), since whoever has
+    /// only the id has not seen that. Both are decided on the [state](StoredSession::state), by the interruption.
     pub fn approve(self, call_id: impl Into<String>) -> StoredSession {
         self.decide(call_id, RunState::approve)
     }
@@ -147,10 +180,12 @@ impl StoredSession {
         decide: impl FnOnce(&mut RunState, &Interruption) -> Result<(), DecisionError> + Send + Sync + 'static,
     ) -> StoredSession {
         let call_id = call_id.into();
-        self.decides.push(Box::new(move |state| {
+        let named = call_id.clone();
+        let decide: Decide = Box::new(move |state| {
             let item = state.named_alone(&call_id)?;
             decide(state, &item)
-        }));
+        });
+        self.decides.push((named, decide));
         self
     }
 
@@ -202,7 +237,7 @@ impl StoredSession {
     ///
     /// // Later, perhaps in another process:
     /// let over = store.session("invoice-17").answer("review/pay?", true).resume_graph(&graph).await?;
-    /// assert!(over.outcome.done().is_some_and(|invoice| invoice.paid));
+    /// assert!(over.done()?.paid);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -220,10 +255,11 @@ impl StoredSession {
         let (runtime, runs) = graph.runs_in(&self.store)?;
         // Another process may begin it at the same time.
         let outcome = Box::pin(runs.run_once(&by, &self.id, &state)).await;
-        here::result(&runtime, &*self.store, &self.id, outcome).await
+        here::result(&runtime, (&*self.store, true), &self.id, outcome).await
     }
 
-    /// Continues the session's run of this graph, with the answers given, until it ends or pauses. A run that was
+    /// Continues the session's run of this graph, with the answers given (once, under a [`request_id`](StoredSession::request_id)),
+    /// until it ends or pauses. A run that was
     /// killed continues where its journal ends, failed tasks are tried again, and of a run that has ended this is the
     /// outcome.
     ///
@@ -234,9 +270,11 @@ impl StoredSession {
     /// [`RunErrorKind::Settings`](super::RunErrorKind::Settings) for a message, which no graph takes.
     pub async fn resume_graph<S: GraphState>(self, graph: &Graph<S>) -> Result<GraphResult<S>, RunError> {
         self.takes_a_graph()?;
+        self.check_request_id()?;
         let state = self.state().await?;
-        let by = self.config.principal.unwrap_or_else(Principal::trusted);
-        graph.resume_in(&by, &self.store, decided(state, self.decides)?).await
+        let (kept, is_repeat) = self.request(&state)?;
+        let decides = if is_repeat { Vec::new() } else { self.decides };
+        graph.resume_in((self.config.principal, kept), (&self.store, true), decided(state, decides)?).await
     }
 
     fn takes_a_graph(&self) -> Result<(), RunError> {
@@ -246,10 +284,51 @@ impl StoredSession {
         Err(RunError::new(Cause::Settings("a graph takes answers, not messages".to_owned()), None))
     }
 
-    async fn begins(self) -> Result<(Runner, RunInput), RunError> {
+    fn check_request_id(&self) -> Result<(), Refusal> {
+        self.request_id.as_deref().map_or(Ok(()), check_request_id)
+    }
+
+    /// The [id](StoredSession::request_id) as the session keeps it, and whether the session has it already.
+    fn request(&self, state: &RunState) -> Result<(Option<String>, bool), RunError> {
+        let nobody = Principal::trusted();
+        let by = self.config.principal.as_ref().unwrap_or(&nobody);
+        // A message alone has the id that it has in a runtime.
+        let kept = if self.says.is_empty() {
+            let calls: Vec<&String> = self.decides.iter().map(|(call_id, _)| call_id).collect();
+            kept_id(by, state.state(), self.request_id.clone(), &calls)
+        } else {
+            let asked = (joined(&self.says), None::<String>, None::<OnPending>);
+            kept_id(by, state.state(), self.request_id.clone(), &asked)
+        };
+        let Some(id) = kept else { return Ok((None, false)) };
+        let known = records(state.entries()).filter_map(|record| record.request_id());
+        match { known }.find(|known| request_id::key(known) == request_id::key(&id)) {
+            None => Ok((Some(id), false)),
+            Some(known) if request_id::fingerprint(known) == request_id::fingerprint(&id) => Ok((None, true)),
+            Some(_) => {
+                let what = format!(
+                    "request_id: {:?} was used in this session before, for something else; give each input an id of its own",
+                    request_id::sent(&id)
+                );
+                Err(Refusal::new(Code::RequestIdReused, what).into())
+            }
+        }
+    }
+
+    async fn begins(mut self) -> Result<(Runner, RunInput), RunError> {
         let state = self.state().await;
-        let StoredSession { store, id, config, decides, says } = self;
-        let runner = Runner::new(config.store(store).session(id));
+        self.check_request_id()?;
+        let mut kept = None;
+        if let Ok(state) = &state {
+            let is_repeat;
+            (kept, is_repeat) = self.request(state)?;
+            if is_repeat {
+                (self.says, self.decides) = (Vec::new(), Vec::new());
+            }
+        }
+        let StoredSession { store, id, mut config, decides, says, request_id } = self;
+        config.request_id = kept;
+        let runner = |config: RunConfig| Runner::new(config.store(store).session(id));
         let over =
             |state: &RunState| matches!(state.state().status, Status::Idle | Status::Completed | Status::Cancelled);
         let begins = match &state {
@@ -259,18 +338,23 @@ impl StoredSession {
             Err(_) => false,
         };
         if begins && decides.is_empty() && !says.is_empty() {
-            let parts = says.iter().flat_map(Content::parts).cloned();
-            return Ok((runner, parts.fold(Content::default(), Content::with).into()));
+            config.request_id = request_id;
+            return Ok((runner(config), joined(&says).into()));
         }
         let mut state = state?;
         says.into_iter().for_each(|content| state.add_input(content));
-        Ok((runner, decided(state, decides)?.into()))
+        Ok((runner(config), decided(state, decides)?.into()))
     }
 }
 
+/// One message of several parts.
+fn joined(says: &[Content]) -> Content {
+    says.iter().flat_map(Content::parts).cloned().fold(Content::default(), Content::with)
+}
+
 /// The state with these decisions; if one is refused, the error has the state.
-fn decided(mut state: RunState, decides: Vec<Decide>) -> Result<RunState, RunError> {
-    for decide in decides {
+fn decided(mut state: RunState, decides: Vec<(String, Decide)>) -> Result<RunState, RunError> {
+    for (_, decide) in decides {
         if let Err(error) = decide(&mut state) {
             return Err(RunError::from(error).with(Some(state)));
         }

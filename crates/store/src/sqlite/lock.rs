@@ -148,7 +148,14 @@ fn wait_for(
     let mut pid = String::new();
     // The sentence is true without the number too.
     let _ = file.take(20).read_to_string(&mut pid);
-    let pid = pid.trim().parse::<u32>().map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+    let pid = pid.trim().parse::<u32>().ok();
+    if pid == Some(std::process::id()) {
+        return Err(StoreError::InUse(format!(
+            "{} is open in this process already: open it once, and share that store as an Arc",
+            db.display()
+        )));
+    }
+    let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     Err(StoreError::InUse(format!(
         "{} is in use by another countersign process{pid}; a store belongs to one process",
         db.display()

@@ -28,7 +28,13 @@ async fn c_a_second_process_is_refused_with_one_sentence() {
     assert!(matches!(refused, StoreError::InUse(_)));
     assert_eq!(refused.to_string(), wanted);
     drop((child, lines));
-    open(&path).expect("it is free again");
+    let own = open(&path).expect("it is free again");
+    let wanted = format!(
+        "{} is open in this process already: open it once, and share that store as an Arc",
+        path.canonicalize().expect("path").display()
+    );
+    assert_eq!(open(&path).expect_err("in use here").to_string(), wanted);
+    drop(own);
 }
 
 #[tokio::test]

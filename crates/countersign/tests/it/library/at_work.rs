@@ -70,7 +70,7 @@ async fn r4_a_stored_request_that_is_handled_twice_while_its_tool_runs_runs_it_o
             runner.run(&agent, "Pay.").await.expect("paused");
 
             let (first_runner, first_agent) = (runner.clone(), agent.clone());
-            let mut state = RunState::save(&*store, &id).await.expect("saved");
+            let mut state = RunState::load(&*store, &id).await.expect("saved");
             let first = tokio::spawn(async move {
                 if !streamed {
                     return handle(&first_runner, &first_agent, state).await;
@@ -82,7 +82,7 @@ async fn r4_a_stored_request_that_is_handled_twice_while_its_tool_runs_runs_it_o
             });
             slow.begun.notified().await;
 
-            let during = RunState::save(&*store, &id).await.expect("saved");
+            let during = RunState::load(&*store, &id).await.expect("saved");
             assert_eq!(during.state().status, Status::Running, "{name}");
             let second = handle(&runner, &agent, during).await.expect_err("it is at work");
             assert_eq!(second.kind(), RunErrorKind::AtWork, "{name}: {second}");
@@ -99,7 +99,7 @@ async fn r4_a_stored_request_that_is_handled_twice_while_its_tool_runs_runs_it_o
             assert_eq!(over.final_output, "paid in run 1", "{name}: the first result is kept");
             assert_eq!(slow.runs.load(Ordering::SeqCst), 1, "{name}");
             // The next turn is an ordinary one.
-            let again = RunState::save(&*store, &id).await.expect("saved");
+            let again = RunState::load(&*store, &id).await.expect("saved");
             assert_eq!(runner.run(&agent, again).await.expect("over").final_output, "paid in run 1");
         }
     }
@@ -116,7 +116,7 @@ async fn r4_what_a_dropped_stream_ran_is_in_doubt_and_not_at_work() {
         let stream = runner.run_streamed(&agent, paused.state).await.expect("streamed");
         slow.begun.notified().await;
         drop(stream);
-        let state = RunState::save(&*store, "s").await.expect("saved");
+        let state = RunState::load(&*store, "s").await.expect("saved");
         let doubt = runner.run(&agent, state).await.expect("paused");
         assert_eq!(doubt.interruptions.iter().map(|item| item.kind).collect::<Vec<_>>(), [Kind::InDoubt], "{name}");
     }

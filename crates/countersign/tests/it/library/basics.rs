@@ -276,7 +276,7 @@ async fn s6_a_decision_that_no_request_takes_is_refused_when_it_is_made() {
     state.reject(&question).expect("declined");
     state.reject_with(&one, "x".repeat(64 * 1024)).expect("rejected");
     state.always_reject(&two, None).expect("rejected");
-    assert_eq!(run(&agent, paused.state).await.expect("over").final_output, "done");
+    assert_eq!(super::trusted().run(&agent, paused.state).await.expect("over").final_output, "done");
     assert!(ran(&done).is_empty());
 }
 

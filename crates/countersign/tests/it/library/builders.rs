@@ -12,7 +12,7 @@ use countersign::{
 };
 use countersign_core::call::gate::Ask;
 
-use super::{Ran, calls, gated, item, script, tool};
+use super::{Ran, calls, copy, gated, item, script, tool};
 
 async fn refused(agent: &Agent) -> String {
     let error = run(agent, "go").await.expect_err("refused");
@@ -117,10 +117,10 @@ async fn s22_tokens_that_no_sum_can_hold_stop_at_the_largest_number_and_never_pa
         paused.state = RunState::from_json(&paused.state.to_json()).expect("read");
         paused.state.approve(&item(&paused, id)).expect("approved");
         let tight = RunConfig::new().max_tokens(most);
-        let error = Runner::new(tight).run(&agent, &paused.state).await.expect_err("used up");
+        let error = Runner::new(tight).run(&agent, copy(&paused.state)).await.expect_err("used up");
         assert!(error.kind() == RunErrorKind::Budget && error.to_string().contains("tokens"), "{error}");
         let priced = RunConfig::new().max_cost(f64::MAX).price("m", Price { input: f64::MAX, output: 1.0 });
-        let error = Runner::new(priced).run(&agent, &paused.state).await.expect_err("used up");
+        let error = Runner::new(priced).run(&agent, copy(&paused.state)).await.expect_err("used up");
         assert!(error.kind() == RunErrorKind::Budget && error.to_string().contains("has cost"), "{error}");
         paused = run(&agent, paused.state).await.expect("goes on");
     }

@@ -7,13 +7,13 @@ use std::sync::{
 
 use countersign::{
     Agent, DecisionError, RunConfig, RunErrorKind, RunEvent, RunResult, RunState, RunStateError, Runner, Status,
-    ToolGuardrailOutput, run, run_streamed,
+    ToolGuardrailOutput, run,
     store::{Store, memory::MemoryStore},
     tool::{Approval, ToolEntry},
 };
 use serde_json::Value;
 
-use super::{Ran, calls, deadlines::an_hour_later, gated, ids, item, model, ran, script, told, tool};
+use super::{Ran, calls, deadlines::an_hour_later, gated, ids, item, model, ran, script, told, tool, trusted};
 use crate::team::{agent as speaks, call, teller};
 
 fn elsewhere(state: &RunState) -> RunState {
@@ -143,7 +143,7 @@ async fn s7_s13_a_standing_approval_does_not_decide_what_waits_of_a_tool_that_wa
 
 /// The statuses of a stream, and the calls whose results it has.
 async fn said(agent: &Agent, state: RunState) -> (Vec<Status>, Vec<String>) {
-    let mut stream = run_streamed(agent, state).await.expect("goes on");
+    let mut stream = trusted().run_streamed(agent, state).await.expect("goes on");
     let (mut statuses, mut results) = (Vec::new(), Vec::new());
     while let Some(event) = stream.next().await.expect("event") {
         match event {
@@ -166,7 +166,7 @@ async fn s15_a_stream_goes_on_after_a_status_that_was_over_when_it_began() {
         .tool(finance);
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.reject(&item(&paused, "c1")).expect("rejected");
-    let only_one = paused.state.clone();
+    let only_one = elsewhere(&paused.state);
     paused.state.approve(&item(&paused, "c2")).expect("approved");
     let (statuses, results) = said(&agent, paused.state).await;
     assert_eq!((statuses.last(), results), (Some(&Status::Completed), vec!["c1".to_owned(), "c2".to_owned()]));
@@ -183,10 +183,11 @@ async fn s15_a_stream_goes_on_after_a_status_that_was_over_when_it_began() {
         .tool(tool("c", &done).needs_approval(levels("finance")));
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.approve(&item(&paused, "c0")).expect("approved");
-    let mut state = run(&agent, paused.state).await.expect_err("stopped").into_state().expect("a state");
+    let error = trusted().run(&agent, paused.state).await.expect_err("stopped");
+    let mut state = error.into_state().expect("a state");
     let items = state.interruptions();
     state.approve(&items[0]).expect("approved");
-    let (statuses, results) = said(&agent, state.clone()).await;
+    let (statuses, results) = said(&agent, elsewhere(&state)).await;
     assert_eq!((statuses.last(), results), (Some(&Status::AwaitingInput), vec!["c1".to_owned()]));
     state.approve(&items[1]).expect("approved");
     let (statuses, results) = said(&agent, state).await;
@@ -221,8 +222,8 @@ async fn s17_s19_a_state_goes_on_in_the_store_that_it_was_restored_into() {
     state.set_current_agent("Other");
     state.add_input("can you?");
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    state.restore(&*store).await.expect("restored");
-    let stored = RunState::save(&*store, &state.state().session_id).await.expect("saved");
+    state.save(&*store).await.expect("restored");
+    let stored = RunState::load(&*store, &state.state().session_id).await.expect("saved");
     assert_eq!(&*stored.state().agent, "Other", "whoever goes on there has that agent");
     let over = in_store(&store).run(&agent, elsewhere(&state)).await.expect("over");
     assert_eq!((&*over.final_output, &*over.last_agent), ("I can", "Other"));
@@ -231,8 +232,8 @@ async fn s17_s19_a_state_goes_on_in_the_store_that_it_was_restored_into() {
 
     let error = failed(&agent, &paused).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    error.restore(&*store).await.expect("restored");
-    let stored = RunState::save(&*store, &error.state().session_id).await.expect("saved");
+    error.save(&*store).await.expect("restored");
+    let stored = RunState::load(&*store, &error.state().session_id).await.expect("saved");
     assert_eq!(stored.state().status, Status::Failed, "until it goes on");
     let runner = in_store(&store);
     let (one, two) = tokio::join!(runner.run(&agent, elsewhere(&error)), runner.run(&agent, &error));
@@ -246,7 +247,7 @@ async fn s22_a_call_that_is_open_again_is_not_said_to_have_its_result() {
     let (agent, paused) = paused(&done).await;
     let mut error = failed(&agent, &paused).await;
     let refused = error.reject(&item(&paused, "c1")).expect_err("it was approved");
-    assert!(matches!(refused, DecisionError::Unknown { .. }), "{refused}");
+    assert!(matches!(refused, DecisionError::Decided { decision: "approve", .. }), "{refused}");
     let refused = error.reject(&item(&paused, "c0")).expect_err("it ran");
     assert!(matches!(refused, DecisionError::Executed { .. }), "{refused}");
     let over = run(&agent, error).await.expect("over");

@@ -192,7 +192,9 @@ async fn r4_what_may_have_run_where_a_state_was_taken_before_is_asked_about() {
     state.respond(&state.interruption("c1").expect("it waits"), "a {}").expect("reported");
     let doubt = run(&agent(), approved(state, &["c3"])).await.expect("paused");
     assert_eq!(kinds(&doubt), [(c3, Kind::InDoubt)]);
-    let over = run(&agent(), approved(doubt.state, &["c3"])).await.expect("over");
+    let mut state = doubt.state;
+    state.run_again(&state.interruption("c3").expect("it waits")).expect("allowed");
+    let over = run(&agent(), state).await.expect("over");
     assert_eq!((&*over.final_output, ran(&done).last().map(String::as_str)), ("done", Some("c {}")));
 }
 
@@ -245,7 +247,7 @@ async fn s16_of_two_inputs_at_once_to_one_session_the_later_one_is_told_how_it_s
             let lost = lost.expect_err("it waits for a person");
             let refusal = lost.refusal().expect(name);
             let told = [Code::SessionBusy, Code::ApprovalPending].contains(&refusal.code);
-            assert!(told && refusal.message.contains("RunState::save"), "{name}: {lost}");
+            assert!(told && refusal.message.contains("RunState::load"), "{name}: {lost}");
         }
     }
 }
@@ -266,6 +268,6 @@ async fn s17_a_run_in_a_store_goes_on_from_a_state_once() {
     assert_eq!(later.kind(), RunErrorKind::Claimed, "{later}");
     // Restored into another store it is a separate session: there, too, only one gets it.
     let elsewhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    paused.state.restore(&*elsewhere).await.expect("restored");
-    assert!(matches!(paused.state.restore(&*elsewhere).await, Err(RunStateError::Exists(_))));
+    paused.state.save(&*elsewhere).await.expect("restored");
+    assert!(matches!(paused.state.save(&*elsewhere).await, Err(RunStateError::Exists(_))));
 }

@@ -45,6 +45,26 @@ pub(super) fn an_hour_later(state: &RunState) -> RunState {
     RunState::from_json(&json.to_string()).expect("read")
 }
 
+/// Declared tools, with and without a time of their own.
+mod declared {
+    #[countersign::tool(needs_approval)]
+    pub async fn plain() {}
+    #[countersign::tool(needs_approval = |_call, _args| true)]
+    pub async fn when() {}
+    #[countersign::tool(needs_approval, timeout = 0)]
+    pub async fn for_ever() {}
+    #[countersign::tool(needs_approval, timeout = 7)]
+    pub async fn short() {}
+}
+
+/// One rule for all approvals: no limit here, and 300 seconds at a server.
+#[test]
+fn w7_a_declared_tool_has_the_deadline_of_every_approval() {
+    let timeouts = [declared::plain(), declared::when(), declared::for_ever(), declared::short()]
+        .map(|entry| entry.approval.ask.timeout);
+    assert_eq!(timeouts, [Timeout::Default, Timeout::Default, Timeout::Never, Timeout::of(7)]);
+}
+
 #[tokio::test]
 async fn w7_what_a_program_keeps_waits_for_ever_unless_a_deadline_was_set() {
     let done = Ran::default();
@@ -204,14 +224,14 @@ async fn s18_a_runtime_over_a_restored_store_sees_the_new_context() {
     assert!(paused.state.state().no_context);
     let state = paused.state.with_context(&json!({ "user": "Bob" }), ContextStrategy::Merge).expect("context");
     let store = Arc::new(MemoryStore::new());
-    state.restore(&*store).await.expect("restored");
+    state.save(&*store).await.expect("restored");
     let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
     let decision = countersign::run::NewDecision::new(
         state.interruptions()[0].approval_key.clone(),
         vec![countersign::Decision::approve()],
     );
     runtime.decide_and_run(&Principal::trusted(), decision).await.expect("over");
-    let kept = RunState::save(&*store, &state.state().session_id).await.expect("kept").to_json();
+    let kept = RunState::load(&*store, &state.state().session_id).await.expect("kept").to_json();
     assert!(kept.contains(r#""output":"{\"user\":\"Bob\"}""#), "{kept}");
 }
 
@@ -227,7 +247,7 @@ async fn s24_what_waited_when_a_turn_failed_waits_in_the_state_of_the_error() {
             Err(error) => error,
             Ok(mut paused) => {
                 paused.state.approve(&item(&paused, "c2")).expect("approved");
-                run(&agent, paused.state).await.expect_err("stopped")
+                super::trusted().run(&agent, paused.state).await.expect_err("stopped")
             }
         };
         assert_eq!(error.kind(), RunErrorKind::Guardrail, "{error}");

@@ -37,7 +37,7 @@ async fn approved(store: &Arc<dyn Store>, id: &str, agent: &Agent) -> RunState {
 
 /// Another process continues the session as it is in the store.
 async fn continued(store: &Arc<dyn Store>, id: &str, agent: &Agent) -> RunResult {
-    let state = RunState::save(&**store, id).await.expect("saved");
+    let state = RunState::load(&**store, id).await.expect("saved");
     let run = timeout(Duration::from_secs(30), runner(store, id).run(agent, state)).await;
     run.expect("it does not wait for the other process").expect("it goes on")
 }

@@ -51,7 +51,7 @@ async fn retried(store: &Arc<dyn Store>) -> usize {
 
 /// The store has the same as the result, to the letter, and it can be read as text.
 async fn assert_stored(store: &Arc<dyn Store>, over: &RunResult) {
-    let saved = RunState::save(&**store, "s").await.expect("saved");
+    let saved = RunState::load(&**store, "s").await.expect("saved");
     assert_eq!(saved.state(), over.state.state());
     let read = RunState::from_json(&saved.to_json()).expect("read");
     assert_eq!(read.state(), over.state.state());
@@ -102,7 +102,7 @@ async fn s23_a_run_whose_model_failed_goes_on_in_the_same_store() {
         // It can fail again and again.
         for n in 0..2 {
             assert_eq!(error.kind(), RunErrorKind::Model, "{name} {n}: {error}");
-            assert_eq!(RunState::save(&*store, "s").await.expect("saved").state().status, Status::Failed);
+            assert_eq!(RunState::load(&*store, "s").await.expect("saved").state().status, Status::Failed);
             error = runner.run(&agent, elsewhere(&error)).await.expect_err("down");
         }
         let up = Agent::new("Helper", script(std::slice::from_ref(&first))).tool(gated("a", &done));
@@ -225,7 +225,7 @@ async fn s22_a_run_that_failed_otherwise_goes_on_in_the_same_store() {
         assert_eq!(error.code(), Some("instructions_failed"), "{name}: {error}");
         broken.store(false, Ordering::SeqCst);
         // The store is enough: the state of the error was not kept.
-        let saved = RunState::save(&*store, "s").await.expect("saved");
+        let saved = RunState::load(&*store, "s").await.expect("saved");
         assert_eq!(saved.state().status, Status::Failed, "{name}: until it goes on, it has failed");
         let over = runner.run(&agent, saved).await.expect("over");
         assert_eq!((&*over.final_output, retried(&store).await), ("hi", 1), "{name}");
@@ -238,7 +238,7 @@ async fn s17_of_several_that_go_on_from_one_failed_turn_one_runs() {
         let done = Ran::default();
         let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(super::tool("a", &done));
         let error = Runner::new(in_store(&store).max_turns(1)).run(&agent, "go").await.expect_err("too many");
-        let (kept, saved) = (elsewhere(&error), RunState::save(&*store, "s").await.expect("saved"));
+        let (kept, saved) = (elsewhere(&error), RunState::load(&*store, "s").await.expect("saved"));
         let runner = Runner::new(in_store(&store).max_turns(5));
         let (one, two, three) = tokio::join!(
             runner.run(&agent, kept.clone()),
@@ -292,7 +292,7 @@ async fn r4_a_crash_after_a_failed_turn_was_retried_loses_nothing() {
         let up = Agent::new("Helper", script(&[first])).tool(super::tool("a", &done));
         let refused = runner.run(&up, elsewhere(&error)).await.expect_err("claimed");
         assert_eq!(refused.kind(), RunErrorKind::Claimed, "{name}: {refused}");
-        let saved = RunState::save(&*store, "s").await.expect("saved");
+        let saved = RunState::load(&*store, "s").await.expect("saved");
         assert_eq!(saved.state().status, Status::Running, "{name}");
         let over = runner.run(&up, saved).await.expect("over");
         assert_eq!((&*over.final_output, ran(&done).len(), retried(&store).await), ("done", 1, 1), "{name}");
@@ -302,17 +302,17 @@ async fn r4_a_crash_after_a_failed_turn_was_retried_loses_nothing() {
 #[tokio::test]
 async fn s22_a_failed_run_also_goes_on_in_a_store_of_its_own_and_there_once() {
     for (name, store, _dir) in stores() {
-        let failed: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let done = Ran::default();
         let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(super::tool("a", &done));
-        let error = Runner::new(in_store(&failed).max_turns(1)).run(&agent, "go").await.expect_err("too many");
+        let error =
+            Runner::new(RunConfig::new().session("s").max_turns(1)).run(&agent, "go").await.expect_err("too many");
         let more = Runner::new(in_store(&store).max_turns(5));
         let over = more.run(&agent, elsewhere(&error)).await.expect("over");
         assert_eq!((&*over.final_output, ran(&done).len()), ("done", 1), "{name}");
         let again = more.run(&agent, elsewhere(&error)).await.expect_err("claimed");
         assert_eq!(again.kind(), RunErrorKind::Claimed, "{name}: {again}");
         // Without a store, each run of a copy is a separate run.
-        assert!(countersign::run(&agent.clone().max_turns(9), &over.state).await.is_ok());
+        assert!(countersign::run(&agent.clone().max_turns(9), elsewhere(&error)).await.is_ok());
     }
 }
 

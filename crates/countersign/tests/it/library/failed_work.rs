@@ -27,7 +27,7 @@ use crate::{
 };
 
 fn in_store(store: &Arc<dyn Store>) -> Runner {
-    Runner::new(RunConfig::new().store(store.clone()).session("s"))
+    Runner::new(RunConfig::new().store(store.clone()).session("s").principal(Principal::trusted()))
 }
 
 fn elsewhere(error: &RunError) -> RunState {
@@ -154,7 +154,7 @@ async fn w2_a_call_at_work_when_its_turn_fails_comes_to_its_end_and_its_result_c
         let runner = in_store(&store);
         let mut failing = std::pin::pin!(runner.run(&agent, "go"));
         let failed = async {
-            while RunState::save(&*store, "s").await.map_or(true, |saved| saved.state().status != Status::Failed) {
+            while RunState::load(&*store, "s").await.map_or(true, |saved| saved.state().status != Status::Failed) {
                 tokio::task::yield_now().await;
             }
         };
@@ -192,7 +192,7 @@ async fn r4_a_call_at_work_whose_process_ends_after_its_turn_failed_is_asked_abo
                 .tool(trips);
             let failed = async {
                 loop {
-                    match RunState::save(&*store, "s").await {
+                    match RunState::load(&*store, "s").await {
                         Ok(saved) if saved.state().status == Status::Failed => return saved,
                         _ => tokio::task::yield_now().await,
                     }
@@ -260,7 +260,7 @@ async fn w2_a_failed_session_that_was_saved_can_be_decided_before_it_is_retried(
         let mut paused = in_store(&store).run(&agent, "go").await.expect("paused");
         paused.state.approve(&item(&paused, "c1")).expect("approved");
         in_store(&store).run(&agent, paused.state).await.expect_err("stopped");
-        let mut saved = RunState::save(&*store, "s").await.expect("saved");
+        let mut saved = RunState::load(&*store, "s").await.expect("saved");
         assert_eq!((saved.state().status, saved.interruptions().len()), (Status::Failed, 1), "{name}");
         let waits = saved.interruptions();
         saved.approve(&waits[0]).expect("approved");

@@ -293,7 +293,7 @@ async fn s11_c_people_are_told_in_their_language_which_guardrail_stopped_a_run_a
                 };
                 assert_eq!(error.message.contains(has_run), kind == GuardrailKind::ToolOutput, "{}", error.message);
                 let of_tool = matches!(kind, GuardrailKind::ToolInput | GuardrailKind::ToolOutput);
-                let journal = RunState::save(&*store, &session).await.expect("saved").to_json();
+                let journal = RunState::load(&*store, &session).await.expect("saved").to_json();
                 assert!(!journal.contains("12345"), "{journal}");
                 let result = serde_json::to_string(&error.message).expect("a text");
                 assert!(!of_tool || journal.matches(&result).count() == 2, "its call is told the same: {journal}");

@@ -45,7 +45,7 @@ async fn r11_an_old_card_decides_nothing_that_is_asked_later() {
     let (a, b) = (item(&paused, "c1"), item(&paused, "c2"));
     // Its first level approves; at the second the card of the first does not count.
     paused.state.approve(&b).expect("approved");
-    let mut next = run(&agent(), paused.state).await.expect("paused");
+    let mut next = super::trusted().run(&agent(), paused.state).await.expect("paused");
     assert_eq!(ids(&next), ["c1", "c2"]);
     stale(&mut next.state, &b);
     // Deferred, it is requested again: that is another request too, with the same arguments.
@@ -226,7 +226,7 @@ async fn e59_a_call_that_was_cut_off_is_not_run_again_by_itself() {
         () = begun.notified() => {}
     }
     // Dropping the run is like a crash: the outcome of the call is unknown.
-    let left = RunState::save(&*store, &id).await.expect("saved");
+    let left = RunState::load(&*store, &id).await.expect("saved");
     let paused = runner.run(&agent, left).await.expect("asks");
     let [lost] = &*paused.interruptions else { panic!("{:?}", paused.interruptions) };
     // An approval to run does not answer whether it has run.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign::{
-    Agent, RunConfig, RunError, RunErrorKind, RunState, Runner, run,
+    Agent, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner, run,
     run::Code,
     store::{Store, memory::MemoryStore},
     tool,
@@ -62,7 +62,8 @@ async fn s17_the_state_in_an_error_goes_on_in_its_store_whatever_has_laid_it_out
             };
             let (good, agent) = (agent(r#"{"text":"done"}"#), agent(r#"{"error":"down"}"#));
             let retry = countersign::model::retry::RetryPolicy::none();
-            let runner = Runner::new(RunConfig::new().store(store.clone()).session(format!("s{n}")).retry(retry));
+            let config = RunConfig::new().store(store.clone()).session(format!("s{n}")).retry(retry);
+            let runner = Runner::new(config.principal(Principal::trusted()));
             let mut paused = runner.run(&agent, "go").await.expect("paused");
             // One is decided by the user, and the other by their boss; then the model fails.
             let text = layouts(&paused.state.to_json()).swap_remove(n);
@@ -101,7 +102,7 @@ async fn w2_s17_what_is_pending_in_an_error_stays_pending_whatever_has_laid_it_o
                 }
             });
         let agent = Agent::new("Helper", script(&[first])).tool(send).tool(stops);
-        let runner = Runner::new(RunConfig::new().store(store).session("s"));
+        let runner = Runner::new(RunConfig::new().store(store).session("s").principal(Principal::trusted()));
         let mut paused = runner.run(&agent, "go").await.expect("paused");
         paused.state.approve(&super::item(&paused, "c0")).expect("approved");
         let error = runner.run(&agent, paused.state).await.expect_err("stopped");

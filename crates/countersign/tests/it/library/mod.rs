@@ -17,8 +17,11 @@ mod identity;
 mod kept;
 mod layouts;
 mod nested_streams;
+mod once;
 mod partial;
 mod policy;
+mod principals;
+mod same_line;
 mod size;
 mod slow_readers;
 mod states;
@@ -32,13 +35,23 @@ mod typed;
 use std::sync::{Arc, Mutex};
 
 use countersign::{
-    Agent, Interruption, Message, RunResult,
+    Agent, Interruption, Message, Principal, RunConfig, RunResult, RunState, Runner,
     model::scripted::Scripted,
     run,
     tool::{ToolEntry, function},
 };
 use countersign_core::journal::record::Block;
 use serde_json::Value;
+
+/// The state as another process would read it: it can run once more.
+pub fn copy(state: &RunState) -> RunState {
+    RunState::from_json(&state.to_json()).expect("read")
+}
+
+/// Runs what anybody has decided, also in place of certain people.
+pub fn trusted() -> Runner {
+    Runner::new(RunConfig::new().principal(Principal::trusted()))
+}
 
 /// What ran: the tool and its arguments.
 pub type Ran = Arc<Mutex<Vec<String>>>;

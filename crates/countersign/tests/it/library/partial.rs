@@ -134,7 +134,7 @@ async fn s11_a_decision_that_is_kept_goes_with_what_it_was_for() {
     for id in ["p", "c1"] {
         paused.state.approve(&item(&paused, id)).expect("approved");
     }
-    let over = run(&agent, paused.state).await.expect("over");
+    let over = super::trusted().run(&agent, paused.state).await.expect("over");
     assert_eq!((&*over.final_output, ran(&done).len()), ("without it", 0));
     RunState::from_json(&over.state.to_json()).expect("it can be read");
 }
@@ -149,13 +149,13 @@ async fn s8_what_cannot_be_decided_in_part_waits_for_the_rest() {
         Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])])).tool(two("a")).tool(two("b"));
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.approve(&item(&paused, "c1")).expect("approved");
-    let mut again = run(&agent, paused.state).await.expect("paused");
+    let mut again = super::trusted().run(&agent, paused.state).await.expect("paused");
     assert_eq!((ids(&again).len(), ran(&done).len()), (2, 0));
     assert_eq!(again.state.decided(&item(&again, "c1")), Some(DecisionType::Approve), "it still counts");
     again.state.reject(&item(&again, "c2")).expect("rejected");
     again.state.retract(&item(&again, "c1"));
     again.state.reject(&item(&again, "c1")).expect("rejected");
-    run(&agent, again.state).await.expect("over");
+    super::trusted().run(&agent, again.state).await.expect("over");
     assert!(ran(&done).is_empty());
 }
 

@@ -176,7 +176,7 @@ async fn s10_arguments_are_read_changed_and_approved_as_the_structs_of_their_too
         assert_eq!(item.arguments, format!(r#"{{"quantity":{shown},"what":"tea"}}"#));
         let mut args: BuyArgs = item.args().expect("arguments");
         assert_eq!(args.quantity, 500);
-        let mut state = paused.state.clone();
+        let mut state = super::copy(&paused.state);
         state.approve(item).expect("approved");
         let over = run(&agent, state).await.expect("over");
         assert_eq!(super::told(&over)[2], "c1: bought 500 tea");

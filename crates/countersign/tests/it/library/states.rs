@@ -251,7 +251,7 @@ async fn s19_a_state_whose_agent_is_not_there_says_so_and_goes_on_with_one_that_
     }
     assert_eq!(error.kind(), RunErrorKind::NoAgent);
     let mut state = error.into_state().expect("its state");
-    let over = run(&agent, &state).await.expect("with its own agent");
+    let over = run(&agent, super::copy(&state)).await.expect("with its own agent");
     assert_eq!(&*over.final_output, "done");
     state.set_current_agent("Other");
     let over = run(&other, state).await.expect("with the other one");

@@ -145,8 +145,8 @@ async fn s16_a_message_to_a_session_that_waits_is_told_what_to_do_in_the_library
     let runner = Runner::new(RunConfig::new().store(store.clone()).session("s"));
     runner.run(&agent, "go").await.expect("paused");
     let error = runner.run(&agent, "and now?").await.expect_err("it waits").to_string();
-    assert!(error.contains("RunState::save") && !error.contains("on_pending"), "{error}");
-    let mut state = countersign::RunState::save(&*store, "s").await.expect("saved");
+    assert!(error.contains("RunState::load") && !error.contains("on_pending"), "{error}");
+    let mut state = countersign::RunState::load(&*store, "s").await.expect("saved");
     for item in state.interruptions() {
         state.approve(&item).expect("approved");
     }
@@ -219,7 +219,7 @@ async fn s15_a_streamed_run_is_cancelled_though_nobody_reads_it() {
     slow.begun.notified().await;
     cancel.cancel();
     let cancelled = async {
-        while RunState::save(&*store, "s").await.expect("saved").state().status != Status::Cancelled {
+        while RunState::load(&*store, "s").await.expect("saved").state().status != Status::Cancelled {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

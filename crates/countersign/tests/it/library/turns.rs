@@ -109,7 +109,7 @@ async fn g83_g84_a_state_is_not_changed_by_going_on_from_a_copy() {
     let before = paused.state.to_json();
     paused.state.reject(&paused.interruptions[0]).expect("rejected");
     for _ in 0..2 {
-        let next = run(&agent, &paused.state).await.expect("paused");
+        let next = run(&agent, super::copy(&paused.state)).await.expect("paused");
         assert_eq!(next.usage.input_tokens, 20);
     }
     assert!(paused.state.retract(&paused.interruptions[0]));

@@ -101,5 +101,5 @@ async fn p4_a_fork_of_a_failed_turn_with_calls_of_a_provider_can_be_read() {
     let me = Principal::trusted();
     let new = NewFork { session_id: Some("f".to_owned()), ..NewFork::default() };
     runtime.fork(&me, "s", new).await.expect("a fork");
-    countersign::RunState::save(&*store, "f").await.expect("what was stored can be read");
+    countersign::RunState::load(&*store, "f").await.expect("what was stored can be read");
 }

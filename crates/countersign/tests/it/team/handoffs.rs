@@ -141,9 +141,9 @@ async fn h90_h91_agents_of_one_name_keep_their_identity_over_a_restore_and_in_an
         let paused = send(&runtime, "s", "go").await.expect("run");
         assert_eq!(waiting(&paused)[0].0, "Worker#3", "{kind}");
 
-        let text = RunState::save(&*store, "s").await.expect("saved").to_json();
+        let text = RunState::load(&*store, "s").await.expect("saved").to_json();
         let elsewhere: std::sync::Arc<dyn countersign::store::Store> = std::sync::Arc::new(MemoryStore::new());
-        RunState::from_json(&text).expect("state").restore(&*elsewhere).await.expect("restored");
+        RunState::from_json(&text).expect("state").save(&*elsewhere).await.expect("restored");
         let (r2, v1, v2, l2) = (teller([]), teller([]), teller([]), teller([]));
         let runtime = runtime_of(&elsewhere, graph(&r2, &v1, &v2, &l2, true));
         let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;

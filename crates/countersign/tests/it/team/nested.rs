@@ -32,9 +32,9 @@ async fn i95_i107_a_nested_agent_asks_on_the_outer_session_and_goes_on_where_it_
         assert_eq!(inner.heard.lock().expect("heard")[0], ["user: do it"], "{kind}");
         drop(runtime);
 
-        let state = RunState::save(&*store, "s").await.expect("saved");
+        let state = RunState::load(&*store, "s").await.expect("saved");
         let elsewhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        RunState::from_json(&state.to_json()).expect("state").restore(&*elsewhere).await.expect("restored");
+        RunState::from_json(&state.to_json()).expect("state").save(&*elsewhere).await.expect("restored");
         // The models of the other process have none of the earlier answers.
         let (outer, inner) = (teller([text("all sent")]), teller([text("mail sent")]));
         let runtime = runtime_of(&elsewhere, graph(&outer, &inner));
@@ -346,7 +346,7 @@ async fn i109_what_an_agent_was_asked_cannot_be_changed_in_a_saved_state() {
     let child = agent("Child", &inner).tool(gated("pay", &ledger));
     let runtime = runtime_of(&store, agent("Root", &outer).tool(child.as_tool("child", "")));
     send(&runtime, "s", "go").await.expect("run");
-    let text = RunState::save(&*store, "s").await.expect("saved").to_json();
+    let text = RunState::load(&*store, "s").await.expect("saved").to_json();
     RunState::from_json(&text).expect("as it was");
     for (from, to) in [
         (r#""input":"do it"}"#, r#""input":"do worse"}"#),

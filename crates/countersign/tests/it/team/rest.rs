@@ -134,8 +134,8 @@ async fn k129_k130_no_call_and_no_result_is_heard_twice_whatever_was_decided_whe
 async fn k134_going_on_from_a_finished_run_asks_no_model() {
     let (store, model): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), teller([text("end")]));
     send(&runtime_of(&store, agent("A", &model)), "s", "go").await.expect("run");
-    let state = RunState::save(&*store, "s").await.expect("saved");
-    let again = Runner::new(RunConfig::new()).run(&agent("A", &model), state).await.expect("run");
+    let state = RunState::load(&*store, "s").await.expect("saved");
+    let again = Runner::new(RunConfig::new().store(store)).run(&agent("A", &model), state).await.expect("run");
     assert_eq!(again.final_output, "end");
     assert_eq!(model.heard.lock().expect("heard").len(), 1);
 }

@@ -32,9 +32,9 @@ fn key(outcome: &Outcome, tool: &str) -> String {
 
 /// The fold of the journal gives the session's state, entry by entry.
 async fn whole(store: &Arc<dyn Store>) {
-    let saved = RunState::save(&**store, "s").await.expect("saved").to_json();
+    let saved = RunState::load(&**store, "s").await.expect("saved").to_json();
     let elsewhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    RunState::from_json(&saved).expect("it can be read").restore(&*elsewhere).await.expect("restored");
+    RunState::from_json(&saved).expect("it can be read").save(&*elsewhere).await.expect("restored");
     let there = elsewhere.head("s").await.expect("head").expect("a session").pos;
     assert_eq!(there, store.head("s").await.expect("head").expect("a session").pos);
 }

@@ -101,7 +101,7 @@ impl Session {
     /// Another process has the session, with the session's current state.
     pub(in crate::runner) async fn busy(&self, refusal: &Refusal) -> RunError {
         let cause = Cause::Elsewhere { session: self.session_id.to_string(), why: refusal.message.clone() };
-        let state = RunState::save(&*self.store, &self.session_id).await.ok();
+        let state = RunState::read_from(&*self.store, &self.session_id, self.durable).await.ok();
         RunError::new(cause, state.map(|state| self.saved(state)).or_else(|| self.before.clone()))
     }
 
@@ -175,6 +175,11 @@ impl Session {
     fn saved(&self, state: RunState) -> RunState {
         let mut state = state.like(self.before.as_ref());
         state.max_turns = self.max_turns;
+        state.in_store = self.durable;
+        // Where nothing ran it is the same state, which the given one must not repeat.
+        if let Some(before) = self.before.as_ref().filter(|_| !self.moves) {
+            state.once = before.once.clone();
+        }
         state.guardrails.clone_from(&self.watch.seen().guardrails);
         state
     }

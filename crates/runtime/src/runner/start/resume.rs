@@ -22,8 +22,11 @@ use countersign_core::{
 use super::{Session, Told};
 use crate::{
     interruption::Interruption,
-    run::{Reply, settle::Unsettled},
-    run_state::{DecisionError, RunState, RunStateError, Staged},
+    run::{
+        Reply,
+        settle::{Origin, Unsettled},
+    },
+    run_state::{DecisionError, RunState, RunStateError, Staged, Taken},
     runner::{
         error::{Cause, RunError},
         said::{answers, in_time, retract_late},
@@ -34,6 +37,8 @@ use crate::{
 /// Why a state cannot be resumed. Nothing has run.
 pub(in crate::runner) enum Stopped {
     Claimed,
+    Ran,
+    NoStore,
     AtWork,
     MaxTurns(u32),
     TooLate { call_id: String, expired_at: String, late: Vec<InterruptionNo> },
@@ -61,6 +66,8 @@ impl Stopped {
         let id = state.state().session_id.to_string();
         let cause = match self {
             Stopped::Claimed => Cause::Claimed(id),
+            Stopped::Ran => Cause::Ran(id),
+            Stopped::NoStore => Cause::NoStore(id),
             Stopped::AtWork => Cause::AtWork(id),
             Stopped::MaxTurns(limit) => Cause::MaxTurns(limit),
             Stopped::TooLate { call_id, expired_at, late } => {
@@ -73,23 +80,40 @@ impl Stopped {
     }
 }
 
-/// Whether the store has the session. It must be where the state is then: nobody has continued it.
-pub(in crate::runner) async fn is_stored(state: &mut RunState, store: &dyn Store) -> Result<bool, Stopped> {
+/// Claims the state for a run in this store. If the store has the session, it must be where the state is: nobody has
+/// continued it. Otherwise the state must be of no other store, and not have run: this is the right to run it.
+pub(in crate::runner) async fn claim(state: &mut RunState, store: &dyn Store) -> Result<Option<Taken>, Stopped> {
     let head = store.head(&state.state().session_id).await.map_err(RunStateError::from)?;
     if let Some(head) = &head
         && !state.is_at_end_of(store, head.pos).await?
     {
         return Err(Stopped::Claimed);
     }
-    Ok(head.is_some())
+    match head {
+        Some(_) => Ok(None),
+        None if state.in_store => Err(Stopped::NoStore),
+        None => state.once.take().map(Some).ok_or(Stopped::Ran),
+    }
 }
 
-/// Puts the state into a store that does not have it.
-pub(in crate::runner) async fn put(state: &mut RunState, store: &dyn Store) -> Result<(), Stopped> {
+/// Puts the state into a store that does not have it. A store that outlives this run knows from then on what has run;
+/// otherwise the right stays with the run.
+pub(in crate::runner) async fn put(
+    state: &mut RunState,
+    taken: Taken,
+    store: &dyn Store,
+    durable: bool,
+) -> Result<Option<Taken>, Stopped> {
     state.begins_in(store).await.map_err(|error| match error {
         RunStateError::Exists(_) => Stopped::Claimed,
         error => error.into(),
-    })
+    })?;
+    if !durable {
+        return Ok(Some(taken));
+    }
+    state.in_store = true;
+    taken.begins();
+    Ok(None)
 }
 
 impl Session {
@@ -102,6 +126,7 @@ impl Session {
         {
             // The given state, except for the number of entries that its store is now known to have.
             given.stored = state.stored;
+            given.in_store = state.in_store;
             state = given;
         }
         match gone_on {
@@ -116,16 +141,21 @@ impl Session {
 
     async fn go_on_from(&mut self, state: &mut RunState, follow: bool) -> Result<(), Stopped> {
         let at = self.runtime.inner.now();
-        let is_stored = self.claim(state).await?;
+        let taken = self.claim(state).await?;
         self.from = state.state().pos;
         let late = self.check(state, at)?;
+        if self.anonymous
+            && let Some(error) = state.needs_principal()
+        {
+            return Err(error.into());
+        }
         self.prepare_tools(state).await;
         let mut replies = self.decisions(state.state(), &state.staged, &late)?;
         replies.extend(answers(state));
         self.moves = matches!(state.state().status, Status::Running | Status::Failed)
             || !(late.is_empty() && replies.is_empty() && state.inputs.is_empty());
-        if !is_stored {
-            put(state, &*self.store).await?;
+        if let Some(taken) = taken {
+            self.taken = put(state, taken, &*self.store, self.durable).await?;
         }
         if follow {
             self.told.from = self.runtime.loaded(&self.session_id).await?.cursor.seq;
@@ -141,12 +171,11 @@ impl Session {
         Ok(())
     }
 
-    /// Claims the state for this run: `true` if its store has it.
-    async fn claim(&mut self, state: &mut RunState) -> Result<bool, Stopped> {
+    async fn claim(&mut self, state: &mut RunState) -> Result<Option<Taken>, Stopped> {
         self.hold = self.take_hold().await;
         // Another run may have continued it, or it is of another session.
-        let is_stored = is_stored(state, &*self.store).await?;
-        if self.hold.is_none() { Err(Stopped::AtWork) } else { Ok(is_stored) }
+        let taken = claim(state, &*self.store).await?;
+        if self.hold.is_none() { Err(Stopped::AtWork) } else { Ok(taken) }
     }
 
     /// The overdue interruptions, once everything else allows the run to continue.
@@ -180,7 +209,7 @@ impl Session {
         at: Millis,
         replies: Vec<(InterruptionNo, Reply)>,
     ) -> Result<bool, Stopped> {
-        let origin = state.origin(at);
+        let origin = Origin { request_id: self.request_id.clone(), ..state.origin(at) };
         let (by, id, inputs) = (&self.principal, &self.session_id, state.inputs.clone());
         let settled = self.runtime.settle(by, id, origin.clone(), replies, inputs, self.until_cancelled()).await;
         if !matches!(settled, Err(Unsettled::Cancelled)) {
