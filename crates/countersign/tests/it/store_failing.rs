@@ -255,8 +255,8 @@ async fn r3_an_append_whose_answer_is_lost_counts_once_a_fail_over_does_not_lose
     assert_eq!(unknown.code, Code::StoreUnavailable, "{unknown}");
     assert!(store.head("s").await.expect("read").is_some(), "all see it");
     store.unsynced.store(0, Ordering::SeqCst);
-    let outcome = send(&runtime, "s", "and on").await.expect("it answers again");
-    assert_eq!(outcome.status, Status::Completed);
+    let busy = send(&runtime, "s", "and on").await.expect_err("it is at work");
+    assert_eq!(busy.code, Code::SessionBusy, "{busy}");
 }
 
 #[tokio::test(start_paused = true)]
