@@ -162,7 +162,8 @@ impl Interruption {
             allowed: match open.asked.kind {
                 Kind::Approval | Kind::InDoubt => action.allowed().to_vec(),
                 Kind::Question => vec![DecisionType::Reject],
-                Kind::Interrupt | Kind::Input => Vec::new(),
+                // What waits for an answer takes no decision.
+                _ => Vec::new(),
             },
             payload: question.map(|at| at.payload.clone()),
             schema: question.and_then(|at| at.schema.clone()),

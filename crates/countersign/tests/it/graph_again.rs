@@ -51,14 +51,14 @@ async fn g6_an_edit_withdraws_an_answer_that_a_failed_node_has_not_used(store: A
         let graph = publishes(shows, &Count::default());
         let (_, runs) = process(&store, &graph);
         let text = |text: &str| Work { last: text.to_owned(), ..Work::default() };
-        runs.run(&ann, session, &text("old")).await.expect("run");
+        let _ = runs.run(&ann, session, &text("old")).await.expect("run");
         let failed = runs.resume(&boss, &format!("{session}_1"), true).await.expect("the admin");
         failed_with(&failed, "node_failed");
         // It is an admin's answer, and so an admin withdraws it.
         let refused = runs.edit(&ann, session, &WorkUpdate::new().last("new")).await.expect_err("not hers");
         assert_eq!(refused.code, Code::Forbidden);
         assert!(refused.message.contains(&format!("withdraw the answer to \"{session}_1\"")), "{refused}");
-        runs.edit(&boss, session, &WorkUpdate::new().last("new")).await.expect("edit");
+        let _ = runs.edit(&boss, session, &WorkUpdate::new().last("new")).await.expect("edit");
         let asked = runs.retry(&ann, session).await.expect("retry");
         assert_eq!(asked.waiting().iter().map(|one| &*one.key).collect::<Vec<_>>(), [format!("{session}_2")]);
         let done = runs.resume(&boss, &format!("{session}_2"), true).await.expect("resume").done();
@@ -72,7 +72,7 @@ async fn g6_an_edit_withdraws_an_answer_that_has_not_reached_its_node(store: Arc
     tries.up();
     let graph = publishes(false, &tries);
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work { last: "old".to_owned(), ..Work::default() }).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work { last: "old".to_owned(), ..Work::default() }).await.expect("run");
     let (without, _) = process(
         &store,
         &in_line("another", |graph| {
@@ -85,7 +85,7 @@ async fn g6_an_edit_withdraws_an_answer_that_has_not_reached_its_node(store: Arc
     assert_eq!((failed.status, &*failed.error.expect("it fails").code), (Status::Failed, "graph_gone"));
     without.shutdown(Duration::ZERO).await;
     let (_, runs) = process(&store, &graph);
-    runs.edit(&me(), "s", &WorkUpdate::new().last("new")).await.expect("edit");
+    let _ = runs.edit(&me(), "s", &WorkUpdate::new().last("new")).await.expect("edit");
     let asked = runs.retry(&me(), "s").await.expect("retry");
     assert_eq!(asked.key("publish?"), Some("s_2"), "{asked:?}");
     let done = runs.resume(&me(), "s_2", false).await.expect("resume").done().expect("done");
@@ -105,9 +105,9 @@ async fn g6_an_edit_mends_a_round_with_too_many_tasks(store: Arc<dyn Store>) {
         graph.edge(each, Node::END);
     });
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work { sum: 10_001, ..Work::default() }).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work { sum: 10_001, ..Work::default() }).await.expect("run");
     failed_with(&runs.resume(&me(), "s_1", true).await.expect("resume"), "too_many_tasks");
-    runs.edit(&me(), "s", &WorkUpdate::new().replace_sum(2)).await.expect("edit");
+    let _ = runs.edit(&me(), "s", &WorkUpdate::new().replace_sum(2)).await.expect("edit");
     let asked = runs.retry(&me(), "s").await.expect("retry");
     assert_eq!(asked.waiting()[0].payload, 2);
     let done = runs.resume(&me(), "s_2", true).await.expect("resume").done().expect("done");
@@ -146,7 +146,7 @@ where
 /// A session of this graph in another process than the one that ended in the middle of its step; `s_2` is about that.
 async fn in_doubt(store: &Arc<dyn Store>, graph: &Graph<Work>, session: &str, begun: &Count) -> (Runtime, Runs<Work>) {
     let (runtime, runs) = process(store, graph);
-    runs.run(&me(), session, &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), session, &Work::default()).await.expect("run");
     runtime.decide(&me(), answer(&format!("{session}_1"), true), false).await.expect("answered");
     until(begun).await;
     runtime.shutdown(Duration::ZERO).await;
@@ -200,7 +200,7 @@ async fn r4_a_fork_asks_about_a_step_that_was_given_up(store: Arc<dyn Store>) {
     for question in ["sure?", "go on?"] {
         let asked = runs.outcome(&me(), "fork").await.expect("outcome");
         let key = asked.key(question).unwrap_or_else(|| panic!("{question}: {asked:?}"));
-        runs.resume(&me(), key, true).await.expect("resume");
+        let _ = runs.resume(&me(), key, true).await.expect("resume");
     }
     let done = runs.outcome(&me(), "fork").await.expect("outcome").done().expect("done");
     assert_eq!((done.log, begun.get()), (vec!["paid".to_owned()], 1));

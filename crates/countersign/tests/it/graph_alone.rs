@@ -135,7 +135,7 @@ fn g3_a_state_that_is_resumed_in_another_tokio_runtime_starts_its_node_over() {
     let threads = threads();
     let paused = threads.block_on(graph.run(answered(&paused, 1))).expect("resumed");
     assert_eq!(sent.get(), 2);
-    threads.block_on(graph.run(answered(&paused, 2))).expect("resumed");
+    let _ = threads.block_on(graph.run(answered(&paused, 2))).expect("resumed");
     assert_eq!(sent.get(), 2);
 }
 
@@ -362,7 +362,7 @@ async fn s16_an_answer_by_name_is_for_what_was_asked_under_it_first() {
         );
     });
     let store = Arc::new(MemoryStore::new());
-    store.session("s").run_graph(&graph, Work::default()).await.expect("run");
+    let _ = store.session("s").run_graph(&graph, Work::default()).await.expect("run");
     let paused = store.session("s").answer("ask/pay?", 5).resume_graph(&graph).await.expect("resumed");
     assert_eq!(paused.interruptions.len(), 1);
     let error = store.session("s").answer("ask/pay?", 5).resume_graph(&graph).await.expect_err("another amount");
@@ -427,7 +427,7 @@ fn open(folder: &Path) -> Arc<dyn Store> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s16_the_child_that_runs_a_graph_and_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
-    open(&folder).session("invoice-17").run_graph(&pays(&folder, true), Work::default()).await.expect("run");
+    let _ = open(&folder).session("invoice-17").run_graph(&pays(&folder, true), Work::default()).await.expect("run");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

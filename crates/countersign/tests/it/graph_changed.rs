@@ -36,7 +36,7 @@ fn asks(first: &'static str, second: Option<&'static str>) -> Graph<Work> {
 
 /// The old name of a renamed question is on record; a new one of that name would get its answer in the next process.
 async fn g3_a_question_with_the_recorded_name_of_a_renamed_one_is_refused(store: Arc<dyn Store>) {
-    process(&store, &asks("a?", None)).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &asks("a?", None)).1.run(&me(), "s", &Work::default()).await.expect("run");
     let outcome = process(&store, &asks("b?", Some("a?"))).1.resume(&me(), "s_1", "A").await.expect("resume");
     failed(&outcome, "node_failed", "\"a?\" of the node \"node\": on record it is the name of \"b?\"");
     let runs = process(&store, &asks("b?", Some("c?"))).1;
@@ -78,7 +78,7 @@ fn waits(name: &str, joins: bool, migrates: bool) -> Graph<Work> {
 /// A node that is done counts under its new name; without one the run says so, and continues nothing without it.
 async fn g1_a_node_that_was_done_when_its_name_changed_has_successors_all_the_same(store: Arc<dyn Store>) {
     for (session, joins) in [("edge", false), ("join", true)] {
-        process(&store, &waits("a", joins, false)).1.run(&me(), session, &Work::default()).await.expect("run");
+        let _ = process(&store, &waits("a", joins, false)).1.run(&me(), session, &Work::default()).await.expect("run");
         let runs = process(&store, &waits("a2", joins, false)).1;
         let gone = runs.resume(&me(), &format!("{session}_1"), true).await.expect("resume");
         failed(&gone, "node_gone", "\"a\"");
@@ -172,7 +172,7 @@ async fn g1_a_migration_that_panics_maps_nothing(store: Arc<dyn Store>) {
             graph.migrate(|_| panic!("on purpose"));
         })
     };
-    process(&store, &alone("ask")).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &alone("ask")).1.run(&me(), "s", &Work::default()).await.expect("run");
     let runs = process(&store, &alone("asks")).1;
     let gone = tokio::time::timeout(Duration::from_secs(20), runs.resume(&me(), "s_1", "yes")).await;
     failed(&gone.expect("it hangs").expect("resume"), "node_gone", "\"ask\"");
@@ -222,9 +222,9 @@ async fn g1_a_node_that_panics_while_it_is_dropped_hangs_nothing(store: Arc<dyn 
     }
     assert_eq!(drops.get(), 3, "it was tried again after the time limit");
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "waits", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "waits", &Work::default()).await.expect("run");
     runtime.cancel(&me(), "waits", None).await.expect("cancel");
-    runs.run(&me(), "waits", &Work::default()).await.expect("it runs again");
+    let _ = runs.run(&me(), "waits", &Work::default()).await.expect("it runs again");
     drop((runtime, runs));
     let paused = graph.run(Work::default()).await.expect("run");
     assert!(paused.is_paused());

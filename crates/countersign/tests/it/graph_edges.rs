@@ -70,7 +70,7 @@ async fn g6_an_edit_and_a_long_run_begin_nothing_twice(store: Arc<dyn Store>) {
     };
     let first = graph();
     let (_, runs) = process(&store, &first);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let edited = runs.edit(&me(), "s", &WorkUpdate::new().sum(7)).await.expect("edit");
     let key = edited.key("begin?").expect("asked anew").to_owned();
     let paused = runs.resume(&me(), &key, true).await.expect("resume");
@@ -95,9 +95,9 @@ async fn g6_the_state_at_a_checkpoint_is_what_it_was_then(store: Arc<dyn Store>)
         graph.edge(ask, one);
     });
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     for n in 1..=2 {
-        runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
+        let _ = runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
     }
     assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23);
     let edited = runs.edit(&me(), "s", &WorkUpdate::new().sum(0)).await.expect("edit");
@@ -236,7 +236,7 @@ async fn g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole(store:
     };
     let (a, b) = (key(&outcome, "a").expect("a"), key(&outcome, "b").expect("b"));
     let (_, runs) = process(&store, &graph("c"));
-    runs.resume(&me(), &a, "A").await.expect("resume");
+    let _ = runs.resume(&me(), &a, "A").await.expect("resume");
     let failed = runs.resume(&me(), &b, "B").await.expect("resume");
     assert!(matches!(&failed, Outcome::Failed { code, .. } if code == "node_gone"), "{failed:?}");
     let (_, runs) = process(&store, &graph("b"));
@@ -361,7 +361,7 @@ async fn g1_an_edit_goes_to_sessions_of_its_graph_only(store: Arc<dyn Store>) {
     let (one, other) = (graph("one"), graph("other"));
     let runtime = Runtime::builder(store).graph(&one).graph(&other).build().expect("runtime");
     let (one, other) = (runtime.runs(&one).expect("runs"), runtime.runs(&other).expect("runs"));
-    one.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = one.run(&me(), "s", &Work::default()).await.expect("run");
     let refused = other.edit(&me(), "s", &WorkUpdate::new().sum(1)).await.expect_err("another graph's");
     assert_eq!(refused.code, Code::InvalidMessage);
     assert!(refused.message.contains("is not one of the graph"), "{refused}");

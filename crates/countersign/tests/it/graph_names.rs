@@ -195,7 +195,7 @@ async fn g3_a_name_is_used_again_as_long_as_the_order_is_certain() {
     };
     let graph = alone(node, NodeOptions::default());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     // Each answer in another process, so that the node starts over.
     for n in 1..4 {
         let paused = process(&store, &graph).1.resume(&me(), &format!("s_{n}"), true).await.expect("resume");

@@ -41,7 +41,7 @@ async fn p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraw
     };
     let update = || WorkUpdate::new().sum(1);
     let runs = of(None);
-    runs.run(&ann, "s", &Work::default()).await.expect("it waits");
+    let _ = runs.run(&ann, "s", &Work::default()).await.expect("it waits");
     let refused = runs.edit(&ann, "s", &update()).await.expect_err("not hers to withdraw");
     assert_eq!(refused.code, Code::Forbidden);
     assert!(refused.message.contains("withdraw \"s_1\""), "{refused}");
@@ -54,7 +54,7 @@ async fn p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraw
     assert!(refused.code == Code::Forbidden && refused.message.contains("nobody"), "{refused}");
     let runs = of(Some(&["admin"]));
     assert_eq!(runs.edit(&ann, "s", &update()).await.expect_err("no admin").code, Code::Forbidden);
-    runs.edit(&bob, "s", &update()).await.expect("an admin");
+    let _ = runs.edit(&bob, "s", &update()).await.expect("an admin");
     let runs = of(Some(&["user"]));
     assert_eq!(runs.edit(&bob, "s", &update()).await.expect_err("not his session").code, Code::Forbidden);
     let refused = runs.edit(&ann, "s", &update()).await.expect_err("it still waits for an admin");
@@ -72,7 +72,7 @@ async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: A
         let (ann, boss, clerk) = (person("ann", "user"), person("boss", "admin"), person("carl", "clerk"));
         let answer = |n: u32| NewDecision::new(format!("{session}_{n}"), Reply::Resume(Raw::of(&true).expect("raw")));
         let (runtime, runs) = process(&store, &graph());
-        runs.run(&ann, session, &Work::default()).await.expect("it waits");
+        let _ = runs.run(&ann, session, &Work::default()).await.expect("it waits");
         runtime.decide_and_run(&boss, answer(1)).await.expect("the admin");
         runtime.decide(if clerks { &clerk } else { &ann }, answer(2), false).await.expect("the second question");
         until(&begun).await;

@@ -227,8 +227,8 @@ async fn g3_an_answer_that_the_node_cannot_read_is_kept_and_a_retry_asks_again(s
     for session in ["mended", "warm", "cold", "renamed", "unsteady"] {
         expected += 1;
         let (mut runtime, mut runs) = process(&store, &reads);
-        runs.run(&me(), session, &Work::default()).await.expect("run");
-        runs.resume(&me(), &format!("{session}_1"), "Ada").await.expect("resume");
+        let _ = runs.run(&me(), session, &Work::default()).await.expect("run");
+        let _ = runs.resume(&me(), &format!("{session}_1"), "Ada").await.expect("resume");
         let failed = runs.resume(&me(), &format!("{session}_2"), 3.0).await.expect("it fits the schema");
         assert!(invalid(&failed), "{session}: {failed:?}");
         let mut program = |graph: Graph<Work>| (runtime, runs) = process(&store, &graph);
@@ -292,7 +292,7 @@ async fn g3_what_is_asked_again_is_not_answered_by_what_it_replaces(store: Arc<d
         graph.edge(one, Node::END);
     }
     let (_runtime, runs) = process(&store, &graph.compile().expect("graph"));
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let failed = runs.resume(&me(), "s_1", 3.0).await.expect("it fits the schema");
     assert!(matches!(failed, Outcome::Failed { .. }), "{failed:?}");
     let asked = runs.retry(&me(), "s").await.expect("retry");
@@ -415,7 +415,7 @@ async fn g1_failures_are_retried_named_and_taken_up_again(store: Arc<dyn Store>)
     graph.edge(beside, Node::END);
     let graph = graph.compile().expect("graph");
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let outcome = runs.resume(&me(), "s_1", true).await.expect("resume");
     assert_eq!(outcome, Outcome::Failed { code: "node_failed".into(), message: "try 2".into() });
     let (_, runs) = process(&store, &graph);
@@ -453,7 +453,7 @@ async fn g1_limits_and_panics_fail_by_name(store: Arc<dyn Store>) {
     let graph = graph.compile().expect("graph");
     let (_, runs) = process(&store, &graph);
     for (session, wait, what) in [("a", true, "longer than 200ms"), ("b", false, "panicked")] {
-        runs.run(&me(), session, &Work::default()).await.expect("run");
+        let _ = runs.run(&me(), session, &Work::default()).await.expect("run");
         tokio::time::sleep(Duration::from_millis(250)).await;
         let outcome = runs.resume(&me(), &format!("{session}_1"), wait).await.expect("resume");
         assert!(matches!(&outcome, Outcome::Failed { message, .. } if message.contains(what)), "{outcome:?}");

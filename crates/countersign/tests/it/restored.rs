@@ -127,7 +127,7 @@ async fn r4_an_answer_in_a_restored_graph_begins_no_step_that_may_have_run(store
     assert_eq!(asked, [("interrupt".to_owned(), "ok?".to_owned())]);
     assert_eq!(world.begun.get(), 1, "nothing runs by itself");
     let (_, runs) = process(&store, &graph(&world));
-    runs.resume(&me(), "s_1", true).await.expect("resumed");
+    let _ = runs.resume(&me(), "s_1", true).await.expect("resumed");
     runtime.shutdown(std::time::Duration::ZERO).await;
     let (runtime, asked) = next(&store, "s", &world).await;
     assert_eq!((asked, world.charged.get()), (in_doubt("charge"), 0));

@@ -459,7 +459,7 @@ async fn s17_a_run_of_a_graph_is_saved_and_goes_on() {
     let (_, runs) = crate::graph_support::process(&here, &stepping());
     let begun = runs.start(&me, Some("s".into()), &crate::graph_support::Work::default(), None).await.expect("begun");
     let outcome = runs.outcome(&me, &begun).await.expect("outcome");
-    runs.resume(&me, outcome.key("word").expect("it waits"), "first").await.expect("resume");
+    let _ = runs.resume(&me, outcome.key("word").expect("it waits"), "first").await.expect("resume");
     let text = RunState::load(&*here, "s").await.expect("saved").to_json();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     RunState::from_json(&text).expect("read").save(&*store).await.expect("restored");

@@ -39,7 +39,7 @@ async fn a_graph_is_a_workflow_with_a_span_for_each_node_over_all_its_parts() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let first = Process::begin().await;
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let before = first.spans().await;
     drop((first, runtime));
 
@@ -85,7 +85,7 @@ async fn a_node_that_fails_marks_its_span_and_its_part() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let collector = Process::begin().await;
     let (_runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let spans = collector.spans().await;
     for name in ["execute_node fails", "invoke_workflow work"] {
         let span = named(&spans, name);

@@ -283,7 +283,7 @@ async fn r3_a_graphs_update_whose_answer_is_lost_counts_once() {
             let store = lossy(losses);
             let plain: Arc<dyn Store> = store.clone();
             let (_, runs) = process(&plain, &graph);
-            runs.run(&me(), "s", &Work::default()).await.expect("run");
+            let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
             for n in 1..=2 {
                 // People answer after the outage.
                 store.appends.store(0, Ordering::SeqCst);
@@ -392,7 +392,7 @@ async fn g6_a_graphs_state_is_not_folded_over_a_gap() {
     let store = Failing::over(Arc::new(MemoryStore::new()));
     let plain: Arc<dyn Store> = store.clone();
     let (_, runs) = process(&plain, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let (runtime, runs) = process(&plain, &graph);
     runtime.session(&me(), "s").await.expect("session");
     store.gap.store(true, Ordering::SeqCst);
@@ -417,7 +417,7 @@ async fn g3_what_is_to_be_asked_again_is_not_forgotten_when_the_store_fails() {
     let store = Failing::over(Arc::new(MemoryStore::new()));
     let plain: Arc<dyn Store> = store.clone();
     let (_runtime, runs) = process(&plain, &how_many());
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let failed = runs.resume(&me(), "s_1", 3.0).await.expect("it fits the schema");
     assert!(matches!(&failed, Outcome::Failed { code, .. } if code == "invalid_resume"), "{failed:?}");
     let away = store.clone();
@@ -513,7 +513,7 @@ async fn s17_a_graphs_run_whose_state_cannot_be_read_back_does_nothing_twice() {
 async fn g6_an_edited_run_continues_even_if_it_cannot_be_read_then() {
     let (store, graph) = (Failing::over(Arc::new(MemoryStore::new())), how_many());
     let plain: Arc<dyn Store> = store.clone();
-    process(&plain, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&plain, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     let (runtime, runs) = process(&plain, &graph);
     let gap = store.clone();
     let breaks = async move { gap.gap.store(true, Ordering::SeqCst) };

@@ -38,7 +38,7 @@ fn planned() -> Graph<Work> {
 async fn e50_a_change_at_a_pause_is_what_goes_on(store: Arc<dyn Store>) {
     let graph = planned();
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let edited = runs.edit(&me(), "s", &WorkUpdate::new().last("fine plan")).await.expect("edit");
     assert_eq!(runs.state(&me(), "s").await.expect("state").last, "fine plan");
     // The reviewer was shown the old state: the question is asked again, under another key.
@@ -115,7 +115,7 @@ async fn e54_a_route_is_the_only_way_on(store: Arc<dyn Store>) {
         graph.edge(back, Node::END);
     });
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     runs.resume(&me(), "s_1", true).await.expect("resume").done().expect("done");
     assert_eq!((on.get(), back.get()), (1, 0));
 }
@@ -129,7 +129,7 @@ async fn e55_beside_an_inner_graph_that_waits_work_is_done_once(store: Arc<dyn S
         let beside = graph.node("beside", says("beside", &begun));
         alone(graph, &[sub, beside]);
     });
-    process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     let done = process(&store, &graph).1.resume(&me(), "s_1", 1).await.expect("resume").done().expect("done");
     assert_eq!((done.log, begun.get()), (vec!["ask: 1".to_owned(), "beside".to_owned()], 1));
 }
@@ -181,7 +181,7 @@ async fn e56_a_shutdown_before_a_question_does_not_skip_it(store: Arc<dyn Store>
 /// 57: the pause itself is the newest checkpoint, with its pending questions.
 async fn e57_a_pause_is_the_newest_checkpoint(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &planned());
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let newest = checkpoints(&runtime, "s").await.pop().expect("one");
     assert_eq!(newest.2, ["s_1"]);
     let head = store.head("s").await.expect("head").expect("known");
@@ -192,7 +192,7 @@ async fn e57_a_pause_is_the_newest_checkpoint(store: Arc<dyn Store>) {
 /// answered.
 async fn e58_a_fork_of_the_newest_checkpoint_named_or_not_is_the_same(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &planned());
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let newest = checkpoints(&runtime, "s").await.pop().expect("one").0;
     let named = fork(&runtime, "s", newest, "f").await;
     let new = NewFork { session_id: Some("g".into()), run: true, ..NewFork::default() };
@@ -212,7 +212,7 @@ async fn e59_a_new_run_has_nothing_of_a_cancelled_round(store: Arc<dyn Store>) {
         alone(graph, &[ask, beside]);
     });
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     runtime.cancel(&me(), "s", None).await.expect("cancel");
     let (_, runs) = process(&store, &graph);
     let again = runs.run(&me(), "s", &Work::default()).await.expect("run");

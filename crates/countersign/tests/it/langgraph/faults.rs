@@ -100,7 +100,7 @@ async fn m2_questions_at_once_are_asked_at_once_and_what_follows_runs_once(store
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
     assert_eq!(questions(&paused), ["a", "b", "c"]);
     for key in ["s_2", "s_1", "s_3"] {
-        runs.resume(&me(), key, 1).await.expect("resume");
+        let _ = runs.resume(&me(), key, 1).await.expect("resume");
     }
     assert_eq!(runs.outcome(&me(), "s").await.expect("outcome").done().expect("done").log, ["all"]);
     assert_eq!(after.get(), 3);
@@ -163,14 +163,14 @@ async fn m4_after_a_failure_the_answer_is_given_anew_in_a_fork(store: Arc<dyn St
         if amount > limit { Err(NodeError::new("above the limit")) } else { Ok(said(answer)) }
     });
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     assert_eq!(failure(&runs.resume(&me(), "s_1", "five").await.expect("resume")), "node_failed");
     assert_eq!(code(runs.resume(&me(), "s_1", "5").await), "approval_already_resolved");
     let then = where_waited(&runtime, "s", "s_1").await;
     assert_eq!(fork(&runtime, "s", then, "f").await, ["f_2"]);
     // Here the answer is valid and the state is not: the state is edited, and the retry asks about the new one.
     assert_eq!(failure(&runs.resume(&me(), "f_2", "5").await.expect("resume")), "node_failed");
-    runs.edit(&me(), "f", &WorkUpdate::new().sum(10)).await.expect("edit");
+    let _ = runs.edit(&me(), "f", &WorkUpdate::new().sum(10)).await.expect("edit");
     assert_eq!(runs.retry(&me(), "f").await.expect("retry").key("amount"), Some("f_3"));
     assert_eq!(runs.resume(&me(), "f_3", "5").await.expect("resume").done().expect("done").log, ["5"]);
 }
@@ -190,7 +190,7 @@ async fn m5_of_many_answers_at_once_exactly_one_wins(store: Arc<dyn Store>) {
     for round in 0..5 {
         let session = format!("s{round}");
         let (_, runs) = process(&store, &graph);
-        runs.run(&me(), &*session, &Work::default()).await.expect("run");
+        let _ = runs.run(&me(), &*session, &Work::default()).await.expect("run");
         let answers = (0..32_u32).map(|n| {
             let (runs, key) = (runs.clone(), format!("{session}_1"));
             tokio::spawn(async move { (n, runs.resume(&me(), &key, n).await) })
@@ -262,7 +262,7 @@ async fn m7_an_answer_is_never_given_to_another_question(store: Arc<dyn Store>) 
         async move { process(&store, &before()).1.run(&me(), session, &Work::default()).await.expect("run") }
     };
     // A new question first: it is asked, and the answer goes to its own question. The new one is answered after it.
-    paused("new").await;
+    let _ = paused("new").await;
     let (_, runs) = process(&store, &program("pay", NEW_FIRST, None));
     let outcome = runs.resume(&me(), "new_1", 500).await.expect("resume");
     let told = serde_json::to_string(&runs.state(&me(), "new").await.expect("state").log).expect("JSON");
@@ -275,7 +275,7 @@ async fn m7_an_answer_is_never_given_to_another_question(store: Arc<dyn Store>) 
         ("changed", program("pay", CHANGED, None), "question_changed"),
         ("node", program("pay_all", SAME, None), "node_gone"),
     ] {
-        paused(session).await;
+        let _ = paused(session).await;
         let key = format!("{session}_1");
         let (_, runs) = process(&store, &graph);
         let outcome = runs.resume(&me(), &key, 500).await.expect("resume");
@@ -291,7 +291,7 @@ async fn m7_an_answer_is_never_given_to_another_question(store: Arc<dyn Store>) 
         ("m_question", program("pay", RENAMED, Some(("amount", "sum")))),
         ("m_node", program("pay_all", SAME, Some(("pay", "pay_all")))),
     ] {
-        paused(session).await;
+        let _ = paused(session).await;
         let (_, runs) = process(&store, &graph);
         let done = runs.resume(&me(), &format!("{session}_1"), 500).await.expect("resume").done().expect("done");
         assert!(matches!(&*done.log[0], "sum=500" | "amount=500"), "{:?}", done.log);
@@ -317,7 +317,7 @@ async fn m7_a_renamed_question_beside_another_gets_its_answer(store: Arc<dyn Sto
         let paused = process(&store, &both("a", false)).1.run(&me(), &*session, &Work::default()).await.expect("run");
         let (_, runs) = process(&store, &both("a2", true));
         for name in order {
-            runs.resume(&me(), paused.key(name).expect("key"), name).await.expect("resume");
+            let _ = runs.resume(&me(), paused.key(name).expect("key"), name).await.expect("resume");
         }
         let outcome = runs.outcome(&me(), &session).await.expect("outcome");
         assert_eq!(outcome.done().expect("done").log, ["\"a\" \"b\""], "{session}");
@@ -490,10 +490,10 @@ async fn m13_what_is_stored_grows_with_what_is_new() {
     let path = dir.path().join("s.db");
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, &SqliteOptions::default()).expect("open"));
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let mut sizes = Vec::new();
     for n in 1..=200_u32 {
-        runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
+        let _ = runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
         if matches!(n, 50 | 100 | 200) {
             let bytes: usize =
                 journal(&store, "s").await.iter().map(|entry| serde_json::to_string(entry).expect("JSON").len()).sum();
@@ -516,7 +516,7 @@ async fn m14_null_empty_and_false_are_answers_like_any_other(store: Arc<dyn Stor
     for (i, value) in [Value::Null, json!({}), json!(false), json!(0), json!(""), json!([])].into_iter().enumerate() {
         let session = format!("s{i}");
         let (_, runs) = process(&store, &graph);
-        runs.run(&me(), &*session, &Work::default()).await.expect("run");
+        let _ = runs.run(&me(), &*session, &Work::default()).await.expect("run");
         let (_, runs) = process(&store, &graph);
         let done = runs.resume(&me(), &format!("{session}_1"), &value).await.expect("resume").done().expect("done");
         assert_eq!(done.log, [format!("what?: {value}")]);
@@ -527,8 +527,8 @@ async fn m14_null_empty_and_false_are_answers_like_any_other(store: Arc<dyn Stor
         let (a, b) = (ctx.interrupt("a", ()).await, ctx.interrupt("b", ()).await);
         Ok(said(format!("{a} {b}")))
     });
-    process(&store, &two).1.run(&me(), "two", &Work::default()).await.expect("run");
-    process(&store, &two).1.resume(&me(), "two_1", ()).await.expect("resume");
+    let _ = process(&store, &two).1.run(&me(), "two", &Work::default()).await.expect("run");
+    let _ = process(&store, &two).1.resume(&me(), "two_1", ()).await.expect("resume");
     let done = process(&store, &two).1.resume(&me(), "two_2", Value::Null).await.expect("resume").done().expect("done");
     assert_eq!(done.log, ["null null"]);
     let (_, runs) = process(&store, &graph);
@@ -540,7 +540,7 @@ async fn m14_null_empty_and_false_are_answers_like_any_other(store: Arc<dyn Stor
     // Nor can somebody else answer.
     let stranger = Principal::person("kim", Vec::new());
     let ann = Principal::person("ann", Vec::new());
-    runs.run(&ann, "anns", &Work::default()).await.expect("run");
+    let _ = runs.run(&ann, "anns", &Work::default()).await.expect("run");
     assert_eq!(code(runs.resume(&stranger, "anns_1", true).await), "approval_not_found");
 }
 
@@ -561,7 +561,7 @@ async fn m7_steps_are_kept_when_the_program_behind_them_changes(store: Arc<dyn S
         })
     };
     let (runtime, runs) = process(&store, &make("ok?"));
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let then = where_waited(&runtime, "s", "s_1").await;
     assert_eq!(fork(&runtime, "s", then, "f").await, ["f_2"]);
     let (_, runs) = process(&store, &make("fine?"));

@@ -109,9 +109,9 @@ async fn m6_the_child_that_is_killed() {
         _ => (PAYMENTS, Hangs::Never),
     };
     let (_runtime, runs) = process(&open(&folder), &shop(&folder, payments, hangs));
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     write(&folder, "begun", "here");
-    runs.resume(&me(), "s_1", true).await.expect("resume");
+    let _ = runs.resume(&me(), "s_1", true).await.expect("resume");
 }
 
 /// A child over its own store.

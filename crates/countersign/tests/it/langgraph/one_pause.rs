@@ -59,7 +59,7 @@ async fn a4_cancelling_takes_the_question_away_and_keeps_the_state(store: Arc<dy
         in_line(graph, &[first, ask]);
     });
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     runtime.cancel(&me(), "s", None).await.expect("cancel");
     assert_eq!(runs.outcome(&me(), "s").await.expect("outcome"), Outcome::Cancelled);
     assert_eq!(runs.state(&me(), "s").await.expect("state").log, ["kept"]);
@@ -75,7 +75,7 @@ async fn a5_a_follower_sees_the_question_and_then_the_end(store: Arc<dyn Store>)
         Ok(said(ctx.interrupt("go on?", json!({"price": 3})).await.to_string()))
     });
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let mut follow = runtime.subscribe(&me(), "s", Some(0)).await.expect("subscribe");
     runs.resume(&me(), "s_1", true).await.expect("resume").done().expect("done");
     let mut live: Vec<String> = Vec::new();
@@ -127,7 +127,7 @@ async fn a7_a_breakpoint_is_a_node_that_asks(store: Arc<dyn Store>) {
         in_line(graph, &[stop, pay]);
     });
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     assert_eq!(code(runs.resume(&me(), "s_9", "x").await), "approval_not_found");
     assert_eq!(ran.get(), 0);
     let done = runs.resume(&me(), "s_1", "x").await.expect("resume").done().expect("done");
@@ -148,7 +148,7 @@ async fn a8_a_step_before_the_question_is_not_done_again(store: Arc<dyn Store>) 
         }
     });
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let (_, runs) = process(&store, &graph);
     let outcome = runs.resume(&me(), "s_1", "Cats").await.expect("resume");
     assert_eq!((outcome.done().expect("done").log, done.get()), (vec!["Cats: draft 1".to_owned()], 1));
@@ -210,7 +210,7 @@ async fn a11_a_nodes_own_error_is_no_wrong_answer(store: Arc<dyn Store>) {
         Ok(WorkUpdate::new())
     });
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let outcome = runs.resume(&me(), "s_1", 3).await.expect("the answer is taken");
     assert_eq!(failure(&outcome), "node_failed");
 }

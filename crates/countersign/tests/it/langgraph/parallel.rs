@@ -161,7 +161,7 @@ async fn c29_a_branch_that_changes_nothing_is_over(store: Arc<dyn Store>) {
         let ask = graph.node("ask", asks("ask"));
         alone(graph, &[nothing, ask]);
     });
-    process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     process(&store, &graph).1.resume(&me(), "s_1", 0).await.expect("resume").done().expect("done");
     assert_eq!(begun.get(), 1);
 }
@@ -199,7 +199,7 @@ async fn c33_one_wrong_answer_of_two_refuses_both(store: Arc<dyn Store>) {
         alone(graph, &nodes);
     });
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let before = journal(&store, "s").await.len();
     assert_eq!(code(runs.resume_all(&me(), [("s_1", json!(1)), ("s_2", json!("two"))]).await), "invalid_resume");
     assert_eq!((journal(&store, "s").await.len(), effects.get()), (before, 0));
@@ -244,7 +244,7 @@ async fn c35_a_cancel_leaves_the_state_that_the_round_began_with(store: Arc<dyn 
         }
     });
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     runtime.cancel(&me(), "s", None).await.expect("cancel");
     let (_, runs) = process(&store, &graph);
     assert_eq!(runs.state(&me(), "s").await.expect("state").log, ["first"]);
@@ -279,7 +279,7 @@ async fn c36_after_a_pause_only_what_waited_is_run(store: Arc<dyn Store>) {
             graph.edge(after, Node::END);
         })
     };
-    process(&store, &graph()).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph()).1.run(&me(), "s", &Work::default()).await.expect("run");
     diary.clear();
     let done = process(&store, &graph()).1.resume(&me(), "s_1", 1).await.expect("resume").done().expect("done");
     assert_eq!(done.log, ["0", "1", "2", "3", "after"]);

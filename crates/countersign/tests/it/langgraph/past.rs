@@ -25,7 +25,7 @@ fn twice() -> Graph<Work> {
 /// untouched.
 async fn h76_a_fork_before_an_answer_asks_again_and_changes_nothing(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &one(asks("ask")));
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     runs.resume(&me(), "s_1", "old").await.expect("resume").done().expect("done");
     let before = texts(&journal(&store, "s").await);
     let then = where_waited(&runtime, "s", "s_1").await;
@@ -92,8 +92,8 @@ async fn h84_a_fork_asks_all_questions_of_the_round_again(store: Arc<dyn Store>)
 /// 79: a fork between two nodes that ask keeps the first one's update, and asks the second.
 async fn h79_a_fork_between_two_nodes_keeps_the_first(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &twice());
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
-    runs.resume(&me(), "s_1", 1).await.expect("resume");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.resume(&me(), "s_1", 1).await.expect("resume");
     runs.resume(&me(), "s_2", 2).await.expect("resume").done().expect("done");
     let then = where_waited(&runtime, "s", "s_2").await;
     assert_eq!(fork(&runtime, "s", then, "f").await, ["f_3"]);
@@ -110,7 +110,7 @@ async fn h80_a_fork_of_the_end_does_nothing(store: Arc<dyn Store>) {
         async { Ok(said("done")) }
     });
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let newest = checkpoints(&runtime, "s").await.pop().expect("one").0;
     assert!(fork(&runtime, "s", newest, "f").await.is_empty());
     assert_eq!(runs.outcome(&me(), "f").await.expect("outcome").done().expect("done").log, ["done"]);
@@ -139,11 +139,11 @@ async fn h83_three_graphs_deep_a_fork_goes_on_where_it_waited(store: Arc<dyn Sto
     let (runtime, runs) = process(&store, &graph);
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
     assert_eq!(&*paused.waiting()[0].node, "sub/sub/a");
-    runs.resume(&me(), "s_1", 1).await.expect("resume");
+    let _ = runs.resume(&me(), "s_1", 1).await.expect("resume");
     runs.resume(&me(), "s_2", 2).await.expect("resume").done().expect("done");
     let then = where_waited(&runtime, "s", "s_1").await;
     assert_eq!(fork(&runtime, "s", then, "f").await, ["f_2"]);
-    runs.resume(&me(), "f_2", 10).await.expect("resume");
+    let _ = runs.resume(&me(), "f_2", 10).await.expect("resume");
     let (_, runs) = process(&store, &graph);
     let done = runs.resume(&me(), "f_3", 20).await.expect("resume").done().expect("done");
     assert_eq!(done.log, ["first", "a: 10", "b: 20"]);

@@ -92,8 +92,8 @@ async fn b18_a_key_is_good_in_every_later_process(store: Arc<dyn Store>) {
 async fn b19_a_wrong_second_answer_keeps_the_first(store: Arc<dyn Store>) {
     let graph = names();
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
-    runs.resume(&me(), "s_1", "Ada").await.expect("resume");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.resume(&me(), "s_1", "Ada").await.expect("resume");
     assert_eq!(code(runs.resume(&me(), "s_2", 7).await), "invalid_resume");
     let (_, runs) = process(&store, &graph);
     assert_eq!(code(runs.resume(&me(), "s_2", 7).await), "invalid_resume");
@@ -141,8 +141,8 @@ async fn b21_a_node_before_is_run_once_over_all_answers(store: Arc<dyn Store>) {
         });
         in_line(graph, &[before, ask]);
     });
-    process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
-    process(&store, &graph).1.resume(&me(), "s_1", 1).await.expect("resume");
+    let _ = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph).1.resume(&me(), "s_1", 1).await.expect("resume");
     let done = process(&store, &graph).1.resume(&me(), "s_2", 2).await.expect("resume");
     assert_eq!((done.done().expect("done").log, begun.get()), (vec!["before".to_owned(), "1 2".to_owned()], 1));
 }
@@ -161,7 +161,7 @@ async fn m7_an_answer_counts_in_whatever_order_a_build_has_the_payloads_members(
         ("digits", r#"{"a":{"c":3,"d":4},"b":[2.51,1]}"#, false),
     ] {
         let before = asks(r#"{"a":{"c":3,"d":4},"b":[2.50,1]}"#);
-        process(&store, &before).1.run(&me(), session, &Work::default()).await.expect("run");
+        let _ = process(&store, &before).1.run(&me(), session, &Work::default()).await.expect("run");
         let outcome = process(&store, &asks(other)).1.resume(&me(), &format!("{session}_1"), 7).await.expect("resume");
         match fits {
             true => assert_eq!(outcome.done().expect("done").log, ["7"]),

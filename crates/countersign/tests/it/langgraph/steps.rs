@@ -54,7 +54,7 @@ async fn g71_an_answer_writes_only_what_is_new(store: Arc<dyn Store>) {
         }
         Ok(said(ctx.interrupt("ask", ()).await.to_string()))
     });
-    process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     let before = journal(&store, "s").await.len();
     process(&store, &graph).1.resume(&me(), "s_1", 1).await.expect("resume").done().expect("done");
     let new = journal(&store, "s").await.split_off(before);
@@ -95,7 +95,7 @@ async fn g73_a_step_that_gives_nothing_is_done(store: Arc<dyn Store>) {
             Ok(said(format!("{null:?} {no} {empty:?}")))
         }
     });
-    process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     let outcome = process(&store, &graph).1.resume(&me(), "s_1", 1).await.expect("resume");
     assert_eq!((outcome.done().expect("done").log, done.get()), (vec!["None false []".to_owned()], 4));
 }
@@ -115,7 +115,7 @@ async fn g74_a_step_in_an_inner_graph_is_done_once(store: Arc<dyn Store>) {
         let sub = graph.subgraph("sub", &inner, Work::clone, |work| said(work.log.concat()));
         alone(graph, &[sub]);
     });
-    process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     let outcome = process(&store, &graph).1.resume(&me(), "s_1", 7).await.expect("resume");
     assert_eq!((outcome.done().expect("done").log, done.get()), (vec!["1 7".to_owned()], 1));
 }
@@ -143,7 +143,7 @@ async fn g75_two_steps_at_once_are_each_done_once(store: Arc<dyn Store>) {
             Ok(said(format!("{a}{b}{}", ctx.interrupt("ask", ()).await)))
         }
     });
-    process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     let outcome = process(&store, &graph).1.resume(&me(), "s_1", 1).await.expect("resume");
     assert_eq!((outcome.done().expect("done").log, done.get()), (vec!["ab1".to_owned()], 2));
 }

@@ -39,7 +39,7 @@ async fn d41_an_answered_key_is_refused_and_the_other_stays(store: Arc<dyn Store
     let (_, runs) = process(&store, &two());
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let (a, b) = (paused.key("a").expect("a"), paused.key("b").expect("b"));
-    runs.resume(&me(), a, 1).await.expect("resume");
+    let _ = runs.resume(&me(), a, 1).await.expect("resume");
     assert_eq!(code(runs.resume(&me(), a, 2).await), "approval_already_resolved");
     assert_eq!(code(runs.resume_all(&me(), [(b, 2), (a, 2)]).await), "approval_already_resolved");
     assert_eq!(questions(&runs.outcome(&me(), "s").await.expect("outcome")), ["b"]);
@@ -51,7 +51,7 @@ async fn d41_an_answered_key_is_refused_and_the_other_stays(store: Arc<dyn Store
 async fn d42_an_empty_or_contradictory_set_is_refused(store: Arc<dyn Store>) {
     let (_, runs) = process(&store, &two());
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    runs.run(&me(), "t", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "t", &Work::default()).await.expect("run");
     assert_eq!(code(runs.resume_all(&me(), Vec::<(String, Value)>::new()).await), "invalid_message");
     assert_eq!(code(runs.resume_all(&me(), [("s_1", 1), ("s_1", 2)]).await), "invalid_message");
     assert_eq!(code(runs.resume_all(&me(), [("s_1", 1), ("t_1", 1)]).await), "invalid_message");
@@ -62,7 +62,7 @@ async fn d42_an_empty_or_contradictory_set_is_refused(store: Arc<dyn Store>) {
 async fn d46_an_old_pause_is_answered_anew_in_a_fork_only(store: Arc<dyn Store>) {
     let graph = one(asks("ask"));
     let (runtime, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     runs.resume(&me(), "s_1", 1).await.expect("resume").done().expect("done");
     assert_eq!(code(runs.resume(&me(), "s_1", 2).await), "approval_already_resolved");
     let then = where_waited(&runtime, "s", "s_1").await;
@@ -93,7 +93,7 @@ async fn d47_a_retried_node_keeps_its_answer(store: Arc<dyn Store>) {
         alone(graph, &[node]);
     });
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let done = runs.resume(&me(), "s_1", "yes").await.expect("resume").done().expect("done");
     assert_eq!((done.log, tries.get()), (vec!["\"yes\"".to_owned()], 3));
 }
@@ -110,7 +110,7 @@ async fn d48_an_answer_stays_when_its_node_fails(store: Arc<dyn Store>) {
         }
     });
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     assert_eq!(failure(&runs.resume(&me(), "s_1", "first").await.expect("resume")), "node_failed");
     assert_eq!(code(runs.resume(&me(), "s_1", "second").await), "approval_already_resolved");
     let done = runs.retry(&me(), "s").await.expect("retry").done().expect("done");

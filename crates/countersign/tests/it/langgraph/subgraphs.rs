@@ -63,8 +63,8 @@ async fn f60_what_an_inner_graph_waits_for_is_seen_with_its_path(store: Arc<dyn 
 /// 61, 72: two asking nodes inside: two answers, each question sent once, and one change outside, at the end.
 async fn f61_two_answers_inside_are_one_change_outside(store: Arc<dyn Store>) {
     let (_, runs) = process(&store, &nested(&Diary::default(), &[("a", true), ("b", true)]));
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
-    runs.resume(&me(), "s_1", 1).await.expect("resume");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.resume(&me(), "s_1", 1).await.expect("resume");
     assert_eq!(runs.state(&me(), "s").await.expect("state").log, ["before"]);
     let done = runs.resume(&me(), "s_2", 2).await.expect("resume").done().expect("done");
     assert_eq!(done.log, ["before", "a1+b2", "after"]);
@@ -77,7 +77,7 @@ async fn f62_an_answer_begins_only_the_node_that_asked(store: Arc<dyn Store>) {
         let (diary, session) = (Diary::default(), if cold { "cold" } else { "warm" });
         let graph = nested(&diary, &[("step", false), ("ask", true), ("last", false)]);
         let (runtime, mut runs) = process(&store, &graph);
-        runs.run(&me(), session, &Work::default()).await.expect("run");
+        let _ = runs.run(&me(), session, &Work::default()).await.expect("run");
         assert_eq!(diary.read(), ["before", "step", "ask"]);
         diary.clear();
         if cold {
@@ -137,8 +137,8 @@ async fn f65_what_an_inner_graph_remembers_is_in_the_outer_state(store: Arc<dyn 
         );
     });
     let (_, runs) = process(&store, &graph);
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
-    runs.resume(&me(), "s_1", 1).await.expect("resume");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.resume(&me(), "s_1", 1).await.expect("resume");
     let done = runs.resume(&me(), "s_2", 2).await.expect("resume").done().expect("done");
     assert_eq!(done.log, ["ask: 1", "ask: 2"]);
 }
@@ -155,7 +155,7 @@ async fn f66_what_is_finished_inside_is_not_run_again(store: Arc<dyn Store>) {
         let sub = graph.subgraph("sub", &inside, Work::clone, |work| WorkUpdate::new().log(work.log));
         alone(graph, &[sub]);
     });
-    process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     diary.clear();
     let done = process(&store, &graph).1.resume(&me(), "s_1", 1).await.expect("resume").done().expect("done");
     assert_eq!((done.log, diary.read()), (vec!["fine".to_owned(), "ask1".to_owned()], vec!["ask".to_owned()]));
@@ -171,7 +171,7 @@ async fn f67_an_update_that_does_not_fit_the_state_is_refused() {
     // In the library a wrong field does not compile; and an update that cannot be merged changes nothing.
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (_, runs) = process(&store, &one(asks("ask")));
-    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     assert_eq!(super::code(runs.edit(&me(), "none", &WorkUpdate::new()).await), "session_not_found");
     assert_eq!(runs.state(&me(), "s").await.expect("state"), Work::default());
 }

@@ -8,7 +8,7 @@ use std::sync::{
 use countersign::{
     Agent, GuardrailOutput, RunConfig, RunContext, RunError, RunErrorKind, RunResult, RunState, Runner, Status,
     model::{Model, ModelError, ModelEvent, ModelRequest},
-    store::{Store, memory::MemoryStore},
+    store::Store,
 };
 use countersign_core::{
     journal::record::{Entry, Record, records},
