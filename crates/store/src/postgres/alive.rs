@@ -38,7 +38,7 @@ pub(super) struct Others {
 #[derive(Default)]
 struct Seen {
     terms: HashMap<i64, Term>,
-    /// How far the database's clock was ahead of [`super::member::boot_time`] when they were seen last.
+    /// How far the database's clock was ahead of [`super::clock::boot_time`] when they were seen last.
     ahead: Option<Millis>,
     /// When that was, and when the last look began that had to be due.
     looked: Option<Millis>,
@@ -49,7 +49,7 @@ struct Seen {
 struct Term {
     /// What its row says.
     until: i64,
-    /// When that is, by [`super::member::boot_time`].
+    /// When that is, by [`super::clock::boot_time`].
     ends: Millis,
     /// How often it was extended.
     extended: u32,

@@ -26,10 +26,10 @@ use tokio_postgres::{
 
 use super::{
     super::StoreError,
-    PostgresUrl,
+    address::PostgresUrl,
+    clock::boot_time,
     flight::{Value, alone, typed},
     history::{History, timeline},
-    member::boot_time,
     tls::Tls,
 };
 

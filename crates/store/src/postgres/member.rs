@@ -16,7 +16,6 @@ use std::{
 };
 
 use countersign_core::journal::record::Millis;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     sync::{Notify, broadcast, watch},
     time::{Instant, MissedTickBehavior, interval_at, sleep, timeout},
@@ -28,12 +27,12 @@ use super::{
         StoreError,
         nodes::{Hint, Said},
     },
-    PostgresUrl,
+    address::PostgresUrl,
     alive::Others,
+    clock::{boot_time, clock},
     connect::{Heard, Link, Own, Pool, connect, error, told},
     flight::{Value, ask},
     history::{History, NOTE, synchronous, until},
-    nodes::clock,
     rows::get,
     words::Words,
 };
@@ -122,16 +121,6 @@ struct Shared {
     /// Whether the last notification was refused.
     is_unheard: AtomicBool,
     history: Arc<History>,
-}
-
-/// Milliseconds since the machine started, with those in which it was suspended.
-pub(super) fn boot_time() -> u64 {
-    #[cfg(target_os = "linux")]
-    let clock = ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    let clock = ClockId::Monotonic;
-    let now = clock_gettime(clock);
-    u64::try_from(now.tv_sec).unwrap_or_default() * 1000 + u64::try_from(now.tv_nsec).unwrap_or_default() / 1_000_000
 }
 
 async fn left(leaving: &mut watch::Receiver<bool>) {

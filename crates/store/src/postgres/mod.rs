@@ -10,6 +10,7 @@ mod address;
 mod alive;
 mod append;
 mod chain;
+mod clock;
 mod confirm;
 mod connect;
 mod deliveries;

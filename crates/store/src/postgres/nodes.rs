@@ -16,22 +16,15 @@ use super::{
     alive::Others,
     apart,
     chain::chain,
+    clock::{boot_time, clock},
     connect::{Held, Link, on},
     flight::Value,
     history::until,
-    member::{LEAVING, boot_time},
+    member::LEAVING,
     read,
     rows::{self, all, count, get, get_text, list},
 };
 use crate::sql::int;
-
-/// The database's time, in Unix milliseconds.
-macro_rules! clock {
-    () => {
-        "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-    };
-}
-pub(super) use clock;
 
 /// Whether the node in this column, which has the lease of a session or sends to an endpoint, is marked as dead, or has
 /// left: see [`super::alive`].

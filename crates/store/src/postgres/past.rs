@@ -10,7 +10,7 @@ use countersign_core::{
 
 use super::{
     super::{AuditRange, RuleRow, StoreError},
-    PostgresUrl,
+    address::PostgresUrl,
     chain::chain,
     connect::{Pool, first, on, pool},
     rows, rules, schema,

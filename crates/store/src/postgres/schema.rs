@@ -6,7 +6,7 @@ use tokio_postgres::{Error, Row, error::SqlState};
 
 use super::{
     super::StoreError,
-    PostgresUrl,
+    address::PostgresUrl,
     connect::{Own, told},
     rows::get,
 };

@@ -11,7 +11,7 @@ use super::{
         contents::{Counts, Endpoint, Pending, Told},
         deliveries::FailedDelivery,
     },
-    PostgresUrl,
+    address::PostgresUrl,
     append::Write,
     connect::{Own, Pool, error, first, on, pool},
     deliveries,
