@@ -6,7 +6,7 @@
 use std::{env, error::Error, io, process::ExitCode, sync::Arc};
 
 use countersign::{
-    Agent, Kind, RunState,
+    Agent, RunState,
     model::{
         ApiKey, Model,
         openai_chat::{OpenAiChat, OpenAiChatConfig},
@@ -42,13 +42,10 @@ async fn weather() -> Result<(), Box<dyn Error>> {
         // From here on it could be another process. If several take the state, only one gets it.
         let mut state = RunState::take("result.json")?;
         for interruption in &state.interruptions() {
-            // Of a call that may have run already, if a process died with the state.
-            let in_doubt = interruption.kind == Kind::InDoubt;
-            let question = if in_doubt { "Shall it run again?" } else { "Do you approve?" };
-            match confirm(&format!("{interruption}. {question}"))? {
-                true if in_doubt => state.run_again(interruption)?,
-                true => state.approve(interruption)?,
-                false => state.reject(interruption)?,
+            if confirm(&format!("{interruption}. Do you approve?"))? {
+                state.approve(interruption)?;
+            } else {
+                state.reject(interruption)?;
             }
         }
         result = run(&agent, state).await?;

@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     /// The request's key
     key: String,
     /// An answer: of the first question, the second and so on, an option by its number or its text, or a text of your own
-    /// (an empty one is no preference); or the result of a call that may be answered instead of run
+    /// (in double quotes if it is a number; an empty one is no preference); or the result of a call that may be answered instead of run
     #[arg(long, value_name = "TEXT", conflicts_with = "value")]
     answer: Vec<String>,
     /// The answer to a graph or a tool, which is JSON

@@ -66,20 +66,35 @@ pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
     Ok(Typed::Answer(if several { Value::Array(labels) } else { labels.pop().unwrap_or_default() }))
 }
 
-/// The meaning of an answer that is not typed at a prompt: as [`typed`], but a number that is itself the text of an option
-/// is that text.
+/// The meaning of an answer that is not typed at a prompt: as [`typed`], but the text of an option is that text, and so is
+/// what stands in double quotes, such as a number that is an answer of its own.
 pub(crate) fn given(question: &Value, text: &str) -> Result<Value, String> {
+    if let Ok(text) = serde_json::from_str::<String>(text) {
+        return Ok(json!(text));
+    }
     let options = list(&question["options"]);
     let is_label = |part: &str| options.iter().any(|option| option["label"] == part);
     if is_label(text) || text.split(',').map(str::trim).any(is_label) {
         return Ok(json!(text));
     }
-    match typed(question, text)? {
+    let quoted = |error: String| format!("{error}; a number that is a text goes in double quotes: \"{}\"", text.trim());
+    match typed(question, text).map_err(quoted)? {
         // As it is, not trimmed.
         Typed::Answer(answer) if answer == text.trim() => Ok(json!(text)),
+        // Of numbers as texts and numbers of options only people know which is meant.
+        Typed::Answer(_) if options.iter().any(is_number) => Err(quoted(format!(
+            "options of this question are numbers, and {} is the text of none: give the option's text",
+            text.trim()
+        ))),
         Typed::Answer(answer) => Ok(answer),
-        Typed::FreeText(_) => Err(format!("option {} takes a text of your own: give the text itself", text.trim())),
+        Typed::FreeText(_) => {
+            Err(quoted(format!("option {} takes a text of your own: give the text itself", text.trim())))
+        }
     }
+}
+
+fn is_number(option: &Value) -> bool {
+    option["label"].as_str().is_some_and(|label| label.trim().bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The answers as they are sent: question text → answer.
@@ -101,7 +116,9 @@ mod tests {
         {
             assert_eq!(given(&question, text), Ok(json!(answer)), "{text:?}");
         }
-        assert_eq!(given(&question, "9"), Err("there is no option 9: 1 to 3".to_owned()));
+        let error = given(&question, "9").expect_err("there are three");
+        assert_eq!(error, "there is no option 9: 1 to 3; a number that is a text goes in double quotes: \"9\"");
+        assert_eq!(given(&question, "\"9\""), Ok(json!("9")));
         assert!(given(&question, "1,2").is_err(), "one only");
         question["options"].as_array_mut().expect("options").push(json!({ "label": "Other", "input": true }));
         assert!(given(&question, "4").expect_err("its text is missing").contains("the text itself"));
@@ -110,7 +127,7 @@ mod tests {
         // Only a number that is an option's text is that text.
         question["options"][2] = json!({ "label": "10" });
         assert_eq!(given(&question, "10"), Ok(json!("10")));
-        assert_eq!(given(&question, "2"), Ok(json!(["B"])));
+        assert!(given(&question, "2").expect_err("B, or two?").contains("options of this question are numbers"));
     }
 
     #[test]

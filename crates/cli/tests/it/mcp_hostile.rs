@@ -57,7 +57,7 @@ const MODES: &[(&str, &[Way], usize, &str)] = &[
     ("has_names_of_built_in_tools", PIPE, 1, "paid"),
     ("has_names_that_deceive", PIPE, 1, "paid"),
     ("has_a_description_that_deceives", PIPE, 1, "paid"),
-    ("has_a_schema_that_is_none", PIPE, 0, NO_TOOL),
+    ("has_a_schema_that_is_none", PIPE, 1, "paid"),
     ("has_a_schema_that_contradicts_itself", PIPE, 0, NO_TOOL),
     ("has_a_schema_in_circles", PIPE, 0, NO_TOOL),
     ("has_a_schema_that_is_deep", PIPE, 0, NO_TOOL),
