@@ -45,7 +45,7 @@ const MAY_USE: [(&str, &str, &[&[&str]]); 19] = [
         &[&["countersign-core", "countersign-store", "countersign-engine"], &["countersign"]],
     ),
     ("countersign", "crates/countersign", &[PARTS, &["countersign-macros", "countersign-test-postgres"]]),
-    ("countersign-server", "crates/server", &[PARTS]),
+    ("countersign-server", "crates/server", &[PARTS, &["countersign"]]),
     ("countersign-cli", "crates/cli", &[PARTS, TESTED]),
     ("countersign-torture", "crates/torture", &[PARTS, TESTED]),
     ("countersign-compile-fail", "crates/compile-fail", &[&["countersign"]]),

@@ -123,11 +123,13 @@
 //! # }).tool(buy);
 //! # let mut paused = run(&agent, "Buy it.").await?;
 //! # paused.state.approve(&paused.interruptions[0])?;
-//! let mut state = paused.state;
+//! let (mut state, mut tries) = (paused.state, 0..3);
 //! let over = loop {
 //!     match run(&agent, state).await {
 //!         Ok(over) => break over,
-//!         Err(error) if error.kind() == RunErrorKind::Model => state = error.into_state().expect("where it failed"),
+//!         Err(error) if error.kind() == RunErrorKind::Model && tries.next().is_some() => {
+//!             state = error.into_state().expect("where it failed");
+//!         }
 //!         Err(error) => return Err(error.into()),
 //!     }
 //! };

@@ -1,4 +1,4 @@
-//! Whether the store is writable, for `/readyz`.
+//! Whether the server takes work, for `/readyz`.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), Refusal>)>>);
 
 impl Readiness {
-    /// Whether the runtime was started and is not shutting down, and the store is writable, now or up to [`FRESH`] ago. Concurrent requests share one check.
+    /// Whether the runtime was started and is not shutting down, and the store is writable, now or up to [`FRESH`] ago.
+    /// Concurrent requests share one check.
     pub(crate) async fn look(&self, runtime: &Runtime) -> Result<(), Refusal> {
         runtime.store_is_open()?;
         if !runtime.is_started() {

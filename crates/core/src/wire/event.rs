@@ -300,7 +300,7 @@ pub enum Resolution {
     Decided,
     /// The deadline expired first.
     Timeout,
-    /// Its turn was cancelled.
+    /// Its turn was cancelled, or what had asked took it back.
     Cancelled,
 }
 

@@ -24,8 +24,8 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/readyz",
         id: "readyz",
-        summary: "Whether the store can be written to.",
-        answers: &[json(200, "It can.", of::<health::Health>)],
+        summary: "Whether the server takes work: its runtime has started and does not shut down, and the store can be written to.",
+        answers: &[json(200, "It does.", of::<health::Health>)],
         refusals: &[Code::StoreUnavailable],
         open: true,
         handler: || get(health::readyz),

@@ -197,7 +197,7 @@ export interface Operations {
     answer: JsonObject;
   };
   /**
-   * Whether the store can be written to.
+   * Whether the server takes work: its runtime has started and does not shut down, and the store can be written to.
    */
   readyz: {
     answer: Health;

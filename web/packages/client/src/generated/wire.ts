@@ -257,7 +257,7 @@ export type Status = "idle" | "running" | "awaiting_input" | "completed" | "fail
  * How an interruption ended.
  * - `decided`: A person decided.
  * - `timeout`: The deadline expired first.
- * - `cancelled`: Its turn was cancelled.
+ * - `cancelled`: Its turn was cancelled, or what had asked took it back.
  */
 export type Resolution = "decided" | "timeout" | "cancelled";
 /**
