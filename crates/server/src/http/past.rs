@@ -16,7 +16,11 @@ use super::{
     sessions::created,
     work::to_the_end,
 };
-use crate::{app::App, problem::Problem, repeats::session_of};
+use crate::{
+    app::App,
+    problem::Problem,
+    repeats::{Makes, session_of},
+};
 
 /// The query of `GET /v1/sessions/{session_id}/checkpoints`.
 #[derive(Debug, Deserialize)]
@@ -102,9 +106,8 @@ pub(super) async fn fork(
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     // A repeated request finds the session that it made by the id derived from its key.
-    let new_id = body
-        .session_id
-        .or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("fork of {session_id}: {key}"))));
+    let new_id =
+        body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, Makes::Fork(&session_id), key)));
     let edit = match body.edit {
         None => ForkEdit::default(),
         Some(Edit { message, calls }) => ForkEdit {

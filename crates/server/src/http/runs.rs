@@ -19,7 +19,11 @@ use super::{
     sessions::created,
     work::to_the_end,
 };
-use crate::{app::App, problem::Problem, repeats::session_of};
+use crate::{
+    app::App,
+    problem::Problem,
+    repeats::{Makes, session_of},
+};
 
 /// The body of `POST /v1/graphs/{name}/runs`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -44,7 +48,7 @@ pub(super) async fn start(
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     let session_id =
-        body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("run of {graph}: {key}"))));
+        body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, Makes::Run(&graph), key)));
     let new = NewRun { session_id, state: body.state, request_id };
     let runtime = app.runtime.clone();
     let BegunRun { session, made } = to_the_end(async move { runtime.start_run(&by, &graph, new).await }).await?;

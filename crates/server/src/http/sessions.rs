@@ -23,7 +23,13 @@ use super::{
     extract::{Body, Caller, Params, Segment, named_by_path, page_limit, request_id, wants_events},
     work::to_the_end,
 };
-use crate::{app::App, auth::pass::Pass, metrics::Transport, problem::Problem, repeats::session_of};
+use crate::{
+    app::App,
+    auth::pass::Pass,
+    metrics::Transport,
+    problem::Problem,
+    repeats::{Makes, session_of},
+};
 
 /// The body of `POST /v1/sessions`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -56,7 +62,7 @@ pub(super) async fn create(
     if body.context.as_ref().is_some_and(|context| !context.get().starts_with('{')) {
         return Err(Problem::invalid("context: must be a JSON object"));
     }
-    let session_id = body.session_id.or_else(|| request_id.map(|key| session_of(&by, &key)));
+    let session_id = body.session_id.or_else(|| request_id.map(|key| session_of(&by, Makes::Session, &key)));
     let known = match &session_id {
         Some(id) => app.runtime.session(&by, id).await.is_ok(),
         None => false,

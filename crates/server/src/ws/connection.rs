@@ -31,7 +31,7 @@ use crate::{
     auth::pass::Pass,
     metrics::{Counted, Transport},
     options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
-    repeats::session_of,
+    repeats::{Makes, session_of},
 };
 
 /// Unanswered pings after which the connection is closed.
@@ -219,7 +219,7 @@ impl Connection {
     }
 
     async fn message(&mut self, mut message: SendMessage) -> Result<(), Over> {
-        let made = || message.request_id.as_ref().map(|key| session_of(self.pass.by(), &format!("message {key}")));
+        let made = || message.request_id.as_ref().map(|key| session_of(self.pass.by(), Makes::Message, key));
         message.session_id = message.session_id.or_else(made);
         let about = About {
             request_id: message.request_id.clone(),
