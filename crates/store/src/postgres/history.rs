@@ -118,9 +118,15 @@ impl History {
         self.gone_back.get().map_or(Ok(()), |why| Err(StoreError::Closed(why.clone())))
     }
 
-    /// A connection has ended, or is a new one: the database may show commits that no standby has.
+    /// A change has an unknown outcome, or a connection is a new one: the database may show commits that no standby has.
     pub(super) fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The outcome of a change that is not known: it may be shown any time from now on, though no standby has it.
+    pub(super) fn unknown(&self) -> StoreError {
+        self.doubt();
+        StoreError::Unknown
     }
 
     /// How often that was.

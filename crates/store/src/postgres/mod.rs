@@ -297,21 +297,22 @@ impl PostgresStore {
 
     async fn change<C: Change<Done: 'static> + Send + 'static>(&self, change: C) -> Result<C::Done, StoreError> {
         let pool = self.pool.clone();
-        apart(async move { transact(&pool, &change).await }).await
+        apart(&self.pool, async move { transact(&pool, &change).await }).await
     }
 }
 
 /// Writes in a separate task, which continues if the caller stops waiting: its connection is given back then.
 async fn apart<T: Send + 'static>(
+    pool: &Pool,
     writes: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
     let written = tokio::spawn(writes);
-    answered(async { written.await.unwrap_or(Err(StoreError::Unknown)) }).await
+    answered(&pool.history, async { written.await.unwrap_or_else(|_| Err(pool.history.unknown())) }).await
 }
 
 /// What became of a change that continues in a separate task.
-async fn answered<T>(changed: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    timeout(ANSWER, changed).await.unwrap_or(Err(StoreError::Unknown))
+async fn answered<T>(history: &History, changed: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    timeout(ANSWER, changed).await.unwrap_or_else(|_| Err(history.unknown()))
 }
 
 impl Store for PostgresStore {
@@ -321,7 +322,7 @@ impl Store for PostgresStore {
             let write = self.write_of(append, None).await?;
             let tells = write.tells();
             let stored = if write.is_small_statement() {
-                answered(self.group.append(write)).await
+                answered(&self.pool.history, self.group.append(write)).await
             } else {
                 self.change(write).await
             };
@@ -376,7 +377,7 @@ impl Store for PostgresStore {
         let from: Arc<str> = from.into();
         async move {
             let write = self.write_of(append, Some(from)).await?;
-            answered(transact(&self.pool, &write)).await
+            answered(&self.pool.history, transact(&self.pool, &write)).await
         }
         .boxed()
     }
@@ -394,7 +395,7 @@ impl Store for PostgresStore {
     fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
         let id = session_id.to_owned();
         let pool = self.pool.clone();
-        apart(async move { on!(&pool, |on| rows::keep_waypoint(on, &id, &waypoint)) }).boxed()
+        apart(&self.pool, async move { on!(&pool, |on| rows::keep_waypoint(on, &id, &waypoint)) }).boxed()
     }
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
@@ -522,7 +523,9 @@ mod tests {
     /// As while a commit waits for a standby that is away: no statement's time limit covers that.
     #[tokio::test(start_paused = true)]
     async fn r3_who_waits_for_a_commit_without_end_is_told_that_its_outcome_is_unknown() {
-        let never = answered(std::future::pending::<Result<(), StoreError>>()).await;
+        let history = History::default();
+        let never = answered(&history, std::future::pending::<Result<(), StoreError>>()).await;
         assert!(matches!(never, Err(StoreError::Unknown)), "{never:?}");
+        assert_eq!(history.doubts(), 1, "and nothing is acknowledged by what the database shows of it");
     }
 }

@@ -163,4 +163,5 @@ async fn r5_a_lease_that_waits_for_a_standby_without_end_is_told_as_unknown() {
     waiting(&database, "SET node").await;
     tokio::time::pause();
     assert!(matches!(claim.await.expect("it ends"), Err(StoreError::Unknown)));
+    assert!(matches!(store.sync().await, Err(StoreError::Unknown)), "what shows of it is not taken for stored");
 }
