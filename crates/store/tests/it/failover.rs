@@ -50,6 +50,7 @@ async fn r4_a_store_whose_database_lost_something_by_a_fail_over_closes_and_its_
     };
     assert!(matches!(&closed, StoreError::Closed(why) if why.contains("timeline 2, and was on 1")), "{closed}");
     assert!(matches!(refused(&store).await, StoreError::Closed(_)), "for good");
+    assert!(matches!(store.sync().await, Err(StoreError::Closed(_))), "nothing is acknowledged any more");
     let again = open(&url).await;
     assert!(again.head(&lost.id).await.expect("read").is_none());
     let held = load(&again, "s").await.expect("stored");
