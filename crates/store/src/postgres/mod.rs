@@ -20,6 +20,7 @@ mod history;
 mod list;
 mod member;
 mod nodes;
+mod opening;
 mod past;
 mod rows;
 mod rules;
@@ -62,6 +63,7 @@ use self::{
     group::Group,
     history::History,
     member::Member,
+    opening::unacknowledged,
     transaction::{Change, transact, try_out},
 };
 #[cfg(feature = "sqlite")]
@@ -358,10 +360,17 @@ impl Store for PostgresStore {
 
     fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
-            let history = &self.pool.history;
-            let key = on!(&self.pool, |on| rows::renew_history_id(on, history.key(), history.timeline()))?;
-            history.set_key(key);
-            Ok(())
+            let pool = self.pool.clone();
+            let renewed = apart(&self.pool, async move {
+                let history = &pool.history;
+                let key = on!(&pool, |on| rows::renew_history_id(on, history.key(), history.timeline()))?;
+                history.set_key(key);
+                Ok(())
+            });
+            match renewed.await {
+                Err(StoreError::Unknown) => Err(unacknowledged(&self.url)),
+                done => done,
+            }
         }
         .boxed()
     }
