@@ -64,7 +64,7 @@ use self::{
     history::History,
     member::Member,
     opening::unacknowledged,
-    transaction::{Change, transact, try_out},
+    transaction::{ANSWER, Change, transact, try_out},
 };
 #[cfg(feature = "sqlite")]
 pub(crate) use self::{
@@ -109,9 +109,6 @@ macro_rules! list {
 
 /// A larger append, such as a restored state, is serialised off the shared threads.
 const MANY: usize = 64;
-/// How long a caller waits for what became of a change: longer than a statement may take. A commit may take any time, such as
-/// while no standby answers for which it waits.
-const ANSWER: Duration = Duration::from_secs(70);
 /// How often turns are tried to be held while another process holds them.
 const HOLDS: u32 = 5;
 /// The pause between.

@@ -5,9 +5,9 @@ use tokio_postgres::NoTls;
 
 use super::{
     super::StoreError,
-    ANSWER,
     address::PostgresUrl,
     connect::{MAKE, Own, error, tls},
+    transaction::ANSWER,
 };
 
 /// Bounds what is stored over a connection: a commit may wait for a standby without end.
