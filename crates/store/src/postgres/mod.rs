@@ -377,6 +377,10 @@ impl Store for PostgresStore {
         self.confirmer.confirm().boxed()
     }
 
+    fn doubt(&self) {
+        self.pool.history.doubt();
+    }
+
     /// The past is copied within the database and the transaction of the append. If the caller stops waiting before its
     /// commit is sent, it is rolled back.
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
@@ -430,8 +434,7 @@ impl Store for PostgresStore {
         async move {
             let known = read!(self, |on| rows::request(on, &session_id, &request_id))?;
             if known.is_some() {
-                // It is sent again, so its first answer was lost: perhaps another node's, with the commit it waited for.
-                self.pool.history.doubt();
+                self.doubt();
             }
             Ok(known)
         }
