@@ -107,6 +107,9 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Closed`]: recent appends may be lost.
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// What was read answers an input that is sent again, so its first answer was lost: perhaps another process's, which had
+    /// not seen it survive. The next [`Store::sync`] waits until it does.
+    fn doubt(&self) {}
     /// Makes a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the same
     /// positions, and those of the append follow. Nothing of it is visible before all of it is stored; if that never
     /// completes, nothing remains and the id is free. A long past is copied in pieces, between which others append.

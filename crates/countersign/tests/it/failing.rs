@@ -62,6 +62,9 @@ pub(crate) struct Faults {
     /// The last position of each session: as it is written, and as it would be after a power cut.
     written: Mutex<HashMap<Arc<str>, u64>>,
     on_disk: Mutex<HashMap<Arc<str>, u64>>,
+    /// How often what was read may not survive, and how often that was when a caller last waited.
+    pub(crate) doubts: AtomicU32,
+    pub(crate) confirmed: AtomicU32,
     /// How often a caller has waited for the disk.
     pub(crate) syncs: AtomicU32,
     /// Whether the first answer to each append is lost: every second one is stored all the same. And the lost ones.
@@ -240,7 +243,12 @@ impl Store for Failing {
             return async { Err(error) }.boxed();
         }
         self.reaches_the_disk();
+        self.confirmed.store(self.doubts.load(Ordering::SeqCst), Ordering::SeqCst);
         self.inner.sync()
+    }
+    fn doubt(&self) {
+        self.doubts.fetch_add(1, Ordering::SeqCst);
+        self.inner.doubt();
     }
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         match self.check(&self.appends) {

@@ -4,10 +4,10 @@ use std::sync::{Arc, atomic::Ordering};
 
 use countersign::{
     Decision, Principal, Status,
-    run::{NewDecision, NewMessage, Runtime},
+    run::{NewDecision, NewMessage, NewSession, Runtime},
     store::{Store, memory::MemoryStore},
 };
-use countersign_core::wire::expand;
+use countersign_core::{refusal::Code, wire::expand};
 use serde_json::Value;
 
 use crate::{
@@ -92,6 +92,24 @@ async fn r3_what_was_acknowledged_read_or_returned_survives_a_power_cut() {
     runtime.message(&me(), NewMessage::text("s", "again"), false).await.expect("taken");
     assert!(store.survives("s") > before, "an acknowledged message");
     runtime.wait(&me(), "s").await.expect("outcome");
+}
+
+/// Another node may have stored it, whose commit still waits for a standby.
+#[tokio::test]
+async fn r3_who_sends_again_what_has_no_request_id_is_answered_once_it_is_where_it_survives() {
+    let (store, runtime) = new();
+    let doubts = || [&store.doubts, &store.confirmed].map(|count| count.load(Ordering::SeqCst));
+    let new = || NewSession { session_id: Some("s".to_owned()), ..NewSession::default() };
+    runtime.create_session(&me(), new()).await.expect("made");
+    assert_eq!(doubts(), [0, 0]);
+    runtime.create_session(&me(), new()).await.expect("as it is");
+    assert_eq!(doubts(), [1, 1]);
+    send(&runtime, "s", "go").await.expect("paused");
+    let approve = || NewDecision::new("s_1", vec![Decision::approve()]);
+    runtime.decide(&me(), approve(), false).await.expect("decided");
+    assert_eq!(doubts(), [1, 1]);
+    let again = runtime.decide(&me(), approve(), false).await.expect_err("it is decided");
+    assert_eq!((again.code, doubts()), (Code::ApprovalAlreadyResolved, [2, 2]));
 }
 
 /// A full cycle waits for the disk where its request is shown, where its call begins, and where its outcome is

@@ -274,7 +274,12 @@ impl Inner {
     pub(super) async fn already_resolved(&self, session_id: &str, n: InterruptionNo) -> Result<Refusal, Refusal> {
         let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;
         match row {
-            Some(row) if row.resolution.is_some() => self.resolved_refusal(&row).await,
+            Some(row) if row.resolution.is_some() => {
+                // Whoever sends it again learns from the refusal that it was taken.
+                self.store.doubt();
+                self.released().await?;
+                self.resolved_refusal(&row).await
+            }
             _ => Ok(resolve::not_found(&approval_key(session_id, n))),
         }
     }

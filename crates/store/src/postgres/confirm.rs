@@ -21,8 +21,9 @@ use super::{
 };
 /// How long a caller waits for that commit. It continues, for the next one.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause before it is tried again.
+/// The first pause before it is tried again, and the longest.
 const AGAIN: Duration = Duration::from_millis(250);
+const LONGEST_AGAIN: Duration = Duration::from_secs(5);
 
 /// It locks no row, and is in the database's log: a commit that writes nothing there is not waited for.
 const SAY: &str = "SELECT pg_logical_emit_message(true, 'countersign', '')";
@@ -37,7 +38,7 @@ impl Change for Confirmation {
     }
 }
 
-/// Makes those commits, one at a time, until it is dropped.
+/// Makes those commits, one at a time, until it is dropped or the store is closed.
 pub(super) struct Confirmer {
     history: Arc<History>,
     asked: Arc<Notify>,
@@ -65,8 +66,9 @@ impl Confirmer {
     /// Waits until all that could be read before is where a fail-over does not lose it.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`]: no standby answers, or the database has failed over since.
+    /// [`StoreError::Unknown`]: no standby answers, or the database has failed over since. [`StoreError::Closed`].
     pub(super) async fn confirm(&self) -> Result<(), StoreError> {
+        self.history.check()?;
         let (doubts, mut confirmed) = (self.history.doubts(), self.confirmed.clone());
         if *confirmed.borrow_and_update() >= doubts || !self.history.is_synchronous() {
             return Ok(());
@@ -75,22 +77,48 @@ impl Confirmer {
         self.asked.notify_one();
         match timeout(PATIENCE, confirmed.wait_for(|confirmed| *confirmed >= doubts)).await {
             Ok(Ok(_)) if self.history.timeline() == timeline => Ok(()),
-            _ => Err(StoreError::Unknown),
+            _ => self.history.check().and(Err(StoreError::Unknown)),
         }
     }
 }
 
 async fn keep(pool: Pool, asked: Arc<Notify>, confirms: watch::Sender<u64>) {
+    let mut pause = AGAIN;
     loop {
         asked.notified().await;
         let doubts = pool.history.doubts();
         match transact(&pool, &Confirmation).await {
-            Ok(()) => drop(confirms.send_replace(doubts)),
+            Ok(()) => {
+                confirms.send_replace(doubts);
+                pause = AGAIN;
+            }
+            // Nothing of it is acknowledged any more.
+            Err(StoreError::Closed(_)) => return,
             Err(error) => {
-                tracing::info!(%error, "what was read is not confirmed yet; it is tried again");
-                sleep(AGAIN).await;
+                if pause == AGAIN {
+                    tracing::info!(%error, "what was read is not confirmed yet; it is tried until it is");
+                }
+                sleep(pause).await;
+                pause = LONGEST_AGAIN.min(pause * 2);
                 asked.notify_one();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::connect::pool, *};
+
+    #[tokio::test(start_paused = true)]
+    async fn r5_nothing_is_confirmed_of_a_closed_store_and_nobody_tries_to() {
+        let history = Arc::new(History::default());
+        let pool = pool(&"postgresql://localhost/none".parse().expect("a URL"), 2, history.clone()).expect("a pool");
+        let confirmer = Confirmer::start(pool.clone());
+        history.close("it went back".to_owned());
+        assert!(matches!(confirmer.confirm().await, Err(StoreError::Closed(_))));
+        let asked = Arc::new(Notify::new());
+        asked.notify_one();
+        timeout(PATIENCE, keep(pool, asked, watch::channel(0).0)).await.expect("it ends");
     }
 }

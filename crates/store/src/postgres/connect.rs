@@ -287,7 +287,7 @@ where
     }
 }
 
-fn tls(url: &PostgresUrl) -> Result<Tls, StoreError> {
+pub(super) fn tls(url: &PostgresUrl) -> Result<Tls, StoreError> {
     Tls::new().map_err(|e| StoreError::Failed(format!("cannot connect to {url}: no certificates can be checked: {e}")))
 }
 

@@ -95,7 +95,7 @@ impl Group {
         if self.wait(Waiting { write, tell }) {
             self.threads.spawn(go(Worker { group: self.clone(), works: true }));
         }
-        told.await.unwrap_or(Err(StoreError::Unknown))
+        told.await.unwrap_or_else(|_| Err(self.pool.history.unknown()))
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

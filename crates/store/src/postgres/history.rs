@@ -118,9 +118,20 @@ impl History {
         self.gone_back.get().map_or(Ok(()), |why| Err(StoreError::Closed(why.clone())))
     }
 
-    /// A connection has ended, or is a new one: the database may show commits that no standby has.
+    /// The database went back. Returns whether that is new.
+    pub(super) fn close(&self, why: String) -> bool {
+        self.gone_back.set(why).is_ok()
+    }
+
+    /// A change has an unknown outcome, or a connection is a new one: the database may show commits that no standby has.
     pub(super) fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The outcome of a change that is not known: it may be shown any time from now on, though no standby has it.
+    pub(super) fn unknown(&self) -> StoreError {
+        self.doubt();
+        StoreError::Unknown
     }
 
     /// How often that was.
@@ -215,7 +226,7 @@ impl History {
             self.key()
         );
         at_once(client, &lost).await?;
-        if self.gone_back.set(why.clone()).is_ok() {
+        if self.close(why.clone()) {
             tracing::error!("{why}; start again: all turns are then held until somebody continues or cancels them");
         }
         Err(StoreError::Closed(why))

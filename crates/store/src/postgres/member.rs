@@ -33,6 +33,7 @@ use super::{
     connect::{Heard, Link, Own, Pool, connect, error, told},
     flight::{Value, ask},
     history::{History, NOTE, synchronous, until},
+    opening::acknowledged,
     rows::get,
     words::Words,
 };
@@ -140,11 +141,14 @@ impl Member {
             let missing = || StoreError::Failed("a node's own statement had no answer".to_owned());
             asked(sql, values).await?.pop().ok_or_else(missing)
         };
-        asked(SWEEP, &[]).await?;
-        let channel = get(&one(CHANNEL, &[]).await?, 0)?;
-        let words = Words::new(get(&one(KEY, &[]).await?, 0)?);
-        let began = boot_time();
-        let row = one(JOIN, &[int(lease.as_millis()).into()]).await?;
+        let joined = async {
+            asked(SWEEP, &[]).await?;
+            let channel = get(&one(CHANNEL, &[]).await?, 0)?;
+            let words = Words::new(get(&one(KEY, &[]).await?, 0)?);
+            let began = boot_time();
+            Ok((channel, words, began, one(JOIN, &[int(lease.as_millis()).into()]).await?))
+        };
+        let (channel, words, began, row) = acknowledged(&own, url, joined).await?;
         let (id, now): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
         let shared = Arc::new(Shared {
             id,

@@ -20,6 +20,7 @@ mod history;
 mod list;
 mod member;
 mod nodes;
+mod opening;
 mod past;
 mod rows;
 mod rules;
@@ -62,7 +63,8 @@ use self::{
     group::Group,
     history::History,
     member::Member,
-    transaction::{Change, transact, try_out},
+    opening::unacknowledged,
+    transaction::{ANSWER, Change, transact, try_out},
 };
 #[cfg(feature = "sqlite")]
 pub(crate) use self::{
@@ -107,9 +109,6 @@ macro_rules! list {
 
 /// A larger append, such as a restored state, is serialised off the shared threads.
 const MANY: usize = 64;
-/// How long a caller waits for what became of a change: longer than a statement may take. A commit may take any time, such as
-/// while no standby answers for which it waits.
-const ANSWER: Duration = Duration::from_secs(70);
 /// How often turns are tried to be held while another process holds them.
 const HOLDS: u32 = 5;
 /// The pause between.
@@ -297,21 +296,22 @@ impl PostgresStore {
 
     async fn change<C: Change<Done: 'static> + Send + 'static>(&self, change: C) -> Result<C::Done, StoreError> {
         let pool = self.pool.clone();
-        apart(async move { transact(&pool, &change).await }).await
+        apart(&self.pool, async move { transact(&pool, &change).await }).await
     }
 }
 
 /// Writes in a separate task, which continues if the caller stops waiting: its connection is given back then.
 async fn apart<T: Send + 'static>(
+    pool: &Pool,
     writes: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
     let written = tokio::spawn(writes);
-    answered(async { written.await.unwrap_or(Err(StoreError::Unknown)) }).await
+    answered(&pool.history, async { written.await.unwrap_or_else(|_| Err(pool.history.unknown())) }).await
 }
 
 /// What became of a change that continues in a separate task.
-async fn answered<T>(changed: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    timeout(ANSWER, changed).await.unwrap_or(Err(StoreError::Unknown))
+async fn answered<T>(history: &History, changed: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    timeout(ANSWER, changed).await.unwrap_or_else(|_| Err(history.unknown()))
 }
 
 impl Store for PostgresStore {
@@ -321,7 +321,7 @@ impl Store for PostgresStore {
             let write = self.write_of(append, None).await?;
             let tells = write.tells();
             let stored = if write.is_small_statement() {
-                answered(self.group.append(write)).await
+                answered(&self.pool.history, self.group.append(write)).await
             } else {
                 self.change(write).await
             };
@@ -357,10 +357,17 @@ impl Store for PostgresStore {
 
     fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
-            let history = &self.pool.history;
-            let key = on!(&self.pool, |on| rows::renew_history_id(on, history.key(), history.timeline()))?;
-            history.set_key(key);
-            Ok(())
+            let pool = self.pool.clone();
+            let renewed = apart(&self.pool, async move {
+                let history = &pool.history;
+                let key = on!(&pool, |on| rows::renew_history_id(on, history.key(), history.timeline()))?;
+                history.set_key(key);
+                Ok(())
+            });
+            match renewed.await {
+                Err(StoreError::Unknown) => Err(unacknowledged(&self.url)),
+                done => done,
+            }
         }
         .boxed()
     }
@@ -370,13 +377,17 @@ impl Store for PostgresStore {
         self.confirmer.confirm().boxed()
     }
 
+    fn doubt(&self) {
+        self.pool.history.doubt();
+    }
+
     /// The past is copied within the database and the transaction of the append. If the caller stops waiting before its
     /// commit is sent, it is rolled back.
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         let from: Arc<str> = from.into();
         async move {
             let write = self.write_of(append, Some(from)).await?;
-            answered(transact(&self.pool, &write)).await
+            answered(&self.pool.history, transact(&self.pool, &write)).await
         }
         .boxed()
     }
@@ -394,7 +405,7 @@ impl Store for PostgresStore {
     fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
         let id = session_id.to_owned();
         let pool = self.pool.clone();
-        apart(async move { on!(&pool, |on| rows::keep_waypoint(on, &id, &waypoint)) }).boxed()
+        apart(&self.pool, async move { on!(&pool, |on| rows::keep_waypoint(on, &id, &waypoint)) }).boxed()
     }
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
@@ -423,8 +434,7 @@ impl Store for PostgresStore {
         async move {
             let known = read!(self, |on| rows::request(on, &session_id, &request_id))?;
             if known.is_some() {
-                // It is sent again, so its first answer was lost: perhaps another node's, with the commit it waited for.
-                self.pool.history.doubt();
+                self.doubt();
             }
             Ok(known)
         }
@@ -522,7 +532,9 @@ mod tests {
     /// As while a commit waits for a standby that is away: no statement's time limit covers that.
     #[tokio::test(start_paused = true)]
     async fn r3_who_waits_for_a_commit_without_end_is_told_that_its_outcome_is_unknown() {
-        let never = answered(std::future::pending::<Result<(), StoreError>>()).await;
+        let history = History::default();
+        let never = answered(&history, std::future::pending::<Result<(), StoreError>>()).await;
         assert!(matches!(never, Err(StoreError::Unknown)), "{never:?}");
+        assert_eq!(history.doubts(), 1, "and nothing is acknowledged by what the database shows of it");
     }
 }

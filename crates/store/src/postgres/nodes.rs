@@ -152,7 +152,7 @@ impl PostgresStore {
     /// Looks which other nodes are dead.
     async fn look(&self) -> Result<(), StoreError> {
         let (pool, node, others) = (self.pool.clone(), self.member.id, self.member.others.clone());
-        apart(async move { on!(&pool, |on| look(on, node, &others)) }).await
+        apart(&self.pool, async move { on!(&pool, |on| look(on, node, &others)) }).await
     }
 }
 
@@ -162,7 +162,7 @@ impl Nodes for PostgresStore {
         async move {
             let claims = || {
                 let (pool, node, id) = (self.pool.clone(), self.node(), id.clone());
-                apart(async move { on!(&pool, |on| claim(on, node, &id)) })
+                apart(&self.pool, async move { on!(&pool, |on| claim(on, node, &id)) })
             };
             let claimed = claims().await?;
             if claimed.is_some() || !self.member.is_look_due() {
@@ -179,14 +179,14 @@ impl Nodes for PostgresStore {
     fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
         let id = session_id.to_owned();
         let (pool, node) = (self.pool.clone(), self.member.id);
-        apart(async move { on!(&pool, |on| release(on, node, &id, (epoch, pos))) }).boxed()
+        apart(&self.pool, async move { on!(&pool, |on| release(on, node, &id, (epoch, pos))) }).boxed()
     }
 
     fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>> {
         let id = session_id.to_owned();
         async move {
             let (pool, node) = (self.pool.clone(), self.member.id);
-            let given = apart(async move { on!(&pool, |on| hand_over(on, node, &id, epoch)) }).await?;
+            let given = apart(&self.pool, async move { on!(&pool, |on| hand_over(on, node, &id, epoch)) }).await?;
             if given {
                 self.member.tell_given();
             }
@@ -203,7 +203,7 @@ impl Nodes for PostgresStore {
             }
             self.look().await?;
             let (pool, node) = (self.pool.clone(), self.node());
-            apart(async move { on!(&pool, |on| take_over(on, node, limit, &but)) }).await
+            apart(&self.pool, async move { on!(&pool, |on| take_over(on, node, limit, &but)) }).await
         }
         .boxed()
     }
@@ -218,7 +218,7 @@ impl Nodes for PostgresStore {
             return self.due(now, limit);
         }
         let (pool, knows) = (self.pool.clone(), self.knows);
-        apart(async move { on!(&pool, |on| rows::take_due(on, now, limit, knows)) }).boxed()
+        apart(&self.pool, async move { on!(&pool, |on| rows::take_due(on, now, limit, knows)) }).boxed()
     }
 
     fn positions(&self, session_ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {

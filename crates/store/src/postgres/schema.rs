@@ -8,6 +8,7 @@ use super::{
     super::StoreError,
     address::PostgresUrl,
     connect::{Own, told},
+    opening::acknowledged,
     rows::get,
 };
 
@@ -66,12 +67,15 @@ async fn transaction<T>(
     url: &PostgresUrl,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    own.begin().await.map_err(|e| failed(url, &e))?;
-    let done = work.await;
-    let ended = own.end(done.is_ok()).await.map_err(|e| failed(url, &e));
-    let done = done.and_then(|done| ended.map(|()| done))?;
-    own.pin().await.map_err(|e| failed(url, &e))?;
-    Ok(done)
+    let all = async {
+        own.begin().await.map_err(|e| failed(url, &e))?;
+        let done = work.await;
+        let ended = own.end(done.is_ok()).await.map_err(|e| failed(url, &e));
+        let done = done.and_then(|done| ended.map(|()| done))?;
+        own.pin().await.map_err(|e| failed(url, &e))?;
+        Ok(done)
+    };
+    acknowledged(own, url, all).await
 }
 
 /// The rows of a statement of the transaction.

@@ -15,6 +15,9 @@ use super::{
 /// one waits twice as long.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(5);
+/// How long a caller waits for what became of a change: longer than a statement may take. A commit may take any time, such as
+/// while no standby answers for which it waits.
+pub(super) const ANSWER: Duration = Duration::from_secs(70);
 
 /// Why nothing was committed, or nothing is known to be.
 #[derive(Debug)]
@@ -106,8 +109,7 @@ async fn committed(held: Held, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> 
         }
         Err(e) => {
             tracing::warn!("the outcome of a transaction is unknown: {}", told(&e));
-            held.history.doubt();
-            Err(StoreError::Unknown.into())
+            Err(held.history.unknown().into())
         }
     }
 }
@@ -167,10 +169,11 @@ pub(super) async fn together<C: Change>(held: Held, changes: &[&C]) -> Result<Ve
         };
         flight.push(statement);
     }
+    let history = held.history.clone();
     let rows = Transaction::on(held).await?.commit(flight).await?;
     let done = changes.iter().zip(rows.iter().skip(1)).map(|(change, rows)| change.done_alone(rows));
     // It is committed, so an unreadable result is no reason to repeat it.
-    done.collect::<Result<_, Undone>>().map_err(|_| StoreError::Unknown)
+    done.collect::<Result<_, Undone>>().map_err(|_| history.unknown())
 }
 
 /// Runs statements in a transaction that is rolled back.

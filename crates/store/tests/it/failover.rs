@@ -50,6 +50,7 @@ async fn r4_a_store_whose_database_lost_something_by_a_fail_over_closes_and_its_
     };
     assert!(matches!(&closed, StoreError::Closed(why) if why.contains("timeline 2, and was on 1")), "{closed}");
     assert!(matches!(refused(&store).await, StoreError::Closed(_)), "for good");
+    assert!(matches!(store.sync().await, Err(StoreError::Closed(_))), "nothing is acknowledged any more");
     let again = open(&url).await;
     assert!(again.head(&lost.id).await.expect("read").is_none());
     let held = load(&again, "s").await.expect("stored");
@@ -163,4 +164,29 @@ async fn r5_a_lease_that_waits_for_a_standby_without_end_is_told_as_unknown() {
     waiting(&database, "SET node").await;
     tokio::time::pause();
     assert!(matches!(claim.await.expect("it ends"), Err(StoreError::Unknown)));
+    assert!(matches!(store.sync().await, Err(StoreError::Unknown)), "what shows of it is not taken for stored");
+}
+
+/// Nobody would see why a server does not come up, and each start would leave a session of the database that waits.
+#[tokio::test]
+async fn r5_a_store_is_not_opened_while_no_standby_answers_and_says_so() {
+    let (database, standby) = Database::with_a_standby(true);
+    let url: PostgresUrl = database.url_with(&standby).parse().expect("a URL");
+    standby.cut_off(&database);
+    for stored in ["its tables", "its node"] {
+        let opened = tokio::spawn({
+            let url = url.clone();
+            async move { PostgresStore::open(&url, &PostgresOptions::default()).await }
+        });
+        waiting(&database, "COMMIT").await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(71)).await;
+        tokio::time::resume();
+        let refused = opened.await.expect("it ends").expect_err(stored);
+        assert!(refused.to_string().contains("none answers"), "{stored}: {refused}");
+        let waits = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        while !database.query(waits).is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
