@@ -27,6 +27,8 @@ pub(super) struct Blocks {
     given: HashMap<usize, usize>,
     /// The newest call's number and arguments.
     last_call: Option<(usize, Scan)>,
+    /// Whether its own end came.
+    last_call_ended: bool,
     /// The name and arguments of the emitted calls, by their ids; `None` where a call that is said again is another one.
     said: Option<HashMap<String, HashSet<(String, String)>>>,
     pub(super) size: Size,
@@ -64,6 +66,7 @@ impl Blocks {
         let number = self.gone + self.queue.len();
         if matches!(kind, Kind::Call { .. }) {
             self.last_call = Some((number, Scan::default()));
+            self.last_call_ended = false;
         }
         let (otherwise, given, arguments) = (None, 0, String::new());
         let (begun, over, written) = (false, false, false);
@@ -105,6 +108,11 @@ impl Blocks {
         self.last_call.as_ref().map(|(_, arguments)| arguments)
     }
 
+    /// Whether the newest call has its own end, and no arguments but a `{}` that it began with.
+    pub(super) fn last_call_has_none(&self) -> bool {
+        self.last_call_ended && self.last_call().is_some_and(Scan::is_empty)
+    }
+
     /// Whether nothing was written to a block yet.
     pub(super) fn is_empty(&mut self, number: usize) -> bool {
         self.get(number).is_some_and(|block| !block.written)
@@ -112,6 +120,7 @@ impl Blocks {
 
     /// Ends a block.
     pub(super) fn end(&mut self, number: usize) {
+        self.last_call_ended |= self.last_call.as_ref().is_some_and(|(last, _)| *last == number);
         self.close(number, true);
     }
 

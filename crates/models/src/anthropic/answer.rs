@@ -118,7 +118,10 @@ impl Assembler {
                     self.stop(reason);
                 }
             }
-            "message_stop" => return Ok(true),
+            "message_stop" => {
+                self.complete();
+                return Ok(true);
+            }
             _ => {}
         }
         Ok(false)
@@ -127,6 +130,11 @@ impl Assembler {
     fn stop(&mut self, reason: String) {
         self.stop_reason = Some(reason);
         self.finished = true;
+    }
+
+    /// An answer that says anything is complete with its end, though some servers give no reason for it.
+    fn complete(&mut self) {
+        self.finished |= !self.content.is_empty();
     }
 
     /// Counts tokens: the latest of each number is the right one.
@@ -289,6 +297,7 @@ impl Reader for Assembler {
         if let Some(reason) = message.stop_reason {
             self.stop(reason);
         }
+        self.complete();
         self.blocks.give_out(ready);
         Ok(())
     }
@@ -305,7 +314,11 @@ impl Reader for Assembler {
             Ending::Whole => {}
             Ending::Calls if self.says_anything() => {}
             Ending::Calls => return Err(reading::no_call(&reason)),
-            Ending::Unknown => ready.extend(reading::cut_in(false, self.blocks.last_call()).map(ModelEvent::Cut)),
+            Ending::Unknown => {
+                // Nobody said that anything stopped, so a call with an end of its own is whole without arguments too.
+                let is_whole = reason.is_empty() && self.blocks.last_call_has_none();
+                ready.extend(reading::cut_in(is_whole, self.blocks.last_call()).map(ModelEvent::Cut));
+            }
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(reading::failed_in_the_middle(&reason)),
         }

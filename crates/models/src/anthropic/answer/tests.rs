@@ -103,11 +103,100 @@ fn m3_anthropic_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
         ("{\"all\": ", true, "something new", Some(Cut::Incomplete)),
         ("", true, "something new", Some(Cut::Incomplete)),
         ("{}", true, "something new", None),
+        ("", true, "model_context_window_exceeded", Some(Cut::MaxTokens)),
         ("{\"all\": true}", false, "something new", None),
         ("", false, "tool_use", None),
         ("{}", true, "guardrail_intervened", Some(Cut::ContentFilter)),
     ] {
         assert_eq!(ending(partial, stopped, reason).unwrap(), cut, "{partial:?} {stopped} {reason}");
+    }
+}
+
+/// How an answer ends that its reader says is complete, as its calls and why it was cut; `None` where it is not.
+fn told(answer: &mut Assembler, mut ready: VecDeque<ModelEvent>) -> Option<(String, Option<Cut>)> {
+    if !answer.is_finished() {
+        return None;
+    }
+    answer.finish(&mut ready).unwrap();
+    let (mut said, mut why) = (String::new(), None);
+    for event in ready {
+        match event {
+            ModelEvent::ToolUse { name, .. } => said.push_str(&name),
+            ModelEvent::Input(more) | ModelEvent::Text(more) => said.push_str(&more),
+            ModelEvent::Cut(cut) => why = Some(cut),
+            _ => {}
+        }
+    }
+    Some((said, why))
+}
+
+#[test]
+fn m3_anthropic_a_call_without_arguments_runs_where_the_server_gives_no_reason_for_its_end() {
+    let (none, cut) = (json!({}), Some(Cut::Incomplete));
+    let whole = |said: &str| Some((said.to_owned(), None));
+    let incomplete = |said: &str| Some((said.to_owned(), cut));
+    let text = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "so"}});
+    for (events, want) in [
+        (vec![begun(0, "a", &none), stopped(0)], whole("wipe{}")),
+        (vec![begun(0, "a", &none), part(0, ""), stopped(0)], whole("wipe{}")),
+        (vec![begun(0, "a", &none), part(0, "{\"n\":1}"), stopped(0)], whole("wipe{\"n\":1}")),
+        (vec![text.clone(), stopped(0)], whole("so")),
+        // What its own end did not come of, or came of too early.
+        (vec![begun(0, "a", &none)], incomplete("wipe")),
+        (vec![begun(0, "a", &none), stopped(0), begun(1, "b", &none)], incomplete("wipe{}wipe")),
+        (vec![begun(0, "a", &none), part(0, "{\"n\":"), stopped(0)], incomplete("wipe{\"n\":")),
+        (vec![], None),
+    ] {
+        let ends = [json!({"type": "message_stop"})];
+        let empty = [json!({"type": "message_delta", "delta": {"stop_reason": ""}}), ends[0].clone()];
+        let null = [json!({"type": "message_delta", "delta": {"stop_reason": null}}), ends[0].clone()];
+        for end in [&ends[..], &null] {
+            assert_eq!(streamed(&[&events[..], end].concat()), want, "{events:?} {end:?}");
+        }
+        if want.is_some() {
+            assert_eq!(streamed(&[&events[..], &empty].concat()), want, "{events:?}");
+        }
+    }
+    // Without `message_stop` a stream has broken off.
+    assert_eq!(streamed(&[begun(0, "a", &none), stopped(0)]), None);
+}
+
+fn streamed(events: &[Value]) -> Option<(String, Option<Cut>)> {
+    let (mut answer, mut ready) = (Assembler::new(&Origin::default()), VecDeque::new());
+    for event in events {
+        let event = SseEvent { event: String::new(), data: event.to_string() };
+        assert!(answer.take(&event, &mut ready).is_ok(), "{event:?}");
+    }
+    told(&mut answer, ready)
+}
+
+#[test]
+fn m3_anthropic_an_answer_in_one_piece_is_whole_without_a_reason() {
+    let call = |input: Option<Value>| {
+        let mut call = json!({"type": "tool_use", "id": "a", "name": "wipe"});
+        if let Some(input) = input {
+            call["input"] = input;
+        }
+        call
+    };
+    let whole = |said: &str| Some((said.to_owned(), None));
+    let cut = |said: &str, why| Some((said.to_owned(), Some(why)));
+    for (block, reason, want) in [
+        (call(Some(json!({}))), Value::Null, whole("wipe{}")),
+        (call(Some(json!({}))), json!(""), whole("wipe{}")),
+        (call(None), Value::Null, whole("wipe")),
+        (call(Some(json!({"n": 1}))), Value::Null, whole("wipe{\"n\":1}")),
+        (json!({"type": "text", "text": "so"}), Value::Null, whole("so")),
+        (call(Some(json!({}))), json!("tool_use"), whole("wipe{}")),
+        (call(Some(json!({"n": 1}))), json!("something new"), whole("wipe{\"n\":1}")),
+        (call(Some(json!({}))), json!("something new"), cut("wipe{}", Cut::Incomplete)),
+        (call(Some(json!({}))), json!("max_tokens"), cut("wipe{}", Cut::MaxTokens)),
+        (call(Some(json!({}))), json!("model_context_window_exceeded"), cut("wipe{}", Cut::MaxTokens)),
+    ] {
+        let message = json!({"type": "message", "content": [block], "stop_reason": reason}).to_string();
+        let (mut answer, mut ready) = (Assembler::new(&Origin::default()), VecDeque::new());
+        assert!(answer.take_whole(&message, &mut ready).is_ok(), "{message}");
+        assert_eq!(told(&mut answer, ready), want, "{message}");
     }
 }
 
