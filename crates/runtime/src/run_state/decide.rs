@@ -104,10 +104,11 @@ pub enum DecisionError {
         tool: String,
     },
     /// The run does not say who decides, and the request is for certain people: give it
-    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal).
+    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal), or run the graph with
+    /// [`Graph::run_as`](crate::graph::Graph::run_as).
     #[error(
-        "the call {call_id:?} needs to know who decides, since {why}: say it with RunConfig::principal, such as \
-         Principal::person(\"ann\", roles), or Principal::trusted() for a program that checks that itself"
+        "the call {call_id:?} needs to know who decides, since {why}: say it with RunConfig::principal, or of a graph with \
+         Graph::run_as (in a store: StoredSession::config), such as Principal::person(\"ann\", roles), or Principal::trusted() for a program that checks that itself"
     )]
     NoPrincipal {
         /// The call.
