@@ -211,10 +211,6 @@ impl RunState {
     /// # Errors
     /// [`DecisionError`]; repeating the same decision is no error.
     pub fn approve(&mut self, item: &Interruption) -> Result<(), DecisionError> {
-        if item.kind == Kind::InDoubt {
-            let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
-            return Err(DecisionError::InDoubt { call_id, tool });
-        }
         self.decide(item, Decision::approve())
     }
 
@@ -228,7 +224,7 @@ impl RunState {
             let error = "its outcome is not unknown, so there is nothing to run again".to_owned();
             return Err(DecisionError::Invalid { call_id: item.call_id.to_string(), error });
         }
-        self.decide(item, Decision::approve())
+        self.stage(item, Decision::approve())
     }
 
     /// Approves the call with other arguments, which must fit the tool's schema. The model is told what ran.
@@ -371,11 +367,19 @@ impl RunState {
         self.staged.iter().find(|staged| staged.is_of(item)).map(|staged| staged.decision.kind())
     }
 
-    /// Makes any [`Decision`] on a call.
+    /// Makes any [`Decision`] on a call. As [`RunState::approve`], it approves none whose outcome is unknown.
     ///
     /// # Errors
     /// [`DecisionError`]
     pub fn decide(&mut self, item: &Interruption, decision: Decision) -> Result<(), DecisionError> {
+        if item.kind == Kind::InDoubt && decision.kind() == DecisionType::Approve {
+            let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
+            return Err(DecisionError::InDoubt { call_id, tool });
+        }
+        self.stage(item, decision)
+    }
+
+    fn stage(&mut self, item: &Interruption, decision: Decision) -> Result<(), DecisionError> {
         if matches!(item.kind, Kind::Interrupt | Kind::Input) {
             return Err(DecisionError::NeedsAnswer { call_id: item.call_id.to_string() });
         }
