@@ -8,7 +8,7 @@ use std::{
 };
 
 use countersign::{
-    Agent, ContextStrategy, Principal, RunConfig, RunErrorKind, RunState, Runner, Sessions, Status,
+    Agent, ContextStrategy, DecisionError, Principal, RunConfig, RunErrorKind, RunState, Runner, Sessions, Status,
     graph::{
         Context, Graph, GraphResult, Node, NodeError,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, after_approval},
@@ -383,6 +383,44 @@ async fn s16_a_graphs_session_belongs_to_whom_the_configuration_names() {
     assert_eq!(error.expect_err("not his").kind(), RunErrorKind::Refused);
     let paused = store.session("m").config(as_of("ann")).answer("ask/first?", 1).resume_graph(&graph).await;
     assert!(paused.expect("hers").is_paused());
+}
+
+#[tokio::test]
+async fn p1_a_question_with_a_role_is_answered_by_whom_the_graph_is_run_as() {
+    let graph = in_line("review", |graph| {
+        let review = graph.node("review", |ctx: Context<Work>| async move {
+            let yes: bool = ctx.interrupt("pay?", 120).typed().role("finance").await;
+            Ok(said(format!("reviewed: {yes}")))
+        });
+        graph.start(review);
+        graph.edge(review, Node::END);
+    });
+    let paused = graph.run(Work::default()).await.expect("run");
+    let mut state = paused.state;
+    state.answer(&paused.interruptions[0], &true).expect("answered");
+    let refused = graph.run(state.clone()).await.expect_err("nobody says who");
+    assert!(matches!(refused.decision(), Some(DecisionError::NoPrincipal { .. })), "{refused}");
+    assert!(refused.to_string().contains("Graph::run_as"), "{refused}");
+    let person = |name: &str, roles: &[&str]| Principal::person(name, roles.iter().map(|&r| r.to_owned()).collect());
+    let refused = graph.run_as(&person("bob", &[]), state.clone()).await.expect_err("he may not");
+    assert_eq!(refused.kind(), RunErrorKind::Refused, "{refused}");
+    let over = graph.run_as(&person("fay", &["finance"]), state).await.expect("answered");
+    assert_eq!(over.done().expect("done").log, ["reviewed: true"]);
+}
+
+#[tokio::test]
+async fn s17_a_state_of_a_graph_in_which_nothing_moved_can_run() {
+    let sent = Count::default();
+    let graph = mails(&sent);
+    let paused = graph.run(Work::default()).await.expect("run");
+    let same = graph.run(paused.state.clone()).await.expect("nothing was answered");
+    assert!(same.is_paused());
+    let next = graph.run(answered(&paused, 1)).await.expect("it has not run");
+    // It is the same state, so it has run too.
+    let refused = graph.run(answered(&same, 5)).await.expect_err("it ran");
+    assert_eq!(refused.kind(), RunErrorKind::Claimed, "{refused}");
+    let work = graph.run(answered(&next, 2)).await.expect("resumed").done().expect("done");
+    assert_eq!((work.sum, sent.get()), (12, 1), "the node went on where it stopped");
 }
 
 /// The folder of a child's store and marks.

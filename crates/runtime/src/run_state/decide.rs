@@ -104,10 +104,11 @@ pub enum DecisionError {
         tool: String,
     },
     /// The run does not say who decides, and the request is for certain people: give it
-    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal).
+    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal), or run the graph with
+    /// [`Graph::run_as`](crate::graph::Graph::run_as).
     #[error(
-        "the call {call_id:?} needs to know who decides, since {why}: say it with RunConfig::principal, such as \
-         Principal::person(\"ann\", roles), or Principal::trusted() for a program that checks that itself"
+        "the call {call_id:?} needs to know who decides, since {why}: say it with RunConfig::principal, or of a graph with \
+         Graph::run_as (in a store: StoredSession::config), such as Principal::person(\"ann\", roles), or Principal::trusted() for a program that checks that itself"
     )]
     NoPrincipal {
         /// The call.
@@ -210,10 +211,6 @@ impl RunState {
     /// # Errors
     /// [`DecisionError`]; repeating the same decision is no error.
     pub fn approve(&mut self, item: &Interruption) -> Result<(), DecisionError> {
-        if item.kind == Kind::InDoubt {
-            let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
-            return Err(DecisionError::InDoubt { call_id, tool });
-        }
         self.decide(item, Decision::approve())
     }
 
@@ -227,7 +224,7 @@ impl RunState {
             let error = "its outcome is not unknown, so there is nothing to run again".to_owned();
             return Err(DecisionError::Invalid { call_id: item.call_id.to_string(), error });
         }
-        self.decide(item, Decision::approve())
+        self.stage(item, Decision::approve())
     }
 
     /// Approves the call with other arguments, which must fit the tool's schema. The model is told what ran.
@@ -370,11 +367,19 @@ impl RunState {
         self.staged.iter().find(|staged| staged.is_of(item)).map(|staged| staged.decision.kind())
     }
 
-    /// Makes any [`Decision`] on a call.
+    /// Makes any [`Decision`] on a call. As [`RunState::approve`], it approves none whose outcome is unknown.
     ///
     /// # Errors
     /// [`DecisionError`]
     pub fn decide(&mut self, item: &Interruption, decision: Decision) -> Result<(), DecisionError> {
+        if item.kind == Kind::InDoubt && decision.kind() == DecisionType::Approve {
+            let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
+            return Err(DecisionError::InDoubt { call_id, tool });
+        }
+        self.stage(item, decision)
+    }
+
+    fn stage(&mut self, item: &Interruption, decision: Decision) -> Result<(), DecisionError> {
         if matches!(item.kind, Kind::Interrupt | Kind::Input) {
             return Err(DecisionError::NeedsAnswer { call_id: item.call_id.to_string() });
         }

@@ -8,6 +8,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use super::RunState;
+
 /// Whether a state has run, shared by its clones. It is in no text: a state that is read is another one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Once(Arc<AtomicBool>);
@@ -16,6 +18,16 @@ impl Once {
     /// The right to run it; `None` if it has run, or runs.
     pub(crate) fn take(&self) -> Option<Taken> {
         (!self.0.swap(true, Ordering::SeqCst)).then(|| Taken(Some(self.clone())))
+    }
+}
+
+impl RunState {
+    /// The run of the given state moved nothing: this is the same state, and one of the two can still run.
+    pub(crate) fn is_still(&mut self, given: &RunState) {
+        given.suspended.keep(&self.suspended);
+        self.suspended = given.suspended.clone();
+        self.once = given.once.clone();
+        self.once.0.store(false, Ordering::SeqCst);
     }
 }
 

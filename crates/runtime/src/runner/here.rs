@@ -122,7 +122,18 @@ impl<S: GraphState> Graph<S> {
     /// # Errors
     /// [`RunError`]; a failed run is an [`Outcome::Failed`], and an error of [`GraphResult::done`].
     pub async fn run(&self, input: impl Into<GraphInput<S>>) -> Result<GraphResult<S>, RunError> {
-        self.begin(Arc::new(MemoryStore::new()), input.into(), false).await
+        self.begin(Arc::new(MemoryStore::new()), (input.into(), None), false).await
+    }
+
+    /// The same for this person: a run that they begin is theirs, and what is answered on a paused one is their answer. An
+    /// answer that is for certain people, as of a question with a [role](crate::graph::Interrupt::role), needs that: [`Graph::run`]
+    /// refuses it ([`DecisionError::NoPrincipal`](crate::run_state::DecisionError::NoPrincipal)). In a store it is the
+    /// [configuration](super::StoredSession::config) of the run's session that says who.
+    ///
+    /// # Errors
+    /// As [`Graph::run`]; [`RunErrorKind::Refused`](super::RunErrorKind::Refused) if they may not answer it.
+    pub async fn run_as(&self, by: &Principal, input: impl Into<GraphInput<S>>) -> Result<GraphResult<S>, RunError> {
+        self.begin(Arc::new(MemoryStore::new()), (input.into(), Some(by.clone())), false).await
     }
 
     /// The same with a store, which records the run as it proceeds, in a session with a new id. To find the
@@ -136,23 +147,23 @@ impl<S: GraphState> Graph<S> {
         store: Arc<dyn Store>,
         input: impl Into<GraphInput<S>>,
     ) -> Result<GraphResult<S>, RunError> {
-        self.begin(store, input.into(), true).await
+        self.begin(store, (input.into(), None), true).await
     }
 
     async fn begin(
         &self,
         store: Arc<dyn Store>,
-        input: GraphInput<S>,
+        (input, by): (GraphInput<S>, Option<Principal>),
         durable: bool,
     ) -> Result<GraphResult<S>, RunError> {
         match input {
             GraphInput::State(state) => {
                 let (runtime, runs) = self.runs_in(&store)?;
                 let id = uuid::Uuid::now_v7().to_string();
-                let outcome = Box::pin(runs.run(&Principal::trusted(), &*id, &state)).await;
+                let outcome = Box::pin(runs.run(&by.unwrap_or_else(Principal::trusted), &*id, &state)).await;
                 result(&runtime, (&*store, durable), &id, outcome).await
             }
-            GraphInput::Paused(state) => self.resume_in((None, None), (&store, durable), *state).await,
+            GraphInput::Paused(state) => self.resume_in((by, None), (&store, durable), *state).await,
         }
     }
 
@@ -173,7 +184,8 @@ impl<S: GraphState> Graph<S> {
         let begun = async {
             let (runtime, runs) = self.runs_in(store)?;
             runs.of_this_graph(state.state())?;
-            Box::pin(prepare_to_resume(&runtime, (by.as_ref(), request_id), (&**store, durable), &mut state)).await?;
+            let by = (by.as_ref(), request_id);
+            Box::pin(prepare_to_resume(&runtime, by, (&**store, durable), &mut state)).await?;
             Ok::<_, Stopped>((runtime, runs))
         };
         let (runtime, runs) = match begun.await {
@@ -185,7 +197,11 @@ impl<S: GraphState> Graph<S> {
             Ok(()) => runs.outcome(&by.unwrap_or_else(Principal::trusted), &id).await,
             Err(busy) => Err(busy),
         };
-        result(&runtime, (&**store, durable), &id, outcome).await
+        let mut result = result(&runtime, (&**store, durable), &id, outcome).await?;
+        if !durable && result.state.state().pos == state.state().pos {
+            result.state.is_still(&state);
+        }
+        Ok(result)
     }
 }
 

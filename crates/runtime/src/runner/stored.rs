@@ -5,11 +5,12 @@ use std::{fmt, sync::Arc};
 use countersign_core::{
     approval::principal::Principal,
     content::Content,
-    journal::{draft::OnPending, record::records, request_id, state::Status},
+    journal::{draft::OnPending, fork, record::records, request_id, state::Status},
     refusal::{Code, Refusal},
     wire::client::check_request_id,
 };
 use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::{GraphResult, RunError, RunInput, RunResult, RunStream, Runner, config::RunConfig, error::Cause, here};
 use crate::{
@@ -22,6 +23,16 @@ use crate::{
 };
 
 type Decide = Box<dyn FnOnce(&mut RunState) -> Result<(), DecisionError> + Send + Sync>;
+
+/// A decision, with what tells it from another one on the same call: of the application's own ways, nothing.
+#[derive(Serialize)]
+struct Decides {
+    call_id: String,
+    how: Option<&'static str>,
+    what: Option<Box<RawValue>>,
+    #[serde(skip)]
+    decide: Decide,
+}
 
 /// Stores, with the sessions in them.
 pub trait Sessions {
@@ -73,7 +84,7 @@ pub struct StoredSession {
     store: Arc<dyn Store>,
     id: String,
     config: RunConfig,
-    decides: Vec<(String, Decide)>,
+    decides: Vec<Decides>,
     says: Vec<Content>,
     request_id: Option<String>,
 }
@@ -98,8 +109,8 @@ impl StoredSession {
     /// Makes it safe to run the same line again, as after a crash: what it says and decides takes effect once in its session.
     /// Again, it only continues the session as it is by then. As with
     /// [`NewMessage::request_id`](crate::run::NewMessage::request_id), other inputs under the same id are refused
-    /// (`request_id_reused`): words that differ, or decisions on other calls. Where both are given, only the words are
-    /// compared.
+    /// (`request_id_reused`): words, calls or decisions that differ. Of those that are made in
+    /// [another way](StoredSession::decide) only the calls are compared.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -139,7 +150,7 @@ impl StoredSession {
     /// [`DecisionError::Stale`]. It is not if the call's outcome is unknown ([`DecisionError::InDoubt`]), since whoever has
     /// only the id has not seen that. Both are decided on the [state](StoredSession::state), by the interruption.
     pub fn approve(self, call_id: impl Into<String>) -> StoredSession {
-        self.decide(call_id, RunState::approve)
+        self.decides(call_id, (Some("approve"), None), RunState::approve)
     }
 
     /// See [`RunState::approve_with`].
@@ -148,44 +159,57 @@ impl StoredSession {
         call_id: impl Into<String>,
         args: impl Serialize + Send + Sync + 'static,
     ) -> StoredSession {
-        self.decide(call_id, move |state, item| state.approve_with(item, &args))
+        let said = (Some("edit"), json(&args));
+        self.decides(call_id, said, move |state, item| state.approve_with(item, &args))
     }
 
     /// See [`RunState::reject`].
     pub fn reject(self, call_id: impl Into<String>) -> StoredSession {
-        self.decide(call_id, RunState::reject)
+        self.decides(call_id, (Some("reject"), None), RunState::reject)
     }
 
     /// See [`RunState::reject_with`].
     pub fn reject_with(self, call_id: impl Into<String>, message: impl Into<String>) -> StoredSession {
         let message = message.into();
-        self.decide(call_id, move |state, item| state.reject_with(item, message))
+        let said = (Some("reject"), json(&message));
+        self.decides(call_id, said, move |state, item| state.reject_with(item, message))
     }
 
     /// See [`RunState::respond`].
     pub fn respond(self, call_id: impl Into<String>, output: impl Into<String>) -> StoredSession {
         let output = output.into();
-        self.decide(call_id, move |state, item| state.respond(item, output))
+        let said = (Some("respond"), json(&output));
+        self.decides(call_id, said, move |state, item| state.respond(item, output))
     }
 
     /// See [`RunState::answer`].
     pub fn answer(self, call_id: impl Into<String>, value: impl Serialize + Send + Sync + 'static) -> StoredSession {
-        self.decide(call_id, move |state, item| state.answer(item, &value))
+        let said = (Some("answer"), json(&value));
+        self.decides(call_id, said, move |state, item| state.answer(item, &value))
     }
 
     /// Decides the call in any other way, such as [`RunState::always_approve`].
     pub fn decide(
+        self,
+        call_id: impl Into<String>,
+        decide: impl FnOnce(&mut RunState, &Interruption) -> Result<(), DecisionError> + Send + Sync + 'static,
+    ) -> StoredSession {
+        self.decides(call_id, (None, None), decide)
+    }
+
+    fn decides(
         mut self,
         call_id: impl Into<String>,
+        (how, what): (Option<&'static str>, Option<Box<RawValue>>),
         decide: impl FnOnce(&mut RunState, &Interruption) -> Result<(), DecisionError> + Send + Sync + 'static,
     ) -> StoredSession {
         let call_id = call_id.into();
         let named = call_id.clone();
         let decide: Decide = Box::new(move |state| {
-            let item = state.named_alone(&call_id)?;
+            let item = state.named_alone(&named)?;
             decide(state, &item)
         });
-        self.decides.push((named, decide));
+        self.decides.push(Decides { call_id, how, what, decide });
         self
     }
 
@@ -293,15 +317,15 @@ impl StoredSession {
         let nobody = Principal::trusted();
         let by = self.config.principal.as_ref().unwrap_or(&nobody);
         // A message alone has the id that it has in a runtime.
-        let kept = if self.says.is_empty() {
-            let calls: Vec<&String> = self.decides.iter().map(|(call_id, _)| call_id).collect();
-            kept_id(by, state.state(), self.request_id.clone(), &calls)
-        } else {
+        let kept = if self.decides.is_empty() {
             let asked = (joined(&self.says), None::<String>, None::<OnPending>);
             kept_id(by, state.state(), self.request_id.clone(), &asked)
+        } else {
+            kept_id(by, state.state(), self.request_id.clone(), &(&self.decides, &self.says))
         };
         let Some(id) = kept else { return Ok((None, false)) };
-        let known = records(state.entries()).filter_map(|record| record.request_id());
+        // A fork's past was acknowledged in the original.
+        let known = records(fork::own(state.entries())).filter_map(|record| record.request_id());
         match { known }.find(|known| request_id::key(known) == request_id::key(&id)) {
             None => Ok((Some(id), false)),
             Some(known) if request_id::fingerprint(known) == request_id::fingerprint(&id) => Ok((None, true)),
@@ -347,14 +371,19 @@ impl StoredSession {
     }
 }
 
+/// What a decision says, if it can be written: otherwise it is refused when it is made.
+fn json(said: &impl Serialize) -> Option<Box<RawValue>> {
+    to_raw_value(said).ok()
+}
+
 /// One message of several parts.
 fn joined(says: &[Content]) -> Content {
     says.iter().flat_map(Content::parts).cloned().fold(Content::default(), Content::with)
 }
 
 /// The state with these decisions; if one is refused, the error has the state.
-fn decided(mut state: RunState, decides: Vec<(String, Decide)>) -> Result<RunState, RunError> {
-    for (_, decide) in decides {
+fn decided(mut state: RunState, decides: Vec<Decides>) -> Result<RunState, RunError> {
+    for Decides { decide, .. } in decides {
         if let Err(error) = decide(&mut state) {
             return Err(RunError::from(error).with(Some(state)));
         }

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, DecisionError, Kind, Message, RunConfig, RunErrorKind, RunResult, RunState, Runner, Sessions,
+    Agent, Decision, DecisionError, Kind, Message, RunConfig, RunErrorKind, RunResult, RunState, Runner, Sessions,
     graph::{Context, Node, Outcome},
     model::Answer,
     run, run_streamed,
@@ -169,6 +169,9 @@ async fn r4_a_call_in_doubt_is_not_approved_but_run_again() {
     assert_eq!((item.kind, ran(&done).len()), (Kind::InDoubt, 1));
     let refused = doubt.state.approve(&item).expect_err("it may have run");
     assert!(matches!(refused, DecisionError::InDoubt { .. }) && refused.to_string().contains("run_again"), "{refused}");
+    let refused = doubt.state.decide(&item, Decision::approve()).expect_err("nor by any other name");
+    assert!(matches!(refused, DecisionError::InDoubt { .. }), "{refused}");
+    doubt.state.always_approve(&item).expect_err("nor with all later ones");
     doubt.state.run_again(&item).expect("on purpose");
     run(&agent, doubt.state).await.expect("over");
     assert_eq!(ran(&done).len(), 2);

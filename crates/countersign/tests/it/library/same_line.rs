@@ -6,11 +6,12 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, DecisionError, Message, RunConfig, RunErrorKind, Sessions, StoredSession,
+    Agent, DecisionError, Message, Principal, RunConfig, RunErrorKind, Sessions, StoredSession,
     model::{Answer, retry::RetryPolicy},
-    run::Code,
+    run::{Code, Runtime},
     store::memory::MemoryStore,
 };
+use countersign_runtime::run::NewFork;
 
 use super::{Ran, calls, gated, ids, ran, script, told};
 
@@ -62,6 +63,59 @@ async fn w1_s16_the_same_line_decides_and_adds_once() {
     }
     let first = store.session("s").say("go").request_id("begin").run(&agent).await.expect("over");
     assert_eq!(told(&first).iter().filter(|said| said.starts_with("user: ")).count(), 2);
+}
+
+#[tokio::test]
+async fn w1_a_line_that_decides_otherwise_is_no_repeat() {
+    let done = Ran::default();
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("a", "c2", "{}")])])).tool(gated("a", &done));
+    let store = Arc::new(MemoryStore::new());
+    store.session("s").say("go").run(&agent).await.expect("paused");
+    let edited = |n: u32| store.session("s").approve_with("c1", serde_json::json!({ "n": n })).request_id("d1");
+    for _ in 0..2 {
+        assert_eq!(ids(&edited(1).run(&agent).await.expect("paused")), ["c2"]);
+    }
+    let own = |session: StoredSession| session.decide("c1", |state, item| state.approve(item));
+    for other in [
+        edited(2),
+        store.session("s").approve("c1").request_id("d1"),
+        store.session("s").reject("c1").request_id("d1"),
+        store.session("s").reject_with("c1", "no").request_id("d1"),
+        store.session("s").respond("c1", "done").request_id("d1"),
+        store.session("s").answer("c1", 1).request_id("d1"),
+        own(store.session("s")).request_id("d1"),
+        edited(1).say("and thank you"),
+    ] {
+        let refused = other.run(&agent).await.expect_err("another decision");
+        assert_eq!(refused.refusal().map(|refusal| refusal.code), Some(Code::RequestIdReused), "{refused}");
+    }
+    for _ in 0..2 {
+        let over = store.session("s").reject_with("c2", "no").say("Thank you.").request_id("d2").run(&agent).await;
+        let over = over.expect("over");
+        assert_eq!(told(&over).iter().filter(|said| *said == "user: Thank you.").count(), 1);
+    }
+    for (message, text) in [("no!", "Thank you."), ("no", "Thanks.")] {
+        let other = store.session("s").reject_with("c2", message).say(text).request_id("d2").run(&agent).await;
+        let refused = other.expect_err("another line");
+        assert_eq!(refused.refusal().map(|refusal| refusal.code), Some(Code::RequestIdReused), "{refused}");
+    }
+    assert_eq!(ran(&done).len(), 1);
+}
+
+#[tokio::test]
+async fn g6_the_request_ids_of_the_past_are_new_in_a_fork() {
+    let agent = Agent::new("Helper", |_: Vec<Message>| async { Ok::<_, &str>(Answer::text("one")) });
+    let store = Arc::new(MemoryStore::new());
+    let line = |id: &str| store.session(id).say("count").request_id("order-1");
+    line("s").run(&agent).await.expect("over");
+    let runtime = Runtime::builder(store.clone()).agent(agent.clone()).build().expect("runtime");
+    let new = NewFork { session_id: Some("f".to_owned()), ..NewFork::default() };
+    runtime.fork(&Principal::trusted(), "s", new).await.expect("fork");
+    drop(runtime);
+    for _ in 0..2 {
+        let over = line("f").run(&agent).await.expect("it is new there");
+        assert_eq!(told(&over), ["user: count", "says: one", "user: count", "says: one"]);
+    }
 }
 
 #[tokio::test]

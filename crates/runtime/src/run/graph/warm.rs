@@ -143,6 +143,12 @@ impl Suspended {
     fn take(&self) -> Option<Box<Nodes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+
+    /// Takes over the others' nodes.
+    pub(crate) fn keep(&self, others: &Suspended) {
+        let nodes = others.take();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+    }
 }
 
 impl Inner {
