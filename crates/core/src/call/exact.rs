@@ -3,7 +3,7 @@
 //! Strict JSON ([`Json::parse`]) accepts only numbers that are 64-bit integers, or that a double holds. But a program
 //! may read such an integer as a double, and any number as a 32-bit float.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{
     de::{
@@ -12,6 +12,7 @@ use serde::{
     },
     forward_to_deserialize_any,
 };
+use serde_json::value::RawValue;
 
 use super::json::{Json, decimal};
 use crate::limits;
@@ -32,6 +33,35 @@ pub fn lost_number<T: DeserializeOwned>(text: &str) -> Option<String> {
         Err(Wrong::Number(number)) => Some(number),
         // The reader reports other errors.
         Err(Wrong::Other) | Ok(_) => None,
+    }
+}
+
+/// Where JSON of a program has a number to which a [`serde_json::Value`] would give other digits, and the number. The text
+/// must be one that a `Value` can be read from, which bounds its depth.
+#[must_use]
+pub fn lost_in_value(text: &str) -> Option<(String, String)> {
+    if may_lose(text) { lost_under(text, String::new()) } else { None }
+}
+
+fn lost_under(text: &str, path: String) -> Option<(String, String)> {
+    match text.trim_ascii_start().as_bytes().first()? {
+        b'{' => {
+            let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+            let dot = if path.is_empty() { "" } else { "." };
+            members.iter().find_map(|(name, value)| lost_under(value.get(), format!("{path}{dot}{name}")))
+        }
+        b'[' => {
+            let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+            (0..).zip(&items).find_map(|(at, item): (usize, _)| lost_under(item.get(), format!("{path}[{at}]")))
+        }
+        b'-' | b'0'..=b'9' => {
+            let number = text.trim_ascii();
+            // It is written again in the double's shortest form.
+            let same = |double: f64| double.is_finite() && decimal(&format!("{double:e}")) == decimal(number);
+            let is_whole = number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();
+            (!is_whole && !number.parse().is_ok_and(same)).then(|| (path, number.to_owned()))
+        }
+        _ => None,
     }
 }
 
@@ -192,10 +222,8 @@ impl<'de, 'a: 'de> Deserializer<'de> for Node<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde::Deserialize;
-    use serde_json::{Number, Value, value::RawValue};
+    use serde_json::{Number, Value};
 
     use super::*;
 
@@ -246,5 +274,18 @@ mod tests {
         assert_eq!(lost(r#""raw":1234567,"price":9007199254740993"#).as_deref(), Some("9007199254740993"));
         assert_eq!(lost_number::<Vec<u64>>("[18446744073709551615,1234567890]"), None);
         assert_eq!(lost_number::<Number>("12345678901"), None);
+    }
+
+    #[test]
+    fn g1_a_number_that_a_value_would_change_is_found_with_its_place() {
+        for same in ["18446744073709551615", "-9223372036854775808", "9007199254740993", "1.10", "1e300", "-0"] {
+            let text = format!(r#"{{"a":[{same}],"18446744073709551617":"18446744073709551617"}}"#);
+            assert_eq!(lost_in_value(&text), None, "{same}");
+        }
+        for lost in ["18446744073709551616", "-9223372036854775809", "0.12345678901234567891", "1234567890123456.78"] {
+            let place = |text: String| lost_in_value(&text).map(|(place, number)| (place, number == lost));
+            assert_eq!(place(lost.to_owned()), Some((String::new(), true)), "{lost}");
+            assert_eq!(place(format!(r#"{{"n":1, "a":{{"b": [0, {lost} ]}}}}"#)), Some(("a.b[1]".to_owned(), true)));
+        }
     }
 }

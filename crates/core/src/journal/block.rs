@@ -130,7 +130,8 @@ pub fn calls<'a>(
     blocks: impl Iterator<Item = &'a Block>,
     cut: Option<Cut>,
 ) -> impl Iterator<Item = (&'a ToolUse, Option<Cut>)> {
-    let mut blocks = blocks.peekable();
+    // White space after a call does not say that the call had ended.
+    let mut blocks = blocks.filter(|block| block.tool_use().is_some() || !block.content().trim().is_empty()).peekable();
     std::iter::from_fn(move || {
         loop {
             if let Block::ToolUse(call) = blocks.next()? {
@@ -206,6 +207,7 @@ mod tests {
                 assert_eq!(cut(&[call("{}"), call("{\"n\":1}"), call(last)], why), [false, false, true], "{last}");
             }
             assert_eq!(cut(&[call(""), call("{\"n\":"), call("{}"), text.clone()], why), [true, true, false]);
+            assert_eq!(cut(&[call("{}"), call("{}"), Block::Text(" \n".into())], why), [false, true]);
         }
         for why in [Cut::Refusal, Cut::ContentFilter] {
             assert_eq!(cut(&[call("{}"), text.clone()], why), [true]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign::{
     graph::{Context, Graph, GraphState, Node, Outcome, StateGraph},
     run::{Runs, Runtime},
-    store::Store,
+    store::{Store, memory::MemoryStore},
 };
 use serde::{Deserialize, Serialize};
 
@@ -99,3 +99,32 @@ async fn g1_a_run_goes_on_after_the_type_of_its_state_has_a_new_version(store: A
 }
 
 conformance!(g1_a_run_goes_on_after_the_type_of_its_state_has_a_new_version);
+
+/// A state with an amount that no 64-bit integer holds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, GraphState)]
+struct Large {
+    paid: bool,
+    wei: u128,
+}
+
+#[tokio::test]
+async fn g1_an_upgrade_that_would_change_a_number_is_refused_with_its_field() {
+    let version = |version: u32| {
+        invoices!(Large, LargeUpdate, wei, graph => if version > 1 {
+            graph.state_version(version, |_, json| json);
+        })
+    };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    for (id, wei, lost) in
+        [("a", 1_u128 << 62, None), ("b", (1 << 64) + 1, Some("wei: the number 18446744073709551617 has"))]
+    {
+        let _ = runs(&store, &version(1)).run(&me(), id, &Large { paid: false, wei }).await.expect("run");
+        let state = runs(&store, &version(2)).state(&me(), id).await.map_err(|error| error.message);
+        match lost {
+            None => assert!(state.is_ok(), "{state:?}"),
+            Some(lost) => assert!(state.expect_err("it was read").contains(lost)),
+        }
+        // What is on record has not changed.
+        assert!(runs(&store, &version(1)).state(&me(), id).await.is_ok());
+    }
+}

@@ -1,6 +1,6 @@
 //! Why a call failed, and what a call asks before it can end.
 
-use std::sync::Arc;
+use std::{any::Any, error::Error, fmt::Display, sync::Arc};
 
 use countersign_core::{call::timeout::Timeout, journal::input::InputQuestion};
 
@@ -63,6 +63,17 @@ impl ToolError {
 }
 
 impl ToolError {
+    /// The error of a function, which describes itself to the model. A `ToolError` stays what it is, also boxed: it may
+    /// ask a question, or have an unknown outcome, and then the model must not simply call again.
+    pub(crate) fn of<E: Display + 'static>(error: E) -> ToolError {
+        let any: &dyn Any = &error;
+        let boxed = any.downcast_ref::<Box<dyn Error + Send + Sync>>().and_then(|error| error.downcast_ref());
+        match any.downcast_ref().or(boxed) {
+            Some(error) => ToolError::clone(error),
+            None => ToolError::new(error.to_string()),
+        }
+    }
+
     /// Its questions, if it asks something.
     ///
     /// # Errors

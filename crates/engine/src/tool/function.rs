@@ -201,7 +201,7 @@ where
 }
 
 /// A tool of an async function that also gets the context of its call. It may have what the program gave it, such as a
-/// database, and fail with any error, whose text is for the model:
+/// database, and fail with any error, whose text is for the model; a [`ToolError`] stays one:
 ///
 /// ```
 /// # use countersign_engine::tool::{ToolContext, function};
@@ -231,12 +231,12 @@ pub fn tool_with_context<T, R, E, F, Fut>(name: &str, description: &str, functio
 where
     T: DeserializeOwned + JsonSchema + Send + 'static,
     R: Serialize,
-    E: Display,
+    E: Display + 'static,
     F: Fn(ToolContext, T) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, E>> + Send + 'static,
 {
     FunctionTool::with_context(name, description, move |context, args| {
-        function(context, args).map(|done| done.map_err(|error| ToolError::new(error.to_string())))
+        function(context, args).map(|done| done.map_err(ToolError::of))
     })
     .entry()
 }
@@ -302,7 +302,12 @@ fn text(result: &impl Serialize, locale: Locale) -> Result<String, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Approval, *};
+    use countersign_core::{call::timeout::Timeout, journal::input::InputQuestion};
+
+    use super::{
+        super::{Approval, Asks},
+        *,
+    };
 
     #[derive(serde::Deserialize, JsonSchema)]
     struct Order {
@@ -422,6 +427,29 @@ mod tests {
             Ok(format!("{} {}", context.idempotency_key, context.attempt))
         });
         assert_eq!(call(&tool, r#"{"symbol":"X","quantity":1,"price":1}"#).await.expect("result"), "s1/c1 1");
+    }
+
+    #[test]
+    fn r4_s13_a_tool_error_of_a_function_stays_what_it_is() {
+        let boxed = |error: ToolError| -> Result<(), Box<dyn std::error::Error + Send + Sync>> { Err(error.into()) };
+        let of = |error: ToolError| {
+            let plain = written::Fallible.outcome(Err::<(), _>(error.clone())).expect_err("an error");
+            [plain, written::Fallible.outcome(boxed(error)).expect_err("an error")]
+        };
+        let question = InputQuestion {
+            name: "n".into(),
+            from: "t".into(),
+            payload: serde_json::from_str(r#""Which?""#).expect("JSON"),
+            schema: None,
+            default: None,
+        };
+        let asks = Asks { questions: vec![question], state: None, live: false, timeout: Timeout::default() };
+        assert!(of(ToolError::asks(asks)).iter().all(ToolError::is_question));
+        assert!(of(ToolError::forgotten()).iter().all(ToolError::is_forgotten));
+        for error in of(ToolError::new("no money")) {
+            assert!(!error.is_question() && !error.is_forgotten() && error.message == "no money");
+        }
+        assert_eq!(written::Fallible.outcome(Err::<(), _>("no money")).expect_err("an error").message, "no money");
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub(super) struct Assembler {
     by_index: HashMap<u64, usize>,
     /// The newest call with each id.
     by_id: HashMap<String, usize>,
+    /// The call that was written last, unless something else was: calls that are written in turns end in any order.
+    written: Option<usize>,
     /// Whether it comes in one piece, in which nothing continues what is before it.
     in_one_piece: bool,
     /// Whether anything came as a `delta`.
@@ -136,6 +138,7 @@ impl Assembler {
             gone: 0,
             by_index: HashMap::new(),
             by_id: HashMap::new(),
+            written: None,
             in_one_piece: false,
             streamed: false,
             size: Size::default(),
@@ -258,6 +261,7 @@ impl Assembler {
                 let at = self.calls.len();
                 self.calls.push(Call { block: self.gone + self.blocks.len(), ..Call::default() });
                 self.blocks.push_back(Block { kind: Kind::Call(at), pending: Pieces::default() });
+                self.written = Some(at);
                 at
             }
         };
@@ -287,6 +291,9 @@ impl Assembler {
             }
             let message = format!("the provider continued the arguments of call {}, which were complete", at + 1);
             return Err(ModelError::transient(message));
+        }
+        if !args.bytes().trim_ascii().is_empty() {
+            self.written = Some(at);
         }
         call.args.feed(args.bytes());
         call.said.extend(args.bytes());
@@ -331,6 +338,9 @@ impl Assembler {
         }
         self.size.grow(text.bytes().len())?;
         self.says_anything |= kind == Kind::Text;
+        if !text.bytes().trim_ascii().is_empty() {
+            self.written = None;
+        }
         if self.blocks.back().is_none_or(|block| block.kind != kind) {
             self.size.grow(BLOCK_BYTES)?;
             self.blocks.push_back(Block { kind, pending: Pieces::default() });
@@ -339,6 +349,18 @@ impl Assembler {
             block.pending.push(text);
         }
         Ok(())
+    }
+
+    /// A cut answer stopped in the call that was written last. Core takes the last block for it; if it is another one,
+    /// its arguments say themselves that they stopped there: a server may have closed their JSON.
+    fn mark_cut_call(&mut self) {
+        let Some(call) = self.written.map(|at| &self.calls[at]) else { return };
+        let at = call.block.saturating_sub(self.gone);
+        if at + 1 < self.blocks.len()
+            && let Some(block) = self.blocks.get_mut(at)
+        {
+            block.pending.push(&STOPPED.into());
+        }
     }
 
     fn give_out(&mut self, end: bool, ready: &mut VecDeque<ModelEvent>) {
@@ -358,7 +380,8 @@ impl Assembler {
                         let id = if call.own_id { call.id.clone() } else { String::new() };
                         ready.push_back(ModelEvent::ToolUse { id, name: call.name.clone() });
                     }
-                    call.closed = end || !last && call.args.is_whole();
+                    // Arguments that were written last may be what a cut has ended, whatever they look like.
+                    call.closed = end || !last && call.args.is_whole() && self.written != Some(at);
                     (ModelEvent::Input, call.closed)
                 }
             };
@@ -405,6 +428,9 @@ impl Reader for Assembler {
         if let Some(reason) = self.for_calls.as_deref().filter(|_| self.calls.is_empty() && !self.says_anything) {
             return Err(reading::no_call(reason));
         }
+        if matches!(self.cut, Some(Cut::MaxTokens | Cut::Incomplete)) {
+            self.mark_cut_call();
+        }
         self.give_out(true, ready);
         let refused = self.refused.then_some(Cut::Refusal);
         let cut =
@@ -421,6 +447,9 @@ impl Reader for Assembler {
         reading::end(ready, self.usage, keep.then_some(&*opaque))
     }
 }
+
+/// What follows arguments in which an answer stopped: no JSON goes on so.
+const STOPPED: &str = "…";
 
 /// What was expected where something cannot be read.
 const CHUNK: &str = "chat completion chunk";

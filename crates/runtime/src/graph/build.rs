@@ -362,7 +362,9 @@ impl<S: GraphState> StateGraph<S> {
 
     /// The version of the type of its state, counted from 1, which a graph has that names none. Runs record it; what is on
     /// record in an older one (the first argument) is upgraded before it is read. That is a state, or an update, which has
-    /// only some of its fields and no unknown one: change those that are there, and remove those that are gone.
+    /// only some of its fields and no unknown one: change those that are there, and remove those that are gone. One with
+    /// a number whose digits neither a 64-bit integer nor a double has, such as a large `u128`, is not upgraded: the run
+    /// fails with `state_unreadable`, and keeps what is on record.
     ///
     /// ```
     /// # use countersign::graph::{GraphState, StateGraph};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use countersign_core::{
-    call::exact::lost_number,
+    call::exact::lost_in_value,
     drawing::{Drawing, NodeKind},
     journal::{
         graph::{AGENT, APPROVAL, COMPRESSION, TOOLS},
@@ -301,10 +301,13 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
             Some(upgrade) if from < self.version => upgrade,
             _ => return Err("it was written by a newer program".to_owned()),
         };
-        if let Some(number) = lost_number::<serde_json::Value>(json.get()) {
-            return Err(format!("the number {number} has more digits than an upgrade can keep"));
-        }
         let old = read(json)?;
+        if let Some((field, number)) = lost_in_value(json.get()) {
+            return Err(format!(
+                "{field}: the number {number} has more digits than an upgrade keeps, which gets 64-bit integers and \
+                 doubles"
+            ));
+        }
         guarded("its upgrade", || {
             Raw::of(&upgrade(from.get(), old)).map_err(|error| NodeError::permanent(error.to_string()))
         })

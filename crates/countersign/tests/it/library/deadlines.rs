@@ -7,7 +7,7 @@ use countersign::{
     Status, ToolGuardrailOutput, run,
     run::Runtime,
     store::{Store, memory::MemoryStore},
-    tool::{Approval, Tool, ToolEntry, ToolError, builtin},
+    tool::{Approval, Tool, ToolEntry, ToolError, builtin, function},
 };
 use countersign_core::{
     call::{gate::Ask, timeout::Timeout},
@@ -154,16 +154,54 @@ impl Tool for Orders {
             if let Some(size) = told {
                 return Ok(format!("size {}", size.get()));
             }
-            let raw = |value: Value| serde_json::value::to_raw_value(&value).expect("json");
-            let question = InputQuestion {
-                name: "size".into(),
-                from: "shop".into(),
-                payload: Raw::from(raw(json!({ "message": "Which size?" }))),
-                schema: Some(Arc::new(Schema::new(raw(json!({ "type": "integer" }))))),
-                default: None,
-            };
-            Err(ToolError::asks(Asks { questions: vec![question], state: None, live: false, timeout }))
+            Err(asks_for_a_size(timeout))
         })
+    }
+}
+
+fn asks_for_a_size(timeout: Timeout) -> ToolError {
+    let raw = |value: Value| serde_json::value::to_raw_value(&value).expect("json");
+    let question = InputQuestion {
+        name: "size".into(),
+        from: "shop".into(),
+        payload: Raw::from(raw(json!({ "message": "Which size?" }))),
+        schema: Some(Arc::new(Schema::new(raw(json!({ "type": "integer" }))))),
+        default: None,
+    };
+    ToolError::asks(Asks { questions: vec![question], state: None, live: false, timeout })
+}
+
+/// Functions whose calls ask, or have an unknown outcome.
+mod functions {
+    use super::{Timeout, ToolError};
+
+    #[countersign::tool(name = "a")]
+    pub async fn asks() -> Result<(), ToolError> {
+        Err(super::asks_for_a_size(Timeout::Default))
+    }
+    #[countersign::tool(name = "a")]
+    pub async fn forgotten() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Err(ToolError::forgotten())?
+    }
+}
+
+#[tokio::test]
+async fn r4_s13_a_function_can_ask_too_and_have_an_unknown_outcome() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+    let with_context = |error: ToolError| {
+        function::tool_with_context("a", "", move |_, _: Nothing| {
+            let error = error.clone();
+            async move { Err::<(), _>(error) }
+        })
+    };
+    for asks in [functions::asks(), with_context(asks_for_a_size(Timeout::Default))] {
+        let paused = run(&one(asks), "go").await.expect("paused");
+        assert_eq!(item(&paused, "c1").kind, Kind::Input);
+    }
+    for forgotten in [functions::forgotten(), with_context(ToolError::forgotten())] {
+        let paused = run(&one(forgotten), "go").await.expect("paused");
+        assert_eq!(item(&paused, "c1").kind, Kind::InDoubt);
     }
 }
 

@@ -56,8 +56,8 @@ impl Fallible {
     ///
     /// # Errors
     /// The function's own.
-    pub fn outcome<R: Serialize, E: Display>(self, returned: Result<R, E>) -> Result<R, ToolError> {
-        returned.map_err(|error| ToolError::new(error.to_string()))
+    pub fn outcome<R: Serialize, E: Display + 'static>(self, returned: Result<R, E>) -> Result<R, ToolError> {
+        returned.map_err(ToolError::of)
     }
 }
 

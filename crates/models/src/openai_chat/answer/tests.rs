@@ -177,6 +177,42 @@ fn m3_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
 }
 
 #[test]
+fn m3_chat_a_cut_call_is_not_whole_where_another_one_began_after_it() {
+    let fragment = |index: u32, arguments: &str, text: &str| {
+        let call =
+            json!({"index": index, "id": index.to_string(), "function": {"name": "wipe", "arguments": arguments}});
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [call], "content": text}}]}).to_string()
+    };
+    let arguments = |fragments: &[String], reason: &str| -> Vec<String> {
+        let mut answer = Assembler::new(&Origin::default());
+        let mut ready = VecDeque::new();
+        let last = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}).to_string();
+        for chunk in fragments.iter().chain([&last]) {
+            answer.take_chunk(chunk, &mut ready).unwrap_or_else(|e| panic!("{}", told(e)));
+        }
+        answer.finish(&mut ready).unwrap();
+        let mut calls = Vec::new();
+        for event in ready {
+            match event {
+                ModelEvent::ToolUse { .. } => calls.push(String::new()),
+                ModelEvent::Input(text) => calls.last_mut().unwrap().push_str(&text),
+                _ => {}
+            }
+        }
+        calls
+    };
+    let (begun, other, closed) = (fragment(0, "{\"path\": \"/", ""), fragment(1, "{}", ""), fragment(0, "\"}", ""));
+    let in_turns = [begun.clone(), other.clone(), closed.clone()];
+    assert_eq!(arguments(&in_turns, "length"), ["{\"path\": \"/\"}…", "{}"]);
+    assert_eq!(arguments(&in_turns, "tool_calls"), ["{\"path\": \"/\"}", "{}"]);
+    // Something comes after it: it was whole.
+    let goes_on = [begun.clone(), fragment(1, "{", ""), closed.clone(), fragment(1, "}", "")];
+    assert_eq!(arguments(&goes_on, "length"), ["{\"path\": \"/\"}", "{}"]);
+    let one_by_one = [begun, closed, other];
+    assert_eq!(arguments(&one_by_one, "length"), ["{\"path\": \"/\"}", "{}"]);
+}
+
+#[test]
 fn m1_chat_an_answer_that_ends_for_a_call_and_has_none_is_tried_again() {
     let of = |delta: serde_json::Value, reason: &str| {
         let (mut answer, mut ready) = (Assembler::new(&Origin::default()), VecDeque::new());
