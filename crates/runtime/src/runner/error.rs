@@ -67,7 +67,7 @@ pub enum RunErrorKind {
     /// of another process that has stored nothing for a minute. Nothing has run here; wait for that run's result, and
     /// get the state then ([`RunState::load`]).
     AtWork,
-    /// The state could not be read or restored: [why](RunError::state_error).
+    /// The state could not be read or saved: [why](RunError::state_error).
     State,
     /// The agents are not valid together.
     Agent,
@@ -255,7 +255,7 @@ impl RunError {
         }
     }
 
-    /// Why the state could not be read or restored.
+    /// Why the state could not be read or saved.
     #[must_use]
     pub fn state_error(&self) -> Option<&RunStateError> {
         match &self.0.cause {
