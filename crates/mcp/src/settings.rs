@@ -164,6 +164,7 @@ impl McpServer {
         self.program(|program| drop(program.env.insert(name.into(), Given::text(text))))
     }
     /// Variables passed on from this process's environment, if they are set when the program is started.
+    /// Their values are in no log and no error.
     #[must_use]
     pub fn pass_env(self, names: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
         self.program(|program| program.pass_env.extend(names.into_iter().map(Into::into)))

@@ -127,10 +127,11 @@ impl LastLines {
 
     /// All of them, redacted and cut. Nothing in it acts on a terminal, or begins a line of a log.
     pub(super) fn text(&self, redact: impl Fn(&str) -> String) -> String {
-        let line = |line: &String| -> String {
-            redact(line).trim().chars().filter(|c| !c.is_control()).take(LAST_CHARS).collect()
-        };
-        self.all().iter().map(line).collect::<Vec<_>>().join(" | ")
+        let plain = |line: &String| -> String { line.chars().filter(|c| !c.is_control()).collect() };
+        // Redacted as it is shown, and together: a secret may have several lines.
+        let text = redact(&self.all().iter().map(plain).collect::<Vec<_>>().join("\n"));
+        let cut = |line: &str| -> String { line.trim().chars().take(LAST_CHARS).collect() };
+        text.lines().map(cut).collect::<Vec<_>>().join(" | ")
     }
 }
 
@@ -178,6 +179,18 @@ mod tests {
     use super::*;
     use crate::McpServer;
     use countersign_engine::key::ApiKey;
+
+    #[test]
+    fn x_the_last_lines_of_a_program_have_no_secret_of_several_lines_and_none_with_other_characters_in_it() {
+        let secret = ApiKey::new("one two\nthree");
+        let server = McpServer::stdio("shop", ["shop"]).env("KEY", secret).env("TOKEN", ApiKey::new("hunter2hunter2"));
+        let secrets = Secrets::of(&server.reach);
+        let last = LastLines::default();
+        for line in ["bad:", "one two", "three", "hunter2\u{7}hunter2", "end"] {
+            last.add(line);
+        }
+        assert_eq!(last.text(|text| secrets.redact(text)), "bad: | [API key] | [API key] | end");
+    }
 
     #[tokio::test]
     async fn x_a_programs_log_is_redacted_however_it_is_written() {

@@ -156,17 +156,21 @@ async fn s13_r9_an_answer_that_cannot_be_read_costs_its_call_and_not_the_program
     assert_eq!(held[0], held[1], "it is one program all the time");
 }
 
-/// A shell script that asks outside of any call without end, and whose tool returns more digits than a double holds.
+/// A shell script that asks many questions outside of any call: it has a tool only once it has its answers. The tool
+/// returns more digits than a double holds.
 const LOUD: &str = r#"
 say() { printf '%s\n' "$1"; }
+lists() { say '{"jsonrpc":"2.0","id":'$list',"result":{"tools":[{"name":"digits","inputSchema":{"type":"object"}}]}}'; }
+left=20
 while IFS= read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   case "$line" in
     *'"initialize"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}' ;;
-    *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"digits","inputSchema":{"type":"object"}}]}}'
-      n=0; while [ $n -lt 20 ]; do n=$((n+1)); say '{"jsonrpc":"2.0","id":'$((5000+n))',"method":"elicitation/create","params":{"message":"hi","requestedSchema":{"type":"object","properties":{}}}}'; done ;;
+    *'"tools/list"'*) list=$id
+      [ "$left" -gt 0 ] || lists
+      n=0; while [ $n -lt "$left" ]; do n=$((n+1)); say '{"jsonrpc":"2.0","id":'$((5000+n))',"method":"elicitation/create","params":{"message":"hi","requestedSchema":{"type":"object","properties":{}}}}'; done ;;
     *'"name":"digits"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"content":[],"structuredContent":{"id":123456789012345678901234567890,"n":1}}}' ;;
-    *'"result"'*|*'"error"'*) ;;
+    *'"result"'*|*'"error"'*) left=$((left-1)); [ "$left" -gt 0 ] || lists ;;
     *'"id"'*) say '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
   esac
 done

@@ -7,11 +7,14 @@ use countersign::{
     mcp::{McpServer, RequireApproval},
     run::{Code, NewDecision, Outcome, Reply, Runtime},
     store::{Store, memory::MemoryStore},
+    tool::source::ToolSource as _,
 };
+use countersign_core::journal::record::Record;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::{
+    failing::Failing,
     mcp::{calls, over},
     mcp_fake::{Call, Era, McpFake, listing, text},
     support::send,
@@ -127,4 +130,51 @@ async fn s13_a_question_that_is_answered_while_its_server_takes_it_back_has_one_
         assert_eq!((&*outcome.text, fake.calls().len()), ("ordered without", 1));
         runtime.shutdown(Duration::ZERO).await;
     }
+}
+
+fn record_starts_again(record: &Record) -> bool {
+    matches!(record, Record::CallStarted { attempt: 2, .. })
+}
+
+/// The answer's attempt is on record, and what it was to go on with is gone.
+#[tokio::test]
+async fn r4_s13_a_call_that_is_given_up_while_its_answer_is_stored_is_in_doubt_and_not_sent_again() {
+    let fake = shop(Then::Ends, &Arc::new(Notify::new())).await;
+    let server = McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never).build().unwrap();
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let runtime = over(store.clone(), &calls(&["order"]), &[&server]);
+    send(&runtime, "s", "go").await.unwrap();
+    let closed = server.clone();
+    store.meanwhile(record_starts_again, async move { closed.close().await });
+    let outcome = answer(&runtime).await.unwrap();
+    assert_eq!(kind(&outcome), "in_doubt", "{outcome:?}");
+    assert_eq!(fake.calls().len(), 1);
+}
+
+fn kind(outcome: &Outcome) -> Value {
+    serde_json::to_value(&outcome.interruptions[0]).unwrap()["kind"].clone()
+}
+
+#[tokio::test]
+async fn s13_r9_a_server_that_takes_its_questions_back_without_end_has_the_limit_of_its_call_and_few_are_asked() {
+    let fake = McpFake::start(Era::Sessions).await;
+    fake.tool(listing("order", "Orders."), |call: Call| async move {
+        loop {
+            call.say(question());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let params = json!({ "requestId": "q", "reason": "too late" });
+            call.say(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
+        }
+    });
+    let server = McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never);
+    let server = server.call_limit(Duration::from_secs(2)).build().unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let runtime = over(store.clone(), &calls(&["order"]), &[&server]);
+    runtime.start().await.unwrap();
+    let _ = send(&runtime, "s", "go").await.unwrap();
+    let outcome = until(&runtime, Status::Completed).await;
+    assert!(outcome.text.contains("2 seconds"), "{outcome:?}");
+    let asked = fold(&*store).await.matches("unasked: true").count();
+    assert!(asked <= 8, "{asked} were asked for nothing");
+    runtime.shutdown(Duration::ZERO).await;
 }

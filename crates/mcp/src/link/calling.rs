@@ -15,7 +15,7 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, JsonObject,
 };
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Link,
@@ -62,6 +62,7 @@ impl Link {
         let parked = |input| self.parked.take(permit.session_id(), permit.call(), input);
         if let Some(waiting) = input.and_then(parked) {
             let Waiting { mut running, reply, name, .. } = waiting;
+            running.was_taken_back(&reply);
             running.go_on(self.turns.take(self.settings.call_limit).await);
             let answer = input.and_then(|input| input.answer(&name)).map_or_else(asks::cancelled, asks::result);
             // A call that no longer waits has its result, or is ending.
@@ -72,6 +73,10 @@ impl Link {
                 Step::Failed(failure) => Err(self.failed(&failure, permit, true)),
                 Step::Forgotten => Err(ToolError::forgotten()),
             };
+        }
+        if !idempotent && input.is_some_and(|input| input.live && !input.begins_anew()) {
+            // It was parked when its start was recorded, and is not any more. It was sent, so it is not sent again.
+            return Err(ToolError::forgotten());
         }
         let arguments: JsonObject = serde_json::from_str(permit.args().text())
             .map_err(|error| self.say(permit, Text::FunctionArgs, &[("error", &error.to_string())]))?;
@@ -194,12 +199,13 @@ impl Link {
     ) -> Step {
         let limit = self.settings.call_limit;
         let connection = running.connection.clone();
+        // One for the attempt: its questions do not put it off.
+        let deadline = Instant::now() + limit;
         let answer = loop {
             tokio::select! {
                 biased;
                 Some(Elicited { question, reply }) = running.questions.recv() => {
-                    if reply.is_closed() {
-                        // The server has taken it back.
+                    if running.was_taken_back(&reply) {
                         continue;
                     }
                     if let Some(answer) = take_answer(&mut running.earlier, &question) {
@@ -207,7 +213,7 @@ impl Link {
                         let _ = reply.send(asks::result(&answer));
                         continue;
                     }
-                    if permit.attempt() > ASKS_OF_A_CALL {
+                    if permit.attempt() > ASKS_OF_A_CALL || running.takes_back_too_many() {
                         let _ = reply.send(asks::cancelled());
                         continue;
                     }
@@ -217,7 +223,7 @@ impl Link {
                     self.parked.put(Waiting { session_id, call, running, reply, name, watched: None });
                     return Step::Ended(Err(self.asks(vec![question], None, true)));
                 }
-                answer = timeout(limit, &mut running.answer) => break answer,
+                answer = timeout_at(deadline, &mut running.answer) => break answer,
             }
         };
         let earlier = std::mem::take(&mut running.earlier);

@@ -41,6 +41,8 @@ pub(crate) const QUESTIONS_WAITING: usize = 16;
 /// Most times that one call asks people, one after the other; each is an attempt of it. Further questions are
 /// cancelled, or end it.
 pub(crate) const ASKS_OF_A_CALL: u32 = 64;
+/// Most questions that a server may take back in one call. Further ones are cancelled: nobody is asked for nothing.
+const TAKEN_BACK: u32 = 8;
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
@@ -191,6 +193,8 @@ pub(crate) struct Running {
     pub(crate) questions: mpsc::Receiver<Elicited>,
     /// Answers of an earlier run of the call, to the questions that this one has not asked yet.
     pub(crate) earlier: Vec<KeptAnswer>,
+    /// How many of its questions the server has taken back.
+    taken_back: u32,
     entry: Registered,
     turn: Option<OwnedSemaphorePermit>,
 }
@@ -243,6 +247,16 @@ impl Running {
         self.turn = turn;
     }
 
+    /// Whether the server has taken back this question, which counts.
+    pub(crate) fn was_taken_back(&mut self, reply: &oneshot::Sender<ElicitResult>) -> bool {
+        self.taken_back += u32::from(reply.is_closed());
+        reply.is_closed()
+    }
+
+    pub(crate) fn takes_back_too_many(&self) -> bool {
+        self.taken_back >= TAKEN_BACK
+    }
+
     /// Sends a call of a session, once, in its turn.
     pub(crate) fn start(
         connection: Arc<Connection>,
@@ -288,7 +302,7 @@ impl Running {
                 Err(error) => Err(Failure::of_request(&error)),
             }
         });
-        Running { connection, answer, questions, earlier, entry, turn }
+        Running { connection, answer, questions, earlier, taken_back: 0, entry, turn }
     }
 }
 

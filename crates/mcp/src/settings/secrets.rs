@@ -49,8 +49,11 @@ impl Secrets {
     pub(crate) fn of(reach: &Reach) -> Secrets {
         let mut secrets = Secrets::default();
         match reach {
-            Reach::Stdio(Program { env, .. }) => {
+            Reach::Stdio(Program { env, pass_env, .. }) => {
                 secrets.add(env.values());
+                // A token is often passed by its name. What the server says may have it: it is not declared as a secret.
+                let passed = pass_env.iter().filter_map(std::env::var_os);
+                secrets.others.extend(passed.map(|value| value.to_string_lossy().into_owned()));
                 secrets.said.retain(|value| !is_path(value));
             }
             Reach::Http(Address { url, has_key, bearer, headers }) => {
@@ -64,6 +67,8 @@ impl Secrets {
                 }
             }
         }
+        let lines: Vec<String> = secrets.others.iter().flat_map(|secret| lines(secret)).collect();
+        secrets.others.extend(lines);
         secrets.others.retain(|secret| secret.len() >= SECRET_BYTES);
         secrets.said.retain(|secret| secret.len() >= SAID_BYTES);
         for of in [&mut secrets.others, &mut secrets.said] {
@@ -148,6 +153,13 @@ impl Secrets {
     }
 }
 
+/// The lines of a secret as a log may have them, one by one, with and without control characters: a key may have several.
+fn lines(secret: &str) -> impl Iterator<Item = String> {
+    let plain = |line: &str| -> String { line.chars().filter(|c| !c.is_control()).collect() };
+    let spelled = secret.lines().map(str::trim).flat_map(move |line| [line.to_owned(), plain(line)]);
+    spelled.filter(move |line| line.len() >= SAID_BYTES && *line != secret)
+}
+
 fn without(text: String, secrets: &[String]) -> String {
     secrets.iter().fold(text, |text, secret| redacted(text, secret))
 }
@@ -197,6 +209,22 @@ mod tests {
         let secrets = Secrets::of(&server.env("KEY", ApiKey::new("k3y-0f-f1les")).reach);
         let told = secrets.redact_said("opensesame: /srv/data/2026/a k3y-0f-f1les".to_owned());
         assert_eq!(told, "[API key]: /srv/data/2026/a [API key]");
+    }
+
+    #[test]
+    fn x_the_values_of_passed_variables_and_each_line_of_a_secret_are_in_no_log() {
+        let path = std::env::var("PATH").expect("a variable that is always set");
+        let server = crate::McpServer::stdio("git", ["git"]).pass_env(["PATH", "NOT_SET_ANYWHERE"]);
+        let server = server.env("KEY", ApiKey::new("-- begin\nMIIEvQIBADAN\r\n  Bgkqhki\tG9w0B \nend\n"));
+        let secrets = Secrets::of(&server.reach);
+        assert_eq!(secrets.redact(&format!("with {path}")), "with [API key]");
+        for (line, told) in
+            [("got MIIEvQIBADAN", "got [API key]"), ("BgkqhkiG9w0B?", "[API key]?"), ("the end", "the end")]
+        {
+            assert_eq!(secrets.redact(line), told);
+        }
+        assert_eq!(secrets.redact("Bgkqhki\tG9w0B"), "[API key]");
+        assert_eq!(secrets.redact_said(path.clone()), path, "it is not declared as a secret");
     }
 
     #[test]
