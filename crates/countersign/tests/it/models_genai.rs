@@ -146,7 +146,7 @@ async fn m1_gemini_says_that_it_blocked_a_prompt() {
     with_none["candidates"] = json!([]);
     for event in [blocked, with_none] {
         let fake = Fake::streaming(gemini_events(&[event])).await;
-        assert_eq!(told(&model(&fake, "gemini")).await, ["cut content_filter", "stop"]);
+        assert_eq!(told(&model(&fake, "gemini")).await, ["cut content_filter", "usage 5 0", "stop"]);
     }
     let fake = Fake::streaming(gemini_events(&[json!({"usageMetadata": {}})])).await;
     let want = ["transient the provider's answer ended before it was complete"];

@@ -3,17 +3,21 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::genai::chat::ChatOptions;
+use countersign_core::journal::record::Usage;
 use serde::Deserialize;
 
-use crate::http::ErrorObject;
+use crate::{
+    http::ErrorObject,
+    reading::{self, Count},
+};
 
 /// Why there is no more of an answer.
 #[derive(Debug)]
 pub(super) enum Said {
     /// Ollama failed in the middle of it.
     Error(ErrorObject),
-    /// Gemini blocked the prompt.
-    Blocked,
+    /// Gemini blocked the prompt, which has cost this.
+    Blocked(Option<Usage>),
 }
 
 /// Listens to the events of one answer as they come.
@@ -24,6 +28,15 @@ pub(super) struct Heard(Arc<Mutex<Option<Said>>>);
 struct Event {
     #[serde(rename = "promptFeedback")]
     feedback: Option<Feedback>,
+    #[serde(rename = "usageMetadata")]
+    tokens: Option<Tokens>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Tokens {
+    prompt_token_count: Count,
+    candidates_token_count: Count,
 }
 
 #[derive(Deserialize)]
@@ -51,7 +64,29 @@ impl Heard {
 fn read(data: &str) -> Option<Said> {
     if data.contains("\"blockReason\"") {
         let event: Event = serde_json::from_str(data).ok()?;
-        return event.feedback?.block_reason.map(|_| Said::Blocked);
+        event.feedback?.block_reason?;
+        let Tokens { prompt_token_count: read, candidates_token_count: written } = event.tokens.unwrap_or_default();
+        return Some(Said::Blocked(reading::usage((read, written), (None, None))));
     }
     if data.contains("\"error\"") { ErrorObject::in_answer(data).map(Said::Error) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s22_a_prompt_that_gemini_blocked_counts_its_tokens() {
+        let blocked = |rest: &str| read(&format!(r#"{{"promptFeedback":{{"blockReason":"SAFETY"}}{rest}}}"#));
+        for (rest, want) in [
+            (r#","usageMetadata":{"promptTokenCount":5}"#, Some((5, 0))),
+            (r#","usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":2}"#, Some((5, 2))),
+            (r#","usageMetadata":{}"#, None),
+            (r#","usageMetadata":null"#, None),
+            ("", None),
+        ] {
+            let Some(Said::Blocked(usage)) = blocked(rest) else { panic!("not blocked: {rest}") };
+            assert_eq!(usage.map(|usage| (usage.input_tokens, usage.output_tokens)), want, "{rest}");
+        }
+    }
 }

@@ -271,9 +271,9 @@ impl Call {
     /// What the provider said of an answer that ends like this, or else this error.
     fn broke_off(&mut self, heard: &Heard, error: ModelError) -> Result<(), ModelError> {
         match heard.said() {
-            Some(Said::Blocked) => {
-                self.ready.extend([ModelEvent::Cut(Cut::ContentFilter), ModelEvent::Stop]);
-                Ok(())
+            Some(Said::Blocked(usage)) => {
+                self.ready.push_back(ModelEvent::Cut(Cut::ContentFilter));
+                reading::end(&mut self.ready, usage, None::<&Opaque>)
             }
             Some(Said::Error(said)) => Err(said.into_error(call::FAILED, &self.shared.secrets)),
             None => Err(error),
