@@ -143,7 +143,11 @@ impl Member {
         };
         let joined = async {
             asked(SWEEP, &[]).await?;
-            let channel = get(&one(CHANNEL, &[]).await?, 0)?;
+            let channel: String = get(&one(CHANNEL, &[]).await?, 0)?;
+            if own.has_session() {
+                // Before anybody knows of the node, so that it misses nothing of the others.
+                own.run(&format!("LISTEN {channel}")).await.map_err(|e| error(&e))?;
+            }
             let words = Words::new(get(&one(KEY, &[]).await?, 0)?);
             let began = boot_time();
             Ok((channel, words, began, one(JOIN, &[int(lease.as_millis()).into()]).await?))
