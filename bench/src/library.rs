@@ -4,7 +4,7 @@ use std::{hint::black_box, sync::Arc, time::Instant};
 
 use countersign_core::conversation::Message;
 use countersign_engine::{
-    model::{Model, ModelError, ModelEvent, ModelRequest, Transcript},
+    model::{Model, ModelEvent, ModelRequest},
     tool::{Approval, ToolEntry, ToolError, function},
 };
 use countersign_models::scripted::Scripted;
@@ -14,7 +14,7 @@ use countersign_runtime::{
     runner::{Runner, config::RunConfig, run},
 };
 use countersign_store::memory::MemoryStore;
-use futures::{StreamExt as _, future::BoxFuture};
+use futures::StreamExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,26 +63,11 @@ fn script(at_once: bool) -> Result<Scripted> {
     Ok(Scripted::from_json(&json!({ "turns": turns }).to_string())?)
 }
 
-/// No conversation: the script does not use it.
-struct Nothing;
-
-impl Transcript for Nothing {
-    fn messages(&self) -> BoxFuture<'_, std::result::Result<Arc<Vec<Message>>, ModelError>> {
-        Box::pin(async { Ok(Arc::default()) })
-    }
-    fn last_user(&self) -> BoxFuture<'_, std::result::Result<String, ModelError>> {
-        Box::pin(async { Ok(String::new()) })
-    }
-    fn last_tool_result(&self) -> BoxFuture<'_, std::result::Result<String, ModelError>> {
-        Box::pin(async { Ok(String::new()) })
-    }
-}
-
 /// The same model and the same functions with nothing in between.
 async fn bare_turn(model: &Scripted) -> Result<String> {
     let (mut answers, mut results) = (0, Vec::new());
     loop {
-        let mut request = ModelRequest::new("bare", Nothing);
+        let mut request = ModelRequest::new("bare", Vec::<Message>::new());
         request.answers_before = answers;
         let mut events = model.call(request);
         answers += 1;

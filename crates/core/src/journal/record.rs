@@ -239,7 +239,7 @@ pub enum Record {
     /// The states of all frames, so that a fold can begin here.
     States(Vec<FrameState>),
     /// The model's provider is about to be told that it may make these calls, which only it can make. It may have made
-    /// them from here on, so it is never told again.
+    /// them from here on, so it is told again only if this was refused.
     ApprovalSent {
         /// Their numbers.
         calls: Vec<CallNo>,

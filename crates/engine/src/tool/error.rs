@@ -39,9 +39,7 @@ impl ToolError {
     pub fn new(message: impl Into<String>) -> ToolError {
         ToolError { message: message.into(), asks: None, forgotten: false }
     }
-}
 
-impl ToolError {
     /// Not an error: the call asks a person something before it can end. Without a question it is one: no answer could
     /// ever resume the call.
     #[must_use]
@@ -60,9 +58,7 @@ impl ToolError {
         let message = "its question was answered, and it can no longer continue with the answer".to_owned();
         ToolError { message, asks: None, forgotten: true }
     }
-}
 
-impl ToolError {
     /// The error of a function, which describes itself to the model. A `ToolError` stays what it is, also boxed: it may
     /// ask a question, or have an unknown outcome, and then the model must not simply call again.
     pub(crate) fn of<E: Display + 'static>(error: E) -> ToolError {
@@ -100,7 +96,7 @@ impl ToolError {
 
 impl From<String> for ToolError {
     fn from(message: String) -> ToolError {
-        ToolError { message, asks: None, forgotten: false }
+        ToolError::new(message)
     }
 }
 

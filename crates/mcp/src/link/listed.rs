@@ -62,7 +62,7 @@ pub(super) fn read(mut page: Value) -> Option<ListToolsResult> {
             let nameless = || format!("number {}", at + 1);
             let name = tool["name"].as_str().map_or_else(nameless, str::to_owned);
             // It may quote any text of the server.
-            let why: String = format!("the tool is not one: {error}").chars().take(MISTAKE_CHARS).collect();
+            let why: String = format!("the tool is malformed: {error}").chars().take(MISTAKE_CHARS).collect();
             *tool = json!({ "name": name, "inputSchema": not_used(&why) });
         }
     }

@@ -19,6 +19,7 @@ use super::{
     history::History,
     transaction::{Change, Transaction, Undone, transact},
 };
+
 /// How long a caller waits for that commit. It continues, for the next one.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The first pause before it is tried again, and the longest.
