@@ -116,7 +116,7 @@ fn adviser(language: Language) -> &'static str {
 
 /// The configuration's texts for people, by language: the first is the one in [`CONFIG`].
 const TEXTS: [[&str; 3]; 13] = [
-    ["Trades shares, and asks first.", "Giao dịch cổ phiếu, và hỏi trước.", "交易股票，并事先询问。"],
+    ["Trades shares, and asks first.", "Giao dịch cổ phiếu và hỏi trước khi đặt lệnh.", "交易股票，并事先询问。"],
     ["Asks what you want, and makes a plan.", "Hỏi bạn muốn gì, rồi lập kế hoạch.", "询问您的需求，并制定方案。"],
     ["The current price of a share.", "Giá hiện tại của một cổ phiếu.", "股票的当前价格。"],
     [
@@ -125,7 +125,7 @@ const TEXTS: [[&str; 3]; 13] = [
         "下单。订单写入 orders.jsonl。",
     ],
     ["The share, such as VNM.", "Mã cổ phiếu, chẳng hạn VNM.", "股票代码，例如 VNM。"],
-    ["title = \"Share\"", "title = \"Cổ phiếu\"", "title = \"股票\""],
+    ["title = \"Share\"", "title = \"Mã cổ phiếu\"", "title = \"股票\""],
     ["title = \"Quantity\"", "title = \"Số lượng\"", "title = \"数量\""],
     ["title = \"Side\"", "title = \"Mua hay bán\"", "title = \"方向\""],
     // The values are the same in all languages, so that an edit that is written for one fits the others.

@@ -123,7 +123,7 @@ async fn u4_people_are_told_by_e_mail_in_their_language_thin_encrypted_and_signe
         approved(&server, &mail).await;
         let mails = mail.until(2).await;
         let subjects: Vec<&str> = mails.iter().map(|mail| header(mail, "Subject")).collect();
-        assert_eq!(subjects, ["Cần phê duyệt: execute_trade", "Đã quyết định (đã phê duyệt): execute_trade"]);
+        assert_eq!(subjects, ["Cần phê duyệt: execute_trade", "Đã xử lý (đã phê duyệt): execute_trade"]);
         for one in &mails {
             assert_eq!((&one["encrypted"], &one["login"], &one["defects"]), (&json!(true), &json!(true), &json!([])));
             assert_eq!(one["rcpt_tos"], json!(["ann@example.com", "bob@example.com"]));

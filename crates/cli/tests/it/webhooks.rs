@@ -431,7 +431,7 @@ async fn u4_chats_get_their_own_messages_and_feishu_says_in_its_answer_whether_i
     assert!(robot["sign"].is_string() && robot["timestamp"].is_string(), "{robot}");
     let mut told: Vec<_> = slack.until(2).await.iter().map(|one| one.json()["text"].to_string()).collect();
     told.sort();
-    assert_eq!(told, ["\"Cần phê duyệt: execute_trade\"", "\"Đã quyết định (đã phê duyệt): execute_trade\""]);
+    assert_eq!(told, ["\"Cần phê duyệt: execute_trade\"", "\"Đã xử lý (đã phê duyệt): execute_trade\""]);
 }
 
 #[tokio::test]

@@ -258,7 +258,7 @@ fn u4_a_chat_is_told_in_the_language_of_the_file() {
     notice.data.decisions = vec!["approve".to_owned(), "reject".to_owned(), "approve".to_owned()];
     let headline = |locale| of(Format::Slack, &notice, locale)["text"].as_str().map(str::to_owned);
     assert_eq!(headline(Locale::En).as_deref(), Some("Decided (approved, rejected): pay"));
-    assert_eq!(headline(Locale::Vi).as_deref(), Some("Đã quyết định (đã phê duyệt, đã từ chối): pay"));
+    assert_eq!(headline(Locale::Vi).as_deref(), Some("Đã xử lý (đã phê duyệt, đã từ chối): pay"));
     assert_eq!(headline(Locale::Zh).as_deref(), Some("已决定（已批准, 已拒绝）：pay"));
 }
 

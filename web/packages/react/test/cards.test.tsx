@@ -358,7 +358,7 @@ describe("what is asked in the middle of a call", () => {
   });
 
   it("u2: says which server asks, with what misleads in its name, in every language", async () => {
-    const said = ["The server “s⟨U+202E⟩p” says", "Máy chủ “s⟨U+202E⟩p” nói", "服务器“s⟨U+202E⟩p”的说法"];
+    const said = ["The server “s⟨U+202E⟩p” says", "Lời của máy chủ “s⟨U+202E⟩p”", "服务器“s⟨U+202E⟩p”的说法"];
     for (const [i, labels] of [english, vietnamese, chinese].entries()) {
       const { page } = await show(<ApprovalCard approval={asks({ mode: "form", from: "s\u202ep" }, form)} />, { labels });
       expect(page.querySelector('[data-part="server-says"] [data-part="label"]')?.textContent).toContain(said[i]);

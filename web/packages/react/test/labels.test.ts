@@ -50,7 +50,7 @@ describe.each([
 
 it.each([
   [english, "This request is already resolved: Approved by ann.", "This request is already resolved: Nobody decided in time."],
-  [vietnamese, "Yêu cầu này đã được xử lý: Đã phê duyệt bởi ann.", "Yêu cầu này đã được xử lý: Không ai quyết định kịp."],
+  [vietnamese, "Yêu cầu này đã được xử lý: Đã phê duyệt bởi ann.", "Yêu cầu này đã được xử lý: Không ai quyết định kịp thời."],
   [chinese, "此请求已处理：已批准（ann）。", "此请求已处理：无人及时决定。"],
 ])("r2: what says that it is too late says who was first, and how, $0.language", ({ error }, decided, timeout) => {
   const late = (details: JsonObject) => error(new CountersignError("approval_already_resolved", "s_1 is already resolved", { details }));
