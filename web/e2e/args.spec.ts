@@ -119,7 +119,7 @@ test("u2: what the server finds wrong inside a list is said at its field", async
 for (const [locale, edit, entry, add, multiple, exact, notSet] of [
   ["en-US", "Edit", "Entry 1", "Add an entry", "A multiple of 5.", "Exact JSON", "Not set: Urgent (default: false)"],
   ["vi-VN", "Sửa", "Mục 1", "Thêm mục", "Phải là bội số của 5.", "JSON chính xác", "Không có giá trị: Urgent (mặc định: false)"],
-  ["zh-CN", "修改", "第 1 项", "添加一项", "须为 5 的倍数。", "准确的 JSON", "未设置：Urgent（默认值：false）"],
+  ["zh-CN", "修改", "第 1 项", "添加一项", "必须是 5 的倍数。", "原始 JSON", "未设置：Urgent（默认值：false）"],
 ] as const) {
   for (const [, width, colorScheme] of placesOf(locale.slice(0, 2) as Language)) {
     test.describe(`${locale}, ${width}`, () => {

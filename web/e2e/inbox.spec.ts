@@ -503,7 +503,7 @@ test("who was first is said where the request was open, and nothing that was typ
 for (const [language, name, tabs, choose, approve, keys] of [
   ["en", "Waiting for a decision", ["For you 3", "For others 0", "Later 0"], "Choose all 3 shown", "Approve…", "Keys in the inbox"],
   ["vi", "Đang chờ quyết định", ["Chờ bạn 3", "Chờ người khác 0", "Tạm ẩn 0"], "Chọn cả 3 yêu cầu đang hiện", "Phê duyệt…", "Phím tắt trong mục Chờ xử lý"],
-  ["zh", "等待决定", ["待您处理 3", "待他人处理 0", "稍后 0"], "选择显示的全部 3 个", "批准…", "待办中的快捷键"],
+  ["zh", "等待决定", ["待您处理 3", "待他人处理 0", "已隐藏 0"], "选择显示的全部 3 个", "批准…", "待办中的快捷键"],
 ] as const) {
   for (const [, wide, colorScheme] of placesOf(language)) {
     const [width, height] = wide > 800 ? [wide, 800] : [360, 740];

@@ -158,7 +158,7 @@ const pick = ({ calls }: ReturnType<typeof call>) => ({ calls: calls! });
 
 for (const [locale, approve, heading, edit, atMost, noJson, says] of [
   ["vi-VN", "Phê duyệt", "“execute_trade” cần phê duyệt", "Sửa", "Tối đa là 1000.", "JSON không hợp lệ, từ dòng 1, cột 13.", "Máy chủ cho biết:"],
-  ["zh-CN", "批准", "“execute_trade”需要批准", "修改", "不大于 1000。", "JSON 无效，位于第 1 行第 13 列。", "服务器说明："],
+  ["zh-CN", "批准", "“execute_trade”需要审批", "修改", "不能大于 1000。", "JSON 无效，位于第 1 行第 13 列。", "服务器说明："],
 ] as const) {
   test.describe(`language ${locale}`, () => {
     test.use({ locale });

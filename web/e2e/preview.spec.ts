@@ -125,7 +125,7 @@ levels = ["admin"]
 for (const [locale, needs, send, accepts] of [
   ["en-US", "These values need approval: admin", "Send for approval", "The policy accepts these values."],
   ["vi-VN", "Các giá trị này cần được phê duyệt: admin", "Gửi để phê duyệt", "Chính sách chấp nhận các giá trị này."],
-  ["zh-CN", "这些值需要批准：admin", "提交审批", "策略接受这些值。"],
+  ["zh-CN", "这些值需要审批：admin", "提交审批", "策略接受这些值。"],
 ] as const) {
   for (const [, width, colorScheme] of placesOf(locale.slice(0, 2) as Language)) {
     test.describe(`${locale}, ${width}`, () => {

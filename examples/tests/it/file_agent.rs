@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::support::{killed_when_it_asks, printed, refused};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_file_agent");
-const USER: &str = "用户，是否批准？(yes/no)";
-const ADMIN: &str = "管理员，是否批准？(yes/no)";
+const USER: &str = "用户，是否批准？（yes/no）";
+const ADMIN: &str = "管理员，是否批准？（yes/no）";
 
 fn file(folder: &Path, name: &str) -> Option<String> {
     fs::read_to_string(folder.join(name)).ok()

@@ -116,18 +116,18 @@ fn adviser(language: Language) -> &'static str {
 
 /// The configuration's texts for people, by language: the first is the one in [`CONFIG`].
 const TEXTS: [[&str; 3]; 13] = [
-    ["Trades shares, and asks first.", "Giao dịch cổ phiếu và hỏi trước khi đặt lệnh.", "交易股票，并事先询问。"],
+    ["Trades shares, and asks first.", "Giao dịch cổ phiếu và hỏi trước khi đặt lệnh.", "交易股票；下单前先征求您的批准。"],
     ["Asks what you want, and makes a plan.", "Hỏi bạn muốn gì, rồi lập kế hoạch.", "询问您的需求，并制定方案。"],
-    ["The current price of a share.", "Giá hiện tại của một cổ phiếu.", "股票的当前价格。"],
+    ["The current price of a share.", "Giá hiện tại của một cổ phiếu.", "查询股票的当前价格。"],
     [
         "Places an order. Orders are written to orders.jsonl.",
         "Đặt một lệnh. Các lệnh được ghi vào orders.jsonl.",
-        "下单。订单写入 orders.jsonl。",
+        "提交订单。订单写入 orders.jsonl。",
     ],
     ["The share, such as VNM.", "Mã cổ phiếu, chẳng hạn VNM.", "股票代码，例如 VNM。"],
-    ["title = \"Share\"", "title = \"Mã cổ phiếu\"", "title = \"股票\""],
+    ["title = \"Share\"", "title = \"Mã cổ phiếu\"", "title = \"股票代码\""],
     ["title = \"Quantity\"", "title = \"Số lượng\"", "title = \"数量\""],
-    ["title = \"Side\"", "title = \"Mua hay bán\"", "title = \"方向\""],
+    ["title = \"Side\"", "title = \"Mua hay bán\"", "title = \"买卖方向\""],
     // The values are the same in all languages, so that an edit that is written for one fits the others.
     [
         "enum = [\"buy\", \"sell\"]",

@@ -195,7 +195,7 @@ on_both_stores! {
         for (locale, decisions, text) in [
             ("en", json!([{ "type": "reject" }]), "The user did not want to answer"),
             ("vi", json!([{ "type": "reject" }]), "Người dùng không muốn trả lời"),
-            ("zh", json!([{ "type": "reject" }]), "用户不愿回答"),
+            ("zh", json!([{ "type": "reject" }]), "用户选择不回答"),
             ("vi", json!([{ "type": "reject", "message": "none of your business" }]), "none of your business"),
         ] {
             let (server, mut ws) = waiting(asks(store).locale(locale)).await;

@@ -130,7 +130,7 @@ fn how(notice: &Notice, locale: Locale) -> String {
             words.push(word);
         }
     }
-    words.join(", ")
+    words.join(if locale == Locale::Zh { "、" } else { ", " })
 }
 
 /// The lines below it.

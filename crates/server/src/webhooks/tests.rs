@@ -78,7 +78,7 @@ fn u4_a_question_is_announced_as_one_and_the_sessions_user_is_no_role() {
     for (locale, headline, user, role) in [
         (Locale::En, "A question to be answered: ", "Decided by the session's own user", "role user"),
         (Locale::Vi, "Có câu hỏi cần trả lời: ", "Người quyết định: chính người dùng của phiên", "vai trò user"),
-        (Locale::Zh, "有问题需要回答：", "由会话的用户本人决定", "角色 user"),
+        (Locale::Zh, "有问题需要回答：", "由会话所有者本人处理", "角色 user"),
     ] {
         let (told, facts) = said(&notice, locale);
         assert_eq!(told, format!("{headline}ask_user_question"));
@@ -259,7 +259,7 @@ fn u4_a_chat_is_told_in_the_language_of_the_file() {
     let headline = |locale| of(Format::Slack, &notice, locale)["text"].as_str().map(str::to_owned);
     assert_eq!(headline(Locale::En).as_deref(), Some("Decided (approved, rejected): pay"));
     assert_eq!(headline(Locale::Vi).as_deref(), Some("Đã xử lý (đã phê duyệt, đã từ chối): pay"));
-    assert_eq!(headline(Locale::Zh).as_deref(), Some("已决定（已批准, 已拒绝）：pay"));
+    assert_eq!(headline(Locale::Zh).as_deref(), Some("已处理（已批准、已拒绝）：pay"));
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn agent_loop() -> Result<Graph<AgentState>> {
 
 fn runtime(store: Arc<dyn Store>, model: Arc<dyn Model>, folder: &Folder) -> Result<Runtime> {
     let mut agent = Agent::new("files", ("default", model))
-        .instructions("你是一个文件助手，只能使用给你的工具处理工作文件夹中的文件。")
+        .instructions("你是一个文件助手，只能使用提供给你的工具处理工作文件夹中的文件。")
         .graph(&agent_loop()?);
     for tool in folder.tools() {
         let asks = TOOLS_REQUIRING_APPROVAL.contains(&&*tool.spec.name);
@@ -166,7 +166,7 @@ async fn run() -> Result<()> {
             };
             println!("{payload}");
             let who = who.as_deref().unwrap_or(role);
-            let Some(answer) = options.answer(&format!("{}，是否批准？(yes/no)", named(role)))? else {
+            let Some(answer) = options.answer(&format!("{}，是否批准？（yes/no）", named(role)))? else {
                 println!("等待{}批准", named(role));
                 return Ok(());
             };

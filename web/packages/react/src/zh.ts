@@ -8,7 +8,7 @@ export const texts: Texts = {
   "text.colon": "：",
   "text.paren": "（{text}）",
 
-  "people.owner": "提出请求的人",
+  "people.owner": "会话所有者",
 
   "refusal.reason": "服务器说明：",
 
@@ -16,7 +16,7 @@ export const texts: Texts = {
   "card.lookalike": "包含易与其他字符混淆的字符，显示为 ⟨U+…⟩。",
 
   "preview.diff": "将要作出的更改",
-  "preview.text": "将要执行的内容",
+  "preview.text": "将要执行的操作",
   "preview.failed": "无法预览",
   "preview.leftOut": "还有 {n} 行未显示。",
 
@@ -31,18 +31,18 @@ export const texts: Texts = {
   "shown.places": "位置",
   "shown.elsewhere": "其他位置",
   "shown.invisible": "{n} 个不可见字符",
-  "shown.bidirectional": "{n} 处改变文字方向",
+  "shown.bidirectional": "{n} 个改变文字方向的字符",
   "shown.control": "{n} 个控制字符",
-  "shown.confusable": "{n} 个与其他字符形似",
+  "shown.confusable": "{n} 个形似字符",
   "shown.whitespace": "{n} 个异常空格",
-  "shown.not_normalized": "{n} 个写法异常",
+  "shown.not_normalized": "{n} 处非常规写法",
 
   "args.region": "参数表",
-  "args.exact": "准确的 JSON",
+  "args.exact": "原始 JSON",
   "args.notSet": "未设置：",
   "args.default": "默认值：{value}",
-  "args.more": "此处省略 {n} 项，下方的准确 JSON 中全部列出。",
-  "args.moreChars": "……还有 {n} 个字符，见下方的准确 JSON。",
+  "args.more": "此处省略 {n} 项，下方的原始 JSON 中全部列出。",
+  "args.moreChars": "……还有 {n} 个字符，见下方的原始 JSON。",
 
   "edit.heading": "修改参数",
   "edit.form": "表单",
@@ -56,12 +56,12 @@ export const texts: Texts = {
   "edit.removed": "已删除",
   "edit.required": "必填",
   "edit.fixFirst": "请先更正标出的字段。",
-  "edit.asks": "修改后的调用尚未获得批准，将再次提交审批。",
-  "edit.restarts": "修改后的调用将从第一步起重新请求批准：{role}。",
+  "edit.asks": "修改后的调用尚未获得批准，将提交审批。",
+  "edit.restarts": "修改后的调用将从第一级起重新审批：{role}。",
   "edit.notSelf": "您不能批准自己修改的内容，须由另一位拥有角色“{role}”的人批准。",
   "edit.checking": "正在检查修改后的调用…",
   "edit.accepted": "策略接受这些值。",
-  "edit.needsApproval": "这些值需要批准：{role}",
+  "edit.needsApproval": "这些值需要审批：{role}",
   "edit.refused": "这些值会被拒绝。",
   "edit.error.required": "此字段必填。",
   "edit.error.number": "这不是数字。",
@@ -71,10 +71,10 @@ export const texts: Texts = {
   "edit.error.digits": "数字 {n} 过大、过小或位数过多，无法精确保存。",
   "edit.error.refused": "该值不被接受。",
   "edit.error.object": "参数必须是 JSON 对象。",
-  "edit.error.min": "不小于 {n}。",
-  "edit.error.max": "不大于 {n}。",
-  "edit.error.above": "大于 {n}。",
-  "edit.error.below": "小于 {n}。",
+  "edit.error.min": "不能小于 {n}。",
+  "edit.error.max": "不能大于 {n}。",
+  "edit.error.above": "必须大于 {n}。",
+  "edit.error.below": "必须小于 {n}。",
   "edit.error.minLength": "至少 {n} 个字符。",
   "edit.error.maxLength": "最多 {n} 个字符。",
   "edit.error.minItems": "至少 {n} 项。",
@@ -90,7 +90,7 @@ export const texts: Texts = {
   "edit.removeEntry": "删除第 {n} 项",
   "edit.fillIn": "填写",
   "edit.leaveOut": "不设置",
-  "edit.error.multiple": "须为 {n} 的倍数。",
+  "edit.error.multiple": "必须是 {n} 的倍数。",
 
   "interrupt.answer": "您的回答",
   "interrupt.json": "您的回答（JSON）",
@@ -107,10 +107,10 @@ export const texts: Texts = {
   "elicit.done": "已完成",
   "elicit.decline": "拒绝",
   "elicit.cancel": "取消",
-  "elicit.hint": "“拒绝”告诉服务器您不同意；“取消”告诉它您未作选择。",
+  "elicit.hint": "选择“拒绝”，即告知服务器您不同意；选择“取消”，即告知服务器您未作选择。",
 };
 
-const done = { approve: "已批准", reject: "已拒绝", edit: "修改后批准", respond: "结果由人工填写", defer: "留待稍后决定" };
+const done = { approve: "已批准", reject: "已拒绝", edit: "已修改并批准", respond: "结果由人工填写", defer: "留待稍后决定" };
 const how = { decided: "已决定", timeout: "无人及时决定", cancelled: "已取消" };
 const errors: Partial<Record<string, string>> = {
   invalid_edit: "修改后的参数不符合该工具的要求。",
@@ -135,7 +135,7 @@ const resolved = ({ resolution = "decided", by, answers, decisions, resume }: En
 export const words: Omit<Labels, "error"> = {
   language: "zh",
   texts,
-  choices: { approve: "批准", reject: "拒绝", edit: "修改", respond: "直接填写结果", defer: "稍后决定" },
+  choices: { approve: "批准", reject: "拒绝", edit: "修改", respond: "不执行，填写结果", defer: "稍后决定" },
   again: "重试",
   reason: "理由（智能体会看到）",
   result: "交给智能体的结果",
@@ -150,7 +150,7 @@ export const words: Omit<Labels, "error"> = {
     choose: "请选择一项，或跳过此题。",
     write: "请填写您的回答，或选择其他选项。",
     next: "下一题",
-    review: "检查回答",
+    review: "核对回答",
     send: "提交回答",
     sendAll: "提交回答",
     back: "返回",
@@ -166,13 +166,13 @@ export const words: Omit<Labels, "error"> = {
   sending: "正在发送…",
   sent: "已提交。",
   voted: "您已批准。",
-  until: "截止",
-  choose: "请对每个调用作出选择。",
+  until: "截止时间",
+  choose: "请对每个调用作出决定。",
   unreadable: "无法显示这些问题。",
-  waitingFor: (role) => (role === undefined ? "等待会话所有者" : `等待 ${role}`),
+  waitingFor: (role) => (role === undefined ? "等待会话所有者处理" : `等待 ${role} 处理`),
   progress: (approved, quorum) => `${approved}/${quorum} 人已批准`,
-  inDoubt: "此调用可能已经执行，也可能仍在执行：结果未知。批准即重新执行。",
-  late: "您的答复来晚了，未被采用。",
+  inDoubt: "此调用的结果未知：可能已经执行，也可能仍在执行。批准即会再次执行。",
+  late: "您提交得太晚，未被采用。",
   dismiss: "知道了",
   resolved,
 };
@@ -183,6 +183,6 @@ export const chinese: Labels = {
     if (code === "approval_already_resolved") return `此请求已处理：${resolved(details as Ending)}。`;
     if (code.startsWith("http_")) return `操作未成功：收到的答复并非来自服务器（HTTP ${code.slice(5)}）。`;
     // The server's own words are English.
-    return errors[textCode] ?? `操作未成功。服务器的说明：${message || code}`;
+    return errors[textCode] ?? `操作未成功。服务器说明：${message || code}`;
   },
 };
