@@ -18,6 +18,7 @@ mod man;
 mod matches;
 mod mcp;
 mod models;
+mod notify;
 mod open_files;
 mod pages;
 mod past;

@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     Outcome, assembled,
     loaded::{TLS_EXPECTED, expects_tls, keys, load, log_warnings, open},
-    open_files,
+    notify, open_files,
     reload::{Seen, Watched},
     say,
     traces::{self, Traces},
@@ -124,6 +124,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
         }
     };
     say(&format!("listening on http://{address}"))?;
+    notify::ready();
     if config.is_open() {
         tracing::warn!("without [auth] only this machine can reach the server, and every user of it may do everything");
     } else if expects_tls(address.ip()) {

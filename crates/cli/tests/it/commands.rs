@@ -147,8 +147,17 @@ async fn u3_a_port_in_use_is_reported() {
 async fn u3_the_archive_of_a_release_has_the_program_with_its_console_the_manual_and_the_completions() {
     let dir = tempfile::tempdir().unwrap();
     let script = Path::new(ROOT).join("deploy/pack.sh");
-    let packed = run_program("sh", dir.path(), &[script.to_str().unwrap(), BINARY, "countersign-here"], "", &[]);
+    // By somebody whose new files nobody else may read.
+    let pack = ["-c", "umask 077; exec sh \"$@\"", "sh", script.to_str().unwrap(), BINARY, "countersign-here"];
+    let packed = run_program("sh", dir.path(), &pack, "", &[]);
     assert_eq!((packed.code, &*packed.stderr), (Some(0), ""));
+    let listed =
+        run_program("tar", dir.path(), &["--numeric-owner", "-tvzf", "countersign-here.tar.gz"], "", &[]).stdout;
+    assert!(listed.lines().count() > 10, "{listed}");
+    for line in listed.lines() {
+        let readable = ["drwxr-xr-x 0/0 ", "-rwxr-xr-x 0/0 ", "-rw-r--r-- 0/0 "].iter().any(|is| line.starts_with(is));
+        assert!(readable, "whoever unpacks it as root: {line}");
+    }
     let sum = run_program("sha256sum", dir.path(), &["--check", "countersign-here.tar.gz.sha256"], "", &[]);
     assert_eq!(sum.code, Some(0), "{}", sum.stderr);
 
@@ -160,6 +169,7 @@ async fn u3_the_archive_of_a_release_has_the_program_with_its_console_the_manual
     for (file, has) in [
         ("README.md", "# Countersign"),
         ("CHANGELOG.md", "# Changelog"),
+        ("countersign.service", "ExecStart=/usr/local/bin/countersign serve"),
         ("LICENSE-MIT", "Permission is hereby granted"),
         ("LICENSE-APACHE", "Apache License"),
         ("share/man/man1/countersign.1", ".TH countersign 1"),

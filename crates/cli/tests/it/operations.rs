@@ -3,6 +3,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    io::ErrorKind,
+    os::unix::net::UnixDatagram,
     path::Path,
     process::{Command, Stdio},
 };
@@ -230,6 +232,8 @@ fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
         assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.stderr);
         assert!(ended.stdout.contains("--listen"), "{}", ended.stdout);
     }
+    // Otherwise a machine that shuts down stops the database first, and calls that end meanwhile are in doubt.
+    assert!(unit.contains("\nAfter=network-online.target postgresql.service\n"), "{unit}");
     // What the compose file mounts, and the variables that it sets.
     let mounted = compose.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split_once(':'));
     let mounted: Vec<&str> = mounted.map(|(path, _)| path).collect();
@@ -291,6 +295,28 @@ fn c_systemd_finds_nothing_wrong_with_the_unit() {
     for (right, wrong) in [("on-failure", "sometimes"), ("ProtectSystem", "ProtectSystems")] {
         assert!(verified(&unit.replace(right, wrong)).contains(wrong), "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn c_systemd_is_told_that_the_server_serves_and_of_no_other_start() {
+    let unit =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/countersign.service")).unwrap();
+    assert!(unit.contains("\nType=notify\n"), "{unit}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let told = UnixDatagram::bind(&path).unwrap();
+    told.set_nonblocking(true).unwrap();
+    let notify = path.to_str().unwrap();
+    let ended = run(folder.path(), &["serve"], "", &[("NOTIFY_SOCKET", notify)]);
+    assert_eq!(ended.code, Some(1), "it has no configuration: {}", ended.stdout);
+    assert_eq!(told.recv(&mut [0; 64]).unwrap_err().kind(), ErrorKind::WouldBlock);
+
+    let _server = Setup::one_trade(Store::Sqlite).env("NOTIFY_SOCKET", notify).start().await;
+    told.set_nonblocking(false).unwrap();
+    told.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut message = [0; 64];
+    let length = told.recv(&mut message).unwrap();
+    assert_eq!(&message[..length], b"READY=1");
 }
 
 /// The command by which the compose file asks whether a node is healthy, of a server on this port.
