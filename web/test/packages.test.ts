@@ -28,7 +28,7 @@ it("u2: the packages hold what they need, and nothing else", async () => {
 
 const SAMPLE = `
 import { CountersignClient, CountersignError, CountersignHttp, emptySession, foldAll, historyOf, parseJson } from "@countersign/client";
-import type { Decision, ErrorCode, HistoryMessage, JsonObject, SessionEvent } from "@countersign/client";
+import type { AnyCode, ApprovalKind, Decision, ErrorCode, HistoryMessage, JsonObject, Resolution, RunStatus, SessionEvent, StopReason } from "@countersign/client";
 
 const code = (error: unknown): ErrorCode | undefined =>
   CountersignError.is(error, "session_busy") ? error.code satisfies "session_busy" : undefined;
@@ -37,6 +37,8 @@ const edit: Decision = { type: "edit", edited_action: { name: "pay", args: parse
 const wrong: Decision = { type: "edit" };
 // @ts-expect-error Not a filter of the inbox.
 void new CountersignHttp().approvals({ toool: "pay" });
+// What a newer server says has a place: nobody can build on there being no others.
+for (const newer of ["paused"] as string[]) [newer satisfies AnyCode, newer satisfies ApprovalKind, newer satisfies Resolution, newer satisfies RunStatus, newer satisfies StopReason];
 export const history = (events: SessionEvent[]): HistoryMessage[] => historyOf(foldAll(emptySession("s"), events));
 export const client = new CountersignClient({ url: "ws://127.0.0.1:7410/v1/ws" });
 export { code, edit, wrong };

@@ -7,6 +7,12 @@
 import type * as Wire from "./generated/wire.js";
 import { SESSION_EVENTS } from "./generated/wire.js";
 
+/** A value that newer servers may add to: one of those known now, which an editor offers, or any other. */
+export type Open<Value extends string> = Value | (string & {});
+
+/** Of a union those that are known by their name; what a schema has in it for others is none of them. */
+type Named<T, Key extends string = "type"> = T extends Record<Key, infer Name> ? (string extends Name ? never : T) : T;
+
 export const SUBPROTOCOL = "countersign.v1";
 
 /** The close code of a connection whose token is valid no longer. */
@@ -40,7 +46,10 @@ export type {
 // ---------------------------------------------------------------- questions and decisions
 
 export type { Choice as QuestionOption, Question, Todo, TodoStatus } from "./generated/http.js";
-export type { Always, Answers, Decision, DecisionType } from "./generated/wire.js";
+export type { Always, Answers, Decision } from "./generated/wire.js";
+
+/** What can be decided about a call. A newer server may allow more: see `allowedOf`. */
+export type DecisionType = Wire.Decision["type"];
 
 export const ASK_USER_QUESTION = "ask_user_question";
 
@@ -52,7 +61,6 @@ export const NO_PREFERENCE = "[No preference]";
 export type {
   AckEvent,
   ApprovalResolvedEvent,
-  ApprovalUpdatedEvent,
   Code as ErrorCode,
   ContentBlockDeltaEvent,
   ContentBlockStartEvent,
@@ -65,30 +73,38 @@ export type {
   MessageStartEvent,
   MessageStopEvent,
   PongEvent,
-  Resolution,
   RunError,
   RunStatusEvent,
-  SessionEvent,
-  Status as RunStatus,
-  StopReason,
 } from "./generated/wire.js";
 
-export type ServerEvent = Wire.ConnectionEvent | Wire.SessionEvent;
+/** An event of a session. One of a newer server may have another `type`: it has its place in the order, by its `seq`. */
+export type SessionEvent = Named<Wire.SessionEvent>;
+
+/** What was said about a request that waits, or changed. */
+export type ApprovalUpdatedEvent = Named<Wire.ApprovalUpdatedEvent, "update">;
+
+/** What a session is doing. */
+export type RunStatus = Open<Wire.Status>;
+
+/** How a request ended. */
+export type Resolution = Open<Wire.Resolution>;
+
+/** Why a message ended. */
+export type StopReason = Open<Wire.StopReason>;
+
+export type ServerEvent = Named<Wire.ConnectionEvent> | SessionEvent;
 
 const NAMES: ReadonlySet<string> = new Set(SESSION_EVENTS);
 
-/** Whether an event belongs to a session, and is folded into its view. */
-export function isSessionEvent(event: { type: string }): event is Wire.SessionEvent {
-  return NAMES.has(event.type);
+/** Whether an event belongs to a session, and is folded into its view: also one of a newer server, which has a number in it. */
+export function isSessionEvent(event: { type: string; session_id?: unknown; seq?: unknown }): event is SessionEvent {
+  return NAMES.has(event.type) || (typeof event.seq === "number" && typeof event.session_id === "string");
 }
 
 // ---------------------------------------------------------------- content blocks
 
 export type {
   ApprovalRequestBlock,
-  CallStatus as ToolResultStatus,
-  ContentBlock,
-  Delta,
   GraphQuestion,
   GraphStep,
   PathStep,
@@ -98,7 +114,15 @@ export type {
   WarningKind as DisplayWarningKind,
 } from "./generated/wire.js";
 
-export type ApprovalKind = Wire.ActionKind | "question";
+/** A block as its start has it, and an addition to one. A newer server may have others. */
+export type ContentBlock = Named<Wire.ContentBlock>;
+export type Delta = Named<Wire.Delta>;
+
+/** How a call ended. */
+export type ToolResultStatus = Open<Wire.CallStatus>;
+
+/** What people are asked. What is of none of these kinds cannot be answered by this package. */
+export type ApprovalKind = Open<Wire.ActionKind | "question">;
 
 /** What a person is asked about: a call, with everything about it, or questions, of which there is less to say. */
 export type Action = Wire.QuestionAction & Partial<Wire.RequestedAction>;

@@ -5,6 +5,7 @@ import { prettyJson } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { isEdited, type Reviewed } from "../../lib/edits.js";
 import { personName } from "../../lib/people.js";
+import { wordOf } from "../../lib/status.js";
 import type { End } from "../../lib/turns.js";
 import { Icon } from "../Icon.js";
 import { TodoList } from "./TodoList.js";
@@ -62,7 +63,7 @@ export function ToolCall({ use, result, reviewed, waits, end, newestTodos }: Pro
         )}
         <span className="tool-status">
           {status === "running" || status === "preparing" ? <span className="pulse" aria-hidden="true" /> : null}
-          {status && t(`tool.status.${status}`)}
+          {status && wordOf("tool.status", status, t)}
         </span>
       </button>
       {open && (
