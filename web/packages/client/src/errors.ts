@@ -1,5 +1,6 @@
 import { isObject, readJson, type JsonObject } from "./json.js";
-import type { ErrorCode, ErrorEvent, Open } from "./protocol.js";
+import type { Open } from "./open.js";
+import type { ErrorCode, ErrorEvent } from "./protocol.js";
 
 /**
  * The server's codes (`docs/errors.md`), and the client's own: `offline`, the connection was lost and the request is
@@ -12,7 +13,7 @@ export type AnyCode = Open<ErrorCode | "offline" | "closed" | "unreachable" | `h
 const BRAND = Symbol.for("@countersign/client.CountersignError");
 
 /** What else is known of a refusal. */
-export interface About {
+export interface CountersignErrorOptions {
   /** What programs may want to know: who was first, where the fault is. */
   details?: JsonObject | undefined;
   /** Of the request that it is about. */
@@ -40,7 +41,7 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
   constructor(
     readonly code: Code,
     message: string,
-    { details, approvalKey, status, cause, byServer = false }: About = {},
+    { details, approvalKey, status, cause, byServer = false }: CountersignErrorOptions = {},
   ) {
     super(message, cause === undefined ? undefined : { cause });
     this.details = details;

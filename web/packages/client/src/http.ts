@@ -4,7 +4,8 @@ import { approvalFromBlock } from "./fold.js";
 import { OPERATIONS, type ApprovalView as ApprovalRow, type Operations } from "./generated/http.js";
 import type * as Http from "./generated/http.js";
 import { readJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
-import { isSessionEvent, type ErrorEvent, type Open, type Preview, type ReviewConfig, type SessionEvent } from "./protocol.js";
+import { isSessionEvent, type ErrorEvent, type Preview, type ReviewConfig, type SessionEvent } from "./protocol.js";
+import type { Open } from "./open.js";
 import { dataOf } from "./sse.js";
 import type { ApprovalView } from "./view.js";
 

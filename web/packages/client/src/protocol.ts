@@ -6,12 +6,7 @@
  */
 import type * as Wire from "./generated/wire.js";
 import { SESSION_EVENTS } from "./generated/wire.js";
-
-/** A value that newer servers may add to: one of those known now, which an editor offers, or any other. */
-export type Open<Value extends string> = Value | (string & {});
-
-/** Of a union those that are known by their name; what a schema has in it for others is none of them. */
-type Named<T, Key extends string = "type"> = T extends Record<Key, infer Name> ? (string extends Name ? never : T) : T;
+import type { Named, Open } from "./open.js";
 
 export const SUBPROTOCOL = "countersign.v1";
 

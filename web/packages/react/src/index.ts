@@ -1,5 +1,5 @@
 "use client"; // For frameworks that also draw on the server: everything here has state.
-export { CountersignProvider } from "./CountersignProvider.js";
+export { CountersignProvider, type CountersignProviderProps } from "./CountersignProvider.js";
 export { BareProvider, useCountersign, type BareProviderProps, type Countersign } from "./context.js";
 export type { ClassNames, PartName } from "./parts.js";
 export { sessionsOf, type Sessions, type SessionSnapshot } from "./sessions.js";
@@ -33,4 +33,4 @@ export { answerText, type QuestionDraft } from "./questions.js";
 export { Visible } from "./Visible.js";
 export { hasHidden, segments, showDirectionMarks, visibleText, type Segment } from "./visibleText.js";
 export { english } from "./en.js";
-export { filled, roleName, type Labels, type PartialLabels, type QuestionLabels, type TextKey, type Texts } from "./labels.js";
+export { filled, roleName, type Labels, type PartialLabels, type QuestionLabels, type Tell, type TextKey, type Texts } from "./labels.js";
