@@ -110,7 +110,7 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
   const said = first.type === "reject" && decisions.length === 1 && first.message ? t("text.colon") + visibleText(first.message) : "";
   return {
     text: decisionText(first, approval, t, outcomes[0]!.again) + said,
-    tone: rejected ? "bad" : "good",
+    tone: rejected ? "bad" : KINDS.includes(kindOf(outcomes[0]!)) ? "good" : "neutral",
     icon: rejected ? "cross" : first.type === "edit" ? "pencil" : "check",
   };
 }
@@ -126,17 +126,21 @@ interface Outcome {
   again: boolean;
 }
 
-const KINDS = ["approve", "edit", "changed", "respond", "defer", "reject"] as const;
+const KINDS: readonly Kind[] = ["approve", "edit", "changed", "respond", "defer", "reject"];
 
-const kindOf = ({ decision, again }: Outcome) => (decision.type === "edit" && again ? "changed" : decision.type);
+type Kind = Decision["type"] | "changed";
+
+const kindOf = ({ decision, again }: Outcome): Kind => (decision.type === "edit" && again ? "changed" : decision.type);
 
 /** How many were decided in each way. */
 function mixedText(outcomes: Outcome[], approval: ApprovalView, t: Translate): string {
-  const said = KINDS.flatMap((type) => {
+  // A newer server may have others, which come last, in its words.
+  const kinds = new Set([...KINDS, ...outcomes.map(kindOf)]);
+  const said = [...kinds].flatMap((type) => {
     const alike = outcomes.filter((one) => kindOf(one) === type);
     const n = alike.length;
     if (n === 0) return [];
-    if (approval.kind !== "in_doubt") return t(`resolved.n.${type}`, { n });
+    if (approval.kind !== "in_doubt" && KINDS.includes(type)) return t(`resolved.n.${type}`, { n });
     return decisionText(alike[0]!.decision, approval, t, alike[0]!.again) + t("text.paren", { text: n });
   });
   return said.join(t("text.comma"));
@@ -197,6 +201,6 @@ function decisionText(decision: Decision, approval: ApprovalView, t: Translate, 
     case "defer":
       return t("resolved.deferred");
     default:
-      return t("resolved.decided");
+      return visibleText((decision as { type: string }).type);
   }
 }
