@@ -4,9 +4,8 @@ import { expect, test } from "vitest";
 import type { Action, ApprovalView, Decision, ReviewConfig } from "@countersign/client";
 import { Changes } from "@countersign/react";
 import { summarize } from "../src/components/approval/ResolvedLine.js";
-import { wordOf } from "../src/lib/status.js";
 import { catalogues } from "../src/i18n/all.js";
-import { translate, type Translate } from "../src/i18n/index.js";
+import { translate, wordText, type Translate } from "../src/i18n/index.js";
 import { show } from "./page.js";
 
 const t: Translate = (key, params) => translate(catalogues.en, key, params);
@@ -57,7 +56,7 @@ test("what only a newer server knows is said as it says it, and nobody is said t
   const escalated = { type: "escalate" };
   expect(end({ resolution: "decided", decisions: [escalated, escalated] })).toMatchObject({ text: "escalate", tone: "neutral" });
   expect(end({ resolution: "decided", decisions: [escalated, { type: "approve" }] }).text).toBe("1 approved, escalate (1)");
-  expect(wordOf("tool.status", "postponed", t)).toBe("postponed");
+  expect(wordText(t, "tool.status", "postponed")).toBe("postponed");
 });
 
 test("an edit to another tool is a change, whatever its arguments", async () => {

@@ -112,12 +112,12 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
 function startBlock(view: SessionView, event: ContentBlockStartEvent): SessionView {
   const before = findBlock(view, event.message_id, event.index);
   // A block that starts over keeps its place, and stays in the group it was first streamed in.
-  const block = newBlock(event.content_block as ContentBlock, event.index, before?.seq ?? event.seq);
+  const block = newBlock(event.content_block, event.index, before?.seq ?? event.seq);
   const groupId = before ? before.groupId : view.openGroup;
   if (groupId !== undefined) block.groupId = groupId;
 
   const next = withMessage(view, event.message_id, (m) => ({ ...m, blocks: putBlock(m.blocks, block) }));
-  const content = event.content_block as ContentBlock;
+  const content = event.content_block;
   if (content.type === "approval_request") {
     return addApproval(next, content);
   }
@@ -162,7 +162,7 @@ function newBlock(content: ContentBlock, index: number, seq: number): BlockView 
 function foldDelta(view: SessionView, event: ContentBlockDeltaEvent): SessionView {
   const block = findBlock(view, event.message_id, event.index);
   if (!block?.open) return view; // Of a block that is already complete: a replay.
-  const delta = event.delta as Delta;
+  const { delta } = event;
   const grown = grow(block, delta);
   const next =
     grown === block

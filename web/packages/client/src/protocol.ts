@@ -6,7 +6,7 @@
  */
 import type * as Wire from "./generated/wire.js";
 import { SESSION_EVENTS } from "./generated/wire.js";
-import type { Named, Open } from "./open.js";
+import type { Open } from "./open.js";
 
 export const SUBPROTOCOL = "countersign.v1";
 
@@ -56,6 +56,7 @@ export const NO_PREFERENCE = "[No preference]";
 export type {
   AckEvent,
   ApprovalResolvedEvent,
+  ApprovalUpdatedEvent,
   Code as ErrorCode,
   ContentBlockDeltaEvent,
   ContentBlockStartEvent,
@@ -73,10 +74,7 @@ export type {
 } from "./generated/wire.js";
 
 /** An event of a session. One of a newer server may have another `type`: it has its place in the order, by its `seq`. */
-export type SessionEvent = Named<Wire.SessionEvent>;
-
-/** What was said about a request that waits, or changed. */
-export type ApprovalUpdatedEvent = Named<Wire.ApprovalUpdatedEvent, "update">;
+export type SessionEvent = Wire.SessionEvent;
 
 /** What a session is doing. */
 export type RunStatus = Open<Wire.Status>;
@@ -87,7 +85,7 @@ export type Resolution = Open<Wire.Resolution>;
 /** Why a message ended. */
 export type StopReason = Open<Wire.StopReason>;
 
-export type ServerEvent = Named<Wire.ConnectionEvent> | SessionEvent;
+export type ServerEvent = Wire.ConnectionEvent | Wire.SessionEvent;
 
 const NAMES: ReadonlySet<string> = new Set(SESSION_EVENTS);
 
@@ -100,6 +98,8 @@ export function isSessionEvent(event: { type: string; session_id?: unknown; seq?
 
 export type {
   ApprovalRequestBlock,
+  ContentBlock,
+  Delta,
   GraphQuestion,
   GraphStep,
   PathStep,
@@ -108,10 +108,6 @@ export type {
   Warning as DisplayWarning,
   WarningKind as DisplayWarningKind,
 } from "./generated/wire.js";
-
-/** A block as its start has it, and an addition to one. A newer server may have others. */
-export type ContentBlock = Named<Wire.ContentBlock>;
-export type Delta = Named<Wire.Delta>;
 
 /** How a call ended. */
 export type ToolResultStatus = Open<Wire.CallStatus>;

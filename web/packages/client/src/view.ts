@@ -16,7 +16,6 @@ import type {
   ToolResultStatus,
 } from "./protocol.js";
 import type { JsonValue } from "./json.js";
-import type { Named } from "./open.js";
 
 interface BlockBase {
   index: number;
@@ -98,7 +97,7 @@ export interface ApprovalView {
 }
 
 /** Something that was said or changed about a request while it waited. Events do not say when, lists do. */
-export type UpdateView = Undated<Named<DatedUpdate, "update">>;
+export type UpdateView = Undated<DatedUpdate>;
 
 type Undated<T> = T extends { at: string } ? Omit<T, "at"> & Partial<Pick<T, "at">> : never;
 
