@@ -62,6 +62,27 @@ it("u2: their types are strict ones for every way of resolving modules, as in th
   }
 }, 2 * MINUTES);
 
+it("u2: a page loads of them what it uses, and nothing else", async () => {
+  const loaded = async (code: string) => {
+    await writeFile(join(folder, "used.js"), code);
+    const { build } = await import("vite");
+    const lib = { entry: join(folder, "used.js"), formats: ["es" as const] };
+    const built = await build({ root: folder, configFile: false, logLevel: "error", build: { write: false, lib, rollupOptions: { external: /^react/ } } });
+    return [built].flat().flatMap((one) => ("output" in one ? one.output : [])).map((part) => (part.type === "chunk" ? part.code : "")).join("\n");
+  };
+  // The words of a card, its parts, a connection, and the paths of the HTTP interface.
+  const [words, parts, connection, paths] = ["Choose for every call.", "agent-says", "heartbeat_seconds", "/v1/approvals"];
+  const uses = async (code: string) => {
+    const all = await loaded(code);
+    return [words, parts, connection, paths].filter((text) => all.includes(text!));
+  };
+  const client = 'export { CountersignClient, CountersignHttp } from "@countersign/client";';
+  expect(await uses(`${client} export { BareProvider, useInbox, useSession } from "@countersign/react";`)).toEqual([connection, paths]);
+  expect(await uses(`${client} export { CountersignProvider, useInbox } from "@countersign/react";`)).toEqual([words, connection, paths]);
+  expect(await uses(`${client} export { BareProvider, ApprovalCard } from "@countersign/react";`)).toEqual([parts, connection, paths]);
+  expect(await uses('export { fold, historyOf } from "@countersign/client"; export { answerForm } from "@countersign/react/forms";')).toEqual([]);
+}, 2 * MINUTES);
+
 it("u2: the client's quick start runs in Node, and approves what was shown", async () => {
   const [quickStart = ""] = await examples("client", "ts");
   const server = await fakeServer();
