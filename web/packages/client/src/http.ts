@@ -223,8 +223,8 @@ export class CountersignHttp {
     return { approvals: body.approvals.map(approvalOf), next: body.next_cursor ?? undefined };
   }
 
-  /** Only what waits. */
-  waiting(query: Omit<ApprovalQuery, "status"> = {}, signal?: AbortSignal): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
+  /** Only what is pending. */
+  pending(query: Omit<ApprovalQuery, "status"> = {}, signal?: AbortSignal): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
     return this.approvals({ status: "waiting", ...query }, signal);
   }
 

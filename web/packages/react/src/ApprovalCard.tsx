@@ -5,7 +5,7 @@ import { PreviewText } from "./arguments/PreviewText.js";
 import { DecisionCard } from "./DecisionCard.js";
 import { useLabels, useTexts } from "./labels.js";
 import { Answered, Questions } from "./QuestionCard.js";
-import { Request, type CardProps, type WaitingProps } from "./Request.js";
+import { Request, type CardProps, type PendingProps } from "./Request.js";
 import { ValueCard } from "./ValueCard.js";
 import { Visible } from "./Visible.js";
 import { visibleText } from "./visibleText.js";
@@ -26,7 +26,7 @@ export function ApprovalCard(props: CardProps) {
 const KINDS: readonly string[] = ["approval", "in_doubt", "interrupt", "input"] satisfies ApprovalView["kind"][];
 
 /** What a reply to it would mean is not known here, so there is no way to reply. */
-function UnknownCard({ approval, replying, className, Frame }: WaitingProps) {
+function UnknownCard({ approval, replying, className, Frame }: PendingProps) {
   const labels = useLabels();
   const { part } = useTexts();
   const asked = (

@@ -10,12 +10,12 @@ import type { FieldProblem } from "./forms/edits.js";
 import type { EditDraft } from "./forms/form.js";
 import { Form } from "./Frame.js";
 import { useLabels, useTexts } from "./labels.js";
-import type { WaitingProps } from "./Request.js";
+import type { PendingProps } from "./Request.js";
 import { useArgumentEdit } from "./useArgumentEdit.js";
 import { useDecisions, type Lack } from "./useDecisions.js";
 import { Visible } from "./Visible.js";
 
-export function DecisionCard({ approval, replying, className, Frame }: WaitingProps) {
+export function DecisionCard({ approval, replying, className, Frame }: PendingProps) {
   const labels = useLabels();
   const { part } = useTexts();
   const deciding = useDecisions({ approval, replying });

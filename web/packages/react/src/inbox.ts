@@ -283,7 +283,7 @@ export class SharedInbox {
     let [pages, empty] = [0, 0];
     do {
       if (turn === this.#begun) this.#in(LOST_MS);
-      const page = await this.http.waiting({ ...this.#query, ...(cursor === undefined ? {} : { cursor }) }, signal);
+      const page = await this.http.pending({ ...this.#query, ...(cursor === undefined ? {} : { cursor }) }, signal);
       if (signal.aborted) return undefined;
       requests.push(...page.approvals);
       cursor = page.next;

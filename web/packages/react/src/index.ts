@@ -15,7 +15,7 @@ export { useArgumentEdit, type ArgumentEdit, type ArgumentEditOptions } from "./
 export { useAnswer, type Answering, type AnswerOptions } from "./useAnswer.js";
 export { keepDraft, readDraft, useDraft } from "./useDraft.js";
 export { ApprovalCard } from "./ApprovalCard.js";
-export type { CardComponents, CardProps, FrameProps, ResolvedProps, WaitingProps } from "./Request.js";
+export type { CardComponents, CardProps, FrameProps, ResolvedProps, PendingProps } from "./Request.js";
 export { QuestionCard, ResolvedQuestionBlock } from "./QuestionCard.js";
 export { QuestionForm, type QuestionFormProps } from "./QuestionForm.js";
 export { AnswerList, type AnswerListProps } from "./AnswerList.js";

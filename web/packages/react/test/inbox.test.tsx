@@ -235,7 +235,7 @@ describe("useInbox", () => {
 
   it("is not stopped by an answer that never comes, and takes one that comes late", async () => {
     const { http } = serving(["a"]);
-    vi.spyOn(http, "waiting").mockImplementationOnce(() => new Promise(() => {}));
+    vi.spyOn(http, "pending").mockImplementationOnce(() => new Promise(() => {}));
     const { page } = await show(<List />, { client: connected(), http });
     await wait(29_000);
     expect([page.textContent, inbox.loading]).toEqual(["", true]);
@@ -329,11 +329,11 @@ describe("useInbox", () => {
     await draw(<List everyMs={0} />);
     expect(signals.length).toBe(4);
     await wait(26_000);
-    vi.spyOn(http, "waiting").mockImplementationOnce(() => new Promise(() => {}));
+    vi.spyOn(http, "pending").mockImplementationOnce(() => new Promise(() => {}));
     hello();
     hello();
     await wait(24_000);
-    const [[, lost], [, next]] = vi.mocked(http.waiting).mock.calls as [[object, AbortSignal], [object, AbortSignal]];
+    const [[, lost], [, next]] = vi.mocked(http.pending).mock.calls as [[object, AbortSignal], [object, AbortSignal]];
     expect([lost.aborted, next.aborted]).toEqual([false, false]);
     // The answer to one that was asked later is there.
     await wait(2_000);
