@@ -28,7 +28,7 @@ it("u2: the packages hold what they need, and nothing else", async () => {
 
 const SAMPLE = `
 import { CountersignClient, CountersignError, CountersignHttp, emptySession, foldAll, historyOf, parseJson } from "@countersign/client";
-import type { Decision, ErrorCode, HistoryMessage, JsonObject, SessionEvent } from "@countersign/client";
+import type { AnyCode, ApprovalKind, Decision, ErrorCode, HistoryMessage, JsonObject, Resolution, RunStatus, SessionEvent, StopReason } from "@countersign/client";
 
 const code = (error: unknown): ErrorCode | undefined =>
   CountersignError.is(error, "session_busy") ? error.code satisfies "session_busy" : undefined;
@@ -37,6 +37,8 @@ const edit: Decision = { type: "edit", edited_action: { name: "pay", args: parse
 const wrong: Decision = { type: "edit" };
 // @ts-expect-error Not a filter of the inbox.
 void new CountersignHttp().approvals({ toool: "pay" });
+// What a newer server says has a place: nobody can build on there being no others.
+for (const newer of ["paused"] as string[]) [newer satisfies AnyCode, newer satisfies ApprovalKind, newer satisfies Resolution, newer satisfies RunStatus, newer satisfies StopReason];
 export const history = (events: SessionEvent[]): HistoryMessage[] => historyOf(foldAll(emptySession("s"), events));
 export const client = new CountersignClient({ url: "ws://127.0.0.1:7410/v1/ws" });
 export { code, edit, wrong };
@@ -58,6 +60,27 @@ it("u2: their types are strict ones for every way of resolving modules, as in th
     const checked = run(join(web, "node_modules/.bin/tsc"), ["-p", folder], { cwd: folder });
     await checked.catch(({ stdout }: { stdout: string }) => expect(stdout, moduleResolution).toBe(""));
   }
+}, 2 * MINUTES);
+
+it("u2: a page loads of them what it uses, and nothing else", async () => {
+  const loaded = async (code: string) => {
+    await writeFile(join(folder, "used.js"), code);
+    const { build } = await import("vite");
+    const lib = { entry: join(folder, "used.js"), formats: ["es" as const] };
+    const built = await build({ root: folder, configFile: false, logLevel: "error", build: { write: false, lib, rollupOptions: { external: /^react/ } } });
+    return [built].flat().flatMap((one) => ("output" in one ? one.output : [])).map((part) => (part.type === "chunk" ? part.code : "")).join("\n");
+  };
+  // The words of a card, its parts, a connection, and the paths of the HTTP interface.
+  const [words, parts, connection, paths] = ["Choose for every call.", "agent-says", "heartbeat_seconds", "/v1/approvals"];
+  const uses = async (code: string) => {
+    const all = await loaded(code);
+    return [words, parts, connection, paths].filter((text) => all.includes(text!));
+  };
+  const client = 'export { CountersignClient, CountersignHttp } from "@countersign/client";';
+  expect(await uses(`${client} export { BareProvider, useInbox, useSession } from "@countersign/react";`)).toEqual([connection, paths]);
+  expect(await uses(`${client} export { CountersignProvider, useInbox } from "@countersign/react";`)).toEqual([words, connection, paths]);
+  expect(await uses(`${client} export { BareProvider, ApprovalCard } from "@countersign/react";`)).toEqual([parts, connection, paths]);
+  expect(await uses('export { fold, historyOf } from "@countersign/client"; export { answerForm } from "@countersign/react/forms";')).toEqual([]);
 }, 2 * MINUTES);
 
 it("u2: the client's quick start runs in Node, and approves what was shown", async () => {

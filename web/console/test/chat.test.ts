@@ -154,6 +154,27 @@ test.each([
   expect(page.querySelector(".tool-status")?.textContent).toBe(says);
 });
 
+test("u1: what only a newer server knows is shown in its words, and decides nothing", async () => {
+  const result = { type: "tool_result", tool_use_id: "c0", name: "look", status: "postponed" };
+  const page = await open(
+    "newer",
+    1,
+    ...asked("handover", "Pay"),
+    { type: "hologram_shown" },
+    { type: "approval_updated", approval_key: "handover_1", update: "postponed", by: "ann" },
+    { type: "content_block_start", message_id: "m1", index: 2, content_block: { type: "hologram" } },
+    { type: "content_block_start", message_id: "m1", index: 3, content_block: result },
+    { type: "content_block_stop", message_id: "m1", index: 3 },
+    { type: "run_status", status: "paused", pending: ["handover_1"] },
+  );
+  const card = page.querySelector("article");
+  expect(card?.textContent).toContain("does not know this kind of request, “handover”");
+  expect([card?.querySelectorAll("form, .buttons").length, page.querySelector(".status")?.textContent]).toEqual([0, "paused"]);
+  expect([...page.querySelectorAll(".tool-status")].map((one) => one.textContent)).toContain("postponed");
+  expect(page.querySelector(".notice")?.textContent).toContain("hologram");
+  expect(page.querySelector("[data-update]")?.textContent ?? "").toBe("ann: postponed");
+});
+
 test("x: letters that are drawn like others are marked in the line above a card too", async () => {
   const page = await open("alike", 1, ...asked("approval", "Buy VN\u041c"));
   expect(page.querySelector(".tool-message")?.textContent).toBe("Buy VN⟨U+041C⟩");

@@ -27,7 +27,7 @@ const hello = () => Socket.last.receive({ type: "hello", protocol: "countersign.
 let first: SessionSummary[];
 let second: Promise<{ sessions: SessionSummary[]; next: string | undefined }>;
 const sessions = vi.spyOn(http, "sessions").mockImplementation((query) => (query === "more" ? second : Promise.resolve({ sessions: first, next: "more" })));
-const pending = vi.spyOn(http, "waiting");
+const pending = vi.spyOn(http, "pending");
 const known = vi.spyOn(http, "agents");
 
 startLists();

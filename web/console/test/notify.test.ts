@@ -26,7 +26,7 @@ const { waiting } = await import("../src/state/lists.js");
 const { startNotifying } = await import("../src/state/notify.js");
 
 const request = (n: number) => ({ approvalKey: `s_${n}`, sessionId: "s", kind: "approval", actions: [], reviewConfigs: [], updates: [] }) as unknown as ListedApproval;
-const serving = (ns: number[], next?: string) => vi.spyOn(http, "waiting").mockResolvedValue({ approvals: ns.map(request), next });
+const serving = (ns: number[], next?: string) => vi.spyOn(http, "pending").mockResolvedValue({ approvals: ns.map(request), next });
 const read = async (...ns: number[]) => {
   serving(ns);
   await waiting.refresh();

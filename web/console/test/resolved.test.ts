@@ -5,7 +5,7 @@ import type { Action, ApprovalView, Decision, ReviewConfig } from "@countersign/
 import { Changes } from "@countersign/react";
 import { summarize } from "../src/components/approval/ResolvedLine.js";
 import { catalogues } from "../src/i18n/all.js";
-import { translate, type Translate } from "../src/i18n/index.js";
+import { translate, wordText, type Translate } from "../src/i18n/index.js";
 import { show } from "./page.js";
 
 const t: Translate = (key, params) => translate(catalogues.en, key, params);
@@ -46,6 +46,17 @@ test("what is put together from parts has the punctuation of its language", () =
   const twice = request(1, ["a", "b"], { kind: "in_doubt", resolution: "decided", decisions: [{ type: "approve" }, reject()] });
   expect(summarize(twice, chinese).text).toBe("已重新执行（1），已放弃（1）");
   expect(summarize(twice, t).text).toBe("Run again (1), Given up (1)");
+});
+
+test("what only a newer server knows is said as it says it, and nobody is said to have decided, declined or approved it", () => {
+  const end = (more: object) => summarize(request(1, ["a", "b"], more as Partial<ApprovalView>), t);
+  for (const kind of ["approval", "question", "interrupt", "handover"]) {
+    expect(end({ kind, resolution: "superseded\u202e" })).toEqual({ text: "superseded⟨U+202E⟩", tone: "neutral", icon: "clock" });
+  }
+  const escalated = { type: "escalate" };
+  expect(end({ resolution: "decided", decisions: [escalated, escalated] })).toMatchObject({ text: "escalate", tone: "neutral" });
+  expect(end({ resolution: "decided", decisions: [escalated, { type: "approve" }] }).text).toBe("1 approved, escalate (1)");
+  expect(wordText(t, "tool.status", "postponed")).toBe("postponed");
 });
 
 test("an edit to another tool is a change, whatever its arguments", async () => {

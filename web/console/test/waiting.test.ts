@@ -14,7 +14,7 @@ const request = (n: number, role: string) =>
   ({ approvalKey: `s_${n}`, sessionId: "s", subject: "bob", kind: "approval", actions: [], reviewConfigs: [{ role }], updates: [] }) as unknown as ListedApproval;
 
 test("u4: nobody's requests count as mine before the server has said who I am", async () => {
-  vi.spyOn(http, "waiting").mockResolvedValue({ approvals: [request(1, "admin"), request(2, "user")], next: undefined });
+  vi.spyOn(http, "pending").mockResolvedValue({ approvals: [request(1, "admin"), request(2, "user")], next: undefined });
   function Counted() {
     const { mine, others, loading } = useWaiting();
     return h("p", null, [String(loading), mine.length, others.length, useWaits() ?? "-"].join(" "));
@@ -30,7 +30,7 @@ test("u4: nobody's requests count as mine before the server has said who I am", 
 });
 
 test("u4: what is mine follows the roles that I hold now, which the server tells on the same connection", async () => {
-  const read = vi.spyOn(http, "waiting").mockResolvedValue({ approvals: [request(4, "admin"), request(5, "lead"), request(6, "lead")], next: undefined });
+  const read = vi.spyOn(http, "pending").mockResolvedValue({ approvals: [request(4, "admin"), request(5, "lead"), request(6, "lead")], next: undefined });
   const hello = (...roles: string[]) =>
     act(async () => Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0, subject: "alice", roles }));
   function Mine() {

@@ -34,7 +34,7 @@ HTMLDialogElement.prototype.close = () => {};
 let stored: () => void;
 /** What the server says that waits. */
 const wait = async (...ns: number[]) => {
-  vi.spyOn(http, "waiting").mockResolvedValue({ approvals: ns.map(request), next: undefined });
+  vi.spyOn(http, "pending").mockResolvedValue({ approvals: ns.map(request), next: undefined });
   await waiting.refresh();
 };
 beforeEach(async () => {
@@ -104,13 +104,13 @@ test.each([
 
 test("u1: an inbox that could not be read says so, and can be tried again", async () => {
   await act(async () => wait());
-  vi.spyOn(http, "waiting").mockRejectedValue(new TypeError("fetch failed"));
+  vi.spyOn(http, "pending").mockRejectedValue(new TypeError("fetch failed"));
   await act(() => waiting.refresh());
   await goTo(inboxHref());
   const { page } = await show(h(Page));
   expect(page.querySelector(".inbox-list [role=alert]")?.textContent).toContain(catalogues.en["error.unreachable"]);
   expect(page.textContent).not.toContain(catalogues.en["inbox.empty"]);
-  vi.spyOn(http, "waiting").mockResolvedValue({ approvals: [request(1)], next: undefined });
+  vi.spyOn(http, "pending").mockResolvedValue({ approvals: [request(1)], next: undefined });
   await click(button(page, "app.retry"));
   expect([page.querySelector(".inbox-list [role=alert]"), page.querySelectorAll(".inbox-list li").length]).toEqual([null, 1]);
 });
@@ -144,7 +144,7 @@ test("u1: a row and the dialog about many say the highest risk of its calls, and
       { allowed_decisions: ["approve", "reject"], risk: "high", level: 1, levels: ["desk", "boss"] },
     ],
   };
-  vi.spyOn(http, "waiting").mockResolvedValue({ approvals: [two], next: undefined });
+  vi.spyOn(http, "pending").mockResolvedValue({ approvals: [two], next: undefined });
   await act(async () => void (await waiting.refresh()));
   await goTo(inboxHref(everything));
   await show(h(Page));

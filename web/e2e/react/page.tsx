@@ -34,7 +34,7 @@ function Chat({ id }: { id: string }) {
         <ApprovalCard key={request.approvalKey} approval={request} />
       ))}
       <section aria-label="History">
-        {session.earlier && <button onClick={() => void session.loadEarlier()}>Earlier messages</button>}
+        {session.hasEarlier && <button onClick={() => void session.loadEarlier()}>Earlier messages</button>}
         {blocks.map((block, i) => {
           if (block.type === "text") return <p key={i}>{block.text}</p>;
           const answered = block.type === "approval_request" && block.isResolved && "submittedAnswers" in block;
@@ -54,7 +54,7 @@ function Inbox() {
           <li key={request.approvalKey}>{request.approvalKey}</li>
         ))}
       </ul>
-      {inbox.more && <button onClick={() => void inbox.loadMore()}>More</button>}
+      {inbox.hasMore && <button onClick={() => void inbox.loadMore()}>More</button>}
     </aside>
   );
 }

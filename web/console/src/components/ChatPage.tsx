@@ -39,7 +39,7 @@ interface Props {
 
 export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
-  const { view, pending, earlier, missing, cancel, loadEarlier } = useSession(sessionId);
+  const { view, pending, hasEarlier, missing, cancel, loadEarlier } = useSession(sessionId);
   const { messages: outgoing, fresh, refused } = useStore(outgoingOf(sessionId));
   // Its first message was just written, in the field that was here before: this one is in its place.
   const [begun] = useState(fresh && outgoing.length > 0);
@@ -76,7 +76,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
       ),
     [loadEarlier],
   );
-  const shown = useWindow(scroll.ref, { parts, atEnd: scroll.atEnd, most: asked < 0 ? undefined : asked, more: earlier ? more : undefined });
+  const shown = useWindow(scroll.ref, { parts, atEnd: scroll.atEnd, most: asked < 0 ? undefined : asked, more: hasEarlier ? more : undefined });
   const sending = outgoing.some((message) => message.queuedAfter === undefined);
   const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || sending;
   const owns = useOwns(sessionId);
@@ -131,9 +131,9 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           {view.lastSeq === 0 && !missing && !fresh && outgoing.length === 0 && (
             <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>
           )}
-          {(shown.from > 0 || earlier) && (
+          {(shown.from > 0 || hasEarlier) && (
             <button type="button" className="link chat-earlier" onClick={shown.earlier}>
-              {earlier ? t("chat.earlierSome") : t("chat.earlier", { n: shown.from })}
+              {hasEarlier ? t("chat.earlierSome") : t("chat.earlier", { n: shown.from })}
             </button>
           )}
           <TurnFailed value={failed}>

@@ -1,6 +1,6 @@
 /** What the shared hooks and components work with: the connection, and the words and classes of this page. */
 import { useMemo, type ReactNode } from "react";
-import { BareProvider, type Labels } from "@countersign/react";
+import { BareProvider, type ClassNames, type Labels } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { client, http } from "../state/connection.js";
 import { Refusal } from "./Refusal.js";
@@ -25,7 +25,7 @@ export function Provided({ children }: { children: ReactNode }) {
 }
 
 /** By the parts of questions, and of arguments: their table, form and changes. */
-const classNames = {
+const classNames: ClassNames = {
   "agent-says": "agent-says",
   "agent-words": "agent-words",
   address: "address",

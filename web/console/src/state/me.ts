@@ -105,7 +105,7 @@ function sharesOf(requests: InboxState["requests"], person: Me): Shares {
   return split;
 }
 
-const NONE: InboxState = { requests: [], loading: true, error: undefined, more: false };
+const NONE: InboxState = { requests: [], loading: true, error: undefined, hasMore: false };
 
 /** What is read of it counts once it is known for whom: without a name all of it would be theirs. */
 const inboxFor = (found: InboxState, person: Me) => (person === NOBODY ? { ...NONE, error: found.error } : found);
@@ -135,9 +135,9 @@ export function watchMine(listener: (mine: ListedApproval[], inbox: InboxState) 
 
 /** How many requests wait for this person now, as a badge shows it; nothing where none do, and where it is not known `?`. */
 export function useWaits(): string | undefined {
-  const { mine, more } = useWaiting();
+  const { mine, hasMore } = useWaiting();
   const putOff = usePutOff();
   const n = mine.filter((row) => !putOff.has(row.approvalKey)).length;
-  if (n === 0) return more ? "?" : undefined;
-  return more ? `${n}+` : String(n);
+  if (n === 0) return hasMore ? "?" : undefined;
+  return hasMore ? `${n}+` : String(n);
 }

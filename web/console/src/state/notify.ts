@@ -47,7 +47,7 @@ export function startNotifying(t: Translate): () => void {
   let mineBefore: string[] | undefined;
   let before: string[] = [];
   let partly = false;
-  return watchMine((mine, { requests, more }) => {
+  return watchMine((mine, { requests, hasMore }) => {
     const [now, all] = [keysOf(mine), keysOf(requests)];
     for (const [notification, keys] of shown) {
       if (keys.some((key) => now.includes(key))) continue;
@@ -57,7 +57,7 @@ export function startNotifying(t: Translate): () => void {
     // Where not all was read before, what stands below that may have waited for long.
     const below = partly ? all.slice(all.findLastIndex((key) => before.includes(key)) + 1) : [];
     const fresh = mine.filter(({ approvalKey: key }) => mineBefore && !mineBefore.includes(key) && !below.includes(key));
-    [mineBefore, before, partly] = [now, all, more];
+    [mineBefore, before, partly] = [now, all, hasMore];
     if (document.hidden && notifying.get() === "on") notify(fresh, t);
   });
 }

@@ -80,7 +80,8 @@ export type ClientEvents = {
   hello: HelloEvent;
   /**
    * An event of a session that is followed: from where it was subscribed to last, in order, and without gaps. One that was told comes
-   * again only where a block that is open begins anew, with all of it; or after `restarted`.
+   * again only where a block that is open begins anew, with all of it; or after `restarted`. A newer server may send some whose `type`
+   * is not known here.
    */
   event: SessionEvent;
   /**

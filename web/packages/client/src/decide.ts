@@ -17,9 +17,12 @@ export function configOf(approval: ApprovalView, index: number): ReviewConfig {
   return approval.reviewConfigs[index] ?? {};
 }
 
-/** A server that says nothing allows the two basic ones. */
+const KNOWN: readonly string[] = ["approve", "reject", "edit", "respond", "defer"] satisfies DecisionType[];
+
+/** A server that says nothing allows the two basic ones. What a newer one allows beside these cannot be decided here. */
 export function allowedOf(config: ReviewConfig): DecisionType[] {
-  return config.allowed_decisions ?? ["approve", "reject"];
+  const allowed: readonly string[] = config.allowed_decisions ?? ["approve", "reject"];
+  return allowed.filter((type): type is DecisionType => KNOWN.includes(type));
 }
 
 /** The decision that applied to an action: missing ones take the first. */

@@ -1,4 +1,5 @@
 import { isObject, readJson, type JsonObject } from "./json.js";
+import type { Open } from "./open.js";
 import type { ErrorCode, ErrorEvent } from "./protocol.js";
 
 /**
@@ -6,10 +7,13 @@ import type { ErrorCode, ErrorEvent } from "./protocol.js";
  * not repeated; `closed`, the client was closed; `unreachable`, no answer came, or it broke off; `http_502` and the like, an
  * answer that is not the server's, with the status 200 too. A newer server may have others.
  */
-export type AnyCode = ErrorCode | "offline" | "closed" | "unreachable" | `http_${number}`;
+export type AnyCode = Open<ErrorCode | "offline" | "closed" | "unreachable" | `http_${number}`>;
+
+/** What its refusals are known by: where a program has two copies of this package, each knows those of the other. */
+const BRAND = Symbol.for("@countersign/client.CountersignError");
 
 /** What else is known of a refusal. */
-export interface About {
+export interface CountersignErrorOptions {
   /** What programs may want to know: who was first, where the fault is. */
   details?: JsonObject | undefined;
   /** Of the request that it is about. */
@@ -21,8 +25,12 @@ export interface About {
   cause?: unknown;
 }
 
-/** The server refused a request. `code` is stable; `message` is for people. */
+/** The server refused a request. `code` is stable; `message` is for people. To be recognised with `is`, not with `instanceof`. */
 export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
+  static {
+    Object.defineProperty(this.prototype, BRAND, { value: true });
+  }
+
   override readonly name = "CountersignError";
   readonly details: JsonObject | undefined;
   readonly approvalKey: string | undefined;
@@ -33,7 +41,7 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
   constructor(
     readonly code: Code,
     message: string,
-    { details, approvalKey, status, cause, byServer = false }: About = {},
+    { details, approvalKey, status, cause, byServer = false }: CountersignErrorOptions = {},
   ) {
     super(message, cause === undefined ? undefined : { cause });
     this.details = details;
@@ -47,14 +55,15 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
     return this.code === "bad_json" && this.byServer ? "other" : this.code;
   }
 
-  /** Whether it is a refusal with this code. */
-  static is<Code extends AnyCode>(error: unknown, code: Code): error is CountersignError<Code> {
-    return error instanceof CountersignError && error.code === code;
+  /** Whether it is a refusal, and with this code if one is given. */
+  static is<Code extends AnyCode>(error: unknown, code?: Code): error is CountersignError<Code> {
+    if (typeof error !== "object" || error === null || !(BRAND in error)) return false;
+    return code === undefined || (error as Partial<CountersignError>).code === code;
   }
 
   /** The refusal, whatever was thrown: `unreachable` where the server said nothing. */
   static of(error: unknown): CountersignError {
-    if (error instanceof CountersignError) return error;
+    if (CountersignError.is(error)) return error;
     return new CountersignError("unreachable", error instanceof Error ? error.message : String(error), { cause: error });
   }
 

@@ -162,13 +162,13 @@ function newBlock(content: ContentBlock, index: number, seq: number): BlockView 
 function foldDelta(view: SessionView, event: ContentBlockDeltaEvent): SessionView {
   const block = findBlock(view, event.message_id, event.index);
   if (!block?.open) return view; // Of a block that is already complete: a replay.
-  const grown = grow(block, event.delta);
+  const { delta } = event;
+  const grown = grow(block, delta);
   const next =
     grown === block
       ? view
       : withMessage(view, event.message_id, (m) => ({ ...m, blocks: putBlock(m.blocks, grown) }));
 
-  const delta = event.delta;
   if (block.type === "approval_result" && "decisions" in delta) {
     const decisions = delta.decisions;
     return withApproval(next, block.approvalKey, (a) => ({
@@ -193,15 +193,13 @@ function foldDelta(view: SessionView, event: ContentBlockDeltaEvent): SessionVie
   return next;
 }
 
+/** One of a type that is not known adds nothing, whatever it has in it. */
 function grow(block: BlockView, delta: Delta): BlockView {
-  if (block.type === "text" && "text" in delta) {
-    return { ...block, text: block.text + delta.text };
-  }
-  if (block.type === "thinking" && "thinking" in delta) {
-    return { ...block, thinking: block.thinking + delta.thinking };
-  }
-  if (block.type === "tool_use" && "partial_json" in delta) {
-    return { ...block, json: block.json + delta.partial_json };
+  if ("type" in delta) {
+    if (block.type === "text" && delta.type === "text_delta") return { ...block, text: block.text + delta.text };
+    if (block.type === "thinking" && delta.type === "thinking_delta") return { ...block, thinking: block.thinking + delta.thinking };
+    if (block.type === "tool_use" && delta.type === "input_json_delta") return { ...block, json: block.json + delta.partial_json };
+    return block;
   }
   if (block.type === "tool_result" && "content" in delta) {
     return { ...block, content: block.content + delta.content };

@@ -14,7 +14,7 @@ import type {
   HistoryQuestionStep,
   HistoryStep,
 } from "./generated/http.js";
-import type { RequestedAction, ReviewConfig } from "./generated/wire.js";
+import type { CallStatus, RequestedAction, Resolution, ReviewConfig } from "./generated/wire.js";
 import { ASK_USER_QUESTION, type Answers, type StopReason } from "./protocol.js";
 import { assigned, type ApprovalView, type BlockView, type GroupView, type MessageView, type SessionView } from "./view.js";
 
@@ -112,7 +112,7 @@ function messageOf(block: BlockView, view: SessionView): HistoryMessage | undefi
         role: "tool",
         tool_call_id: block.toolUseId,
         name: block.name,
-        status: block.status,
+        status: block.status as CallStatus,
       };
     case "approval_request": {
       const approval = view.approvals[block.approvalKey];
@@ -145,7 +145,7 @@ function questionStep({ resolution, actions, answers, decisions, ...approval }: 
     return { ...head, ...waiting(approval), ...digest, actionRequests };
   }
   if (!answers) {
-    return { ...head, actionRequests, resolution, ...(decisions ? { submittedDecisions: decisions } : {}) };
+    return { ...head, actionRequests, resolution: resolution as Resolution, ...(decisions ? { submittedDecisions: decisions } : {}) };
   }
   return { ...head, actionRequests: actionRequests.map((action) => answered(action, answers)), submittedAnswers: answers };
 }
@@ -157,7 +157,7 @@ function actionStep({ resolution, ...approval }: ApprovalView): HistoryActionSte
     type: "approval_request",
     isResolved: resolution !== undefined,
     ...waiting(approval, resolution === undefined),
-    ...(resolution === undefined ? {} : { resolution }),
+    ...(resolution === undefined ? {} : { resolution: resolution as Resolution }),
     // Requests about calls have all of both; only questions have less.
     actionRequests: approval.actions as RequestedAction[],
     reviewConfigs: reviewed as ReviewConfig[],

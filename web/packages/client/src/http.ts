@@ -5,6 +5,7 @@ import { OPERATIONS, type ApprovalView as ApprovalRow, type Operations } from ".
 import type * as Http from "./generated/http.js";
 import { readJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
 import { isSessionEvent, type ErrorEvent, type Preview, type ReviewConfig, type SessionEvent } from "./protocol.js";
+import type { Open } from "./open.js";
 import { dataOf } from "./sse.js";
 import type { ApprovalView } from "./view.js";
 
@@ -222,8 +223,8 @@ export class CountersignHttp {
     return { approvals: body.approvals.map(approvalOf), next: body.next_cursor ?? undefined };
   }
 
-  /** Only what waits. */
-  waiting(query: Omit<ApprovalQuery, "status"> = {}, signal?: AbortSignal): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
+  /** Only what is pending. */
+  pending(query: Omit<ApprovalQuery, "status"> = {}, signal?: AbortSignal): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
     return this.approvals({ status: "waiting", ...query }, signal);
   }
 
@@ -399,7 +400,6 @@ export class CountersignHttp {
       for await (const data of dataOf(body)) {
         const event = readJson(data) as unknown as SessionEvent | ErrorEvent;
         if (event.type === "error") throw CountersignError.fromEvent(event);
-        // A newer server may send others.
         if (isSessionEvent(event)) yield event;
       }
     } catch (cause) {
@@ -495,7 +495,7 @@ export interface ListedApproval extends ApprovalView {
 /** What an edit would lead to. */
 export interface EditPreview {
   /** `approves`: it approves the edited call. `asks`: people are asked about that. `refused`: so would the decision be. */
-  outcome: Http.EditPreviewView["outcome"];
+  outcome: Open<Http.EditPreviewView["outcome"]>;
   /** With `asks`: how people would be asked, at once, or after other calls or a retry. */
   reviewConfig?: ReviewConfig;
   /** Why it would be refused. */

@@ -9,6 +9,7 @@ export { timeline, type TimelinePart } from "./timeline.js";
 export { CountersignClient, type AnyWebSocket, type ClientEvents, type ClientOptions, type ConnectionState } from "./client.js";
 export type { BackoffOptions } from "./backoff.js";
 export * from "./http.js";
-export { CountersignError, type AnyCode } from "./errors.js";
+export { CountersignError, type AnyCode, type CountersignErrorOptions } from "./errors.js";
+export type { Open } from "./open.js";
 export { randomId } from "./ids.js";
 export * from "./json.js";

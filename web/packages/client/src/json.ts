@@ -5,9 +5,38 @@
  * `9007199254740992` and `1.1` on their way through the browser. Numbers that JavaScript would print
  * exactly as they were written stay plain numbers; every other number becomes a `LosslessNumber`.
  */
-import { isLosslessNumber, LosslessNumber, parse, stringify } from "lossless-json";
+import { parse, stringify } from "lossless-json";
 
-export { isLosslessNumber, LosslessNumber };
+/** What these numbers are known by, which nothing in JSON can have: also those of another copy of this package. */
+const BRAND = Symbol.for("@countersign/client.LosslessNumber");
+
+/** A number that JavaScript cannot carry exactly as it was written. To be written with `stringifyJson`, not with `JSON.stringify`. */
+export class LosslessNumber {
+  static {
+    Object.defineProperty(this.prototype, BRAND, { value: true });
+  }
+
+  /** `text`: as it is written in JSON. */
+  constructor(readonly text: string) {
+    if (!isNumberText(text)) throw new SyntaxError(`${JSON.stringify(text)} is no JSON number.`);
+  }
+
+  /** With every digit. */
+  toString(): string {
+    return this.text;
+  }
+
+  /** The nearest number of JavaScript's, to be compared or counted with. */
+  valueOf(): number {
+    return Number(this.text);
+  }
+}
+
+export function isLosslessNumber(value: unknown): value is LosslessNumber {
+  return typeof value === "object" && value !== null && BRAND in value;
+}
+
+const WRITTEN = [{ test: isLosslessNumber, stringify: String }];
 
 export type JsonValue =
   | null
@@ -78,7 +107,7 @@ function endOfString(text: string, start: number): number {
 
 /** Write JSON; every number gets its original text back. */
 export function stringifyJson(value: unknown, indent?: number): string {
-  return stringify(value, null, indent) ?? "null";
+  return stringify(value, null, indent, WRITTEN) ?? "null";
 }
 
 export function isObject(value: JsonValue | undefined): value is JsonObject {

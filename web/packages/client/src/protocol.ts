@@ -6,6 +6,7 @@
  */
 import type * as Wire from "./generated/wire.js";
 import { SESSION_EVENTS } from "./generated/wire.js";
+import type { Open } from "./open.js";
 
 export const SUBPROTOCOL = "countersign.v1";
 
@@ -40,7 +41,10 @@ export type {
 // ---------------------------------------------------------------- questions and decisions
 
 export type { Choice as QuestionOption, Question, Todo, TodoStatus } from "./generated/http.js";
-export type { Always, Answers, Decision, DecisionType } from "./generated/wire.js";
+export type { Always, Answers, Decision } from "./generated/wire.js";
+
+/** What can be decided about a call. A newer server may allow more: see `allowedOf`. */
+export type DecisionType = Wire.Decision["type"];
 
 export const ASK_USER_QUESTION = "ask_user_question";
 
@@ -65,28 +69,35 @@ export type {
   MessageStartEvent,
   MessageStopEvent,
   PongEvent,
-  Resolution,
   RunError,
   RunStatusEvent,
-  SessionEvent,
-  Status as RunStatus,
-  StopReason,
 } from "./generated/wire.js";
+
+/** An event of a session. One of a newer server may have another `type`: it has its place in the order, by its `seq`. */
+export type SessionEvent = Wire.SessionEvent;
+
+/** What a session is doing. */
+export type RunStatus = Open<Wire.Status>;
+
+/** How a request ended. */
+export type Resolution = Open<Wire.Resolution>;
+
+/** Why a message ended. */
+export type StopReason = Open<Wire.StopReason>;
 
 export type ServerEvent = Wire.ConnectionEvent | Wire.SessionEvent;
 
 const NAMES: ReadonlySet<string> = new Set(SESSION_EVENTS);
 
-/** Whether an event belongs to a session, and is folded into its view. */
-export function isSessionEvent(event: { type: string }): event is Wire.SessionEvent {
-  return NAMES.has(event.type);
+/** Whether an event belongs to a session, and is folded into its view: also one of a newer server, which has a number in it. */
+export function isSessionEvent(event: { type: string; session_id?: unknown; seq?: unknown }): event is SessionEvent {
+  return NAMES.has(event.type) || (typeof event.seq === "number" && typeof event.session_id === "string");
 }
 
 // ---------------------------------------------------------------- content blocks
 
 export type {
   ApprovalRequestBlock,
-  CallStatus as ToolResultStatus,
   ContentBlock,
   Delta,
   GraphQuestion,
@@ -98,7 +109,11 @@ export type {
   WarningKind as DisplayWarningKind,
 } from "./generated/wire.js";
 
-export type ApprovalKind = Wire.ActionKind | "question";
+/** How a call ended. */
+export type ToolResultStatus = Open<Wire.CallStatus>;
+
+/** What people are asked. What is of none of these kinds cannot be answered by this package. */
+export type ApprovalKind = Open<Wire.ActionKind | "question">;
 
 /** What a person is asked about: a call, with everything about it, or questions, of which there is less to say. */
 export type Action = Wire.QuestionAction & Partial<Wire.RequestedAction>;

@@ -76,8 +76,8 @@ describe("CountersignHttp", () => {
       await expect(hanging(begun).session("s")).rejects.toMatchObject({ name: "CountersignError", code: "unreachable" });
       // Also where the caller could give up itself.
       const gaveUp = new AbortController();
-      await expect(hanging(begun).waiting({}, gaveUp.signal)).rejects.toMatchObject({ code: "unreachable" });
-      const first = hanging(begun).waiting({}, gaveUp.signal);
+      await expect(hanging(begun).pending({}, gaveUp.signal)).rejects.toMatchObject({ code: "unreachable" });
+      const first = hanging(begun).pending({}, gaveUp.signal);
       gaveUp.abort(new Error("Enough."));
       await expect(first).rejects.toThrow("Enough.");
     });
@@ -132,11 +132,11 @@ describe("CountersignHttp", () => {
         },
       ],
     });
-    const { approvals, next } = await http.waiting();
+    const { approvals, next } = await http.pending();
     expect(approvals).toMatchObject([
       { approvalKey: "s_1", kind: "question", complete: true, timeoutSeconds: 600, actions: [{ name: "ask_user_question" }] },
     ]);
-    await http.waiting({ limit: 200, ...(next === undefined ? {} : { cursor: next }) });
+    await http.pending({ limit: 200, ...(next === undefined ? {} : { cursor: next }) });
     expect(asked).toEqual(["/v1/approvals?status=waiting", "/v1/approvals?status=waiting&limit=200&cursor=i.1.1.s"]);
   });
 

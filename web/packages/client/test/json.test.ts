@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { equalJson, parseJson, stringifyJson } from "../src/index.js";
+import { equalJson, isLosslessNumber, isNumber, isObject, LosslessNumber, parseJson, stringifyJson } from "../src/index.js";
 
 describe("lossless JSON", () => {
   it.each(["9007199254740993", "1.10", "-0", "1e400", "0.1000000000000000055511151231257827", "1.0", "42"])(
@@ -26,6 +26,17 @@ describe("lossless JSON", () => {
 
   it.each(['[{"a":1},{"a":1}]', '{"a":{"a":["a","a",":","{"]},"A":"\\\\","b":"\\\\\\"a\\":"}', '{"a":"}","b":"\\"","__proto__":1}', '"a"'])("takes keys that differ, or are of different objects: %s", (text) => {
     expect(stringifyJson(parseJson(text))).toBe(text);
+  });
+
+  it("has numbers that are texts with every digit, and as near to a number as JavaScript comes, whatever they are", () => {
+    for (const text of ["9007199254740993", "1e400", "-0", "1.10", "1e-400"]) {
+      const number = parseJson(text);
+      expect([isLosslessNumber(number), String(number), Number(number), isObject(number)]).toEqual([true, text, Number(text), false]);
+    }
+    expect(() => new LosslessNumber("1, 2")).toThrow('"1, 2" is no JSON number.');
+    // Nothing in JSON is taken for one.
+    const object = '{"text":"1","isLosslessNumber":true,"value":"1"}';
+    expect([isNumber(parseJson(object)), stringifyJson(parseJson(object))]).toEqual([false, object]);
   });
 
   it("compares numbers by their text", () => {

@@ -171,6 +171,7 @@ describe("u2: the HTTP interface", () => {
       `id: 1\ndata: {"type":"message_start","message_id":"m","role":"user","session_id":"s","seq":1}\n\n`,
       `data: {"type":"content_block_delta","message_id":"m","index":0,"delta":{"text":"Thảo"},"session_id":"s"}\n\n`,
       `data: {"type":"of_a_newer_server"}\n\n`,
+      `data: {"type":"of_a_newer_server","session_id":"s","seq":2}\n\n`,
       `data: {"type":"error","code":"unauthenticated","message":"revoked"}\n\n`,
     ];
     const bytes = new TextEncoder().encode(lines.join(""));
@@ -186,7 +187,7 @@ describe("u2: the HTTP interface", () => {
       for await (const event of answering(() => new Response(body())).events("s")) seen.push(event);
     };
     await expect(follow()).rejects.toMatchObject({ code: "unauthenticated" });
-    expect(seen).toMatchObject([{ seq: 1 }, { delta: { text: "Thảo" } }]);
+    expect(seen).toMatchObject([{ seq: 1 }, { delta: { text: "Thảo" } }, { seq: 2 }]);
   });
 
   it("ends the request when whoever reads a stream stops", async () => {

@@ -3,11 +3,12 @@ import { Arguments } from "./arguments/Arguments.js";
 import { Changes } from "./arguments/Changes.js";
 import { PreviewText } from "./arguments/PreviewText.js";
 import { DecisionCard } from "./DecisionCard.js";
-import { useLabels } from "./labels.js";
+import { useLabels, useTexts } from "./labels.js";
 import { Answered, Questions } from "./QuestionCard.js";
-import { Request, type CardProps } from "./Request.js";
+import { Request, type CardProps, type PendingProps } from "./Request.js";
 import { ValueCard } from "./ValueCard.js";
 import { Visible } from "./Visible.js";
+import { visibleText } from "./visibleText.js";
 
 /**
  * Any request for a person: calls to decide, questions to answer, what a node of a graph asks; and once it is over, how
@@ -17,21 +18,49 @@ export function ApprovalCard(props: CardProps) {
   const { approval, components } = props;
   const { approvalKey: key } = approval;
   if (approval.kind === "question") return <Request key={key} {...props} Waiting={Questions} Outcome={Answered} />;
+  if (!KINDS.includes(approval.kind)) return <Request key={key} {...props} Waiting={UnknownCard} Outcome={Decided} />;
   const Waiting = asksForValue(approval) ? ValueCard : (components?.Decisions ?? DecisionCard);
   return <Request key={key} {...props} Waiting={Waiting} Outcome={Decided} />;
+}
+
+const KINDS: readonly string[] = ["approval", "in_doubt", "interrupt", "input"] satisfies ApprovalView["kind"][];
+
+/** What a reply to it would mean is not known here, so there is no way to reply. */
+function UnknownCard({ approval, replying, className, Frame }: PendingProps) {
+  const labels = useLabels();
+  const { part } = useTexts();
+  const asked = (
+    <>
+      <p {...part("caution")}>{labels.unknownKind(visibleText(approval.kind))}</p>
+      {approval.actions.map((action, i) => (
+        <figure key={action.id ?? i} {...part("call")}>
+          <figcaption>
+            <Visible text={action.name} />
+          </figcaption>
+          <Arguments action={action} config={configOf(approval, i)} />
+        </figure>
+      ))}
+    </>
+  );
+  return (
+    <Frame approval={approval} replying={replying} className={className} asked={asked}>
+      {null}
+    </Frame>
+  );
 }
 
 /** What became of each call: the arguments that ran are those of an edit, where there was one. */
 function Decided({ approval }: { approval: ApprovalView }) {
   const labels = useLabels();
+  const { part } = useTexts();
   const { actions, decisions } = approval;
   return actions.map((action, i) => {
     const decision = decisionFor(decisions, i);
     return (
-      <figure key={action.id ?? i} data-part="call" data-decision={decision?.type}>
+      <figure key={action.id ?? i} {...part("call")} data-decision={decision?.type}>
         <figcaption>
           <Visible text={action.name} />
-          {decision && actions.length > 1 && `: ${labels.choices[decision.type]}`}
+          {decision && actions.length > 1 && `: ${labels.choices[decision.type] ?? decision.type}`}
         </figcaption>
         <Ran approval={approval} index={i} />
       </figure>

@@ -1,15 +1,15 @@
 import { useMemo } from "react";
 import { BareProvider, type BareProviderProps } from "./context.js";
 import { english } from "./en.js";
-import type { Labels } from "./labels.js";
+import { withWords, type PartialLabels } from "./labels.js";
 
-interface Props extends Omit<BareProviderProps, "labels"> {
-  /** The words of the cards; English where they are absent. */
-  labels?: Partial<Labels> | undefined;
+export interface CountersignProviderProps extends Omit<BareProviderProps, "labels"> {
+  /** The words of the cards; English where they are absent, each of them. */
+  labels?: PartialLabels | undefined;
 }
 
 /** Gives the hooks and the cards below it their connection, and the cards their words and classes. */
-export function CountersignProvider({ labels, ...props }: Props) {
-  const words = useMemo(() => ({ ...english, ...labels }), [labels]);
+export function CountersignProvider({ labels, ...props }: CountersignProviderProps) {
+  const words = useMemo(() => withWords(labels, english), [labels]);
   return <BareProvider {...props} labels={words} />;
 }

@@ -9,14 +9,15 @@ import type { CallDraft } from "./drafts.js";
 import type { FieldProblem } from "./forms/edits.js";
 import type { EditDraft } from "./forms/form.js";
 import { Form } from "./Frame.js";
-import { useLabels } from "./labels.js";
-import type { WaitingProps } from "./Request.js";
+import { useLabels, useTexts } from "./labels.js";
+import type { PendingProps } from "./Request.js";
 import { useArgumentEdit } from "./useArgumentEdit.js";
 import { useDecisions, type Lack } from "./useDecisions.js";
 import { Visible } from "./Visible.js";
 
-export function DecisionCard({ approval, replying, className, Frame }: WaitingProps) {
+export function DecisionCard({ approval, replying, className, Frame }: PendingProps) {
   const labels = useLabels();
+  const { part } = useTexts();
   const deciding = useDecisions({ approval, replying });
   const { calls, comment } = deciding;
   /** What kept it from being sent when that was tried. */
@@ -41,7 +42,7 @@ export function DecisionCard({ approval, replying, className, Frame }: WaitingPr
   const problem = lack === "edit" ? labels.texts["edit.fixFirst"] : lack === "sight" ? labels.texts["shown.long"] : lack && labels.choose;
   return (
     <Frame approval={approval} replying={replying} className={className} problem={problem} problems={deciding.problems}>
-      {approval.kind === "in_doubt" && <p data-part="in-doubt">{labels.inDoubt}</p>}
+      {approval.kind === "in_doubt" && <p {...part("in-doubt")}>{labels.inDoubt}</p>}
       <Form replying={replying} onSubmit={submit} formRef={form}>
         {approval.actions.map((action, i) => (
           <CallFields
@@ -57,7 +58,7 @@ export function DecisionCard({ approval, replying, className, Frame }: WaitingPr
             onDraft={(next) => onCall(i, next)}
           />
         ))}
-        <p data-part="comment">
+        <p {...part("comment")}>
           <label htmlFor={commentId}>{labels.comment}</label>
           <textarea id={commentId} value={comment ?? ""} onChange={(e) => deciding.setComment(e.target.value)} />
         </p>
@@ -83,10 +84,11 @@ interface CallProps {
 /** One call: what would run, what is said about it, and the choices. */
 function CallFields({ approval, index, action, draft, problems, seen, onSeen, sending, onDraft }: CallProps) {
   const labels = useLabels();
+  const { part } = useTexts();
   const id = useId();
   const config = configOf(approval, index);
   const field = (name: "reason" | "output", label: string) => (
-    <p data-part={name}>
+    <p {...part(name)}>
       <label htmlFor={`${id}-${name}`}>{label}</label>
       <textarea id={`${id}-${name}`} value={draft[name]} onChange={(e) => onDraft({ ...draft, [name]: e.target.value })} />
     </p>
@@ -95,12 +97,12 @@ function CallFields({ approval, index, action, draft, problems, seen, onSeen, se
   const onDraftEdit = (edit: EditDraft) => onDraft({ ...draft, edit });
   const edit = useArgumentEdit({ approval, index, open: editing, draft: draft.edit, onDraft: onDraftEdit, problems, disabled: sending });
   return (
-    <fieldset data-part="call">
+    <fieldset {...part("call")}>
       <legend>
         <Visible text={action.name} />
       </legend>
       {action.description && (
-        <p data-part="description">
+        <p {...part("description")}>
           <Visible text={action.description} />
         </p>
       )}
@@ -111,7 +113,7 @@ function CallFields({ approval, index, action, draft, problems, seen, onSeen, se
       {allowedOf(config).map((choice) => (
         <label key={choice}>
           <input type="radio" name={id} checked={draft.choice === choice} onChange={() => onDraft({ ...draft, choice })} />
-          {labels.choices[choice]}
+          {labels.choices[choice] ?? choice}
         </label>
       ))}
       {draft.choice === "reject" && field("reason", labels.reason)}

@@ -14,12 +14,13 @@ import { Visible } from "./Visible.js";
 /** What every card has: who decides, until when, what was entered, and what came of sending that. */
 export function Frame({ approval, replying, className, problem, problems = [], asked, children }: FrameProps) {
   const labels = useLabels();
+  const { part } = useTexts();
   const { state, voted, error } = replying;
   const votes = progress(approval);
   const said = state === "sending" ? labels.sending : state === "sent" ? labels.sent : voted && votes ? labels.voted : "";
   return (
     <section className={className} data-countersign="card" data-kind={approval.kind} data-state={state}>
-      <p data-part="who">
+      <p {...part("who")}>
         <Visible text={labels.waitingFor(decidingRole(approval))} />
         {votes && ` · ${labels.progress(votes.approved, votes.quorum)}`}
         {approval.expiresAt && (

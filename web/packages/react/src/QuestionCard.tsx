@@ -4,7 +4,7 @@ import { draftKey } from "./draftKey.js";
 import { useQuestionWords, useLabels } from "./labels.js";
 import { QuestionForm } from "./QuestionForm.js";
 import { answerProblems } from "./questions.js";
-import { Request, type CardProps, type WaitingProps } from "./Request.js";
+import { Request, type CardProps, type PendingProps } from "./Request.js";
 import { Visible } from "./Visible.js";
 
 /** Questions of an agent, to be answered or declined; once that is done, what was answered. */
@@ -13,7 +13,7 @@ export function QuestionCard(props: CardProps) {
   return <Request key={approval.approvalKey} {...props} Waiting={Questions} Outcome={Answered} />;
 }
 
-export function Questions({ approval, replying, className, Frame }: WaitingProps) {
+export function Questions({ approval, replying, className, Frame }: PendingProps) {
   const questions = questionsOf(approval.actions[0]?.args);
   const frame = { approval, replying, className };
   if (!questions) {

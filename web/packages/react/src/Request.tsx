@@ -41,7 +41,7 @@ export interface ResolvedProps {
 }
 
 /** A request that waits, whole, and only for as long as it shows the same. */
-export interface WaitingProps {
+export interface PendingProps {
   approval: ApprovalView;
   replying: Replying;
   className?: string | undefined;
@@ -55,7 +55,7 @@ export interface CardComponents {
   /** In place of every request that is over. */
   Resolved: ComponentType<ResolvedProps>;
   /** A request for decisions about calls, with its frame; `useDecisions` has what it needs. */
-  Decisions: ComponentType<WaitingProps>;
+  Decisions: ComponentType<PendingProps>;
 }
 
 export interface CardProps {
@@ -68,7 +68,7 @@ export interface CardProps {
 }
 
 interface Props extends CardProps {
-  Waiting: ComponentType<WaitingProps>;
+  Waiting: ComponentType<PendingProps>;
   /** What is shown of it once it is over. */
   Outcome: ComponentType<Pick<CardProps, "approval">>;
 }

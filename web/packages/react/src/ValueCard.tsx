@@ -8,15 +8,15 @@ import { answerFields } from "./forms/answer.js";
 import { elicitationForm, elicitationOf, formProblems, type Elicitation } from "./forms/elicitation.js";
 import { Form } from "./Frame.js";
 import { useLabels, useTexts } from "./labels.js";
-import type { WaitingProps } from "./Request.js";
+import type { PendingProps } from "./Request.js";
 import { useAnswer } from "./useAnswer.js";
 
-export function ValueCard(props: WaitingProps) {
+export function ValueCard(props: PendingProps) {
   const asked = elicitationOf(props.approval);
   return asked ? <ElicitationCard {...props} asked={asked} /> : <NodeCard {...props} />;
 }
 
-function NodeCard({ approval, replying, className, Frame }: WaitingProps) {
+function NodeCard({ approval, replying, className, Frame }: PendingProps) {
   const { texts } = useLabels();
   const schema = approval.interrupt?.schema;
   const form = useMemo(() => answerFields(schema), [schema]);
@@ -33,7 +33,7 @@ function NodeCard({ approval, replying, className, Frame }: WaitingProps) {
 }
 
 /** A form of an MCP server to fill in, or an address to open; both can be declined, or left without an answer. */
-function ElicitationCard({ approval, replying, className, Frame, asked }: WaitingProps & { asked: Elicitation }) {
+function ElicitationCard({ approval, replying, className, Frame, asked }: PendingProps & { asked: Elicitation }) {
   const { texts } = useLabels();
   const { part } = useTexts();
   const form = useMemo(() => elicitationForm(asked), [approval.approvalKey]);

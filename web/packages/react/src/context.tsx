@@ -1,6 +1,7 @@
 import { createContext, Fragment, useContext, useMemo, type ReactNode } from "react";
 import type { CountersignClient, CountersignHttp } from "@countersign/client";
 import type { Labels } from "./labels.js";
+import type { ClassNames, PartName } from "./parts.js";
 
 /** What the hooks work with. */
 export interface Countersign {
@@ -9,15 +10,12 @@ export interface Countersign {
   http: CountersignHttp;
 }
 
-/** Classes for the parts of the cards, by the name in their `data-part`. */
-export type ClassNames = Readonly<Record<string, string>>;
-
 /** What marks a part of a card, for styles. */
-export type Part = (name: string) => { "data-part": string; className?: string };
+export type Part = (name: PartName) => { "data-part": PartName; className?: string };
 
 const partsOf =
   (classNames: ClassNames): Part =>
-  (name) => ({ "data-part": name, ...(Object.hasOwn(classNames, name) ? { className: classNames[name] } : {}) });
+  (name) => ({ "data-part": name, ...(classNames[name] === undefined ? {} : { className: classNames[name] }) });
 
 const Context = createContext<Countersign | undefined>(undefined);
 export const Words = createContext<Labels | undefined>(undefined);

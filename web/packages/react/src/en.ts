@@ -2,6 +2,7 @@
 import type { DecisionType } from "@countersign/client";
 import type { Ending } from "./ended.js";
 import type { Labels } from "./labels.js";
+import { visibleText } from "./visibleText.js";
 
 /** The texts of what shows and edits arguments. In `{n}` and the like a value is put. */
 export const texts = {
@@ -111,7 +112,7 @@ export const texts = {
   "elicit.hint": "“Decline” tells the server no. “Cancel” tells it that you have not chosen.",
 };
 
-const how = { decided: "Decided", timeout: "Nobody decided in time", cancelled: "Cancelled" };
+const how: Record<string, string> = { decided: "Decided", timeout: "Nobody decided in time", cancelled: "Cancelled" };
 const done: Record<DecisionType, string> = {
   approve: "Approved",
   reject: "Rejected",
@@ -121,8 +122,8 @@ const done: Record<DecisionType, string> = {
 };
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
-  const words = answers || resume !== undefined ? ["Answered"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? how.decided);
+  const words = answers || resume !== undefined ? ["Answered"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? `Over (${visibleText(resolution)})`);
   return by ? `${what} by ${by}` : what;
 };
 
@@ -167,6 +168,7 @@ export const words: Omit<Labels, "error"> = {
   waitingFor: (role) => (role === undefined ? "Waiting for the owner of the session" : `Waiting for ${role}`),
   progress: (approved, quorum) => `${approved} of ${quorum} have approved`,
   inDoubt: "This may have run already, and may still be running: its outcome is unknown. Approve to run it again.",
+  unknownKind: (kind) => `This page does not know this kind of request, “${kind}”, and cannot answer it. A newer version of the page can.`,
   late: "Your reply came too late and did not count.",
   dismiss: "Got it",
   resolved,

@@ -9,7 +9,7 @@ export const isLate = (error: unknown): error is CountersignError<"approval_alre
 /** What `details` of such a refusal say. */
 export function endingOf({ details: { resolution, by, answers, decisions, resume } = {} }: CountersignError): Ending {
   return {
-    resolution: resolution === "timeout" || resolution === "cancelled" ? resolution : "decided",
+    resolution: typeof resolution === "string" ? resolution : "decided",
     ...(typeof by === "string" ? { by } : {}),
     ...(isObject(answers) ? { answers: answers as Answers } : {}),
     ...(Array.isArray(decisions) ? { decisions: decisions as unknown as Decision[] } : {}),

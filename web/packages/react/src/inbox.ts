@@ -12,11 +12,11 @@ export interface InboxState {
   /** Why the newest reading failed, if it did, or why nothing is read any more; the requests are those of the one before. */
   error: unknown;
   /** Whether there may be more: of a list with filters the rest can turn out to have none. */
-  more: boolean;
+  hasMore: boolean;
 }
 
 /** Before it has been read. */
-export const UNREAD: InboxState = { requests: [], loading: true, error: undefined, more: false };
+export const UNREAD: InboxState = { requests: [], loading: true, error: undefined, hasMore: false };
 
 /** Without a token, and once the connection is closed for good, there is nothing for this page to read. */
 const OVER: Partial<Record<ConnectionState, () => CountersignError>> = {
@@ -50,7 +50,7 @@ const CHANGES: readonly SessionEvent["type"][] = ["run_status", "approval_resolv
 /** What a reading has found, and in how many pages. */
 interface Found {
   requests: ListedApproval[];
-  more: boolean;
+  hasMore: boolean;
   pages: number;
 }
 
@@ -125,7 +125,7 @@ export class SharedInbox {
     this.#followers.add(one);
     if (!this.#stop) this.#start();
     // One that is under way reads as far as is wanted by then.
-    else if (this.#state.more && this.#most() > this.#pages && !this.#reading() && !this.#away()) void this.#read();
+    else if (this.#state.hasMore && this.#most() > this.#pages && !this.#reading() && !this.#away()) void this.#read();
     else if (!this.#reading() && this.#pause() < pause) this.#in(this.#pause());
     return () => {
       this.#followers.delete(one);
@@ -151,7 +151,7 @@ export class SharedInbox {
 
   /** Read more of it than is shown; once, however often it is asked for meanwhile. */
   readonly loadMore = (): Promise<void> => {
-    if (!this.#more && this.#state.more) this.#wanted = this.#pages + this.#step();
+    if (!this.#more && this.#state.hasMore) this.#wanted = this.#pages + this.#step();
     this.#more ??= this.#read().finally(() => (this.#more = undefined));
     return this.#more;
   };
@@ -283,7 +283,7 @@ export class SharedInbox {
     let [pages, empty] = [0, 0];
     do {
       if (turn === this.#begun) this.#in(LOST_MS);
-      const page = await this.http.waiting({ ...this.#query, ...(cursor === undefined ? {} : { cursor }) }, signal);
+      const page = await this.http.pending({ ...this.#query, ...(cursor === undefined ? {} : { cursor }) }, signal);
       if (signal.aborted) return undefined;
       requests.push(...page.approvals);
       cursor = page.next;
@@ -293,10 +293,10 @@ export class SharedInbox {
       empty = 0;
     } while (cursor !== undefined && pages < this.#most() && turn === this.#begun && !this.#isOver());
     const whole = cursor === undefined || pages >= this.#most();
-    return whole ? { requests, more: cursor !== undefined, pages } : undefined;
+    return whole ? { requests, hasMore: cursor !== undefined, pages } : undefined;
   }
 
-  #show(turn: number, { requests: found, more, pages }: Found): void {
+  #show(turn: number, { requests: found, hasMore, pages }: Found): void {
     this.#end(turn);
     this.#shown = turn;
     this.#pages = pages;
@@ -312,8 +312,8 @@ export class SharedInbox {
     for (const one of requests) this.#had.add(one);
     const before = this.#state;
     const same = requests.length === before.requests.length && requests.every((one, i) => one === before.requests[i]);
-    if (same && !before.loading && before.more === more && before.error === undefined) return;
-    this.#set({ requests: same ? before.requests : requests, loading: false, error: undefined, more });
+    if (same && !before.loading && before.hasMore === hasMore && before.error === undefined) return;
+    this.#set({ requests: same ? before.requests : requests, loading: false, error: undefined, hasMore });
   }
 
   #set(state: InboxState): void {

@@ -1,7 +1,8 @@
 "use client"; // For frameworks that also draw on the server: everything here has state.
-export { CountersignProvider } from "./CountersignProvider.js";
-export { BareProvider, useCountersign, type BareProviderProps, type ClassNames, type Countersign } from "./context.js";
-export { sessionsOf, type Sessions, type SessionState } from "./sessions.js";
+export { CountersignProvider, type CountersignProviderProps } from "./CountersignProvider.js";
+export { BareProvider, useCountersign, type BareProviderProps, type Countersign } from "./context.js";
+export type { ClassNames, PartName } from "./parts.js";
+export { sessionsOf, type Sessions, type SessionSnapshot } from "./sessions.js";
 export { useSession, type Session } from "./useSession.js";
 export { useConnection, useSessionState } from "./useSessionState.js";
 export { inboxOf, type Following, type InboxQuery, type InboxState, type SharedInbox } from "./inbox.js";
@@ -14,7 +15,7 @@ export { useArgumentEdit, type ArgumentEdit, type ArgumentEditOptions } from "./
 export { useAnswer, type Answering, type AnswerOptions } from "./useAnswer.js";
 export { keepDraft, readDraft, useDraft } from "./useDraft.js";
 export { ApprovalCard } from "./ApprovalCard.js";
-export type { CardComponents, CardProps, FrameProps, ResolvedProps, WaitingProps } from "./Request.js";
+export type { CardComponents, CardProps, FrameProps, ResolvedProps, PendingProps } from "./Request.js";
 export { QuestionCard, ResolvedQuestionBlock } from "./QuestionCard.js";
 export { QuestionForm, type QuestionFormProps } from "./QuestionForm.js";
 export { AnswerList, type AnswerListProps } from "./AnswerList.js";
@@ -32,4 +33,4 @@ export { answerText, type QuestionDraft } from "./questions.js";
 export { Visible } from "./Visible.js";
 export { hasHidden, segments, showDirectionMarks, visibleText, type Segment } from "./visibleText.js";
 export { english } from "./en.js";
-export { filled, roleName, type Labels, type QuestionLabels, type TextKey, type Texts } from "./labels.js";
+export { filled, roleName, type Labels, type PartialLabels, type QuestionLabels, type Tell, type TextKey, type Texts } from "./labels.js";

@@ -70,6 +70,8 @@ export interface Labels {
   waitingFor: (role: string | undefined) => string;
   progress: (approved: number, quorum: number) => string;
   inDoubt: string;
+  /** It is of a kind that only a newer version of this package knows. */
+  unknownKind: (kind: string) => string;
   /** This tab's reply came when it was over, and what says that this has been read. */
   late: string;
   dismiss: string;
@@ -78,6 +80,29 @@ export interface Labels {
   /** How it ended, and by whom. */
   resolved: (approval: ApprovalView) => string;
 }
+
+/** Some of the words: those of a page that goes on with the packages' next versions, which may have more. The rest is English. */
+export type PartialLabels = Partial<Omit<Labels, "texts" | "choices" | "questions">> & {
+  texts?: Partial<Texts> | undefined;
+  choices?: Partial<Labels["choices"]> | undefined;
+  questions?: Partial<QuestionLabels> | undefined;
+};
+
+/** These words, and those of `others` where there are none. */
+export function withWords(labels: PartialLabels | undefined, others: Labels): Labels {
+  const { texts, choices, questions, ...rest } = labels ?? {};
+  return {
+    ...over(others, rest),
+    texts: over(others.texts, texts),
+    choices: over(others.choices, choices),
+    questions: over(others.questions, questions),
+  };
+}
+
+const over = <T extends object>(others: T, own: Partial<T> = {}): T => ({
+  ...others,
+  ...Object.fromEntries(Object.entries(own).filter(([, word]) => word !== undefined)),
+});
 
 /** The words of the provider above. */
 export function useLabels(): Labels {
@@ -101,7 +126,7 @@ export interface Writing {
 export function useTexts(): Writing {
   const { texts, language } = useLabels();
   const part = useContext(Parts);
-  return useMemo(() => ({ t: (key, values = {}) => filled(texts[key], values), language, part }), [texts, language, part]);
+  return useMemo(() => ({ t: (key, values = {}) => filled(texts[key] ?? key, values), language, part }), [texts, language, part]);
 }
 
 /** The words of questions, and what marks their parts. */

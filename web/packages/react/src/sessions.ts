@@ -11,7 +11,8 @@ import {
   type SessionView,
 } from "@countersign/client";
 
-export interface SessionState {
+/** A session as it is known here. */
+export interface SessionSnapshot {
   view: SessionView;
   /** There is none of this id, or it is not this person's to see. */
   missing: boolean;
@@ -24,13 +25,13 @@ export interface SessionState {
 }
 
 /** Before anything has come of it. */
-export const nothingOf = (id: string): SessionState => ({ view: emptySession(id), missing: false, deleted: false, loading: true, error: undefined });
+export const nothingOf = (id: string): SessionSnapshot => ({ view: emptySession(id), missing: false, deleted: false, loading: true, error: undefined });
 
 /** One that begins anew. */
 const anew = (id: string) => ({ view: emptySession(id), missing: false, loading: true, error: undefined });
 
 interface Opened {
-  now: SessionState;
+  now: SessionSnapshot;
   listeners: Set<() => void>;
   /** How many look at it. */
   followers: number;
@@ -66,7 +67,7 @@ export class Sessions {
   /** Those that were followed last are the last. */
   readonly #opened = new Map<string, Opened>();
   /** Of those that were only read, as where a page is rendered on a server: each the same object as long as it is read again soon. */
-  readonly #read = new Map<string, SessionState>();
+  readonly #read = new Map<string, SessionSnapshot>();
   #queue: SessionEvent[] = [];
 
   constructor(client: CountersignClient) {
@@ -94,7 +95,7 @@ export class Sessions {
   }
 
   /** It stays the same object until something changes. Nothing is kept of one that nobody watches. */
-  get(id: string): SessionState {
+  get(id: string): SessionSnapshot {
     const now = this.#opened.get(id)?.now ?? this.#read.get(id);
     if (now) return now;
     const empty = nothingOf(id);
@@ -219,7 +220,7 @@ export class Sessions {
     return session;
   }
 
-  #set(id: string, change: Partial<SessionState>): void {
+  #set(id: string, change: Partial<SessionSnapshot>): void {
     const session = this.#open(id);
     session.now = { ...session.now, ...change };
     for (const listener of [...session.listeners]) listener();

@@ -1,5 +1,5 @@
 /** What somebody has begun to enter is kept in the tab's session storage, so that a reload does not lose it. */
-import { useCallback, useState } from "react";
+import { useCallback, useState, useSyncExternalStore } from "react";
 
 const PREFIX = "countersign:";
 
@@ -32,14 +32,22 @@ export function forgetDrafts(prefix: string): void {
   }
 }
 
+const never = () => () => {};
+
+/** Not where a server draws, nor while a page takes over what it has drawn, which knows of nothing that this tab keeps. */
+const useOwnPage = (): boolean => useSyncExternalStore(never, () => true, () => false);
+
 /** State that survives a reload of this tab. `undefined` forgets it. */
 export function useDraft<T>(key: string, initial: () => T): [T, (next: T | undefined) => void] {
-  const [state, setState] = useState<{ key: string; value: T }>(() => ({ key, value: readDraft<T>(key) ?? initial() }));
+  const from = useOwnPage() ? key : undefined;
+  const read = () => ({ key: from, value: (from === undefined ? undefined : readDraft<T>(from)) ?? initial() });
+  const [state, setState] = useState<{ key: string | undefined; value: T }>(read);
   // Another key is another value: read it before anything is drawn with the old one.
   let value = state.value;
-  if (state.key !== key) {
-    value = readDraft<T>(key) ?? initial();
-    setState({ key, value });
+  if (state.key !== from) {
+    const now = read();
+    value = now.value;
+    setState(now);
   }
   const set = useCallback(
     (next: T | undefined) => {

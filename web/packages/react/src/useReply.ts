@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { CountersignError, progress, type ApprovalView, type CountersignClient } from "@countersign/client";
 import { useCountersign } from "./context.js";
 import { draftKey } from "./draftKey.js";
@@ -37,29 +37,50 @@ interface Outcome {
  */
 const onTheirWay = new WeakMap<CountersignClient, Map<string, Promise<Outcome>>>();
 
-function repliesOf(client: CountersignClient): Map<string, Promise<Outcome>> {
-  let replies = onTheirWay.get(client);
-  if (!replies) onTheirWay.set(client, (replies = new Map()));
-  return replies;
+/** The refusals that came while no card of theirs was drawn, by `draftKey`: the next one tells of it. */
+const untold = new WeakMap<CountersignClient, Map<string, CountersignError>>();
+
+/** So many are kept. */
+const MOST = 20;
+
+function of<T>(all: WeakMap<CountersignClient, Map<string, T>>, client: CountersignClient): Map<string, T> {
+  let found = all.get(client);
+  if (!found) all.set(client, (found = new Map()));
+  return found;
 }
 
 /** Sends a person's reply to a request, one at a time, and says what came of it. */
 export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const { client } = useCountersign();
   const { approvalKey, digest } = approval;
-  const replies = repliesOf(client);
+  const key = draftKey(approval);
+  const [replies, refusals] = [of(onTheirWay, client), of(untold, client)];
   const [voted, setVoted] = useDraft(votedKey(approval), () => false);
   const [earlier] = useState(() => replies.get(approvalKey));
   const [now, setNow] = useState<{ state: Replying["state"]; digest?: string | undefined }>({ state: earlier ? "sending" : "no" });
   const [refused, setRefused] = useState<CountersignError>();
-  const late = useLate(client).get(draftKey(approval));
+  const late = useLate(client).get(key);
+  const drawn = useRef(false);
+  useEffect(() => {
+    drawn.current = true;
+    return () => void (drawn.current = false);
+  }, []);
+  useEffect(() => {
+    const before = refusals.get(key);
+    if (before && refusals.delete(key)) setRefused(before);
+  }, [refusals, key]);
   const follow = async (outcome: Promise<Outcome>) => {
     setNow({ state: "sending" });
     setRefused(undefined);
     const { error, vote } = await outcome;
     // After one of several it goes on waiting, and there is still something to do with it.
     setNow(error || vote ? { state: "no" } : { state: "sent", digest });
-    setRefused(isLate(error) ? undefined : error);
+    const refusal = isLate(error) ? undefined : error;
+    setRefused(refusal);
+    // Of several cards that follow it the newest is asked last.
+    refusals.delete(key);
+    if (refusal && !drawn.current) refusals.set(key, refusal);
+    for (const [oldest] of [...refusals].slice(0, -MOST)) refusals.delete(oldest);
     if (vote) setVoted(true);
     return !error;
   };

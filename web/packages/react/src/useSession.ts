@@ -3,18 +3,18 @@ import { pendingApprovals, type AckEvent, type ApprovalView, type MessageCommand
 import { useCountersign } from "./context.js";
 import { draftKey } from "./draftKey.js";
 import { useLate } from "./late.js";
-import { sessionsOf, type SessionState } from "./sessions.js";
+import { sessionsOf, type SessionSnapshot } from "./sessions.js";
 import type { CardReply } from "./useReply.js";
 import { useSessionState } from "./useSessionState.js";
 
 /** A session as it stands, and what can be done in it. */
-export interface Session extends SessionState {
+export interface Session extends SessionSnapshot {
   /** What waits for a person, in the order it was asked. */
   pending: ApprovalView[];
   /** Those to draw cards of: what is pending, and what a reply of this tab came too late for, until its card is told that this has been read. */
   requests: ApprovalView[];
   /** A long session is followed from near its end: there is more before what is here. */
-  earlier: boolean;
+  hasEarlier: boolean;
   /** A message makes a session that is missing, where it may. */
   send: (content: MessageCommand["content"], options?: Pick<MessageCommand, "agent" | "on_pending">) => Promise<AckEvent>;
   reply: (approval: ApprovalView, reply: CardReply) => Promise<AckEvent>;
@@ -45,5 +45,5 @@ export function useSession(sessionId: string): Session {
     () => Object.values(state.view.approvals).filter((one) => one.complete && (one.resolution === undefined || late.get(draftKey(one))?.read === false)),
     [state.view, late],
   );
-  return { ...state, pending, requests, earlier: state.view.firstSeq !== undefined, ...actions };
+  return { ...state, pending, requests, hasEarlier: state.view.firstSeq !== undefined, ...actions };
 }

@@ -1,10 +1,10 @@
 import { useCallback, useMemo, useSyncExternalStore } from "react";
 import type { ConnectionState } from "@countersign/client";
 import { useCountersign } from "./context.js";
-import { nothingOf, sessionsOf, type SessionState } from "./sessions.js";
+import { nothingOf, sessionsOf, type SessionSnapshot } from "./sessions.js";
 
 /** A session as far as it is known here, without following it. */
-export function useSessionState(sessionId: string): SessionState {
+export function useSessionState(sessionId: string): SessionSnapshot {
   const { client } = useCountersign();
   const sessions = sessionsOf(client);
   // What a server draws: of a page that hydrates part by part, another part may follow the session already.

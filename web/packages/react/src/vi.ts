@@ -1,6 +1,7 @@
 /** Vietnamese. */
 import type { Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
+import { visibleText } from "./visibleText.js";
 
 /** The texts of what shows and edits arguments. */
 export const texts: Texts = {
@@ -117,7 +118,7 @@ const done = {
   respond: "Đã nhập kết quả",
   defer: "Đã hoãn quyết định",
 };
-const how = { decided: "Đã quyết định", timeout: "Không ai quyết định kịp thời", cancelled: "Đã hủy" };
+const how: Record<string, string> = { decided: "Đã quyết định", timeout: "Không ai quyết định kịp", cancelled: "Đã hủy" };
 const errors: Partial<Record<string, string>> = {
   invalid_edit: "Tham số đã sửa không phù hợp với công cụ.",
   stale_action: "Yêu cầu đang chờ không còn là yêu cầu bạn đã xem. Hãy xem lại trước khi quyết định.",
@@ -132,8 +133,8 @@ const errors: Partial<Record<string, string>> = {
 };
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
-  const words = answers || resume !== undefined ? ["Đã trả lời"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? how.decided);
+  const words = answers || resume !== undefined ? ["Đã trả lời"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? `Đã kết thúc (${visibleText(resolution)})`);
   return by ? `${what} bởi ${by}` : what;
 };
 
@@ -178,6 +179,7 @@ export const words: Omit<Labels, "error"> = {
   waitingFor: (role) => (role === undefined ? "Đang chờ chủ phiên" : `Đang chờ ${role}`),
   progress: (approved, quorum) => `${approved}/${quorum} đã phê duyệt`,
   inDoubt: "Lệnh gọi này có thể đã chạy, và có thể vẫn đang chạy: không rõ kết quả. Phê duyệt nghĩa là chạy lại.",
+  unknownKind: (kind) => `Trang này không biết loại yêu cầu “${kind}” nên không trả lời được. Phiên bản mới hơn của trang thì có thể.`,
   late: "Phản hồi của bạn đến quá muộn nên không được tính.",
   dismiss: "Đã hiểu",
   resolved,

@@ -1,6 +1,7 @@
 /** Simplified Chinese. */
 import type { Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
+import { visibleText } from "./visibleText.js";
 
 /** The texts of what shows and edits arguments. */
 export const texts: Texts = {
@@ -111,7 +112,7 @@ export const texts: Texts = {
 };
 
 const done = { approve: "已批准", reject: "已拒绝", edit: "已修改并批准", respond: "结果由人工填写", defer: "留待稍后决定" };
-const how = { decided: "已决定", timeout: "无人及时决定", cancelled: "已取消" };
+const how: Record<string, string> = { decided: "已决定", timeout: "无人及时决定", cancelled: "已取消" };
 const errors: Partial<Record<string, string>> = {
   invalid_edit: "修改后的参数不符合该工具的要求。",
   stale_action: "当前等待的请求已不是您查看过的请求。请重新查看后再决定。",
@@ -126,8 +127,8 @@ const errors: Partial<Record<string, string>> = {
 };
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
-  const words = answers || resume !== undefined ? ["已回答"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join("，") : (how[resolution] ?? how.decided);
+  const words = answers || resume !== undefined ? ["已回答"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
+  const what = resolution === "decided" && words.length > 0 ? words.join("，") : (how[resolution] ?? `已结束（${visibleText(resolution)}）`);
   return by ? `${what}（${by}）` : what;
 };
 
@@ -172,6 +173,7 @@ export const words: Omit<Labels, "error"> = {
   waitingFor: (role) => (role === undefined ? "等待会话所有者处理" : `等待 ${role} 处理`),
   progress: (approved, quorum) => `${approved}/${quorum} 人已批准`,
   inDoubt: "此调用的结果未知：可能已经执行，也可能仍在执行。批准即会再次执行。",
+  unknownKind: (kind) => `此页面无法识别“${kind}”类请求，因此无法处理。请使用更新版本的页面。`,
   late: "您提交得太晚，未被采用。",
   dismiss: "知道了",
   resolved,

@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { act } from "react";
+import { act, StrictMode } from "react";
 import { describe, expect, it, vi } from "vitest";
 import { CountersignError, LosslessNumber, NO_PREFERENCE, stringifyJson, type ApprovalView, type HistoryStep, type JsonValue } from "@countersign/client";
 import { chinese } from "../src/zh.js";
@@ -97,6 +97,26 @@ describe("ApprovalCard", () => {
     await click(button(page, "Send"));
     expect(Socket.last.sent).toMatchObject([{ type: "approval", approval_key: "s_1", digest: "d1", decisions: [{ type: "approve" }] }]);
     expect(page.querySelector('[role="status"]')?.textContent).toBe("Sending…");
+  });
+
+  it("tells after it was away why its reply was refused meanwhile, once", async () => {
+    for (const back of [false, true]) {
+      let refuse: (reason: unknown) => void = () => {};
+      const onReply = vi.fn(() => new Promise((_, no) => (refuse = no)));
+      const approval = request({ approvalKey: `s_${back}` });
+      const card = <StrictMode><ApprovalCard approval={approval} onReply={onReply} /></StrictMode>;
+      const { page, draw } = await show(card);
+      await click(labelled(page, "Approve"));
+      await click(button(page, "Send"));
+      await draw(<p />);
+      if (back) await draw(card);
+      await act(async () => refuse(new CountersignError("stale_action", "It is another one now.")));
+      await draw(card);
+      expect([alert(page), (labelled(page, "Approve") as HTMLInputElement).checked]).toEqual(["It is another one now.", true]);
+      await draw(<p />);
+      await draw(card);
+      expect(alert(page)).toBe("");
+    }
   });
 
   it("knows after it was away that its reply is on its way, and what came of it", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseJson, stringifyJson, type ApprovalView, type JsonObject, type JsonValue } from "@countersign/client";
 import { emptyAnswer, readAnswer } from "../src/forms/answer.js";
-import { elicitationForm, elicitationOf, formProblems, outcomeOf } from "../src/forms/elicitation.js";
+import { elicitationForm, elicitationOf, formProblems, elicitationResultOf } from "../src/forms/elicitation.js";
 
 /** As the server makes the schema of the answer. */
 const answer = (content?: JsonValue): JsonObject => ({
@@ -106,11 +106,11 @@ describe("s13: what an MCP server asks", () => {
   });
 
   test("what was answered is shown under the names that people know", () => {
-    expect(outcomeOf(fields, { action: "accept", content: { name: "Al", n: 3 } })).toEqual({
+    expect(elicitationResultOf(fields, { action: "accept", content: { name: "Al", n: 3 } })).toEqual({
       action: "accept",
       content: { "Your name": "Al", n: 3 },
     });
-    expect(outcomeOf(fields, { action: "decline" })).toEqual({ action: "decline" });
-    expect(outcomeOf(fields, "yes")).toBeUndefined();
+    expect(elicitationResultOf(fields, { action: "decline" })).toEqual({ action: "decline" });
+    expect(elicitationResultOf(fields, "yes")).toBeUndefined();
   });
 });

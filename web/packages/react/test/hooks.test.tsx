@@ -233,10 +233,10 @@ describe("useSession", () => {
     expect(Socket.last.sent.at(-1)).toEqual({ type: "subscribe", session_id: "s", last: 80 });
     Socket.last.receive(said(3));
     await wait(20);
-    expect([session.earlier, session.view.messages.map((m) => m.id)]).toEqual([true, ["m3"]]);
+    expect([session.hasEarlier, session.view.messages.map((m) => m.id)]).toEqual([true, ["m3"]]);
     await act(async () => void (await Promise.all([session.loadEarlier(), session.loadEarlier()])));
     expect(events.mock.calls).toEqual([["s", { last: 80, before: 3 }]]);
-    expect([session.earlier, session.view.messages.map((m) => m.id)]).toEqual([false, ["m1", "m2", "m3"]]);
+    expect([session.hasEarlier, session.view.messages.map((m) => m.id)]).toEqual([false, ["m1", "m2", "m3"]]);
     await act(() => session.loadEarlier());
     expect(events).toHaveBeenCalledOnce();
   });

@@ -41,13 +41,13 @@ describe("useInbox", () => {
     const { page } = await show(<List />, { client: connected(), http });
     expect(inbox.loading).toBe(true);
     await wait(1);
-    expect([page.textContent, inbox.more, inbox.loading]).toEqual(["a b", true, false]);
+    expect([page.textContent, inbox.hasMore, inbox.loading]).toEqual(["a b", true, false]);
     void inbox.loadMore();
     await wait(5);
-    expect([page.textContent, inbox.more]).toEqual(["a b c d", true]);
+    expect([page.textContent, inbox.hasMore]).toEqual(["a b c d", true]);
     keys.shift();
     await wait(10_010);
-    expect([page.textContent, inbox.more]).toEqual(["b c d e", false]);
+    expect([page.textContent, inbox.hasMore]).toEqual(["b c d e", false]);
   });
 
   it("reads on when a page has no requests, but not for ever", async () => {
@@ -65,14 +65,14 @@ describe("useInbox", () => {
     const near = sparse(4);
     const { page } = await show(<List />, { client: connected(), http: near.http });
     await wait(1);
-    expect([page.textContent, inbox.more, near.asked]).toEqual(["a", false, ["0", "1", "2", "3", "4"]]);
+    expect([page.textContent, inbox.hasMore, near.asked]).toEqual(["a", false, ["0", "1", "2", "3", "4"]]);
     const far = sparse(7);
     const other = await show(<List />, { client: connected(), http: far.http });
     await wait(1);
-    expect([other.page.textContent, inbox.more, inbox.loading, far.asked.length]).toEqual(["", true, false, 5]);
+    expect([other.page.textContent, inbox.hasMore, inbox.loading, far.asked.length]).toEqual(["", true, false, 5]);
     void inbox.loadMore();
     await wait(5);
-    expect([other.page.textContent, inbox.more, far.asked.length]).toEqual(["a", false, 13]);
+    expect([other.page.textContent, inbox.hasMore, far.asked.length]).toEqual(["a", false, 13]);
   });
 
   it("reads again for another filter, and drops what came for the one before", async () => {
@@ -235,7 +235,7 @@ describe("useInbox", () => {
 
   it("is not stopped by an answer that never comes, and takes one that comes late", async () => {
     const { http } = serving(["a"]);
-    vi.spyOn(http, "waiting").mockImplementationOnce(() => new Promise(() => {}));
+    vi.spyOn(http, "pending").mockImplementationOnce(() => new Promise(() => {}));
     const { page } = await show(<List />, { client: connected(), http });
     await wait(29_000);
     expect([page.textContent, inbox.loading]).toEqual(["", true]);
@@ -281,14 +281,14 @@ describe("useInbox", () => {
     await wait(60);
     void inbox.loadMore();
     await wait(100);
-    expect([page.textContent, inbox.more, asked.length]).toEqual(["a b c d", true, 3]);
+    expect([page.textContent, inbox.hasMore, asked.length]).toEqual(["a b c d", true, 3]);
     // What could not be read is not counted.
     keys.push("down");
     for (let i = 0; i < 3; i++) await act(async () => void (await Promise.all([inbox.loadMore(), vi.advanceTimersByTimeAsync(60)])));
     expect(inbox.error).toMatchObject({ code: "unreachable" });
     keys.pop();
     await act(async () => void (await Promise.all([inbox.loadMore(), vi.advanceTimersByTimeAsync(500)])));
-    expect([page.textContent, inbox.more]).toEqual(["a b c d e f", true]);
+    expect([page.textContent, inbox.hasMore]).toEqual(["a b c d e f", true]);
   });
 
   it("is read no further than those want who still follow it", async () => {
@@ -298,7 +298,7 @@ describe("useInbox", () => {
     expect(asked.length).toBe(3);
     await draw(<><List /></>);
     await wait(10_010);
-    expect([inbox.requests.length, inbox.more, asked.length]).toEqual([2, true, 4]);
+    expect([inbox.requests.length, inbox.hasMore, asked.length]).toEqual([2, true, 4]);
   });
 
   it("stays as it is for who wants it read more often", async () => {
@@ -329,11 +329,11 @@ describe("useInbox", () => {
     await draw(<List everyMs={0} />);
     expect(signals.length).toBe(4);
     await wait(26_000);
-    vi.spyOn(http, "waiting").mockImplementationOnce(() => new Promise(() => {}));
+    vi.spyOn(http, "pending").mockImplementationOnce(() => new Promise(() => {}));
     hello();
     hello();
     await wait(24_000);
-    const [[, lost], [, next]] = vi.mocked(http.waiting).mock.calls as [[object, AbortSignal], [object, AbortSignal]];
+    const [[, lost], [, next]] = vi.mocked(http.pending).mock.calls as [[object, AbortSignal], [object, AbortSignal]];
     expect([lost.aborted, next.aborted]).toEqual([false, false]);
     // The answer to one that was asked later is there.
     await wait(2_000);

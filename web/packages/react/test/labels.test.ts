@@ -9,7 +9,7 @@ const placeholders = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((m) 
 const resolved = (more: Partial<ApprovalView>) => ({ resolution: "decided", by: "ann", ...more }) as ApprovalView;
 
 /** Every word of the cards, each with a name. */
-function words({ texts, language: _language, choices, questions, waitingFor, progress, error, resolved: how, ...plain }: Labels): Record<string, string> {
+function words({ texts, language: _language, choices, questions, waitingFor, progress, unknownKind, error, resolved: how, ...plain }: Labels): Record<string, string> {
   const { place, ownFor, changeOne, ...rest } = questions;
   const all = {
     ...texts,
@@ -21,10 +21,12 @@ function words({ texts, language: _language, choices, questions, waitingFor, pro
     owner: waitingFor(undefined),
     role: waitingFor("x"),
     progress: progress(1, 2),
+    unknownKind: unknownKind("x"),
     error: String(error(new CountersignError("not_found", "no such thing"))),
     timeout: how(resolved({ resolution: "timeout" })),
     cancelled: how(resolved({ resolution: "cancelled" })),
     answered: how(resolved({ answers: {} })),
+    over: how(resolved({ resolution: "x" })),
     ...Object.fromEntries((["approve", "reject", "respond", "defer"] as const).map((type) => [`done.${type}`, how(resolved({ decisions: [{ type } as never] }))])),
   };
   return all as Record<string, string>;

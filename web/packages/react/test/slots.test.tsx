@@ -3,7 +3,7 @@
 import { useState } from "react";
 import { expect, it, vi } from "vitest";
 import { CountersignError, type ApprovalView, type JsonValue } from "@countersign/client";
-import { ApprovalCard, QuestionCard, readReply, useDecisions, type CardComponents, type FrameProps, type ResolvedProps, type WaitingProps } from "../src/index.js";
+import { ApprovalCard, QuestionCard, readReply, useDecisions, type CardComponents, type FrameProps, type ResolvedProps, type PendingProps } from "../src/index.js";
 import { button, click, labelled, request, show, write } from "./page.js";
 
 const questions: JsonValue = [{ question: "Which?", multiSelect: false, options: [{ label: "A" }, { label: "B" }] }];
@@ -90,7 +90,7 @@ it("u2: the page's own end of a request has what was answered, and knows of a re
 });
 
 it("u2: the page's own way to decide begins anew with other calls under the same key, and only then", async () => {
-  function Press({ approval, replying, Frame }: WaitingProps) {
+  function Press({ approval, replying, Frame }: PendingProps) {
     const [pressed, press] = useState(0);
     const { send } = useDecisions({ approval, replying });
     return (

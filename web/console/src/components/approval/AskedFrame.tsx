@@ -1,9 +1,9 @@
 /**
  * Around what an agent, a node of a graph, or a server asks: who asks, and whose turn it is. Whoever may not answer sees what is
- * asked, and no form.
+ * asked, and no form; nor does anybody where it is of a kind that is not known.
  */
 import type { ReactNode } from "react";
-import { parseJson, questionsOf } from "@countersign/client";
+import { asksForValue, parseJson, questionsOf } from "@countersign/client";
 import { visibleText, type FrameProps } from "@countersign/react";
 import { answerForm, choiceText, elicitationOf } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
@@ -21,7 +21,13 @@ export function AskedFrame(props: FrameProps) {
   const bar = useBar(approval);
   return (
     <CardFrame approval={approval} replying={replying} problems={problems}>
-      {approval.kind === "question" ? <OfAgent {...props} bar={bar} /> : <OfProgram {...props} bar={bar} />}
+      {approval.kind === "question" ? (
+        <OfAgent {...props} bar={bar} />
+      ) : asksForValue(approval) ? (
+        <OfProgram {...props} bar={bar} />
+      ) : (
+        <div className="action">{props.asked}</div>
+      )}
     </CardFrame>
   );
 }

@@ -7,7 +7,7 @@
  */
 import type { KeyboardEvent } from "react";
 import { allowedOf, configOf, progress, type DecisionType } from "@countersign/client";
-import { useDecisions, visibleText, type WaitingProps } from "@countersign/react";
+import { useDecisions, visibleText, type PendingProps } from "@countersign/react";
 import { needsSight } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import type { ActionDraft } from "../../lib/decisions.js";
@@ -18,7 +18,7 @@ import { CardFrame, Sending } from "./CardFrame.js";
 import { Comment } from "./Comment.js";
 import { People } from "./People.js";
 
-export function DecisionCard({ approval, replying }: WaitingProps) {
+export function DecisionCard({ approval, replying }: PendingProps) {
   const { t } = useI18n();
   const known = useBar(approval);
   // In a tab without a name, too.

@@ -123,7 +123,8 @@ function eventText(update: UpdateView, t: Translate): string {
       return (to.length > 0 ? t("talk.reassigned", { by, to: to.join(t("text.comma")) }) : t("talk.given", { by })) + said;
     }
     default:
-      return "";
+      // A newer server may tell of other changes.
+      return by + t("text.colon") + visibleText((update as { update: string }).update);
   }
 }
 

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { asksForValue, configOf, decisionFor, type ApprovalView, type Decision, type JsonValue, type SessionView } from "@countersign/client";
 import { AgentSays, Arguments, Changes, PreviewText, useSessionState, Visible, visibleText } from "@countersign/react";
-import { elicitationOf, outcomeOf, valueText } from "@countersign/react/forms";
+import { elicitationOf, elicitationResultOf, valueText } from "@countersign/react/forms";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { askedAgain } from "../../lib/decisions.js";
 import { roleName } from "../../lib/people.js";
@@ -95,6 +95,8 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
   }
   if (approval.resolution === "timeout") return { text: t("resolved.timeout"), tone: "bad", icon: "clock" };
   if (approval.resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  const other = otherEnd(approval);
+  if (other) return other;
   const outcomes = approval.actions.flatMap((_, i): Outcome[] => {
     const decision = decisionFor(approval.decisions, i);
     return decision ? [{ decision, again: askedAgain(approval, i, approvals) }] : [];
@@ -108,9 +110,14 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
   const said = first.type === "reject" && decisions.length === 1 && first.message ? t("text.colon") + visibleText(first.message) : "";
   return {
     text: decisionText(first, approval, t, outcomes[0]!.again) + said,
-    tone: rejected ? "bad" : "good",
+    tone: rejected ? "bad" : KINDS.includes(kindOf(outcomes[0]!)) ? "good" : "neutral",
     icon: rejected ? "cross" : first.type === "edit" ? "pencil" : "check",
   };
+}
+
+/** An end that only a newer server knows is shown as it says it: nobody is said to have decided it. */
+function otherEnd({ resolution = "decided" }: ApprovalView): Summary | undefined {
+  return resolution === "decided" ? undefined : { text: visibleText(resolution), tone: "neutral", icon: "clock" };
 }
 
 /** What was decided about one action; `again`: it is an edit, and people were asked about that, or will be. */
@@ -119,17 +126,21 @@ interface Outcome {
   again: boolean;
 }
 
-const KINDS = ["approve", "edit", "changed", "respond", "defer", "reject"] as const;
+const KINDS: readonly Kind[] = ["approve", "edit", "changed", "respond", "defer", "reject"];
 
-const kindOf = ({ decision, again }: Outcome) => (decision.type === "edit" && again ? "changed" : decision.type);
+type Kind = Decision["type"] | "changed";
+
+const kindOf = ({ decision, again }: Outcome): Kind => (decision.type === "edit" && again ? "changed" : decision.type);
 
 /** How many were decided in each way. */
 function mixedText(outcomes: Outcome[], approval: ApprovalView, t: Translate): string {
-  const said = KINDS.flatMap((type) => {
+  // A newer server may have others, which come last, in its words.
+  const kinds = new Set([...KINDS, ...outcomes.map(kindOf)]);
+  const said = [...kinds].flatMap((type) => {
     const alike = outcomes.filter((one) => kindOf(one) === type);
     const n = alike.length;
     if (n === 0) return [];
-    if (approval.kind !== "in_doubt") return t(`resolved.n.${type}`, { n });
+    if (approval.kind !== "in_doubt" && KINDS.includes(type)) return t(`resolved.n.${type}`, { n });
     return decisionText(alike[0]!.decision, approval, t, alike[0]!.again) + t("text.paren", { text: n });
   });
   return said.join(t("text.comma"));
@@ -140,8 +151,10 @@ function summarizeInterrupt(approval: ApprovalView, t: Translate): Summary {
   const { resolution, resume } = approval;
   if (resolution === "timeout") return { text: t("question.timeout"), tone: "bad", icon: "clock" };
   if (resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  const other = otherEnd(approval);
+  if (other) return other;
   const asked = elicitationOf(approval);
-  const outcome = asked && outcomeOf(asked, resume);
+  const outcome = asked && elicitationResultOf(asked, resume);
   if (outcome?.action === "accept") return { text: t("elicit.accepted"), tone: "good", icon: "check" };
   if (outcome) {
     return { text: t(outcome.action === "decline" ? "question.declined" : "resolved.cancelled"), tone: "neutral", icon: "cross" };
@@ -162,9 +175,12 @@ export function shortAnswer(resume: JsonValue | undefined, t: Translate): string
   return text.length <= 60 && !text.includes("\n") ? visibleText(text) : undefined;
 }
 
-function summarizeQuestion({ resolution, answers, decisions }: ApprovalView, t: Translate): Summary {
+function summarizeQuestion(approval: ApprovalView, t: Translate): Summary {
+  const { resolution, answers, decisions } = approval;
   if (resolution === "timeout") return { text: t("question.timeout"), tone: "bad", icon: "clock" };
   if (resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  const other = otherEnd(approval);
+  if (other) return other;
   if (answers) return { text: t("resolved.answered"), tone: "good", icon: "check" };
   const reject = decisions?.[0];
   const said = reject?.type === "reject" && reject.message ? t("text.colon") + visibleText(reject.message) : "";
@@ -185,6 +201,6 @@ function decisionText(decision: Decision, approval: ApprovalView, t: Translate, 
     case "defer":
       return t("resolved.deferred");
     default:
-      return t("resolved.decided");
+      return visibleText((decision as { type: string }).type);
   }
 }

@@ -146,7 +146,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
 
 function ListBody({ query, listing, chosen }: { query: InboxQuery; listing: Listing; chosen: Chosen }) {
   const { t } = useI18n();
-  const { tabs, found, shown, drawn, others, putOff, read, more, loaded, error } = listing;
+  const { tabs, found, shown, drawn, others, putOff, read, hasMore, loaded, error } = listing;
   const all = tabs[query.tab].length;
   const some = loaded && found.length > 0;
   return (
@@ -162,7 +162,7 @@ function ListBody({ query, listing, chosen }: { query: InboxQuery; listing: List
           {t("sessions.more")}
         </button>
       )}
-      {more && (
+      {hasMore && (
         <div className="inbox-partly">
           <p className="hint">{t("inbox.partly", { n: read })}</p>
           <button type="button" className="link" onClick={() => void waiting.loadMore()}>

@@ -4,7 +4,7 @@ import { Icon } from "../Icon.js";
 import type { Listing } from "./useListing.js";
 
 /** Why the list is empty, and where there is something. */
-export function Nothing({ query, listing: { tabs, more } }: { query: InboxQuery; listing: Listing }) {
+export function Nothing({ query, listing: { tabs, hasMore } }: { query: InboxQuery; listing: Listing }) {
   const { t } = useI18n();
   if (tabs[query.tab].length > 0) {
     return (
@@ -20,14 +20,14 @@ export function Nothing({ query, listing: { tabs, more } }: { query: InboxQuery;
   const others = tabs.others.length;
   return (
     <div className="empty">
-      {!more && <Icon name="check" />}
-      <p>{t(more ? "inbox.unknown" : "inbox.empty")}</p>
+      {!hasMore && <Icon name="check" />}
+      <p>{t(hasMore ? "inbox.unknown" : "inbox.empty")}</p>
       {others > 0 ? (
         <a className="link" href={inboxHref({ ...query, tab: "others", open: undefined })}>
           {t("inbox.toOthers", { n: others })}
         </a>
       ) : (
-        !more && <p className="muted">{t("inbox.emptyHint")}</p>
+        !hasMore && <p className="muted">{t("inbox.emptyHint")}</p>
       )}
     </div>
   );

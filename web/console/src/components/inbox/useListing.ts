@@ -25,14 +25,14 @@ export interface Listing {
   putOff: ReadonlyMap<string, number>;
   /** How many are read, and whether there are more, later ones. */
   read: number;
-  more: boolean;
+  hasMore: boolean;
   loaded: boolean;
   /** Why the newest reading failed, if it did. */
   error: unknown;
 }
 
 export function useListing({ tab, search, filters, group, open }: InboxQuery): Listing {
-  const { requests, mine, others: theirs, more, loading, error } = useWaiting();
+  const { requests, mine, others: theirs, hasMore, loading, error } = useWaiting();
   const putOff = usePutOff();
   const tabs = useMemo(() => {
     const isOff = (row: ListedApproval) => putOff.has(row.approvalKey);
@@ -52,7 +52,7 @@ export function useListing({ tab, search, filters, group, open }: InboxQuery): L
   const read = requests.length;
   // Where nothing could be read it is not known that nothing waits.
   const loaded = !loading && (error === undefined || read > 0);
-  return { tabs, found, order, shown, drawn, drawMore, others, putOff, read, more, loaded, error };
+  return { tabs, found, order, shown, drawn, drawMore, others, putOff, read, hasMore, loaded, error };
 }
 
 export interface Chosen {

@@ -1,7 +1,7 @@
 import { useId } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { Asked, visibleText } from "@countersign/react";
-import { elicitationOf, outcomeOf } from "@countersign/react/forms";
+import { elicitationOf, elicitationResultOf } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { shortAnswer, summarize } from "../approval/ResolvedLine.js";
 import { subjectOf } from "../approval/title.js";
@@ -17,7 +17,7 @@ export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
   const action = approval.actions[0];
   const { resume, interrupt } = approval;
   const asked = elicitationOf(approval);
-  const outcome = asked && outcomeOf(asked, resume);
+  const outcome = asked && elicitationResultOf(asked, resume);
   // A short one stands in the line.
   const answer = outcome ? outcome.content : shortAnswer(resume, t) === undefined ? resume : undefined;
   return (

@@ -30,9 +30,11 @@ export function ArgumentForm({ original, display, fields, draft, onChange, probl
   const known = useMemo(() => escapedIn(display), [display]);
   const onForm = draft.tab === "form" && fields !== undefined;
   return (
-    <fieldset {...part("editor")} disabled={disabled} onKeyDown={keepInside}>
+    <fieldset {...part("editor")} aria-labelledby={`${id}-heading`} disabled={disabled} onKeyDown={keepInside}>
       <div {...part("editor-head")}>
-        <legend {...part("heading")}>{t("edit.heading")}</legend>
+        <p {...part("heading")} id={`${id}-heading`}>
+          {t("edit.heading")}
+        </p>
         {fields && (
           <div {...part("segmented")}>
             {(["form", "json"] as const).map((tab) => (

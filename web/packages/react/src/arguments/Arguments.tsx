@@ -71,6 +71,7 @@ export function Arguments({ action, config, onSeen, seen = false }: ArgumentsPro
         hidden={!shown}
         {...part("shown")}
         dir="ltr"
+        role="group"
         tabIndex={0}
         aria-label={t("shown.region")}
         aria-describedby={long && onSeen && !seen ? `${id}-long` : undefined}

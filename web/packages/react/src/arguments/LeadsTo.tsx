@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "react";
-import type { CountersignError, ReviewConfig } from "@countersign/client";
+import type { CountersignError, EditPreview, ReviewConfig } from "@countersign/client";
 import { argumentOf, asksFromTheStart, type FieldProblem } from "../forms/edits.js";
 import { roleName, useLabels, useTexts } from "../labels.js";
 import type { EditPreviewing } from "../useEditPreview.js";
@@ -37,12 +37,8 @@ export function LeadsTo({ editing, problems }: LeadsToProps) {
         <div {...part("problem")}>
           <Refusal error={error} />
         </div>
-      ) : found?.error ? (
-        <Refused error={found.error} problems={problems} />
-      ) : found && asksFromTheStart(found) ? (
-        <NeedsApproval asked={found.reviewConfig ?? {}} />
       ) : (
-        found && <p {...part("hint")}>{t("edit.accepted")}</p>
+        found && <Verdict found={found} problems={problems} />
       )}
       {found?.preview?.kind === "failed" && <p {...part("caution")}>{t("preview.failed")}</p>}
       {state === "failed" && (
@@ -54,13 +50,21 @@ export function LeadsTo({ editing, problems }: LeadsToProps) {
   );
 }
 
-function Refused({ error, problems }: { error: CountersignError; problems: FieldProblem[] }) {
+function Verdict({ found, problems }: { found: EditPreview; problems: FieldProblem[] }) {
+  const { t, part } = useTexts();
+  if (found.error || found.outcome === "refused") return <Refused error={found.error} problems={problems} />;
+  if (asksFromTheStart(found)) return <NeedsApproval asked={found.reviewConfig ?? {}} />;
+  const known = found.outcome === "approves" || found.outcome === "asks";
+  return <p {...part("hint")}>{known ? t("edit.accepted") : <Visible text={found.outcome} />}</p>;
+}
+
+function Refused({ error, problems }: { error: CountersignError | undefined; problems: FieldProblem[] }) {
   const { t, part } = useTexts();
   const wrong = problems.slice(0, MOST).map((p) => ({ what: argumentOf(p.pointer), message: p.message, own: p.error && fieldErrorText(p.error, t) }));
   return (
     <div {...part("problem")}>
       <p>{t("edit.refused")}</p>
-      {wrong.length > 0 ? <Problems problems={wrong} /> : <Refusal error={error} />}
+      {wrong.length > 0 ? <Problems problems={wrong} /> : error && <Refusal error={error} />}
     </div>
   );
 }

@@ -12,7 +12,7 @@ export function PreviewText({ preview }: { preview: Preview | undefined }) {
   return (
     <div {...part("preview")} data-kind={preview.kind}>
       <p {...part("label")}>{label}</p>
-      <pre {...part("preview-text")} dir="ltr" tabIndex={0} aria-label={label}>
+      <pre {...part("preview-text")} dir="ltr" role="group" tabIndex={0} aria-label={label}>
         {lines.map((line, i) => (
           <span key={i} {...part("preview-line")} data-line={line.kind}>
             {hiddenParts(line.text).map((piece, j) =>

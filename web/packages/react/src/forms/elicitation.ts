@@ -69,14 +69,14 @@ export function formProblems(problems: FieldProblem[]): FieldProblem[] {
   return problems.map((p) => ({ ...p, pointer: p.pointer.replace(/^\/content(?=\/|$)/, "") }));
 }
 
-export interface Outcome {
+export interface ElicitationResult {
   action: "accept" | "decline" | "cancel";
   /** What was filled in, each under the name that people know it by. */
   content?: JsonObject;
 }
 
 /** What was answered. */
-export function outcomeOf({ schema }: Elicitation, resume: JsonValue | undefined): Outcome | undefined {
+export function elicitationResultOf({ schema }: Elicitation, resume: JsonValue | undefined): ElicitationResult | undefined {
   if (!isObject(resume)) return undefined;
   const { action, content } = resume;
   if (action !== "accept" && action !== "decline" && action !== "cancel") return undefined;

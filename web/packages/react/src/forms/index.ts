@@ -20,7 +20,7 @@ export {
   type FieldProblem,
   type RefusedEdit,
 } from "./edits.js";
-export { elicitationForm, elicitationOf, formProblems, outcomeOf, type Address, type Elicitation, type Outcome } from "./elicitation.js";
+export { elicitationForm, elicitationOf, formProblems, elicitationResultOf, type Address, type Elicitation, type ElicitationResult } from "./elicitation.js";
 export {
   chosenOf,
   errorAt,
