@@ -87,7 +87,7 @@ impl ConfigWebhook {
         )?;
         let allow_http = posted(
             "allow_http",
-            "Whether `url` may be an `http` address, whose messages whoever is on the way can read.",
+            "Whether its address may be an `http` one: whoever is on the way can read its messages.",
             "see \"tls\"",
         )?;
         let url = url(section, format, allow_private_networks, allow_http);
