@@ -10,9 +10,10 @@ import { quietPort, type ServerOptions } from "./support/server.js";
 const deskAt = (port: number) => `
 [webhooks.desk]
 url = "http://127.0.0.1:${port}/hook?key=very-secret"
-private = true
+allow_private_networks = true
+allow_http = true
 format = "slack"
-attempts = 1
+max_attempts = 1
 `;
 const asked = (port: number): ServerOptions => ({ turns: [call(order)], more: deskAt(port) });
 const people = { alice: ["user"], olga: ["auditor"] };

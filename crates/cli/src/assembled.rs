@@ -81,7 +81,7 @@ pub(crate) fn runtime(
 }
 
 fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) -> Result<Compression, String> {
-    let budget = u64::from(declared.budget);
+    let budget = u64::from(declared.context_tokens);
     let compression = match &declared.strategy {
         ConfigStrategy::Trim => Compression::trim(budget),
         ConfigStrategy::Summary { model: None } => Compression::summary(budget),
@@ -91,5 +91,5 @@ fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) 
             Compression::summary(budget).model(name.as_str(), model)
         }
     };
-    Ok(compression.keep(declared.keep))
+    Ok(compression.keep(declared.keep_turns))
 }

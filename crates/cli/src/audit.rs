@@ -14,7 +14,11 @@ use countersign_store::postgres::{self, PostgresUrl};
 use countersign_store::{seal::Keys, sqlite::read_audit};
 use serde_json::{Value, json};
 
-use crate::{Outcome, loaded, say};
+use crate::{
+    Outcome,
+    failure::{CHECKED, Exit, Failure},
+    loaded, say,
+};
 
 /// Records read from the store at a time.
 const AT_ONCE: usize = 1000;
@@ -31,6 +35,7 @@ enum Command {
     /// Prints the log as JSON lines, oldest first; the server may be running
     Export(Export),
     /// Says whether a log is unchanged, or which record is the first that is not
+    #[command(after_help = CHECKED)]
     Verify(Verify),
 }
 
@@ -94,7 +99,7 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
                     let records = if checked.records == 1 { "record" } else { "records" };
                     say(&format!("ok: {} {records}; anchor {end}", checked.records))
                 }
-                Err(Fault { what, .. }) => Err(format!("the audit log was changed: {what}").into()),
+                Err(Fault { what, .. }) => Err(Failure::new(Exit::Found, format!("the audit log was changed: {what}"))),
             }
         }
     }

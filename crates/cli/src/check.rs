@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Outcome, asks,
+    failure::{Exit, Failure},
     loaded::{self, TLS_EXPECTED, expects_tls, in_words},
     matches::{Matches, hosted},
     mcp, policy,
@@ -55,12 +56,18 @@ pub(crate) fn run(check: &Check) -> Outcome {
             say(&found.to_string())?;
             reached.all()
         }
-        (Err(errors), false) => Err(in_words(&check.config, &errors).into()),
+        (Err(errors), false) => Err(wrong(check, &errors)),
         (Err(errors), true) => {
             say(&json!({ "ok": false, "errors": errors.iter().map(error_json).collect::<Vec<_>>() }).to_string())?;
-            Err(in_words(&check.config, &errors).into())
+            Err(wrong(check, &errors))
         }
     }
+}
+
+/// What was found in the file, or why it could not be read, so that nothing was checked.
+fn wrong(check: &Check, errors: &[ConfigError]) -> Failure {
+    let exit = if errors.iter().all(|error| error.line == 0) { Exit::Error } else { Exit::Found };
+    Failure::new(exit, in_words(&check.config, errors))
 }
 
 /// What answers, if that was asked. Before anything is said: the tools of servers are in it.
@@ -157,7 +164,7 @@ fn found_json(config: &Config, reached: Option<&Reached>) -> Result<Value, Strin
             ConfigStrategy::Summary { model } => ("summary", model.as_deref()),
             ConfigStrategy::Trim => ("trim", None),
         };
-        json!({ "budget": compression.budget, "keep": compression.keep, "strategy": strategy, "model": model })
+        json!({ "context_tokens": compression.context_tokens, "keep_turns": compression.keep_turns, "strategy": strategy, "model": model })
     };
     let agent = |agent: &ConfigAgent| {
         let compression = agent.compression.as_ref().map(compression);
@@ -181,7 +188,7 @@ fn found_json(config: &Config, reached: Option<&Reached>) -> Result<Value, Strin
             "program": computer.program, "start_page": computer.start_page,
             "hosts": computer.hosts.as_ref().map(Hosts::as_slice),
             "width": computer.width, "height": computer.height,
-            "sandbox": computer.sandbox, "browsers": computer.browsers,
+            "sandbox": computer.sandbox, "max_browsers": computer.max_browsers,
         })),
         "mcp": config.mcp.iter().map(|server| &server.name).collect::<Vec<_>>(),
         "hosted_mcp": config.models.iter().flat_map(|model| model.hosted_mcp.iter().map(move |server| json!({

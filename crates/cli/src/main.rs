@@ -25,7 +25,6 @@ mod past;
 mod policy;
 mod progress;
 mod reach;
-mod rekey;
 mod reload;
 mod remote;
 mod rules;
@@ -49,7 +48,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// AI agents whose dangerous tool calls wait for a person.
 #[derive(Parser)]
-#[command(name = "countersign", version, about, max_term_width = 100)]
+#[command(name = "countersign", version, about, max_term_width = 100, after_help = failure::CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -60,12 +59,11 @@ enum Command {
     /// Serves the agents of a configuration file
     Serve(serve::Serve),
     /// Checks a configuration file, and prints a summary
+    #[command(after_help = failure::CHECKED)]
     Check(check::Check),
     /// Exports the audit log, or checks that it is unchanged
     Audit(audit::Audit),
-    /// Encrypts the store with the first of the configuration's keys, whatever it was before
-    Rekey(rekey::Rekey),
-    /// Moves a store into a database; holds what a restored backup would begin
+    /// Moves a store into a database, encrypts it, or holds what a restored backup would begin
     Store(store::Store),
     /// Tests a changed policy on the recorded past
     Policy(policy::Policy),
@@ -114,7 +112,6 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve::run(&serve),
         Command::Check(check) => check::run(&check),
         Command::Audit(audit) => audit::run(&audit),
-        Command::Rekey(rekey) => rekey::run(&rekey),
         Command::Store(store) => store::run(&store),
         Command::Policy(policy) => policy::run(&policy),
         Command::Graph(graph) => graph::run(&graph),

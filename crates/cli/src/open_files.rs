@@ -13,7 +13,7 @@ pub(crate) fn within(limits: ConnectionLimits) -> ConnectionLimits {
     let within = of(limits, has);
     if within != limits {
         tracing::warn!(
-            "this process may have {has} files open, enough for {} connections and not for {} (server.connections): raise its \
+            "this process may have {has} files open, enough for {} connections and not for {} (server.max_connections): raise its \
              limit (LimitNOFILE, ulimit -n)",
             within.all,
             limits.all

@@ -8,7 +8,11 @@ use countersign_server::{
 };
 use serde_json::{Value, json};
 
-use crate::{Outcome, matches, mcp};
+use crate::{
+    Outcome,
+    failure::{Exit, Failure},
+    matches, mcp,
+};
 
 /// How long to wait for a model's address.
 const MODEL_LIMIT: Duration = Duration::from_secs(10);
@@ -53,7 +57,7 @@ impl Reached {
 
     /// An error if there are problems.
     pub(crate) fn all(&self) -> Outcome {
-        if self.problems.is_empty() { Ok(()) } else { Err(self.problems.join("\n").into()) }
+        if self.problems.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Found, self.problems.join("\n"))) }
     }
 
     pub(crate) fn in_words(&self) -> String {

@@ -35,7 +35,7 @@ pub(crate) struct Traces {
 pub(crate) fn log(config: &Config) -> Result<Traces, String> {
     let lines =
         tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
-    let log = match config.tracing.log {
+    let log = match config.tracing.log_format {
         LogFormat::Text => lines.fmt_fields(fields()).boxed(),
         // The fields of spans are for collectors.
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),

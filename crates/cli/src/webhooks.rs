@@ -8,7 +8,7 @@ use crate::{
     Outcome,
     approvals::show::at,
     desk::Desk,
-    failure::{Exit, Failure},
+    failure::{CHECKED, Exit, Failure},
     pages::{Listed, Paging},
     remote::Remote,
     say,
@@ -33,6 +33,7 @@ enum Command {
     /// Drops what did not arrive at a webhook, which then begins with what happens from now on
     Forget(Forget),
     /// Sends a message that says that it is a test, once
+    #[command(after_help = CHECKED)]
     Test(Test),
 }
 
@@ -214,6 +215,6 @@ impl Test {
         if tested["delivered"] == true {
             return if self.asked.json { Ok(()) } else { say("delivered") };
         }
-        Err(Failure::new(Exit::Error, format!("webhook {:?}: not delivered: {}", self.name, text(&tested["why"]))))
+        Err(Failure::new(Exit::Found, format!("webhook {:?}: not delivered: {}", self.name, text(&tested["why"]))))
     }
 }

@@ -156,7 +156,7 @@ impl ToolSource for Mcp {
         self.link.version()
     }
     fn tools(&self) -> Vec<ToolEntry> {
-        self.link.listed().iter().filter(|tool| tool.used).map(|tool| tool.entry(&self.link, None)).collect()
+        self.link.listed().iter().filter(|tool| tool.used).filter_map(|tool| tool.entry(&self.link, None)).collect()
     }
     fn prepare(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.link.prepare())

@@ -450,7 +450,7 @@ impl Link {
         let mut unknown = Vec::new();
         let mut look = |place: &str, name: &str| {
             let tool = listed.iter().find(|tool| *tool.name == *name);
-            let why = match tool.map(|tool| tool.spec().mistake().filter(|_| tool.used)) {
+            let why = match tool.map(|tool| tool.mistake().filter(|_| tool.used)) {
                 Some(None) => return,
                 Some(Some(why)) => format!("which cannot be used: {why}"),
                 None => format!("which the server does not have; it has {}", named(&listed)),

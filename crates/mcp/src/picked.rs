@@ -123,7 +123,8 @@ impl ToolSource for McpTool {
             tracing::error!(server = self.name(), tool = &**as_name, "a built-in tool has that name; give it another");
             return Vec::new();
         }
-        let mut entry = tool.entry(&self.link, self.idempotent).stream(self.stream);
+        let Some(entry) = tool.entry(&self.link, self.idempotent) else { return Vec::new() };
+        let mut entry = entry.stream(self.stream);
         if let Some(name) = &self.name {
             entry.spec.name = name.clone();
         }

@@ -184,7 +184,7 @@ impl Taken {
         if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
             tracing::warn!(
                 connections = *count,
-                "there are too many connections; one more was {what} (server.connections and the keys beside it)"
+                "there are too many connections; one more was {what} (server.max_connections and the keys beside it)"
             );
             (*count, *said) = (0, Some(Instant::now()));
         }

@@ -18,6 +18,7 @@ use tokio::{
     io::DuplexStream,
     net::TcpListener,
     sync::{oneshot, watch},
+    task::JoinHandle,
 };
 
 use crate::{
@@ -124,27 +125,25 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn router(self) -> Router {
-        let metrics = Arc::new(Metrics::new(self.runtime.clone()));
         let (silence, silent) = watch::channel(false);
         let fresh = tokio::spawn(self.options.auth.clone().keep_fresh());
-        let mut alongside = Alongside(vec![fresh.abort_handle()]);
-        if let Some(webhooks) = self.webhooks.clone() {
-            let counts = metrics.clone();
-            let notifying = tokio::spawn(async move {
-                // It ends with the task.
-                let _silence = silence;
-                webhooks.run(counts, silent).await;
+        let webhooks = self.webhooks.clone();
+        self.app(watch::channel(false).1, |metrics| {
+            let notifying = webhooks.map(|webhooks| {
+                tokio::spawn(async move {
+                    // It ends with the task.
+                    let _silence = silence;
+                    webhooks.run(metrics, silent).await;
+                })
             });
-            alongside.0.push(notifying.abort_handle());
-        }
-        self.app(watch::channel(false).1, metrics, alongside)
+            Alongside([fresh].iter().chain(&notifying).map(JoinHandle::abort_handle).collect())
+        })
     }
 
     /// Answers in this process, over no network, and does nothing else.
     #[must_use]
     pub fn in_process(self) -> InProcess {
-        let metrics = Arc::new(Metrics::new(self.runtime.clone()));
-        let router = self.app(watch::channel(false).1, metrics, Alongside::default());
+        let router = self.app(watch::channel(false).1, |_| Alongside::default());
         InProcess { router: TowerToHyperService::new(router) }
     }
 
@@ -190,10 +189,12 @@ impl Server {
         let (runtime, auth) = (self.runtime.clone(), self.options.auth.clone());
         let (closing, receiver) = watch::channel(false);
         let (stop, stopped) = oneshot::channel();
-        let metrics = Arc::new(Metrics::new(self.runtime.clone()));
         let (silence, silent) = watch::channel(false);
-        let notifying = self.webhooks.clone().map(|webhooks| tokio::spawn(webhooks.run(metrics.clone(), silent)));
-        let router = self.app(receiver, metrics, Alongside::default());
+        let (webhooks, mut notifying) = (self.webhooks.clone(), None);
+        let router = self.app(receiver, |metrics| {
+            notifying = webhooks.map(|webhooks| tokio::spawn(webhooks.run(metrics, silent)));
+            Alongside::default()
+        });
         let serving = tokio::spawn(connections(router.clone(), stopped));
         let fresh = tokio::spawn(auth.keep_fresh());
         let ended = until(router).await;
@@ -218,7 +219,10 @@ impl Server {
         ended
     }
 
-    fn app(self, closing: watch::Receiver<bool>, metrics: Arc<Metrics>, alongside: Alongside) -> Router {
+    /// Its routes. `alongside` starts what runs as long as they exist.
+    fn app(self, closing: watch::Receiver<bool>, alongside: impl FnOnce(Arc<Metrics>) -> Alongside) -> Router {
+        let metrics = Arc::new(Metrics::new(self.runtime.clone()));
+        let alongside = alongside(metrics.clone());
         let app = App {
             runtime: self.runtime,
             options: Arc::new(self.options),

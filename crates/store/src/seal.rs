@@ -70,10 +70,10 @@ pub enum SealError {
         id: String,
     },
     /// The store is plain, and keys are given.
-    #[error("{0} is not encrypted, and keys are given; run `countersign rekey` to encrypt it")]
+    #[error("{0} is not encrypted, and keys are given; run `countersign store rekey` to encrypt it")]
     Plain(String),
     /// The store is partly sealed.
-    #[error("the encryption of {0} has begun and has not ended; run `countersign rekey` again")]
+    #[error("the encryption of {0} has begun and has not ended; run `countersign store rekey` again")]
     Unfinished(String),
     /// A value is not what was sealed there.
     #[error("{place} {what}")]

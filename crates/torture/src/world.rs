@@ -306,7 +306,7 @@ impl World {
             };
             text += &format!("[agents.{agent}]\nmodel = \"{agent}\"\ntools = [{tools}]\n");
             if agent == COMPRESSED {
-                text += "compression = { budget = 60, keep = 1, strategy = \"trim\" }\n";
+                text += "compression = { context_tokens = 60, keep_turns = 1, strategy = \"trim\" }\n";
             }
         }
         if let Some(seconds) = self.question_timeout {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "postgres")]
 mod copy;
+mod rekey;
 
 use std::path::PathBuf;
 
@@ -32,6 +33,8 @@ enum Command {
     /// Moves a SQLite store that no server uses into an empty PostgreSQL database, and compares them; it is not served again
     #[cfg(feature = "postgres")]
     Copy(copy::Copy),
+    /// Encrypts a SQLite store with the first of the configuration's keys, whatever it was before
+    Rekey(rekey::Rekey),
     /// Holds every turn of a store that was restored from a backup, before it is served: what it would begin may have run
     Restored(Restored),
 }
@@ -50,6 +53,7 @@ pub(crate) fn run(store: &Store) -> Outcome {
     match &store.command {
         #[cfg(feature = "postgres")]
         Command::Copy(asked) => copy::run(asked),
+        Command::Rekey(asked) => rekey::run(asked),
         Command::Restored(restored) => hold(restored),
     }
 }

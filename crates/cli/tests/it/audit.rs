@@ -194,6 +194,7 @@ async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
     let verified = audit(&server, &["verify", "-", "--anchor", &anchor], &part);
     assert!(verified.stdout.starts_with("ok: 1 record"), "{} {}", verified.stdout, verified.stderr);
     let alone = audit(&server, &["verify", "-"], &part);
+    assert_eq!(alone.code, Some(1), "nothing was checked");
     assert!(
         alone.stderr.contains("it begins with record 3") && alone.stderr.contains("--anchor 2:HASH"),
         "{}",
@@ -223,11 +224,12 @@ async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
     assert_eq!(audit(&server, &["verify", "--anchor", &anchor], "").code, Some(0));
     let broken = audit(&server, &["verify", "-", "--json"], &export.stdout.replacen("\"n\":2,", "\"n\":4,", 1));
     let found: Value = serde_json::from_str(&broken.stdout).unwrap();
-    assert_eq!((broken.code, &found["intact"], &found["checked"]), (Some(1), &json!(false), &json!(1)), "{found}");
+    assert_eq!((broken.code, &found["intact"], &found["checked"]), (Some(8), &json!(false), &json!(1)), "{found}");
     assert!(found["fault"]["n"].is_u64() && found["fault"]["message"].is_string(), "{found}");
     assert_eq!(audit(&server, &["verify", "--anchor", "3:zz"], "").code, Some(2), "no anchor");
     let rubbish = audit(&server, &["verify", "-"], "{}\n");
-    assert_eq!(rubbish.code, Some(1));
+    assert_eq!(rubbish.code, Some(8));
+    audit(&server, &["verify", "none.jsonl"], "").failed(1, "none.jsonl");
     assert!(rubbish.stderr.contains("line 1"), "{}", rubbish.stderr);
 }
 
@@ -253,7 +255,7 @@ async fn r8_every_change_of_the_file_is_named() {
         let anchor = serde_json::from_str::<Value>(&json).unwrap()["anchor"].as_str().unwrap().to_owned();
         change(&server, sql);
         let verified = audit(&server, &["verify", "--anchor", &anchor], "");
-        assert_eq!((verified.code, verified.stdout.as_str()), (Some(1), ""), "{sql}");
+        assert_eq!((verified.code, verified.stdout.as_str()), (Some(8), ""), "{sql}");
         assert!(verified.stderr.contains(what), "{sql}: {}", verified.stderr);
     }
 }

@@ -45,7 +45,7 @@ fn c_check_connect_reports_duplicate_names_and_names_of_built_in_tools() {
     let said = run(dir.path(), &["check", "--config", "c.toml", "--connect", "--json"], "", &[]);
     let found: Value = serde_json::from_str(&said.stdout).unwrap();
     let problems: Vec<&str> = found["problems"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert_eq!((said.code, &found["ok"], problems.len()), (Some(1), &json!(false), 2), "{problems:?}");
+    assert_eq!((said.code, &found["ok"], problems.len()), (Some(8), &json!(false), 2), "{problems:?}");
     assert!(problems[0].contains("[mcp.one]") && problems[0].contains("\"write_todos\""), "{problems:?}");
     assert!(problems[1].contains("\"read\": from [mcp.one] and from [mcp.two]"), "{problems:?}");
 
@@ -86,12 +86,12 @@ fn c_check_connect_reports_tools_that_no_agent_can_have_where_the_file_names_the
     for name in ["arr", "far", "pat", "five", "none"] {
         for named in [
             format!("tools = [\"pay\"]\n{both}[tools.pay]\nmcp = \"one/{name}\"\n"),
-            both.replacen("one.sh\"]\n", &format!("one.sh\"]\ntools = [\"{name}\"]\n"), 1),
+            both.replacen("one.sh\"]\n", &format!("one.sh\"]\nallowed_tools = [\"{name}\"]\n"), 1),
         ] {
             config(dir.path(), &named);
             let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
             let told = said.stderr.contains("[mcp.one]: ") && said.stderr.contains(&format!("{name:?}"));
-            assert!(said.code == Some(1) && told, "{named}: {}{}", said.stdout, said.stderr);
+            assert!(said.code == Some(8) && told, "{named}: {}{}", said.stdout, said.stderr);
             assert!(said.stderr.contains("cannot be used: its schema is not valid: "), "{}", said.stderr);
         }
     }
@@ -157,17 +157,17 @@ fn p1_check_knows_which_rules_may_match_the_tools_of_servers() {
     let found: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(
         (said.code, &found["problems"]),
-        (Some(1), &json!(["the rule at line 19: unknown tool \"wpie\"; did you mean \"wipe\"?"]))
+        (Some(8), &json!(["the rule at line 19: unknown tool \"wpie\"; did you mean \"wipe\"?"]))
     );
 
     // What the file says of a server's tools is known without it.
-    let few = servers.replace("\"never\"\n", "\"never\"\ntools = [\"read\"]\n");
+    let few = servers.replace("\"never\"\n", "\"never\"\nallowed_tools = [\"read\"]\n");
     config(dir.path(), &format!("tools = [\"clean\"]\n{few}{rules}"));
     assert_eq!(idle(dir.path(), &[]).0, [17, 20, 26, 35]);
     // Nothing is said of names where a server does not answer.
     config(dir.path(), &format!("tools = [\"clean\"]\n{servers}{rules}").replace("one.sh", "none.sh"));
     let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
-    assert!(said.code == Some(1) && said.stderr.contains("[mcp.one] cannot be reached"), "{}", said.stderr);
+    assert!(said.code == Some(8) && said.stderr.contains("[mcp.one] cannot be reached"), "{}", said.stderr);
     assert!(!said.stderr.contains("wpie") && !said.stdout.contains("no agent has"), "{}{}", said.stdout, said.stderr);
 }
 
@@ -178,7 +178,7 @@ fn c_check_connect_reports_servers_and_models_that_do_not_answer_in_time() {
     let hung = TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let added = format!(
-        "[mcp.one]\nurl = \"http://{}/k3y\"\nconnect_timeout = 1\n[mcp.two]\ncommand = [\"sh\", \"-c\", \"exec cat >/dev/null\"]\nconnect_timeout = 1\n\
+        "[mcp.one]\nurl = \"http://{}/k3y\"\nconnect_seconds = 1\n[mcp.two]\ncommand = [\"sh\", \"-c\", \"exec cat >/dev/null\"]\nconnect_seconds = 1\n\
          [models.far]\nprovider = \"openai-chat\"\nmodel = \"x\"\nbase_url = \"http://{gone}\"\n\
          [models.slow]\nprovider = \"openai-chat\"\nmodel = \"x\"\nbase_url = \"http://{}\"\n",
         hung.local_addr().unwrap(),
@@ -190,7 +190,7 @@ fn c_check_connect_reports_servers_and_models_that_do_not_answer_in_time() {
     assert!(began.elapsed().as_secs() < 25, "{:?}", began.elapsed());
     let found: Value = serde_json::from_str(&said.stdout).unwrap();
     let problems = found["problems"].to_string();
-    assert_eq!((said.code, found["problems"].as_array().unwrap().len()), (Some(1), 4), "{problems}");
+    assert_eq!((said.code, found["problems"].as_array().unwrap().len()), (Some(8), 4), "{problems}");
     for name in ["[mcp.one]", "[mcp.two]", "[models.far]", "[models.slow]"] {
         assert!(problems.contains(name), "{problems}");
     }

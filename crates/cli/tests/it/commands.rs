@@ -46,16 +46,16 @@ fn c_check_prints_a_summary_or_every_error() {
 
     let bad = GOOD.replace("model = \"m\"", "model = \"n\"").replace("timeout", "timout");
     fs::write(dir.path().join("bad.toml"), bad).unwrap();
-    for arguments in [vec!["check"], vec!["serve"]] {
+    for (arguments, code) in [(vec!["check"], 8), (vec!["serve"], 1)] {
         let arguments = [arguments, vec!["--config", "bad.toml"]].concat();
         let bad = run(dir.path(), &arguments, "", &[]);
-        assert_eq!((bad.code, bad.stdout.as_str()), (Some(1), ""));
+        assert_eq!((bad.code, bad.stdout.as_str()), (Some(code), ""));
         assert!(bad.stderr.contains("bad.toml:6") && bad.stderr.contains("bad.toml:12"), "{}", bad.stderr);
         assert!(bad.stderr.contains("\"timeout\""), "the nearest right name: {}", bad.stderr);
     }
     let bad = run(dir.path(), &["check", "--config", "bad.toml", "--json"], "", &[]);
     let found: Value = serde_json::from_str(&bad.stdout).unwrap();
-    assert_eq!((bad.code, &found["ok"]), (Some(1), &json!(false)));
+    assert_eq!((bad.code, &found["ok"]), (Some(8), &json!(false)));
     assert_eq!(found["errors"][0]["line"], 6);
     for command in ["serve", "check"] {
         let none = run(dir.path(), &[command, "--config", "none.toml"], "", &[]);
@@ -74,7 +74,7 @@ fn q2_a_question_has_no_stream_rule_to_set() {
     let text = format!("{GOOD}[tools.ask_user_question]\nstream = {{ tool_use = true }}\n");
     fs::write(dir.path().join("bad.toml"), text).unwrap();
     let bad = run(dir.path(), &["check", "--config", "bad.toml"], "", &[]);
-    assert_eq!(bad.code, Some(1));
+    assert_eq!(bad.code, Some(8));
     assert!(bad.stderr.contains("bad.toml:14") && bad.stderr.contains("\"stream\""), "{}", bad.stderr);
 }
 
@@ -255,7 +255,8 @@ async fn x_a_server_that_others_can_reach_says_once_that_tls_is_expected() {
 /// Also with debugging output enabled.
 #[tokio::test]
 async fn s22_the_log_is_an_object_a_line_where_programs_read_it() {
-    let setup = Setup::one_trade(Store::Sqlite).more("\n[tracing]\nlog = \"json\"\ncontent = true\n").log("trace");
+    let setup =
+        Setup::one_trade(Store::Sqlite).more("\n[tracing]\nlog_format = \"json\"\ncontent = true\n").log("trace");
     let server = setup.start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "buy" })).await.ok();
     server.until_logged("without [auth] only this machine can reach the server").await;
@@ -299,7 +300,7 @@ fn u3_check_lists_requests_and_the_servers_that_a_provider_calls() {
     assert_eq!(found["computer"], Value::Null);
     assert!(!format!("{}{}{}", said.stdout, said.stderr, json.stdout).contains("hush"), "{}", said.stdout);
     let missing = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
-    assert_eq!(missing.code, Some(1));
+    assert_eq!(missing.code, Some(8));
     let says = "c.toml:19: \"url\" in [tools.order.http] names the environment variable ORDER_KEY, which is not set";
     assert!(missing.stderr.contains(says), "{}", missing.stderr);
 }

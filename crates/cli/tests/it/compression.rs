@@ -121,15 +121,15 @@ fn g5_check_says_how_a_conversation_is_compressed() {
             "[models.m]\nprovider = \"scripted\"\nscript = \"s.json\"\n[agents.a]\nmodel = \"m\"\n[agents.a.compression]\n{compression}\n"
         )
     };
-    fs::write(dir.path().join("good.toml"), config("budget = 9000\nkeep = 3")).unwrap();
+    fs::write(dir.path().join("good.toml"), config("context_tokens = 9000\nkeep_turns = 3")).unwrap();
     let good = run(dir.path(), &["check", "--config", "good.toml"], "", &[]);
     let line = "compression: above 9000 tokens, what came before the newest 3 turns is summarised by its own model";
     assert!(good.stdout.contains(line), "{}", good.stdout);
     let good = run(dir.path(), &["check", "--config", "good.toml", "--json"], "", &[]);
     let found: Value = serde_json::from_str(&good.stdout).unwrap();
-    let expected = json!({ "budget": 9000, "keep": 3, "strategy": "summary", "model": null });
+    let expected = json!({ "context_tokens": 9000, "keep_turns": 3, "strategy": "summary", "model": null });
     assert_eq!(found["agents"][0]["compression"], expected);
-    fs::write(dir.path().join("bad.toml"), config("budget = 9000\nmodel = \"n\"")).unwrap();
+    fs::write(dir.path().join("bad.toml"), config("context_tokens = 9000\nmodel = \"n\"")).unwrap();
     let bad = run(dir.path(), &["check", "--config", "bad.toml"], "", &[]);
     assert!(bad.stderr.contains("bad.toml:8") && bad.stderr.contains("unknown model \"n\""), "{}", bad.stderr);
 }

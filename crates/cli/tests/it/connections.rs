@@ -51,7 +51,8 @@ async fn open(streams: &mut [TcpStream]) -> usize {
 
 #[tokio::test]
 async fn x_silent_connections_take_no_slot_from_clients_with_a_token() {
-    let lines = "connections = 60\nunknown_connections = 40\nconnections_per_address = 60\nheader_seconds = 600";
+    let lines =
+        "max_connections = 60\nmax_unknown_connections = 40\nmax_connections_per_address = 60\nheader_seconds = 600";
     let server = small(lines).await;
     let mut before = server.ws_as("alice").await;
     let half = "GET /v1/sessions HTTP/1.1\r\nhost: localhost\r\nx-";
@@ -94,7 +95,8 @@ async fn x_silent_connections_leave_an_approved_call_its_files() {
 
 #[tokio::test]
 async fn x_an_address_has_no_more_than_its_share_of_connections() {
-    let lines = "connections = 100\nunknown_connections = 90\nconnections_per_address = 20\nheader_seconds = 600";
+    let lines =
+        "max_connections = 100\nmax_unknown_connections = 90\nmax_connections_per_address = 20\nheader_seconds = 600";
     let server = small(lines).await;
     let mut others = hold(server.address, [127, 0, 0, 3], 10, "").await;
     let mut held = hold(server.address, [127, 0, 0, 2], 200, "").await;

@@ -98,7 +98,7 @@ async fn x_a_jwt_says_who_somebody_is() {
 async fn x_a_jwt_with_any_defect_is_401_and_told_why() {
     let (rsa, ec, other) = (Key::rsa(), Key::ec(), Key::ec());
     let issuer = Issuer::start(&[("r", &rsa), ("e", &ec), ("o", &other)]).await;
-    let server = taking(&issuer, "leeway = 5").await;
+    let server = taking(&issuer, "leeway_seconds = 5").await;
     let good = claims("ann", json!({}));
     with(&server, &rsa.token(&header("RS256", "r"), &good), "GET", "/v1/sessions", None).await.ok();
     let public = rsa.public();
@@ -155,7 +155,7 @@ async fn x_a_jwt_with_any_defect_is_401_and_told_why() {
 async fn x_a_jwt_that_expires_ends_its_connections() {
     let key = Key::ed();
     let issuer = Issuer::start(&[("k", &key)]).await;
-    let server = taking(&issuer, "leeway = 0").await;
+    let server = taking(&issuer, "leeway_seconds = 0").await;
     let (until, long) = (now() + 3, now() + 600);
     let token = |until| format!("Bearer {}", key.token(&header("EdDSA", "k"), &claims("ann", json!({ "exp": until }))));
     let (short, lasting) = (token(until), token(long));

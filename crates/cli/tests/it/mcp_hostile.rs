@@ -200,7 +200,7 @@ async fn start(hostile: &Hostile, told: &str) -> Server {
         .agent("mcp = [\"bank\"]")
         .file("other.json", &turns(json!({})).to_string())
         .more(&format!(
-            "[mcp.bank]\ntimeout = {timeout}\nconnect_timeout = {connect}\nidempotent = [\"absent\"]\n{}\n[mcp.good]\ncommand = {good:?}\nrequire_approval = \"never\"\n\
+            "[mcp.bank]\ntime_limit = {timeout}\nconnect_seconds = {connect}\nidempotent = [\"absent\"]\n{}\n[mcp.good]\ncommand = {good:?}\nrequire_approval = \"never\"\n\
              [models.other]\nprovider = \"scripted\"\nscript = \"other.json\"\n\
              [agents.other]\nmodel = \"other\"\nmcp = [\"good\"]\n",
             hostile.lines

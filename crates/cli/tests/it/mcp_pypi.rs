@@ -28,7 +28,7 @@ fn agent(calls: &[(&str, Value)], mcp: &str) -> Setup {
     Setup::new(Store::Sqlite, &json!({ "turns": turns, "at_end": "repeat" }))
         .agent("mcp = [\"bank\"]")
         // Where the processors are busy, Python starts slowly: it is not ended and started again meanwhile.
-        .more(&format!("\n[mcp.bank]\nconnect_timeout = 120\n{mcp}\n"))
+        .more(&format!("\n[mcp.bank]\nconnect_seconds = 120\n{mcp}\n"))
 }
 
 /// Once its tools are known: where the processors are busy, Python takes longer to start than a turn waits for a

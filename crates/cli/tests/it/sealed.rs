@@ -123,7 +123,9 @@ async fn x_a_server_whose_keys_do_not_fit_says_so_in_one_sentence() {
     plain.kill();
     name_keys(&plain.path(""), &['1']);
     let refused = command(&plain.path(""), &["serve"], &['1']);
-    assert!(refused.stderr.ends_with("is not encrypted, and keys are given; run `countersign rekey` to encrypt it\n"));
+    assert!(
+        refused.stderr.ends_with("is not encrypted, and keys are given; run `countersign store rekey` to encrypt it\n")
+    );
 }
 
 #[tokio::test]
@@ -132,22 +134,22 @@ async fn x_rekey_encrypts_a_store_changes_its_key_and_decrypts_it() {
     say(&server, "s").await;
     let dir = server.path("");
     name_keys(&dir, &['1']);
-    let in_use = command(&dir, &["rekey"], &['1']);
+    let in_use = command(&dir, &["store", "rekey"], &['1']);
     assert!(in_use.code == Some(1) && in_use.stderr.contains("is in use by another countersign process"));
     server.kill();
     assert!(found(&dir, PLANTED) > 0);
 
-    let sealed = command(&dir, &["rekey"], &['1']);
+    let sealed = command(&dir, &["store", "rekey"], &['1']);
     assert_eq!(sealed.code, Some(0), "{}", sealed.stderr);
     assert!(sealed.stdout.contains("is encrypted with the key \"key-1\": "), "{}", sealed.stdout);
     let progress = sealed.stderr.lines().find(|line| line.ends_with(" unchanged"));
     assert!(progress.is_some_and(|line| line.contains(" values rewritten, 0")), "{}", sealed.stderr);
     assert_eq!(found(&dir, PLANTED), 0, "the plain text is gone from the database and its log");
-    let again = command(&dir, &["rekey"], &['1']);
+    let again = command(&dir, &["store", "rekey"], &['1']);
     assert!(again.stdout.ends_with("is already encrypted with the key \"key-1\"\n"), "{}", again.stdout);
 
     name_keys(&dir, &['2', '1']);
-    let newer = command(&dir, &["rekey", "--json"], &['1', '2']);
+    let newer = command(&dir, &["store", "rekey", "--json"], &['1', '2']);
     let done: Value = serde_json::from_str(&newer.stdout).unwrap();
     assert!(done["ok"] == true && done["rewritten"].as_u64() > Some(5) && done["kept"] == 0, "{done}");
     name_keys(&dir, &['2']);
@@ -155,10 +157,10 @@ async fn x_rekey_encrypts_a_store_changes_its_key_and_decrypts_it() {
     assert!(check.stdout.contains("test.db, encrypted with the key \"key-2\", on "), "{}", check.stdout);
     assert_eq!(command(&dir, &["audit", "verify"], &['2']).code, Some(0));
 
-    let plain = command(&dir, &["rekey", "--plain"], &['2']);
+    let plain = command(&dir, &["store", "rekey", "--plain"], &['2']);
     assert_eq!(plain.code, Some(0), "{}", plain.stderr);
     name_keys(&dir, &[]);
-    assert!(command(&dir, &["rekey"], &[]).stderr.contains("names no [[store.keys]]"));
+    assert!(command(&dir, &["store", "rekey"], &[]).stderr.contains("names no [[store.keys]]"));
     server.start_again().await;
     approve(&server, "s_1").await;
     assert_eq!(server.calls().len(), 1, "the pending call continues");
@@ -174,7 +176,7 @@ async fn x_rekey_names_what_it_cannot_read_and_fails() {
     conn.execute_batch("UPDATE entries SET body = '{}' WHERE key & 4294967295 = 2").unwrap();
     drop(conn);
     name_keys(&dir, &['2', '1']);
-    let ended = command(&dir, &["rekey"], &['1', '2']);
+    let ended = command(&dir, &["store", "rekey"], &['1', '2']);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("1 of the values of "), "{}", ended.stderr);
     assert!(ended.stderr.ends_with("session s, position 2: is not encrypted, but the store is\n"), "{}", ended.stderr);

@@ -267,7 +267,7 @@ fn commands(seen: &mut Seen, dir: &Path) {
             &["serve", "--config", "twice.toml"],
             &["audit", "verify"],
             &["audit", "export"],
-            &["rekey", "--json"],
+            &["store", "rekey", "--json"],
         ] {
             let ended = run(dir, arguments, "", &[env, &[("RUST_LOG", "trace")]].concat());
             seen.add(arguments.join(" "), format!("{} {}", ended.stdout, ended.stderr));

@@ -141,7 +141,7 @@ async fn c_a_store_moved_to_postgresql_has_everything_and_is_served_nowhere_else
 
     // The old store is refused as moved; its log can still be read.
     refused(&command(&server, &["serve"]), "was moved to postgres://");
-    refused(&command(&server, &["rekey"]), "was moved to postgres://");
+    refused(&command(&server, &["store", "rekey"]), "was moved to postgres://");
     assert_eq!(command(&server, &["audit", "verify"]).stdout, anchor);
     refused(&copy(&server, &files), "is finished already: serve postgres://");
     let other = Database::new();
@@ -360,7 +360,7 @@ async fn c_no_other_database_is_taken_for_the_copy_of_a_store() {
 #[tokio::test]
 async fn u4_a_store_that_is_moved_keeps_how_far_its_webhooks_are_and_what_did_not_arrive() {
     let receiver = Receiver::start(Answer::Status(503)).await;
-    let setup = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "attempts = 1"));
+    let setup = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "max_attempts = 1"));
     let mut server = setup.start().await;
     approved(&server, "s", &[&receiver]).await;
     until_webhook(&server, |webhook| webhook["dead"] == 2 && webhook["cursor"] == 3).await;

@@ -63,7 +63,7 @@ fn u3_a_store_that_is_not_there_is_said_so_by_every_command_that_reads_one() {
         &["policy", "test", "--policy", "changed.toml"],
         &["approvals", "list", "--config", "countersign.toml"],
         &["store", "restored"],
-        &["rekey"],
+        &["store", "rekey"],
     ] {
         let key = "0123456789abcdef".repeat(4);
         run(dir.path(), arguments, "", &[("STORE_KEY", &key)]).failed(1, "there is no store at ");

@@ -17,7 +17,9 @@ use crate::support::{
 /// A standard webhook of this machine.
 pub(crate) fn hook(name: &str, receiver: &Receiver, lines: &str) -> String {
     let url = receiver.url();
-    format!("\n[webhooks.{name}]\nurl = \"{url}\"\nprivate = true\nsecret_env = [\"HOOK_SECRET\"]\n{lines}\n")
+    format!(
+        "\n[webhooks.{name}]\nurl = \"{url}\"\nallow_private_networks = true\nallow_http = true\nsecret_env = [\"HOOK_SECRET\"]\n{lines}\n"
+    )
 }
 
 pub(crate) fn notifying(setup: Setup, sections: &str) -> Setup {
@@ -288,7 +290,7 @@ async fn u4_a_proxy_inside_is_used_for_addresses_outside() {
 #[tokio::test]
 async fn u4_a_webhook_that_is_forgotten_gets_what_happens_from_then_on() {
     let receiver = Receiver::start(Answer::Status(500)).await;
-    let sections = hook("desk", &receiver, "attempts = 1");
+    let sections = hook("desk", &receiver, "max_attempts = 1");
     let setup = notifying(Setup::one_trade(Store::Sqlite), &sections).log("warn");
     let mut server = setup.start().await;
     asked(&server, "s").await;
@@ -339,7 +341,7 @@ async fn u4_of_several_servers_one_tells_and_another_after_it_has_died() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u4_dead_letters_are_listed_and_sent_again() {
     let receiver = Receiver::start(Answer::Status(503)).await;
-    let sections = hook("desk", &receiver, "attempts = 1");
+    let sections = hook("desk", &receiver, "max_attempts = 1");
     let server = notifying(Setup::one_trade(Store::Sqlite), &sections).start().await;
     asked(&server, "s").await;
     asked(&server, "t").await;
@@ -379,7 +381,7 @@ async fn u4_dead_letters_are_listed_and_sent_again() {
     assert_eq!(command(&["failed", "nobody"]).code, Some(3));
     receiver.answers(Answer::Status(410));
     let gone = command(&["test", "desk"]);
-    assert_eq!((gone.code, gone.stderr.contains("410 Gone")), (Some(1), true), "{}", gone.stderr);
+    assert_eq!((gone.code, gone.stderr.contains("410 Gone")), (Some(8), true), "{}", gone.stderr);
 }
 
 #[tokio::test]
@@ -419,7 +421,10 @@ async fn u4_chats_get_their_own_messages_and_feishu_says_in_its_answer_whether_i
     let (slack, feishu) =
         (Receiver::start(Answer::Says("ok")).await, Receiver::start(Answer::Says("{\"code\":19021}")).await);
     let chat = |format: &str, receiver: &Receiver| {
-        format!("\n[webhooks.{format}]\nurl = \"{}\"\nprivate = true\nformat = \"{format}\"\n", receiver.url())
+        format!(
+            "\n[webhooks.{format}]\nurl = \"{}\"\nallow_private_networks = true\nallow_http = true\nformat = \"{format}\"\n",
+            receiver.url()
+        )
     };
     let sections = chat("feishu", &feishu) + "secret_env = [\"ROBOT\"]\n" + &chat("slack", &slack);
     let server =

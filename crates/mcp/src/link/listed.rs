@@ -8,7 +8,7 @@ use countersign_core::{
 };
 use futures::future::BoxFuture;
 use rmcp::model::{ListToolsResult, Tool as ServerTool};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     McpToolInfo,
@@ -41,37 +41,58 @@ pub(crate) struct Listing {
 
 impl Listing {
     /// Adds a page. `false`: not all of it, and no more is to be read.
-    pub(crate) fn add(&mut self, page: &[ServerTool], settings: &McpServer) -> bool {
+    pub(crate) fn add(&mut self, page: &[Result<ServerTool, Malformed>], settings: &McpServer) -> bool {
         for tool in page {
-            self.bytes = self.bytes.saturating_add(bytes(tool));
+            let bytes = tool.as_ref().map_or_else(|malformed| malformed.name.len() + malformed.why.len(), bytes);
+            self.bytes = self.bytes.saturating_add(bytes);
             if self.tools.len() == TOOLS || self.bytes > TOOLS_BYTES {
                 self.is_full = true;
                 break;
             }
-            self.tools.push(ListedTool::of(tool, settings));
+            self.tools.push(match tool {
+                Ok(tool) => ListedTool::of(tool, settings),
+                Err(malformed) => ListedTool::malformed(malformed, settings),
+            });
         }
         !self.is_full
     }
 }
 
-/// A page of a list that the protocol's library does not read, where some tool is malformed: in the place of each of
-/// those is one that is refused by its name, and says why. `None`: it is no list of tools.
-pub(super) fn read(mut page: Value) -> Option<ListToolsResult> {
-    for (at, tool) in page.get_mut("tools")?.as_array_mut()?.iter_mut().enumerate() {
-        if let Err(error) = serde_path_to_error::deserialize::<_, ServerTool>(&*tool) {
-            let nameless = || format!("number {}", at + 1);
-            let name = tool["name"].as_str().map_or_else(nameless, str::to_owned);
-            // It may quote any text of the server.
-            let why: String = format!("the tool is malformed: {error}").chars().take(MISTAKE_CHARS).collect();
-            *tool = json!({ "name": name, "inputSchema": not_used(&why) });
-        }
-    }
-    serde_json::from_value(page).ok()
+/// A tool of a list that is none.
+pub(crate) struct Malformed {
+    /// Its name, or its number in the page.
+    pub(crate) name: String,
+    /// What is wrong with it. It may quote any text of the server.
+    pub(crate) why: String,
 }
 
-/// In place of a schema that is not used: one that is refused, and says why.
-fn not_used(why: &str) -> Value {
-    json!({ "type": format!("none: {why}") })
+/// A page of a list.
+pub(super) struct Page {
+    pub(super) tools: Vec<Result<ServerTool, Malformed>>,
+    pub(super) next_cursor: Option<String>,
+    pub(super) ttl_ms: Option<u64>,
+}
+
+impl Page {
+    /// As the protocol's library reads it.
+    pub(super) fn of(page: ListToolsResult) -> Page {
+        let ListToolsResult { tools, next_cursor, ttl_ms, .. } = page;
+        Page { tools: tools.into_iter().map(Ok).collect(), next_cursor, ttl_ms }
+    }
+
+    /// One that the library does not read, where some tool is malformed. `None`: it is no list of tools.
+    pub(super) fn read(mut page: Value) -> Option<Page> {
+        let tools = page.get_mut("tools")?.as_array_mut().map(std::mem::take)?;
+        let whole = serde_json::from_value(page).ok().map(Page::of)?;
+        let read = |(at, tool): (usize, Value)| {
+            serde_path_to_error::deserialize(&tool).map_err(|error| {
+                let nameless = || format!("number {}", at + 1);
+                let name = tool["name"].as_str().map_or_else(nameless, str::to_owned);
+                Malformed { name, why: error.to_string() }
+            })
+        };
+        Some(Page { tools: tools.into_iter().enumerate().map(read).collect(), ..whole })
+    }
 }
 
 /// The size of a tool in the server's list, as JSON. Nothing is kept of it.
@@ -91,20 +112,21 @@ fn bytes(tool: &ServerTool) -> usize {
     serde_json::to_writer(&mut counted, tool).map_or(usize::MAX, |()| counted.0)
 }
 
-/// The schema of a tool's arguments, without the server's secrets. One that is too large for any tool is not kept, and
-/// none with a secret outside of descriptions: in its place is one that is refused, and says why.
-fn parameters(tool: &ServerTool, secrets: &Secrets) -> Value {
+/// The schema of a tool's arguments, without the server's secrets.
+///
+/// # Errors
+/// It is too large for any tool, or has a secret outside of descriptions: why it is not kept.
+fn parameters(tool: &ServerTool, secrets: &Secrets) -> Result<Value, String> {
     let text = serde_json::to_string(&tool.input_schema).unwrap_or_default();
     if text.len() > SCHEMA_BYTES {
-        return not_used(&format!("it has {} bytes, and at most {SCHEMA_BYTES} are allowed", text.len()));
+        return Err(format!("its schema has {} bytes, and at most {SCHEMA_BYTES} are allowed", text.len()));
     }
-    let redacted = secrets.redact_schema(text).map(|text| serde_json::from_str(&text).unwrap_or_default());
-    let mut parameters = redacted.unwrap_or_else(|why| not_used(&why));
-    if let Some(keywords) = parameters.as_object_mut() {
+    let mut parameters = serde_json::from_str(&secrets.redact_schema(text)?).unwrap_or_default();
+    if let Value::Object(keywords) = &mut parameters {
         // Model providers require it.
         keywords.entry("type").or_insert_with(|| "object".into());
     }
-    parameters
+    Ok(parameters)
 }
 
 /// One tool of a server.
@@ -121,6 +143,8 @@ pub(crate) struct ListedTool {
     pub(crate) used: bool,
     /// It is not used because of its built-in name.
     pub(crate) built_in: bool,
+    /// Why it was not even read, if so; it has no schema.
+    unread: Option<Arc<str>>,
 }
 
 /// Whether a tool would be mistaken for a built-in one. A server may provide file tools and the shell if the operator
@@ -142,14 +166,34 @@ pub(crate) fn as_name(name: &str, settings: &McpServer) -> String {
 }
 
 impl ListedTool {
-    /// Reads a tool from the server's list.
-    pub(crate) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
-        let name: Arc<str> = tool.name.as_ref().into();
-        let as_name: Arc<str> = as_name(&name, settings).into();
-        let built_in = is_taken(&as_name, &name, settings);
+    /// One of which only the name is known.
+    fn named(name: &str, settings: &McpServer) -> ListedTool {
+        let as_name: Arc<str> = as_name(name, settings).into();
+        let built_in = is_taken(&as_name, name, settings);
         let used = !built_in
             && !settings.without.iter().any(|other| **other == *name)
             && settings.only.as_ref().is_none_or(|only| only.iter().any(|other| **other == *name));
+        ListedTool {
+            name: name.into(),
+            as_name,
+            description: "".into(),
+            parameters: Arc::default(),
+            hints: Hints::default(),
+            used,
+            built_in,
+            unread: None,
+        }
+    }
+
+    /// One that is malformed, in the place where the server lists it.
+    fn malformed(malformed: &Malformed, settings: &McpServer) -> ListedTool {
+        let why = settings.secrets.redact_said(malformed.why.clone());
+        let why: String = format!("the tool is malformed: {why}").chars().take(MISTAKE_CHARS).collect();
+        ListedTool { unread: Some(why.into()), ..ListedTool::named(&malformed.name, settings) }
+    }
+
+    /// Reads a tool from the server's list.
+    pub(crate) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
         let description = tool.description.as_deref().unwrap_or_default();
         let description = settings.secrets.redact_said(description.to_owned());
         let description = &description[..description.floor_char_boundary(DESCRIPTION_BYTES)];
@@ -163,15 +207,12 @@ impl ListedTool {
                 open_world: said.open_world_hint.unwrap_or(default.open_world),
             }
         });
-        ListedTool {
-            name,
-            as_name,
-            description: description.into(),
-            parameters: Arc::new(parameters(tool, &settings.secrets)),
-            hints,
-            used,
-            built_in,
-        }
+        let (parameters, unread) = match parameters(tool, &settings.secrets) {
+            Ok(parameters) => (Arc::new(parameters), None),
+            Err(why) => (Arc::default(), Some(why.into())),
+        };
+        let description = description.into();
+        ListedTool { description, parameters, hints, unread, ..ListedTool::named(&tool.name, settings) }
     }
 
     /// What of it differs from another tool of the name, for a log.
@@ -190,11 +231,16 @@ impl ListedTool {
             as_name: self.as_name.to_string(),
             description: self.description.to_string(),
             used: self.used,
-            mistake: self.spec().mistake(),
+            mistake: self.mistake(),
         }
     }
 
-    pub(super) fn spec(&self) -> ToolSpec {
+    /// Why no agent can have it, if so.
+    pub(super) fn mistake(&self) -> Option<String> {
+        self.unread.as_deref().map(str::to_owned).or_else(|| self.spec().mistake())
+    }
+
+    fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.as_name.clone(),
             description: self.description.clone(),
@@ -202,21 +248,24 @@ impl ListedTool {
         }
     }
 
-    /// The tool for an agent. Hints are for the policy's rules: whether it is idempotent is the operator's decision.
+    /// The tool for an agent; none if it was not read, which is logged. Hints are for the policy's rules: whether it is idempotent is the operator's decision.
     ///
     /// It is idempotent as the server's declaration says, unless overridden for this tool.
-    pub(crate) fn entry(&self, link: &Arc<Link>, idempotent: Option<bool>) -> ToolEntry {
+    pub(crate) fn entry(&self, link: &Arc<Link>, idempotent: Option<bool>) -> Option<ToolEntry> {
         let settings = &link.settings;
+        if let Some(why) = self.unread.as_deref() {
+            // Quoted, since they may contain text of the server.
+            tracing::warn!(server = &*settings.name, tool = &*self.name, why, "the tool is left out");
+            return None;
+        }
         let approval = Approval { require: settings.require.of(&self.name), ask: Default::default() };
         let declared = || settings.idempotent.iter().any(|name| **name == *self.name);
         let idempotent = idempotent.unwrap_or_else(declared);
         let tool = RemoteTool { link: link.clone(), tool: self.clone(), idempotent };
         // A call that was approved for one program or address is asked about again before another runs it.
         let source = Some(format!("mcp {:?} {:?} {}", &*settings.name, &*self.name, link.reached).into());
-        ToolEntry { source, ..ToolEntry::new(self.spec(), Arc::new(tool)) }
-            .needs_approval(approval)
-            .claims(self.hints)
-            .idempotent(idempotent)
+        let entry = ToolEntry { source, ..ToolEntry::new(self.spec(), Arc::new(tool)) };
+        Some(entry.needs_approval(approval).claims(self.hints).idempotent(idempotent))
     }
 }
 
@@ -254,8 +303,8 @@ impl Tool for RemoteTool {
 
 #[cfg(test)]
 mod tests {
-    use countersign_core::call::schema::ArgsSchema;
     use countersign_engine::key::ApiKey;
+    use serde_json::json;
 
     use super::*;
 
@@ -267,16 +316,15 @@ mod tests {
     #[test]
     fn s13_r9_a_list_of_tools_is_bounded_in_all_and_so_is_each_schema() {
         let settings = McpServer::stdio("shop", ["shop"]);
-        let large = tool("large", "", &json!({ "type": "object", "enum": vec![1; 1 << 20] }));
+        let large = [Ok(tool("large", "", &json!({ "type": "object", "enum": vec![1; 1 << 20] })))];
         let mut listing = Listing::default();
-        let pages = (0..64).take_while(|_| listing.add(std::slice::from_ref(&large), &settings)).count();
+        let pages = (0..64).take_while(|_| listing.add(&large, &settings)).count();
         assert_eq!((pages, listing.tools.len(), listing.is_full), (3, 3, true), "2 MiB each");
-        let kept = &listing.tools[0].parameters;
-        assert!(kept.to_string().len() < 200, "{kept}");
-        let Err(why) = ArgsSchema::compile(kept) else { panic!("no tool is used with it") };
+        assert_eq!(*listing.tools[0].parameters, Value::Null, "it is not kept");
+        let why = listing.tools[0].mistake().expect("no agent can have it");
         assert!(why.contains("2097"), "{why}");
 
-        let small = vec![tool("small", "", &json!({ "type": "object" })); TOOLS];
+        let small: Vec<_> = (0..TOOLS).map(|_| Ok(tool("small", "", &json!({ "type": "object" })))).collect();
         let mut listing = Listing::default();
         assert!(listing.add(&small, &settings) && !listing.add(&small, &settings));
         assert_eq!(listing.tools.len(), TOOLS);
@@ -294,6 +342,25 @@ mod tests {
     }
 
     #[test]
+    fn x_what_is_wrong_with_a_malformed_tool_repeats_no_secret_and_is_bounded() {
+        let settings = McpServer::stdio("shop", ["shop"]).env("TOKEN", ApiKey::new("t0ken-of-shop"));
+        let settings = settings.checked().expect("a declaration");
+        let page = json!({ "tools": [
+            { "name": "pay", "inputSchema": { "type": "object" } },
+            { "name": "bad", "inputSchema": "t0ken-of-shop" },
+            { "name": "worse", "inputSchema": "x".repeat(1 << 20) },
+        ], "nextCursor": "2" });
+        let page = Page::read(page).expect("a page");
+        assert_eq!(page.next_cursor.as_deref(), Some("2"));
+        let mut listing = Listing::default();
+        assert!(listing.add(&page.tools, &settings));
+        let why: Vec<Option<String>> = listing.tools.iter().map(ListedTool::mistake).collect();
+        let bad = why[1].as_deref().unwrap_or_default();
+        assert!(bad.contains("inputSchema") && bad.contains("[API key]") && !bad.contains("t0ken"), "{bad}");
+        assert_eq!((&why[0], why[2].as_ref().map(|why| why.chars().count())), (&None, Some(MISTAKE_CHARS)));
+    }
+
+    #[test]
     fn x_a_tool_whose_schema_repeats_a_secret_outside_of_descriptions_is_refused_and_not_rewritten() {
         let settings = McpServer::stdio("cloud", ["cloud"]).env("TOKEN", ApiKey::new("t0ken-of-shop"));
         let settings = settings.env_text("REGION", "us-east-1").checked().expect("a declaration");
@@ -302,7 +369,7 @@ mod tests {
         let open = ListedTool::of(&tool("start", "In us-east-1.", &schema("us-east-1")), &settings);
         assert_eq!((&*open.description, &*open.parameters), ("In us-east-1.", &schema("us-east-1")));
         let secret = ListedTool::of(&tool("start", "", &schema("t0ken-of-shop")), &settings);
-        let Err(why) = ArgsSchema::compile(&secret.parameters) else { panic!("no tool is used with it") };
+        let why = secret.mistake().expect("no agent can have it");
         assert!(why.contains("repeats a secret") && !why.contains("t0ken"), "{why}");
     }
 }

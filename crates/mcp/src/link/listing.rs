@@ -12,8 +12,8 @@ use std::{
 use rmcp::{
     Peer, RoleClient,
     model::{
-        ClientRequest, CustomResult, ListToolsRequest, ListToolsResult, PaginatedRequestParams, ServerNotification,
-        ServerResult, SubscriptionFilter,
+        ClientRequest, CustomResult, ListToolsRequest, PaginatedRequestParams, ServerNotification, ServerResult,
+        SubscriptionFilter,
     },
     service::{PeerRequestOptions, RunningService},
 };
@@ -25,7 +25,7 @@ use tokio::{
 use super::{
     Connection, Link,
     handler::Handler,
-    listed::{self, ListedTool, Listing},
+    listed::{self, ListedTool, Listing, Page},
     pause,
     running::CancelOnDrop,
 };
@@ -95,7 +95,7 @@ impl Due {
 }
 
 /// Requests one page of the tools.
-async fn request_page(peer: &Peer<RoleClient>, page: PaginatedRequestParams) -> Result<ListToolsResult, Failure> {
+async fn request_page(peer: &Peer<RoleClient>, page: PaginatedRequestParams) -> Result<Page, Failure> {
     let list = ListToolsRequest { params: Some(page), ..ListToolsRequest::default() };
     let request = ClientRequest::ListToolsRequest(list);
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
@@ -104,9 +104,9 @@ async fn request_page(peer: &Peer<RoleClient>, page: PaginatedRequestParams) -> 
     let answer = sent.await_response().await;
     cancel.answered();
     match answer.map_err(|error| Failure::of_request(&error))? {
-        ServerResult::ListToolsResult(list) => Ok(list),
+        ServerResult::ListToolsResult(list) => Ok(Page::of(list)),
         // So the protocol's library reads one with a tool that is none.
-        ServerResult::CustomResult(CustomResult(list)) => listed::read(list).ok_or(Failure::Unreadable),
+        ServerResult::CustomResult(CustomResult(list)) => Page::read(list).ok_or(Failure::Unreadable),
         _ => Err(Failure::Unreadable),
     }
 }

@@ -62,7 +62,7 @@ pub enum SuspensionCode {
     NoToken,
     /// Its maker has a token, and none with the role.
     NoRole,
-    /// Its maker was not seen, with the role where the rule acts for one, for `standing_for` seconds.
+    /// Its maker was not seen, with the role where the rule acts for one, for `standing_seconds`.
     NotSeen,
     /// The same since the server started.
     NotSeenYet,

@@ -85,10 +85,10 @@ pub struct JwtOptions {
     /// The claim that says `person`, `service` or `agent`; a token without it is refused. `None`: all are persons.
     pub kind_claim: Option<String>,
     /// Allowed clock skew, in seconds.
-    pub leeway: u32,
+    pub leeway_seconds: u32,
     /// How many seconds a standing approval stays in force after its maker was last seen with the role it needs; rules
     /// that reject always apply.
-    pub standing_for: u32,
+    pub standing_seconds: u32,
 }
 
 impl JwtOptions {
@@ -115,8 +115,8 @@ impl JwtOptions {
             roles_claim: "roles".to_owned(),
             tenant_claim: None,
             kind_claim: None,
-            leeway: 30,
-            standing_for: 24 * 60 * 60,
+            leeway_seconds: 30,
+            standing_seconds: 24 * 60 * 60,
         }
     }
 }
@@ -190,7 +190,7 @@ impl Jwt {
             rule.set_audience(&[&options.audience]);
             rule.set_required_spec_claims(&["exp", "iss", "aud"]);
             rule.validate_nbf = true;
-            rule.leeway = options.leeway.into();
+            rule.leeway = options.leeway_seconds.into();
             (*algorithm, rule)
         });
         let rules = rules.collect();
@@ -279,7 +279,7 @@ impl Jwt {
 
     /// The principal that the claims name.
     fn read(&self, claims: &Value) -> Result<Known, BadJwt> {
-        let JwtOptions { subject_claim, roles_claim, tenant_claim, kind_claim, leeway, .. } = &self.options;
+        let JwtOptions { subject_claim, roles_claim, tenant_claim, kind_claim, leeway_seconds, .. } = &self.options;
         let tenant = tenant_claim.as_ref().map(|claim| name(claims, claim)).transpose()?;
         let kind = match kind_claim {
             None => PrincipalKind::Person,
@@ -293,7 +293,7 @@ impl Jwt {
         // `exp` was validated: it is a number.
         let exp = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates, which is right")]
-        let until = (exp as u64).saturating_add(u64::from(*leeway)).saturating_add(1);
+        let until = (exp as u64).saturating_add(u64::from(*leeway_seconds)).saturating_add(1);
         let principal = Principal {
             subject: Some(name(claims, subject_claim)?),
             tenant,
@@ -394,7 +394,7 @@ mod tests {
             let error = who(change).expect_err(why);
             assert!(error.contains(why), "{error}");
         }
-        assert_eq!(jwt(|o| o.leeway = 5).read(&claims).expect("known").until, Some(1006));
+        assert_eq!(jwt(|o| o.leeway_seconds = 5).read(&claims).expect("known").until, Some(1006));
     }
 
     #[test]

@@ -183,7 +183,7 @@ pub(super) fn one_name_twice(root: &Section<'_>, agent: &ConfigAgent, servers: &
     let handoffs = agent.handoffs.iter().map(|to| (format!("transfer_to_{to}"), format!("the handoff to {to:?}")));
     let mut known: BTreeMap<String, String> = own.chain(handoffs).collect();
     for server in agent.mcp.iter().filter_map(|name| servers.iter().find(|server| server.name == *name)) {
-        for tool in server.tools.iter().flatten().filter(|tool| !server.without.contains(tool)) {
+        for tool in server.allowed_tools.iter().flatten().filter(|tool| !server.blocked_tools.contains(tool)) {
             let name = format!("{}{tool}", server.prefix.as_deref().unwrap_or_default());
             let place = format!("[mcp.{}]", server.name);
             if let Some(other) = known.insert(name.clone(), place.clone()) {
@@ -239,8 +239,8 @@ pub(super) fn asked_under_one_name(
                 let what = format!("the tool {tool:?} of the MCP server {server:?}");
                 add(what.clone(), name.clone(), own.unwrap_or_else(|| of_server(of, tool)));
                 let is_used = agent.mcp.contains(server)
-                    && !of.without.contains(tool)
-                    && of.tools.as_ref().is_none_or(|only| only.contains(tool));
+                    && !of.blocked_tools.contains(tool)
+                    && of.allowed_tools.as_ref().is_none_or(|only| only.contains(tool));
                 if is_used {
                     let prefix = of.prefix.as_deref().unwrap_or_default();
                     add(what, format!("{prefix}{tool}"), of_server(of, tool));

@@ -20,9 +20,9 @@ use crate::auth::{
 };
 
 /// Most clock skew that can be allowed, in seconds.
-const LEEWAY_MAX: u32 = 300;
+const LEEWAY_SECONDS_MAX: u32 = 300;
 /// Longest time a standing approval may outlive the last sighting of its maker, in seconds.
-const STANDING_FOR_MAX: u32 = 366 * 24 * 60 * 60;
+const STANDING_SECONDS_MAX: u32 = 366 * 24 * 60 * 60;
 /// Longest issuer or audience, in bytes.
 const ISSUER_BYTES: usize = 1024;
 
@@ -214,11 +214,15 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
         roles_claim: section.field("roles_claim", roles, claim().or(default.roles_claim.clone()))?,
         tenant_claim: section.field("tenant_claim", tenant, claim().optional("there are no tenants"))?,
         kind_claim: section.field("kind_claim", kind, claim().optional("all are persons"))?,
-        leeway: section.field("leeway", leeway, whole(0..=LEEWAY_MAX, "seconds").or(default.leeway))?,
-        standing_for: section.field(
-            "standing_for",
+        leeway_seconds: section.field(
+            "leeway_seconds",
+            leeway,
+            whole(0..=LEEWAY_SECONDS_MAX, "seconds").or(default.leeway_seconds),
+        )?,
+        standing_seconds: section.field(
+            "standing_seconds",
             standing,
-            whole(0..=STANDING_FOR_MAX, "seconds").or(default.standing_for),
+            whole(0..=STANDING_SECONDS_MAX, "seconds").or(default.standing_seconds),
         )?,
         ..default.clone()
     };

@@ -9,19 +9,19 @@ use super::{
     table::{choice, declared, flat, whole},
 };
 
-/// Largest budget that can be configured, in tokens.
-pub const BUDGET_MAX: u32 = 100_000_000;
+/// The most `context_tokens` that can be configured.
+pub const CONTEXT_TOKENS_MAX: u32 = 100_000_000;
 /// Most turns that can be kept.
-pub const KEEP_MAX: u32 = 10_000;
+pub const KEEP_TURNS_MAX: u32 = 10_000;
 
 table! {
     /// When the conversation of an agent is compressed, and how (spec G5).
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ConfigCompression(section) {
         /// Most tokens of a model call. Leave room for the answer: the model's own limit counts both.
-        budget: u32 = whole(1..=BUDGET_MAX, "tokens").required();
+        context_tokens: u32 = whole(1..=CONTEXT_TOKENS_MAX, "tokens").required();
         /// How many of the newest turns are kept unchanged, including the current one.
-        keep: u32 = whole(1..=KEEP_MAX, "turns").or(limits::KEPT_TURNS);
+        keep_turns: u32 = whole(1..=KEEP_TURNS_MAX, "turns").or(limits::KEPT_TURNS);
         /// What happens to the older turns.
         strategy: ConfigStrategy = flat(strategy);
     }
@@ -57,9 +57,10 @@ fn strategy(section: &Section<'_>) -> Option<ConfigStrategy> {
 impl std::fmt::Display for ConfigCompression {
     /// In words, as `countersign check` prints it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ConfigCompression { budget, keep, strategy } = self;
-        let turns = if *keep == 1 { "the newest turn".to_owned() } else { format!("the newest {keep} turns") };
-        write!(f, "above {budget} tokens, what came before {turns} is ")?;
+        let ConfigCompression { context_tokens, keep_turns, strategy } = self;
+        let turns =
+            if *keep_turns == 1 { "the newest turn".to_owned() } else { format!("the newest {keep_turns} turns") };
+        write!(f, "above {context_tokens} tokens, what came before {turns} is ")?;
         match strategy {
             ConfigStrategy::Trim => write!(f, "dropped"),
             ConfigStrategy::Summary { model: None } => write!(f, "summarised by its own model"),

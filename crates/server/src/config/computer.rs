@@ -42,7 +42,7 @@ table! {
         /// rights of the server's user; it does not work for `root`, nor in some containers.
         sandbox: bool = boolean().or(true);
         /// How many sessions can have a browser at the same time.
-        browsers: u32 = whole(1..=BROWSERS_MOST, "").or(BROWSERS);
+        max_browsers: u32 = whole(1..=BROWSERS_MOST, "").or(BROWSERS);
     }
     then |section: &Section<'_>, computer: ConfigComputer| {
         if cfg!(not(feature = "computer")) {

@@ -98,7 +98,7 @@ fn computers(
     if !computer.sandbox {
         chromium = chromium.without_sandbox();
     }
-    let most = usize::try_from(computer.browsers).unwrap_or(usize::MAX);
+    let most = usize::try_from(computer.max_browsers).unwrap_or(usize::MAX);
     let sessions = builtin::ChromiumSessions::new(chromium, most);
     let free: Vec<&str> = super::computer::NAMES.into_iter().filter(|name| !entries.contains_key(*name)).collect();
     for name in &free {

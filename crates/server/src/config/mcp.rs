@@ -28,21 +28,21 @@ table! {
         /// "always", read_file = "never" }`. Tools that are not named need approval.
         require_approval: Value = require_approval().or("always".into());
         /// The only tools to use.
-        tools: Option<Vec<String>> = list(text()).optional("all");
+        allowed_tools: Option<Vec<String>> = list(text()).optional("all");
         /// Tools not to use.
-        without: Vec<String> = list(text()).or(Vec::new());
+        blocked_tools: Vec<String> = list(text()).or(Vec::new());
         /// Tools for which you know that repeating the same call has no further effect.
         idempotent: Vec<String> = list(text()).or(Vec::new());
         /// Prefix of its tool names, as models and policy rules see them; needed where two servers of an agent have a
         /// tool of the same name.
         prefix: Option<String> = text().optional("none");
         /// Time limit of a call, not counting the time in which people answer.
-        timeout: u32 = whole(1..=SECONDS_MAX, "seconds").or(CALL_SECONDS);
-        /// Time limit for connecting to it.
-        connect_timeout: u32 = whole(1..=SECONDS_MAX, "seconds").or(CONNECT_SECONDS);
+        time_limit: u32 = whole(1..=SECONDS_MAX, "seconds").or(CALL_SECONDS);
+        /// Time within which it must be connected.
+        connect_seconds: u32 = whole(1..=SECONDS_MAX, "seconds").or(CONNECT_SECONDS);
         /// Time in which people answer what it asks in the middle of a call; after it the answer is `cancel`. `0`
         /// waits forever.
-        answer_timeout: u32 =
+        answer_seconds: u32 =
             whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").or(limits::APPROVAL_TIMEOUT_SECONDS);
         /// The protocol revision to speak. By default the newest is tried and then the one before, which some older
         /// servers do not survive.
@@ -215,12 +215,12 @@ impl ConfigMcp {
         let require = RequireApproval::from_json(&self.require_approval).map_err(|error| error.to_string())?;
         server = server
             .require_approval(require)
-            .without(self.without.iter().map(String::as_str))
+            .without(self.blocked_tools.iter().map(String::as_str))
             .idempotent(self.idempotent.iter().map(String::as_str))
-            .call_limit(Duration::from_secs(self.timeout.into()))
-            .connect_limit(Duration::from_secs(self.connect_timeout.into()))
-            .answer_seconds(self.answer_timeout);
-        if let Some(tools) = &self.tools {
+            .call_limit(Duration::from_secs(self.time_limit.into()))
+            .connect_limit(Duration::from_secs(self.connect_seconds.into()))
+            .answer_seconds(self.answer_seconds);
+        if let Some(tools) = &self.allowed_tools {
             server = server.only(tools.iter().map(String::as_str));
         }
         if let Some(revision) = &self.revision {

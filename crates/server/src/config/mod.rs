@@ -45,7 +45,7 @@ pub use self::{
     approval::{ConfigApproval, ConfigRequire},
     auth::ConfigToken,
     command::{ConfigGuardrail, ConfigText},
-    compression::{BUDGET_MAX, ConfigCompression, ConfigStrategy, KEEP_MAX},
+    compression::{CONTEXT_TOKENS_MAX, ConfigCompression, ConfigStrategy, KEEP_TURNS_MAX},
     computer::ConfigComputer,
     entries::{guardrails, hosted_mcp, mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},

@@ -52,7 +52,7 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
     let count = || whole(1..=1_000_000, "connections").map(|count| count as usize);
     let seconds = || whole(1..=3600, "seconds");
     let all = section.field(
-        "connections",
+        "max_connections",
         "Connections that are open at the same time. When all of them have shown a good token, the client with the most loses its \
          oldest for one more.",
         count().or(default.all),
@@ -62,17 +62,17 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
     Some(ConnectionLimits {
         all,
         unknown: section.field(
-            "unknown_connections",
+            "max_unknown_connections",
             "Of those, how many of clients that have not shown a good token. For one more of them the one that was quiet longest \
-             is closed; the rest of `connections` is kept for those who are known.",
-            count().or_as("`8192`, or half of `connections`", || fits.unknown),
+             is closed; the rest of `max_connections` is kept for those who are known.",
+            count().or_as("`8192`, or half of `max_connections`", || fits.unknown),
         )?,
         of_address: section.field(
-            "connections_per_address",
+            "max_connections_per_address",
             "Of one address, or of one network of 64 bits of IPv6. For one more the one of them that was quiet longest without a \
              token is closed; if there is none, the oldest of whoever has the most there, if that is more than one; or the new \
-             one is. Behind a proxy all have the proxy's address: set it to `connections` there.",
-            count().or_as("`4096`, or `connections`", || fits.of_address),
+             one is. Behind a proxy all have the proxy's address: set it to `max_connections` there.",
+            count().or_as("`4096`, or `max_connections`", || fits.of_address),
         )?,
         header_seconds: section.field(
             "header_seconds",

@@ -279,8 +279,8 @@ jwks_url = "https://id.example.com/jwks"
 algorithms = ["ES384"]
 roles_claim = "realm_access.roles"
 tenant_claim = "org"
-leeway = 0
-standing_for = 3600
+leeway_seconds = 0
+standing_seconds = 3600
 "#;
 
 #[test]
@@ -343,8 +343,8 @@ fn c_everything_that_is_declared_is_read() {
         algorithms: vec![JwtAlgorithm::from_name("ES384").expect("known")],
         roles_claim: "realm_access.roles".to_owned(),
         tenant_claim: Some("org".to_owned()),
-        leeway: 0,
-        standing_for: 3600,
+        leeway_seconds: 0,
+        standing_seconds: 3600,
         ..JwtOptions::new("https://id.example.com", "countersign", url)
     };
     assert_eq!(config.jwt, Some(jwt));

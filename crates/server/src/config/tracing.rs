@@ -17,7 +17,7 @@ table! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct ConfigTracing(section) {
         /// How the [log](operations.md#logs) is written.
-        log: LogFormat = choice("format", vec![("text", LogFormat::Text), ("json", LogFormat::Json)])
+        log_format: LogFormat = choice("format", vec![("text", LogFormat::Text), ("json", LogFormat::Json)])
             .or_as("`\"text\"`", LogFormat::default);
         /// Where spans are sent: the full address of an OpenTelemetry collector, for OTLP over HTTP in JSON, such as
         /// `http://127.0.0.1:4318/v1/traces`, without user and password. Needs a build with `--features otlp`; others

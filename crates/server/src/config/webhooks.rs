@@ -35,9 +35,11 @@ pub struct ConfigWebhook {
     /// Only messages of this tenant.
     pub tenant: Option<String>,
     /// Whether they may go into private networks.
-    pub private: bool,
+    pub allow_private_networks: bool,
+    /// Whether they may go over `http`.
+    pub allow_http: bool,
     /// The most attempts for each.
-    pub attempts: u32,
+    pub max_attempts: u32,
 }
 
 impl fmt::Debug for ConfigWebhook {
@@ -56,8 +58,10 @@ impl ConfigWebhook {
     /// The endpoint, for a server.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
-        let ConfigWebhook { name, url, keys, format, mail, events, tenant, private, attempts } = self.clone();
-        Endpoint { name, url, keys, format, mail, kinds: events, tenant, private, attempts }
+        let ConfigWebhook { name, url, keys, format, mail, events, tenant, .. } = self.clone();
+        let ConfigWebhook { allow_private_networks, allow_http, max_attempts, .. } = *self;
+        let kinds = events;
+        Endpoint { name, url, keys, format, mail, kinds, tenant, allow_private_networks, allow_http, max_attempts }
     }
 
     pub(super) fn read(section: &Section<'_>) -> Option<ConfigWebhook> {
@@ -68,16 +72,25 @@ impl ConfigWebhook {
             format,
             choice("format", Format::NAMED.to_vec()).or_as("`\"standard\"`", Format::default),
         )?;
-        let private = "Whether messages may go to addresses of private networks and of this machine, and over `http`. A mail server \
-                       may be anywhere.";
-        let alien = "means nothing to e-mail: the mail server may be anywhere".to_owned();
-        let posted = Part {
-            of: "all but `email`",
-            when: json!({ "not": { "properties": { "format": { "const": "email" } }, "required": ["format"] } }),
-            not_meant: (format == Format::Email).then_some(alien),
+        let posted = |key: &'static str, doc: &'static str, alien: &str| {
+            let part = Part {
+                of: "all but `email`",
+                when: json!({ "not": { "properties": { "format": { "const": "email" } }, "required": ["format"] } }),
+                not_meant: (format == Format::Email).then(|| format!("means nothing to e-mail: {alien}")),
+            };
+            section.field(key, doc, boolean().or(false).of(part))
         };
-        let private = section.field("private", private, boolean().or(false).of(posted))?;
-        let url = url(section, format, private);
+        let allow_private_networks = posted(
+            "allow_private_networks",
+            "Whether messages may go to addresses of private networks and of this machine. A mail server may be anywhere.",
+            "the mail server may be anywhere",
+        )?;
+        let allow_http = posted(
+            "allow_http",
+            "Whether its address may be an `http` one: whoever is on the way can read its messages.",
+            "see \"tls\"",
+        )?;
+        let url = url(section, format, allow_private_networks, allow_http);
         let keys = keys(section, format);
         let mail = mail(section, format);
         let known: Vec<_> = NoticeKind::ALL.into_iter().map(|kind| (kind.name(), kind)).collect();
@@ -95,15 +108,27 @@ impl ConfigWebhook {
         let tenant = section.field("tenant", tenant, text().optional("those of all tenants"))?;
         let attempts =
             "How often a message is tried, the first time included; after that it is kept and can be sent again.";
-        let attempts = section.field("attempts", attempts, whole(1..=ATTEMPTS, "attempts").or(ATTEMPTS))?;
-        Some(ConfigWebhook { name, url: url?, keys: keys?, format, mail: mail?, events, tenant, private, attempts })
+        let max_attempts = section.field("max_attempts", attempts, whole(1..=ATTEMPTS, "attempts").or(ATTEMPTS))?;
+        let (url, keys, mail) = (url?, keys?, mail?);
+        Some(ConfigWebhook {
+            name,
+            url,
+            keys,
+            format,
+            mail,
+            events,
+            tenant,
+            allow_private_networks,
+            allow_http,
+            max_attempts,
+        })
     }
 }
 
-fn url(section: &Section<'_>, format: Format, private: bool) -> Option<ApiKey> {
+fn url(section: &Section<'_>, format: Format, allow_private_networks: bool, allow_http: bool) -> Option<ApiKey> {
     let check = move |url: &str| match format {
         Format::Email => server(url),
-        _ => check(url, private),
+        _ => check(url, allow_private_networks, allow_http),
     };
     let (is_url, is_env) = (section.has("url").is_some(), section.has("url_env").is_some());
     if !is_url && !is_env {

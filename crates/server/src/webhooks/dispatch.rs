@@ -216,7 +216,7 @@ impl AtWork {
     /// The failed delivery that remains, if the message does not arrive. For a receiver that is gone it is kept
     /// unchanged, until the receiver returns.
     async fn attempt(&self, n: u64, before: u32, notice: &Notice) -> Option<FailedDelivery> {
-        let (name, most) = (&self.active.endpoint.name, self.active.endpoint.attempts);
+        let (name, most) = (&self.active.endpoint.name, self.active.endpoint.max_attempts);
         if self.active.is_gone.load(Ordering::Relaxed) {
             let tried_at = self.all.store.now();
             return Some(FailedDelivery {

@@ -76,22 +76,23 @@ impl Lookups {
     }
 }
 
-/// Parses an address, if messages may go there. `private`: also into private networks and to this machine.
+/// What to say in the file about an address that is no public one.
+const MEANT_PRIVATE: &str = "if that is meant, say allow_private_networks = true";
+
+/// Parses an address, if messages may go there: into private networks and to this machine, and over `http`, only if that is
+/// allowed.
 ///
 /// # Errors
 /// Why not, as a text that can follow `"url"`. It does not repeat the address, which may hold a secret.
-pub(crate) fn check(text: &str, private: bool) -> Result<Url, String> {
+pub(crate) fn check(text: &str, allow_private_networks: bool, allow_http: bool) -> Result<Url, String> {
     let url = outgoing::address(text)?;
-    if private {
-        return Ok(url);
-    }
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let is_private = outgoing::is_loopback(&url) || host.parse().is_ok_and(|address: IpAddr| !is_public(address));
-    if is_private {
-        return Err("leads into a private network or to this machine; if that is meant, say private = true".to_owned());
+    if is_private && !allow_private_networks {
+        return Err(format!("leads into a private network or to this machine; {MEANT_PRIVATE}"));
     }
-    if url.scheme() != "https" {
-        return Err("must begin with https://; http:// is for private networks, with private = true".to_owned());
+    if url.scheme() != "https" && !allow_http {
+        return Err("must begin with https://; if http is meant, say allow_http = true".to_owned());
     }
     Ok(url)
 }
@@ -139,7 +140,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// The variables that name a proxy for `https` addresses. Others than those are for `http`, which is for private networks.
+/// The variables that name a proxy for `https` addresses. Others than those are for `http`.
 const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
 /// Resolves names to public addresses only, except those of proxies, or all if the file says that it may.
@@ -187,7 +188,7 @@ impl Resolve for PublicOnly {
             let found = lookups.of(name.as_str(), 0).await?;
             let public: Vec<SocketAddr> = found.into_iter().filter(|address| any || is_public(address.ip())).collect();
             if public.is_empty() {
-                return Err("its name leads into a private network; if that is meant, say private = true".into());
+                return Err(format!("its name leads into a private network; {MEANT_PRIVATE}").into());
             }
             Ok(Box::new(public.into_iter()) as Addrs)
         })

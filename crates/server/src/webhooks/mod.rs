@@ -68,9 +68,11 @@ pub struct Endpoint {
     /// Only those of this tenant's sessions.
     pub tenant: Option<String>,
     /// Whether its address may be of a private network, or this machine.
-    pub private: bool,
+    pub allow_private_networks: bool,
+    /// Whether its address may be an `http` one.
+    pub allow_http: bool,
     /// Most attempts to deliver a message.
-    pub attempts: u32,
+    pub max_attempts: u32,
 }
 
 /// A running endpoint.
@@ -126,8 +128,9 @@ impl Webhooks {
                 }
                 (Format::Email, None) => return Err(format!("webhook {:?}: nobody to send e-mail to", endpoint.name)),
                 _ => {
-                    let url = check(endpoint.url.expose(), endpoint.private).map_err(wrong)?;
-                    let client = send::client(&url, endpoint.private).map_err(wrong)?;
+                    let private = endpoint.allow_private_networks;
+                    let url = check(endpoint.url.expose(), private, endpoint.allow_http).map_err(wrong)?;
+                    let client = send::client(&url, private).map_err(wrong)?;
                     Way::Post { url, client }
                 }
             };

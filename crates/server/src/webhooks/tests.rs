@@ -320,10 +320,14 @@ fn u4_x_addresses_inside_networks_are_known_in_every_spelling() {
         "https://LOCALHOST./",
         "https://[::ffff:10.0.0.1]/",
     ] {
-        assert!(check(inside, false).is_err(), "{inside}");
-        assert!(check(inside, true).is_ok(), "{inside}");
+        assert!(check(inside, false, true).is_err(), "{inside}");
+        assert!(check(inside, true, true).is_ok(), "{inside}");
     }
-    assert!(check("https://hooks.example.com/x", false).is_ok());
+    assert!(check("https://hooks.example.com/x", false, false).is_ok());
+    // Each of the two allows its own thing only.
+    assert!(check("http://hooks.example.com/x", true, false).is_err());
+    assert!(check("http://hooks.example.com/x", false, true).is_ok());
+    assert!(check("http://10.1.2.3/", true, false).is_err());
 }
 
 #[tokio::test]
@@ -375,8 +379,9 @@ async fn answered(format: Format, answer: String) -> (Webhooks, Outcome) {
         mail: None,
         kinds: NoticeKind::ALL.to_vec(),
         tenant: None,
-        private: true,
-        attempts: ATTEMPTS,
+        allow_private_networks: true,
+        allow_http: true,
+        max_attempts: ATTEMPTS,
     };
     let webhooks = Webhooks::open(Arc::new(MemoryStore::new()), vec![endpoint], "https://a.example.com/", Locale::En)
         .await

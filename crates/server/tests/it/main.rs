@@ -212,8 +212,9 @@ async fn u4_webhooks_of_a_mounted_router_send() {
         mail: None,
         kinds: vec![NoticeKind::Requested],
         tenant: None,
-        private: true,
-        attempts: 1,
+        allow_private_networks: true,
+        allow_http: true,
+        max_attempts: 1,
     };
     let webhooks = Webhooks::open(store.clone(), vec![endpoint], "http://localhost/", Locale::En).await.unwrap();
     let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]}]}"#;

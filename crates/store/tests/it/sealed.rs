@@ -128,7 +128,7 @@ async fn x_the_keys_of_a_store_and_its_state_must_fit() {
     let shown = plain.canonicalize().expect("path").display().to_string();
     assert_eq!(
         open_sealed(&plain).expect_err("plain").to_string(),
-        format!("{shown} is not encrypted, and keys are given; run `countersign rekey` to encrypt it")
+        format!("{shown} is not encrypted, and keys are given; run `countersign store rekey` to encrypt it")
     );
     open(&plain, None).expect("as it was");
 }
@@ -533,7 +533,10 @@ async fn x_rekey_can_be_killed_at_any_moment_and_restarted() {
                 Err(error) => {
                     stopped += 1;
                     let told = sealed(&error).to_string();
-                    assert!(told.ends_with("has begun and has not ended; run `countersign rekey` again"), "{told}");
+                    assert!(
+                        told.ends_with("has begun and has not ended; run `countersign store rekey` again"),
+                        "{told}"
+                    );
                     assert!(matches!(open(&path, None), Err(StoreError::Sealed(SealError::NoKeys { .. }))));
                 }
                 // It was quicker than the kill.

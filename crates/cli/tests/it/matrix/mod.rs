@@ -51,7 +51,7 @@ impl World {
         // They get only kinds of messages that do not occur here.
         let webhooks = ["desk", "olg", "ali", "eri"].map(|name| {
             let of = "tenant = \"north\"\nevents = [\"approval.escalated\"]\nsecret_env = [\"HOOK_SECRET\"]";
-            format!("\n[webhooks.{name}]\nurl = \"http://127.0.0.1:9/\"\nprivate = true\n{of}\n")
+            format!("\n[webhooks.{name}]\nurl = \"http://127.0.0.1:9/\"\nallow_private_networks = true\nallow_http = true\n{of}\n")
         });
         let setup = notifying(setup, &webhooks.concat());
         let setup = PEOPLE.iter().fold(setup, |setup, who| {

@@ -11,17 +11,18 @@ fn g5_compression_is_a_budget_and_more_if_wanted() {
     };
     let own = ConfigStrategy::Summary { model: None };
     assert_eq!(
-        read("[agents.trader.compression]\nbudget = 100_000"),
-        ConfigCompression { budget: 100_000, keep: 2, strategy: own }
+        read("[agents.trader.compression]\ncontext_tokens = 100_000"),
+        ConfigCompression { context_tokens: 100_000, keep_turns: 2, strategy: own }
     );
-    let of_model = read("compression = { budget = 5, keep = 1, strategy = \"summary\", model = \"demo\" }");
+    let of_model =
+        read("compression = { context_tokens = 5, keep_turns = 1, strategy = \"summary\", model = \"demo\" }");
     let strategy = ConfigStrategy::Summary { model: Some("demo".to_owned()) };
-    assert_eq!(of_model, ConfigCompression { budget: 5, keep: 1, strategy });
+    assert_eq!(of_model, ConfigCompression { context_tokens: 5, keep_turns: 1, strategy });
     assert_eq!(
         of_model.to_string(),
         "above 5 tokens, what came before the newest turn is summarised by the model demo"
     );
-    let trimmed = read("compression = { budget = 5, keep = 3, strategy = \"trim\" }");
+    let trimmed = read("compression = { context_tokens = 5, keep_turns = 3, strategy = \"trim\" }");
     assert_eq!(trimmed.to_string(), "above 5 tokens, what came before the newest 3 turns is dropped");
 }
 
@@ -29,31 +30,34 @@ fn g5_compression_is_a_budget_and_more_if_wanted() {
 fn g5_each_mistake_is_told_with_its_line_and_the_nearest_right_name() {
     // Text appended to MINIMAL (so it begins in line 6), and the resulting errors.
     let cases: [(&str, &[&str]); 6] = [
-        ("[agents.trader.compression]\nkeep = 3", &[r#"6: missing "budget" in [agents.trader.compression]"#]),
         (
-            "[agents.trader.compression]\nbudget = 0\nkeep = 0",
+            "[agents.trader.compression]\nkeep_turns = 3",
+            &[r#"6: missing "context_tokens" in [agents.trader.compression]"#],
+        ),
+        (
+            "[agents.trader.compression]\ncontext_tokens = 0\nkeep_turns = 0",
             &[
-                r#"7: "budget" in [agents.trader.compression] is 0; it must be 1 to 100000000 tokens"#,
-                r#"8: "keep" in [agents.trader.compression] is 0; it must be 1 to 10000 turns"#,
+                r#"7: "context_tokens" in [agents.trader.compression] is 0; it must be 1 to 100000000 tokens"#,
+                r#"8: "keep_turns" in [agents.trader.compression] is 0; it must be 1 to 10000 turns"#,
             ],
         ),
         (
-            "[agents.trader.compression]\nbudget = 9\nstrategy = \"sumary\"",
+            "[agents.trader.compression]\ncontext_tokens = 9\nstrategy = \"sumary\"",
             &[r#"8: unknown strategy "sumary" in [agents.trader.compression]; did you mean "summary"?"#],
         ),
         (
-            "[agents.trader.compression]\nbudget = 9\nmodel = \"dmo\"",
+            "[agents.trader.compression]\ncontext_tokens = 9\nmodel = \"dmo\"",
             &[r#"8: unknown model "dmo" in [agents.trader.compression]; did you mean "demo"?"#],
         ),
         (
-            "[agents.trader.compression]\nbudget = 9\nstrategy = \"trim\"\nmodel = \"demo\"",
+            "[agents.trader.compression]\ncontext_tokens = 9\nstrategy = \"trim\"\nmodel = \"demo\"",
             &[r#"9: "model" in [agents.trader.compression] means nothing to the strategy "trim", which asks no model"#],
         ),
         (
-            "[agents.trader.compression]\nbudgt = 9",
+            "[agents.trader.compression]\ncontext_token = 9",
             &[
-                r#"6: missing "budget" in [agents.trader.compression]"#,
-                r#"7: unknown key "budgt" in [agents.trader.compression]; did you mean "budget"?"#,
+                r#"6: missing "context_tokens" in [agents.trader.compression]"#,
+                r#"7: unknown key "context_token" in [agents.trader.compression]; did you mean "context_tokens"?"#,
             ],
         ),
     ];

@@ -37,7 +37,7 @@ mod with_the_feature {
     fn s14_both_names_are_tools_and_what_is_declared_of_them_is_changed() {
         let text = format!(
             "{MINIMAL}tools = [\"computer_use_preview\"]\n[computer]\nprogram = \"./tool\"\nstart_page = \"https://shop.example/\"\n\
-             hosts = [\"shop.example\", \"*.shop.example\"]\nwidth = 640\nheight = 480\nsandbox = false\nbrowsers = 2\n\
+             hosts = [\"shop.example\", \"*.shop.example\"]\nwidth = 640\nheight = 480\nsandbox = false\nmax_browsers = 2\n\
              [tools.computer_use_preview]\ndescription = \"Shops.\"\napproval = {{ require = \"args.action.type == 'type'\", timeout = 60 }}\n\
              [[policy.rules]]\ntool = \"computer\"\nrequire = true\n"
         );
@@ -51,7 +51,7 @@ mod with_the_feature {
             width: 640,
             height: 480,
             sandbox: false,
-            browsers: 2,
+            max_browsers: 2,
         };
         assert_eq!(config.computer, Some(want));
         let entries = tool_entries(&config).expect("entries");

@@ -12,7 +12,7 @@ fn s13_servers_are_declared_and_agents_have_their_tools() {
         "{MINIMAL}mcp = [\"files\", \"wiki\"]\ntools = [\"remove\"]\n{SERVER}\
          env = {{ ROOT = \"/srv\", KEY = {{ env = \"BOB_TOKEN\" }} }}\n\
          require_approval = {{ always = [\"delete\"], never = [\"read\"] }}\nprefix = \"f_\"\n\
-         tools = [\"read\", \"delete\"]\nwithout = [\"format\"]\nidempotent = [\"read\"]\ntimeout = 5\nconnect_timeout = 7\nanswer_timeout = 0\n\
+         allowed_tools = [\"read\", \"delete\"]\nblocked_tools = [\"format\"]\nidempotent = [\"read\"]\ntime_limit = 5\nconnect_seconds = 7\nanswer_seconds = 0\n\
          [mcp.wiki]\nurl = \"http://127.0.0.1:1/mcp\"\nbearer_env = \"BOB_TOKEN\"\nheaders = {{ X-Team = \"north\" }}\n\
          [tools.remove]\nmcp = \"files/delete\"\ndescription = \"Removes.\"\nidempotent = true\napproval = false\n\
          hints = {{ read_only = false }}\n[[policy.rules]]\ntool = \"f_read\"\nrequire = true\n"
@@ -21,8 +21,8 @@ fn s13_servers_are_declared_and_agents_have_their_tools() {
     assert_eq!((config.agents[0].mcp.len(), config.mcp.len(), config.tools.len()), (2, 2, 1));
     let files = &config.mcp[0];
     assert_eq!(files.require_approval, json!({ "always": ["delete"], "never": ["read"] }));
-    assert_eq!(files.answer_timeout, 0);
-    assert_eq!((files.timeout, files.connect_timeout, files.prefix.as_deref()), (5, 7, Some("f_")));
+    assert_eq!(files.answer_seconds, 0);
+    assert_eq!((files.time_limit, files.connect_seconds, files.prefix.as_deref()), (5, 7, Some("f_")));
     assert!(!format!("{config:?}").contains("bob's_secret"), "secrets are in no text of it");
     let servers = mcp_servers(&config).expect("servers");
     assert_eq!(sources(&config, &config.agents[0], &servers).expect("sources").len(), 3);
@@ -89,15 +89,15 @@ fn warnings(text: &str) -> Vec<String> {
 
 #[test]
 fn s13_a_name_that_an_agent_has_from_two_places_is_an_error_that_names_both() {
-    let two = "[mcp.one]\ncommand = [\"sh\"]\ntools = [\"read\", \"list\"]\n[mcp.two]\ncommand = [\"sh\"]\ntools = [\"read\"]\n";
+    let two = "[mcp.one]\ncommand = [\"sh\"]\nallowed_tools = [\"read\", \"list\"]\n[mcp.two]\ncommand = [\"sh\"]\nallowed_tools = [\"read\"]\n";
     let agent = format!("{MINIMAL}mcp = [\"one\", \"two\"]\n");
     let what = "countersign.toml:6: \"mcp\" in [agents.trader] has two tools called \"read\": from [mcp.one] and from [mcp.two]; give a server a \"prefix\"";
     assert_eq!(lines(&format!("{agent}{two}")), [what]);
-    for right in ["prefix = \"two_\"", "without = [\"other\"]\nprefix = \"x\""] {
+    for right in ["prefix = \"two_\"", "blocked_tools = [\"other\"]\nprefix = \"x\""] {
         assert_eq!(lines(&format!("{agent}{two}{right}\n")), Vec::<String>::new(), "{right}");
     }
     let named = format!(
-        "{MINIMAL}mcp = [\"one\"]\ntools = [\"list\"]\n[mcp.one]\ncommand = [\"sh\"]\ntools = [\"list\"]\n[tools.list]\nmcp = \"one/read\"\n"
+        "{MINIMAL}mcp = [\"one\"]\ntools = [\"list\"]\n[mcp.one]\ncommand = [\"sh\"]\nallowed_tools = [\"list\"]\n[tools.list]\nmcp = \"one/read\"\n"
     );
     let said = lines(&named);
     assert!(

@@ -263,8 +263,8 @@ fn c_each_mistake_is_told_with_its_line() {
             r#"10: "algorithms" in [auth.jwt] must name at least one"#,
         ),
         (
-            "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_url = \"https://i.test/k\"\nleeway = 301",
-            r#"10: "leeway" in [auth.jwt] is 301; it must be 0 to 300 seconds"#,
+            "[auth.jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_url = \"https://i.test/k\"\nleeway_seconds = 301",
+            r#"10: "leeway_seconds" in [auth.jwt] is 301; it must be 0 to 300 seconds"#,
         ),
         (
             "[server]\nallowed_hosts = [\"https://a.b\"]",

@@ -56,7 +56,7 @@ fn x_a_secret_that_is_sent_without_tls_is_warned_of_by_key_and_host() {
 fn x_an_address_that_is_a_secret_is_warned_of_without_tls() {
     for (added, place) in [
         ("[mcp.m]\nurl_env = \"PLAIN_URL\"\n", "[mcp.m]"),
-        ("[webhooks.m]\nformat = \"slack\"\nprivate = true\nurl_env = \"PLAIN_URL\"\n", "[webhooks.m]"),
+        ("[webhooks.m]\nformat = \"slack\"\nallow_http = true\nurl_env = \"PLAIN_URL\"\n", "[webhooks.m]"),
     ] {
         let told = format!("\"url_env\" in {place} is sent to hooks.example {WHY}");
         assert_eq!(warnings(&format!("{MINIMAL}{added}")), [told]);

@@ -6,7 +6,7 @@ use crate::config::{ConfigTracing, LogFormat};
 #[test]
 fn s22_without_a_word_nothing_is_sent_and_no_content_is_in_spans() {
     let config = super::parse(MINIMAL).unwrap_or_else(|errors| panic!("{errors:?}"));
-    assert_eq!(config.tracing, ConfigTracing { log: LogFormat::Text, otlp_endpoint: None, content: false });
+    assert_eq!(config.tracing, ConfigTracing { log_format: LogFormat::Text, otlp_endpoint: None, content: false });
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn s22_an_endpoint_is_an_address_without_a_password() {
     let with = |endpoint: &str| format!("{MINIMAL}[tracing]\notlp_endpoint = \"{endpoint}\"\ncontent = true");
     let config = super::parse(&with("http://127.0.0.1:4318/v1/traces")).unwrap_or_else(|errors| panic!("{errors:?}"));
     let endpoint = Some("http://127.0.0.1:4318/v1/traces".to_owned());
-    assert_eq!(config.tracing, ConfigTracing { log: LogFormat::Text, otlp_endpoint: endpoint, content: true });
+    assert_eq!(config.tracing, ConfigTracing { log_format: LogFormat::Text, otlp_endpoint: endpoint, content: true });
     for wrong in ["grpc://127.0.0.1:4317", "127.0.0.1:4318", "http://me:secret@127.0.0.1/v1/traces"] {
         let told = lines(&with(wrong));
         assert_eq!(told.len(), 1, "{told:?}");

@@ -14,8 +14,9 @@ fn u4_a_webhook_gets_all_signed_messages_unless_it_says_otherwise() {
     let text = with("url = \"https://desk.example.com/hook\"\nsecret_env = [\"HOOK_SECRET\"]");
     let config = super::parse(&text).unwrap_or_else(|errors| panic!("{errors:?}"));
     let [webhook] = &config.webhooks[..] else { panic!("{:?}", config.webhooks) };
-    assert_eq!((webhook.name.as_str(), webhook.format, webhook.private), ("desk", Format::Standard, false));
-    assert_eq!((webhook.events.as_slice(), webhook.attempts), (&NoticeKind::ALL[..], ATTEMPTS));
+    assert_eq!((webhook.name.as_str(), webhook.format), ("desk", Format::Standard));
+    assert!(!webhook.allow_private_networks && !webhook.allow_http);
+    assert_eq!((webhook.events.as_slice(), webhook.max_attempts), (&NoticeKind::ALL[..], ATTEMPTS));
     assert_eq!(webhook.host().as_deref(), Some("desk.example.com"));
 }
 
@@ -52,9 +53,17 @@ fn u4_mistakes_in_a_webhook_are_named() {
         ("url = \"https://a.example.com/\"\nsecret_env = [\"ALICE_TOKEN\"]", "which has no secret; one is \"whsec_\""),
         ("url = \"https://a.example.com/\"\nsecret_env = [\"UNSET\"]", "UNSET, which is not set"),
         ("url = \"ftp://a.example.com/\"\nsecret_env = [\"HOOK_SECRET\"]", "must begin with http:// or https://"),
-        ("url = \"http://a.example.com/\"\nsecret_env = [\"HOOK_SECRET\"]", "must begin with https://"),
-        ("url = \"https://10.1.2.3/\"\nsecret_env = [\"HOOK_SECRET\"]", "say private = true"),
-        ("url = \"https://localhost/\"\nsecret_env = [\"HOOK_SECRET\"]", "say private = true"),
+        ("url = \"http://a.example.com/\"\nsecret_env = [\"HOOK_SECRET\"]", "say allow_http = true"),
+        (
+            "url = \"http://a.example.com/\"\nallow_private_networks = true\nsecret_env = [\"HOOK_SECRET\"]",
+            "say allow_http = true",
+        ),
+        (
+            "url = \"http://10.1.2.3/\"\nallow_http = true\nsecret_env = [\"HOOK_SECRET\"]",
+            "say allow_private_networks = true",
+        ),
+        ("url = \"https://10.1.2.3/\"\nsecret_env = [\"HOOK_SECRET\"]", "say allow_private_networks = true"),
+        ("url = \"https://localhost/\"\nsecret_env = [\"HOOK_SECRET\"]", "say allow_private_networks = true"),
         (
             "url = \"https://a.example.com/\"\nurl_env = \"HOOK_URL\"\nsecret_env = [\"HOOK_SECRET\"]",
             "an address is one or the other",
@@ -66,7 +75,7 @@ fn u4_mistakes_in_a_webhook_are_named() {
         ("url = \"https://a.example.com/\"\nsecret_env = [\"HOOK_SECRET\"]\nevents = []", "nothing would ever be sent"),
         ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nsecret_env = [\"HOOK_SECRET\"]", "means nothing to this format"),
         ("url_env = \"HOOK_URL\"\nformat = \"discord\"", "\"discord\""),
-        ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nattempts = 11", "1 to 10 attempts"),
+        ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nmax_attempts = 11", "1 to 10 attempts"),
     ] {
         let told = lines(&with(section));
         assert_eq!(told.len(), 1, "{section}: {told:?}");
@@ -91,7 +100,8 @@ fn u4_mistakes_in_a_webhook_are_named() {
         ),
         (mail("url = \"smtps://mail.example.com\"\ntls = \"none\""), "an smtps address is TLS"),
         (mail(&format!("{at}tls = \"opportunistic\"")), "it must be \"required\" or \"none\""),
-        (mail(&format!("{at}private = true")), "the mail server may be anywhere"),
+        (mail(&format!("{at}allow_private_networks = true")), "the mail server may be anywhere"),
+        (mail(&format!("{at}allow_http = true")), "see \"tls\""),
         (mail(&format!("{at}secret_env = [\"HOOK_SECRET\"]")), "its secret is the password"),
         ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nto = [\"ann@example.com\"]".to_owned(), "is for e-mail"),
     ] {

@@ -96,7 +96,7 @@ export type RuleState = "active" | "suspended" | "ended";
  * - `maker_unknown`: It is not on record who made it.
  * - `no_token`: Its maker has no token any more.
  * - `no_role`: Its maker has a token, and none with the role.
- * - `not_seen`: Its maker was not seen, with the role where the rule acts for one, for `standing_for` seconds.
+ * - `not_seen`: Its maker was not seen, with the role where the rule acts for one, for `standing_seconds`.
  * - `not_seen_yet`: The same since the server started.
  * - `other`: Another reason, of a program that embeds the runtime; only its text says which.
  */

@@ -1,4 +1,4 @@
-//! `countersign rekey --config FILE` (spec X).
+//! `countersign store rekey --config FILE` (spec X).
 
 use std::path::PathBuf;
 
@@ -9,9 +9,9 @@ use serde_json::json;
 
 use crate::{Outcome, loaded, progress::Progress, say};
 
-/// Arguments of `rekey`.
+/// Arguments of `store rekey`.
 #[derive(Args)]
-pub(crate) struct Rekey {
+pub(super) struct Rekey {
     /// The configuration file that names the store and its keys
     #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
     config: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Rekey {
 }
 
 /// Rewrites the store.
-pub(crate) fn run(rekey: &Rekey) -> Outcome {
+pub(super) fn run(rekey: &Rekey) -> Outcome {
     let config = loaded::load(&rekey.config)?;
     let path = match &config.store {
         ConfigStore::Sqlite(path) => path,
