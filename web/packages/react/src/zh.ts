@@ -5,6 +5,7 @@ import type { Labels, Texts } from "./labels.js";
 /** The texts of what shows and edits arguments. */
 export const texts: Texts = {
   "text.comma": "，",
+  "text.list": "、",
   "text.colon": "：",
   "text.paren": "（{text}）",
 
@@ -127,7 +128,7 @@ const errors: Partial<Record<string, string>> = {
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["已回答"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join("，") : (how[resolution] ?? how.decided);
+  const what = resolution === "decided" && words.length > 0 ? words.join("、") : (how[resolution] ?? how.decided);
   return by ? `${what}（${by}）` : what;
 };
 
@@ -171,7 +172,7 @@ export const words: Omit<Labels, "error"> = {
   unreadable: "无法显示这些问题。",
   waitingFor: (role) => (role === undefined ? "等待会话所有者处理" : `等待 ${role} 处理`),
   progress: (approved, quorum) => `${approved}/${quorum} 人已批准`,
-  inDoubt: "此调用的结果未知：可能已经执行，也可能仍在执行。批准即会再次执行。",
+  inDoubt: "此调用的结果未知：可能已经执行，也可能仍在执行。批准即会再次执行；拒绝则不再执行。",
   late: "您提交得太晚，未被采用。",
   dismiss: "知道了",
   resolved,
