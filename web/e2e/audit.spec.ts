@@ -80,7 +80,7 @@ test("u1 r8: the server verifies the chain, against an anchor too, and a fault i
   const field = page.getByLabel("Earlier anchor (optional)");
   await field.fill(anchor!);
   await field.press("Enter");
-  await expect(page.getByText("The record of your earlier anchor is among them.")).toBeVisible();
+  await expect(page.getByText("Your earlier anchor matches: nothing up to it was cut off or rewritten.")).toBeVisible();
   await checkAccessible(page, "verified");
   // Another log's, and none at all.
   await field.fill(`3:${"0".repeat(64)}`);

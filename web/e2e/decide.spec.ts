@@ -221,7 +221,7 @@ test("the keyboard is enough", async ({ page, serve }) => {
   await expect(card).toBeVisible();
   await page.getByRole("button", { name: "Go to the request" }).press("Enter");
   await expect(card).toBeFocused();
-  await expect(card.locator(".keys")).toHaveText("Keys: A Approve, E Edit, R Reject");
+  await expect(card.locator(".keys")).toHaveText("Shortcuts: A Approve, E Edit, R Reject");
 
   await page.keyboard.press("r");
   await expect(card.getByLabel("Reason")).toBeFocused();
@@ -256,7 +256,7 @@ test("the keyboard is enough for several actions", async ({ page, serve }) => {
   await page.keyboard.press("a");
   // On to the next one, which says its keys.
   await expect(actions.nth(1)).toBeFocused();
-  await expect(actions.nth(1).locator(".keys")).toHaveText("Keys: A Approve, E Edit, R Reject");
+  await expect(actions.nth(1).locator(".keys")).toHaveText("Shortcuts: A Approve, E Edit, R Reject");
   await expect(actions.nth(0).locator(".keys")).toBeHidden();
   await page.keyboard.press("e");
   await expect(actions.nth(1).locator("input").first()).toBeFocused();

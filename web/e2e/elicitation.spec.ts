@@ -69,7 +69,7 @@ async function open(page: Page, serve: Serve, turns: Turn[], more: Partial<Serve
 test("s13: the form of an MCP server is filled in, checked before it is sent, and accepted", async ({ page, serve }) => {
   const card = await open(page, serve, asks("order"));
   await expect(card.getByRole("heading", { level: 2 })).toHaveText("The server “shop” asks you");
-  await expect(card.locator(".server-says")).toContainText("The server “shop” says, unchecked");
+  await expect(card.locator(".server-says")).toContainText("The server “shop” says (not verified)");
   // Once, beside its words.
   await expect(card.locator(".facts-line")).not.toContainText("shop");
   await expect(card.locator(".server-words")).toContainText("Màu gì? 什么颜色?");
@@ -164,5 +164,5 @@ test("s13: a request for a server's tool says which server has it, and that the 
   await send(page, "Order tea");
   const card = page.locator(".card[data-kind=approval]");
   await expect(card.locator("[data-server]")).toHaveText("Server: shop");
-  await expect(card).toContainText("The server “shop” says, unchecked: order");
+  await expect(card).toContainText("The server “shop” says (not verified): order");
 });

@@ -102,7 +102,7 @@ test("w2: a new message gives a failed turn up, and says so before it is sent", 
 test("w2: a failed turn is given up without a message", async ({ page, serve }) => {
   const { url } = await serve(failing);
   const card = await fail(page, url);
-  await end(page).getByRole("button", { name: "Give up" }).click();
+  await end(page).getByRole("button", { name: "Give up this turn" }).click();
   await expect(page.getByText("The turn was stopped.")).toBeVisible();
   await expect(card).toHaveCount(0);
   await expect(page.getByText("Sending a message gives up the failed turn")).toHaveCount(0);
@@ -115,7 +115,7 @@ test("s24: a turn that used up its model calls is allowed more", async ({ page, 
   await send(page);
   await expect(end(page)).toContainText("limit of model calls");
   // Nothing is left of it but the question what to do next.
-  await expect(end(page).getByRole("button", { name: "Give up" })).toHaveCount(0);
+  await expect(end(page).getByRole("button", { name: "Give up this turn" })).toHaveCount(0);
   const field = end(page).getByLabel("More model calls");
   await expect(field).toHaveValue("1");
   const again = end(page).getByRole("button", { name: "Try again" });

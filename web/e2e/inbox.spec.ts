@@ -177,7 +177,7 @@ risk = "high"
   await expect(bob.getByLabel("Risk")).toHaveValue("high");
   await bob.getByRole("button", { name: "Clear filters" }).click();
   await expect(bob).toHaveURL(/#\/inbox$/);
-  await bob.getByLabel("Decided by").selectOption("legal");
+  await bob.getByLabel("Who decides").selectOption("legal");
   await expect(titles(bob)).toHaveText(["Order HPG"]);
   await bob.getByRole("button", { name: "Clear filters" }).click();
 
@@ -191,8 +191,8 @@ risk = "high"
 
   await bob.getByLabel("Group").selectOption("requester");
   await expect(bob.locator(".inbox-group-head h2")).toHaveText(["alice (2)", "carol (1)"]);
-  await bob.getByRole("checkbox", { name: "Choose all 2 of alice" }).check();
-  await expect(bob.getByText("Chosen: 2")).toBeVisible();
+  await bob.getByRole("checkbox", { name: "Select all 2 of alice" }).check();
+  await expect(bob.getByText("Selected: 2")).toBeVisible();
   await checkAccessible(bob, "a grouped inbox");
   // A tool and an agent that all of them have are nothing to choose between.
   await expect(bob.getByLabel("Tool", { exact: true })).toHaveCount(0);
@@ -201,7 +201,7 @@ risk = "high"
   await signIn(page, "alice");
   await page.goto(`${url}/#/inbox?open=s1_1`);
   await expect(heading(page)).toHaveText("Order VNM");
-  await expect(pane(page).locator(".people")).toContainText("You can look at it, but it is not yours to decide.");
+  await expect(pane(page).locator(".people")).toContainText("You can view this, but you may not decide it.");
 });
 
 test("u1: the inbox is filtered by tool, and a row says who has approved and when", async ({ page, serve }) => {
@@ -321,13 +321,13 @@ test("u1: ? shows the keys, and single letters can be switched off", async ({ pa
   await page.goto(`${url}/#/inbox`);
   await expect(rows(page)).toHaveCount(1);
   await page.keyboard.press("?");
-  const help = page.getByRole("dialog", { name: "Keys in the inbox" });
+  const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
   await expect(help).toContainText("Reject the open request");
   await checkAccessible(page, "the keys");
   // What is behind it hears nothing.
   await page.keyboard.press("j");
   await expect(page).toHaveURL(/#\/inbox$/);
-  await help.getByRole("checkbox", { name: "Single-letter keys are on" }).uncheck();
+  await help.getByRole("checkbox", { name: "Single-letter shortcuts are on" }).uncheck();
   await page.keyboard.press("Escape");
   await expect(help).toHaveCount(0);
   await page.keyboard.press("j");
@@ -335,7 +335,7 @@ test("u1: ? shows the keys, and single letters can be switched off", async ({ pa
   await expect(rows(page)).toHaveCount(1);
   await page.keyboard.press("j");
   await expect(page).toHaveURL(/#\/inbox$/);
-  await page.getByRole("button", { name: "Keys" }).click();
+  await page.getByRole("button", { name: "Shortcuts" }).click();
   await help.getByRole("checkbox").check();
   await page.keyboard.press("Escape");
   await page.keyboard.press("/");
@@ -351,16 +351,16 @@ test("u1: many are approved at once, each shown with its digest, and each digest
   await expect(rows(page)).toHaveCount(3);
   await page.keyboard.press("j");
   await page.keyboard.press("x");
-  await expect(page.getByText("Chosen: 1")).toBeVisible();
-  await page.getByRole("checkbox", { name: "Choose: Order CCC" }).check();
-  await page.getByRole("group", { name: "Chosen requests" }).getByRole("button", { name: "Approve…" }).click();
+  await expect(page.getByText("Selected: 1")).toBeVisible();
+  await page.getByRole("checkbox", { name: "Select: Order CCC" }).check();
+  await page.getByRole("group", { name: "Selected requests" }).getByRole("button", { name: "Approve…" }).click();
   const dialog = page.getByRole("dialog", { name: "Requests to approve: 2" });
   await expect(dialog.getByRole("heading", { level: 3 })).toHaveText(["Order AAA", "Order CCC"]);
   await expect(dialog.locator(".shown-text")).toContainText(['"symbol": "AAA"', '"symbol": "CCC"']);
   const shown = await dialog.locator(".bulk-digest code").allTextContents();
   expect(new Set(shown.filter((digest) => /^[0-9a-f]{64}$/.test(digest))).size).toBe(2);
   await checkAccessible(page, "many to approve");
-  await dialog.getByRole("button", { name: "Approve 2" }).click();
+  await dialog.getByRole("button", { name: "Approve requests (2)" }).click();
   await expect(dialog).toHaveCount(0);
   await expect(titles(page)).toHaveText(["Order BBB"]);
   await expect(said(page)).toHaveText("Approved: 2");
@@ -379,7 +379,7 @@ test("u1: many are rejected with one reason, and what the server does not take i
   const url = await waiting(serve, ["AAA", "BBB"]);
   const sent = decisionsOf(page);
   await page.goto(`${url}/#/inbox`);
-  await page.getByRole("checkbox", { name: "Choose all 2 shown" }).check();
+  await page.getByRole("checkbox", { name: "Select all 2 shown" }).check();
   await page.getByRole("button", { name: "Reject…" }).click();
   const dialog = page.getByRole("dialog", { name: "Requests to reject: 2" });
   await dialog.getByLabel("Reason for all of them").fill("Market closed");
@@ -388,7 +388,7 @@ test("u1: many are rejected with one reason, and what the server does not take i
   await other.goto(`${url}/#/inbox?open=bbb_1`);
   await pane(other).getByRole("button", { name: "Approve" }).click();
   await expect(other.locator(".inbox-stored")).toBeVisible();
-  await dialog.getByRole("button", { name: "Reject 2" }).click();
+  await dialog.getByRole("button", { name: "Reject requests (2)" }).click();
   await expect(dialog.getByRole("alert")).toHaveText("The server did not take 1 of 2 decisions. The others are stored.");
   await expect(dialog.locator(".bulk-row").first()).toContainText("Your decision is stored.");
   await expect(dialog.locator(".bulk-row").last()).toContainText("already resolved");
@@ -403,12 +403,12 @@ test("x: of many, none is approved before each long one has been seen to its end
   await begin(url, "long", "x".repeat(5000));
   await begin(url, "short", "VNM");
   await page.goto(`${url}/#/inbox`);
-  await page.getByRole("checkbox", { name: "Choose all 2 shown" }).check();
+  await page.getByRole("checkbox", { name: "Select all 2 shown" }).check();
   await page.getByRole("button", { name: "Approve…" }).click();
   const dialog = page.getByRole("dialog");
-  await expect(dialog.getByRole("button", { name: "Approve 2" })).toBeDisabled();
+  await expect(dialog.getByRole("button", { name: "Approve requests (2)" })).toBeDisabled();
   await dialog.getByRole("button", { name: "Show all" }).click();
-  await expect(dialog.getByRole("button", { name: "Approve 2" })).toBeEnabled();
+  await expect(dialog.getByRole("button", { name: "Approve requests (2)" })).toBeEnabled();
 });
 
 test("u1: questions, and what may only be rejected, are not approved with many", async ({ page, serve }) => {
@@ -427,21 +427,21 @@ test("u1: questions, and what may only be rejected, are not approved with many",
 test("u1: later hides a request here only, and it can be brought back", async ({ page, serve }) => {
   const url = await waiting(serve, ["AAA", "BBB"]);
   await page.goto(`${url}/#/inbox?open=aaa_1`);
-  await pane(page).getByRole("button", { name: "Later" }).click();
+  await pane(page).getByRole("button", { name: "Hide for now" }).click();
   await expect(heading(page)).toHaveText("Order BBB");
-  await expect(said(page)).toContainText("Put off until");
+  await expect(said(page)).toContainText("Hidden until");
   await expect(titles(page)).toHaveText(["Order BBB"]);
   // It still waits, but not for now.
   await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("1");
   await page.reload();
   await expect(titles(page)).toHaveText(["Order BBB"]);
-  await page.getByRole("link", { name: "Later 1" }).click();
+  await page.getByRole("link", { name: "Hidden 1" }).click();
   await expect(page).toHaveURL(/show=later/);
   await expect(rows(page)).toContainText("Back at");
   await checkAccessible(page, "what is put off");
   await rows(page).getByRole("link").click();
-  await pane(page).getByRole("button", { name: "Bring back" }).click();
-  await expect(page.getByText("You have not put anything off.")).toBeVisible();
+  await pane(page).getByRole("button", { name: "Show again" }).click();
+  await expect(page.getByText("You have not hidden any requests.")).toBeVisible();
   await page.getByRole("link", { name: "For you 2" }).click();
   await expect(rows(page)).toHaveCount(2);
 });
@@ -449,7 +449,7 @@ test("u1: later hides a request here only, and it can be brought back", async ({
 test("u1: what is put off is back in time", async ({ page, serve }) => {
   const url = await waiting(serve, ["AAA"], { timeout: 24 });
   await page.goto(`${url}/#/inbox?open=aaa_1`);
-  await expect(pane(page).getByRole("button", { name: "Later" })).toBeVisible();
+  await expect(pane(page).getByRole("button", { name: "Hide for now" })).toBeVisible();
   await page.keyboard.press("l");
   await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
   // After half of the time that was left: at its end it would be over, and not in the list.
@@ -501,7 +501,7 @@ test("who was first is said where the request was open, and nothing that was typ
 });
 
 for (const [language, name, tabs, choose, approve, keys] of [
-  ["en", "Waiting for a decision", ["For you 3", "For others 0", "Later 0"], "Choose all 3 shown", "Approve…", "Keys in the inbox"],
+  ["en", "Waiting for a decision", ["For you 3", "For others 0", "Hidden 0"], "Select all 3 shown", "Approve…", "Keyboard shortcuts"],
   ["vi", "Đang chờ quyết định", ["Chờ bạn 3", "Chờ người khác 0", "Tạm ẩn 0"], "Chọn cả 3 yêu cầu đang hiện", "Phê duyệt…", "Phím tắt trong mục Chờ xử lý"],
   ["zh", "等待决定", ["待您处理 3", "待他人处理 0", "已隐藏 0"], "选择显示的全部 3 个", "批准…", "待办中的快捷键"],
 ] as const) {

@@ -78,12 +78,12 @@ test("each step says whose turn it is, and one person does not take two", async 
     approval: 'levels = ["admin", "manager"]',
   });
   const session = await aliceAsks(page, url);
-  await expect(page.locator(".people")).toContainText("Step 1 of 2: admin");
+  await expect(page.locator(".people")).toContainText("Level 1 of 2: admin");
   const bob = await tabOf(context, "bob", session);
   await approve(bob).click();
-  for (const tab of [page, bob]) await expect(tab.locator(".people")).toContainText("Step 2 of 2: manager");
+  for (const tab of [page, bob]) await expect(tab.locator(".people")).toContainText("Level 2 of 2: manager");
   await expect(page.locator(".people-steps [aria-current=step]")).toContainText("manager");
-  await expect(bob.locator(".people")).toContainText("You approved this at an earlier step, so somebody else must approve it now.");
+  await expect(bob.locator(".people")).toContainText("You approved this at an earlier level, so somebody else must approve it now.");
   await expect(approve(bob)).toBeDisabled();
   await expect(bob.locator(".card").getByRole("button", { name: "Reject" })).toBeEnabled();
   const carol = await tabOf(context, "carol", session);
@@ -168,7 +168,7 @@ test("an edit says that it is asked about again, and is refused where nobody cou
   const bob = await tabOf(context, "bob", session);
   const card = bob.locator(".card");
   await card.getByRole("button", { name: "Edit" }).click();
-  await expect(card).toContainText("from the first step: the person who asked.");
+  await expect(card).toContainText("from the first level: the session’s owner.");
   await expect(card).toContainText("You may not approve what you have changed: somebody else with the role “admin” must.");
   await card.getByLabel("quantity").fill("25");
   await card.getByRole("button", { name: "Send for approval" }).click();
@@ -191,7 +191,7 @@ test("with a second admin the same edit goes its way", async ({ page, context, s
   await bob.getByRole("button", { name: "Send for approval" }).click();
   await expect(resolved(bob).last()).toContainText("Changed and sent for approval again");
   await approve(page).click();
-  await expect(page.locator(".people")).toContainText("Step 2 of 2: admin");
+  await expect(page.locator(".people")).toContainText("Level 2 of 2: admin");
   const eve = await tabOf(context, "eve", session);
   await approve(eve).click();
   await expect(page.locator(".markdown").last()).toContainText('"quantity":25');
@@ -201,8 +201,8 @@ test("only who can decide is asked to, and everybody else is told who can", asyn
   const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"], reassign = ["manager"]' });
   const session = await aliceAsks(page, url);
   const bob = await tabOf(context, "bob", session);
-  await expect(page.locator(".people")).toContainText("You can look at it, but it is not yours to decide.");
-  await expect(page.locator(".card").getByRole("button", { name: /Approve|Edit|Reject|Always|Hand to|comment for/ })).toHaveCount(0);
+  await expect(page.locator(".people")).toContainText("You can view this, but you may not decide it.");
+  await expect(page.locator(".card").getByRole("button", { name: /Approve|Edit|Reject|Make a rule|Reassign|comment for/ })).toHaveCount(0);
   await page.locator(".card").press("a");
   await expect(page.locator("[role=status].visually-hidden")).toHaveText("Waiting for admin");
   await expect(bob.locator("[role=status].visually-hidden")).toContainText("A new request is waiting for your decision");
@@ -224,7 +224,7 @@ test("only who can decide is asked to, and everybody else is told who can", asyn
   await expect(bob.locator(".composer-waits")).toHaveText("Decide the request above to go on.");
   await expect(bob.locator(".session-waiting")).toHaveText("Waiting for you");
   await expect(bob.locator(".sidebar .count [aria-hidden]")).toHaveText("1");
-  await expect(bob.locator(".card").getByRole("button", { name: "Hand to" })).toBeVisible();
+  await expect(bob.locator(".card").getByRole("button", { name: "Reassign" })).toBeVisible();
   await approve(bob).click();
   await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
   await expect(page.locator(".session-waiting")).toHaveCount(0);
@@ -254,11 +254,11 @@ test("a question is its owner's, and others see it without a form", async ({ pag
   const bob = await tabOf(context, "bob", session);
   await approve(bob).click();
   const card = bob.locator(".card[data-kind=question]");
-  await expect(card).toContainText("You can look at it, but it is not yours to decide.");
+  await expect(card).toContainText("You can view this, but you may not decide it.");
   await expect(card).toContainText("Steady dividends (Recommended)");
   await expect(card.getByRole("radio")).toHaveCount(0);
   await expect(card.getByRole("button")).toHaveCount(0);
-  await expect(bob.locator(".composer-waits")).toHaveText("The person who asked has to answer this.");
+  await expect(bob.locator(".composer-waits")).toHaveText("The session’s owner has to answer this.");
   await page.locator(".card").getByRole("radio").first().check();
   await page.getByRole("button", { name: "Send answer" }).click();
   await expect(resolved(bob).last()).toContainText("Steady dividends");
@@ -314,21 +314,21 @@ test("what is handed to somebody is theirs to decide", async ({ page, context, s
   const session = await aliceAsks(page, url);
   const bob = await tabOf(context, "bob", session);
   const eve = await tabOf(context, "eve", session);
-  await bob.getByRole("button", { name: "Hand to" }).click();
-  await expect(bob.getByLabel("Who decides it instead")).toBeFocused();
-  await expect(bob.getByLabel("Who decides it instead")).toHaveValue("manager");
+  await bob.getByRole("button", { name: "Reassign" }).click();
+  await expect(bob.getByLabel("Who decides instead")).toBeFocused();
+  await expect(bob.getByLabel("Who decides instead")).toHaveValue("manager");
   await bob.getByLabel("Only this person").fill("carol");
   await bob.getByLabel("Why").fill("Above my limit");
-  await bob.getByRole("button", { name: "Hand over" }).click();
+  await bob.getByRole("button", { name: "Reassign" }).click();
   for (const tab of [page, bob, eve]) {
-    await expect(tab.locator(".people")).toContainText("Decided by: manager");
-    await expect(tab.locator(".people")).toContainText("Handed to carol by bob: nobody else can decide it now. “Above my limit”");
+    await expect(tab.locator(".people")).toContainText("Who decides: manager");
+    await expect(tab.locator(".people")).toContainText("Reassigned to carol by bob: nobody else can decide it now. “Above my limit”");
   }
-  await expect(eve.locator(".people")).toContainText("You can look at it, but it is not yours to decide.");
+  await expect(eve.locator(".people")).toContainText("You can view this, but you may not decide it.");
   await expect(approve(eve)).toHaveCount(0);
 
   const carol = await tabOf(context, "carol", session);
-  await expect(carol.locator(".people")).toContainText("Handed to carol by bob");
+  await expect(carol.locator(".people")).toContainText("Reassigned to carol by bob");
   await approve(carol).click();
   await expect(resolved(page)).toContainText("by carol");
 });
@@ -421,18 +421,18 @@ test("what is always approved for its arguments runs unasked, until the rule is 
   });
   await aliceAsks(page, url);
   const card = page.locator(".card");
-  await card.getByRole("button", { name: "Always…" }).click();
-  await expect(card.getByLabel("In this session")).toBeFocused();
+  await card.getByRole("button", { name: "Make a rule…" }).click();
+  await expect(card.getByLabel("This tool, in this session")).toBeFocused();
   await card.getByLabel("This tool, until a date").check();
   await expect(card.locator(".always-means")).toContainText("every call of execute_trade by trader, whatever its arguments");
-  await expect(card.getByRole("button", { name: "Always approve" })).toBeDisabled();
+  await expect(card.getByRole("button", { name: "Approve and make this rule" })).toBeDisabled();
   await page.keyboard.press("Escape");
   await expect(approve(page)).toBeFocused();
-  await card.getByRole("button", { name: "Always…" }).click();
-  await card.getByLabel("With exactly these arguments").check();
+  await card.getByRole("button", { name: "Make a rule…" }).click();
+  await card.getByLabel("This tool, with exactly these arguments").check();
   await expect(card.locator(".always-means")).toContainText("in all sessions of alice");
   await expect(card.locator(".always-means")).toContainText("In force until revoked under");
-  await card.getByRole("button", { name: "Always approve" }).click();
+  await card.getByRole("button", { name: "Approve and make this rule" }).click();
   await expect(page.locator(".markdown").last()).toHaveText("First.");
 
   await newSession(page);
@@ -471,15 +471,15 @@ test("what is always approved for its arguments runs unasked, until the rule is 
 test("always reject until a day", async ({ page, serve }) => {
   const { url } = await serve({ turns: [call(order), { text: "First." }, call(order), { text: "Second." }] });
   const card = await openCard(page, url);
-  await card.getByRole("button", { name: "Always…" }).click();
-  await card.getByRole("group", { name: "What is decided" }).getByRole("button", { name: "Reject" }).click();
+  await card.getByRole("button", { name: "Make a rule…" }).click();
+  await card.getByRole("group", { name: "Decision" }).getByRole("button", { name: "Reject" }).click();
   await card.getByLabel("Reason").fill("Never buy this");
   await card.getByLabel("This tool, until a date").check();
   await card.getByLabel("Until the end of").fill("2020-01-31");
   await expect(card.getByText("This day has already passed.")).toBeVisible();
   await card.getByLabel("Until the end of").fill("2099-12-31");
   await expect(card.locator(".always-means")).toContainText("December 31, 2099");
-  await card.getByRole("button", { name: "Always reject" }).click();
+  await card.getByRole("button", { name: "Reject and make this rule" }).click();
   await expect(resolved(page)).toContainText("Rejected: Never buy this");
   await send(page, "Again");
   await expect(page.locator(".markdown").last()).toHaveText("Second.");
@@ -495,10 +495,10 @@ test("of several actions one is decided for later too", async ({ page, serve }) 
     turns: [{ calls: ["AAA", "BBB"].map((s) => ({ name: "execute_trade", args: `{"symbol":"${s}","quantity":1}` })) }, { text: "Done." }],
   });
   const card = await openCard(page, url);
-  await card.getByRole("button", { name: "Always…" }).first().click();
-  await card.getByLabel("With exactly these arguments").check();
-  await card.getByRole("button", { name: "Mark as always approve" }).click();
-  await expect(card.getByText("Always: With exactly these arguments")).toBeVisible();
+  await card.getByRole("button", { name: "Make a rule…" }).first().click();
+  await card.getByLabel("This tool, with exactly these arguments").check();
+  await card.getByRole("button", { name: "Mark: approve and make this rule" }).click();
+  await expect(card.getByText("Standing rule: This tool, with exactly these arguments")).toBeVisible();
   await expect(card.getByText("1 of 2 decided")).toBeVisible();
   await card.getByRole("button", { name: "Reject", exact: true }).last().click();
   await card.getByRole("button", { name: "Send decisions" }).click();
@@ -537,7 +537,7 @@ const busy = 'levels = ["user", "admin"], quorum = 2, not_self = true, reassign 
 async function atSecondStep(page: Page, url: string): Promise<string> {
   const session = await aliceAsks(page, url);
   await approve(page).click();
-  await expect(page.locator(".people")).toContainText("Step 2 of 2: admin");
+  await expect(page.locator(".people")).toContainText("Level 2 of 2: admin");
   await page.getByRole("button", { name: "Comment for the other people" }).click();
   await page.getByLabel("Comment for the other people").fill("Please look at the price before you approve it.");
   await page.getByRole("button", { name: "Post comment" }).click();
@@ -555,11 +555,11 @@ for (const colorScheme of ["light", "dark"] as const) {
       await expect(bob.locator(".people")).toContainText("1 of 2 approved: bob");
       await checkAccessible(page, "its own user");
       await checkAccessible(bob, "voted");
-      await bob.getByRole("button", { name: "Hand to" }).click();
+      await bob.getByRole("button", { name: "Reassign" }).click();
       await checkAccessible(bob, "handing over");
       await bob.getByLabel("Only this person").fill("carol");
-      await bob.getByRole("button", { name: "Hand over" }).click();
-      await expect(bob.locator(".people")).toContainText("Handed to carol");
+      await bob.getByRole("button", { name: "Reassign" }).click();
+      await expect(bob.locator(".people")).toContainText("Reassigned to carol");
       await bob.getByRole("button", { name: "Comment for the other people" }).click();
       await checkAccessible(bob, "handed over, commenting");
     });
@@ -567,13 +567,13 @@ for (const colorScheme of ["light", "dark"] as const) {
     test("axe finds nothing where something is decided for later", async ({ page, serve }) => {
       const { url } = await serve({ turns: oneOrder });
       const card = await openCard(page, url);
-      await card.getByRole("button", { name: "Always…" }).click();
+      await card.getByRole("button", { name: "Make a rule…" }).click();
       await card.getByLabel("This tool, until a date").check();
       await card.getByLabel("Until the end of").fill("2020-01-31");
       await checkAccessible(page, "always");
-      await card.getByLabel("With exactly these arguments").check();
+      await card.getByLabel("This tool, with exactly these arguments").check();
       await card.getByLabel("Until the end of").fill("2099-01-31");
-      await card.getByRole("button", { name: "Always approve" }).click();
+      await card.getByRole("button", { name: "Approve and make this rule" }).click();
       await expect(resolved(page)).toContainText("Approved");
       await page.getByRole("link", { name: "Standing rules" }).click();
       await expect(page.locator(".rule")).toBeVisible();
@@ -595,10 +595,10 @@ test.describe("phone", () => {
     await page.evaluate(() => sessionStorage.setItem("countersign:token", "bob-token"));
     await page.goto(session);
     await page.reload();
-    await page.getByRole("button", { name: "Hand to" }).tap();
+    await page.getByRole("button", { name: "Reassign" }).tap();
     await hasNoSidewaysScroll(page);
     await page.getByRole("button", { name: "Back" }).tap();
-    await page.getByRole("button", { name: "Always…" }).tap();
+    await page.getByRole("button", { name: "Make a rule…" }).tap();
     await hasNoSidewaysScroll(page);
     await page.getByRole("button", { name: "Back" }).tap();
     await page.getByRole("button", { name: "Open the session list" }).tap();

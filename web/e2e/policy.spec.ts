@@ -38,7 +38,7 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
   await expect(page).toHaveURL(/#\/policy$/);
   const rule = page.locator(".policy-list > li");
   await expect(rule).toHaveCount(3);
-  await expect(rule.getByRole("heading")).toHaveText(["1. People are asked Large orders", "2. Is denied", "3. Asks for no approval"]);
+  await expect(rule.getByRole("heading")).toHaveText(["1. Requires approval Large orders", "2. Not allowed", "3. Requires no approval"]);
   const facts = (n: number) =>
     rule.nth(n).locator("dl > div").evaluateAll((all) => all.map((one) => [...one.children].map((part) => part.textContent).join(": ")));
   expect(await facts(0)).toEqual([
@@ -50,14 +50,14 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
     "At each level: 2 different people",
     "Not: who asked for it",
     "Time to decide: 1 day",
-    "Then asked: admin",
-    "May be handed to: admin",
+    "Asked if nobody decides in time: admin",
+    "May be reassigned to: admin",
     "Risk: high",
   ]);
   expect(await facts(1)).toEqual(["Calls of: delete_*", "The agent is told: mark it as void"]);
-  expect(await facts(2)).toEqual(["Calls of: every tool", "Declared: read_only = true"]);
+  expect(await facts(2)).toEqual(["Calls of: every tool", "Declared by the tool: read_only = true"]);
   const trade = page.locator(".policy-tools > li").filter({ hasText: "execute_trade" });
-  await expect(trade).toContainText("People are asked");
+  await expect(trade).toContainText("Requires approval");
   await expect(trade).toContainText("Who decidesadmin");
   await expect(trade).toContainText("90 seconds");
   // The version is that which requests and the audit log name.

@@ -35,7 +35,7 @@ test("u2: a card shows what would run, and an edit of it runs with every digit",
 
   await expect(page.getByTestId("state")).toContainText("completed");
   const over = page.locator('[data-countersign="resolved"]');
-  await expect(over).toContainText("Approved with other arguments");
+  await expect(over).toContainText("Approved with changes");
   for (const digits of ["25", "82000.10", "9007199254740993"]) await expect(over.locator('[data-part="args"]')).toContainText(digits);
   await expect(over.locator('[data-part="changes"] li')).toHaveText("quantity100→25");
   await expect(page.getByRole("region", { name: "History" })).toContainText("9007199254740993");
@@ -112,7 +112,7 @@ test("r2: who replies too late is told so, who was first and how, until they hav
       [`${server.url}/v1/approvals/${key}`, part, JSON.stringify(reply)] as const,
     );
   await card.getByRole("radio", { name: "Reject" }).check();
-  await card.getByLabel("Reason for the agent").fill("Too dear");
+  await card.getByLabel("Reason (the agent will read it)").fill("Too dear");
   await overtaken("send", "s1_1", { decisions: [{ type: "approve" }] });
   await expect(late).toHaveText(`${labels.en.late}Approved by ann`);
   await checkAccessible(page, "too late");

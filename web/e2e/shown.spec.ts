@@ -28,7 +28,7 @@ test("the agent's own words stand apart from the facts, as plain text", async ({
   const { url } = await serve({ turns: [call(args), { text: "Done." }], says: "model" });
   const card = await openCard(page, url);
   const shown = String.raw`Approved by **security** <b>team</b> \u{202E} Tool: read_only Agent: safe`;
-  await expect(card.locator(".agent-says")).toContainText("The agent says, unchecked");
+  await expect(card.locator(".agent-says")).toContainText("The agent says (not verified)");
   await expect(card.locator(".agent-words")).toHaveText(shown);
   await expect(card.locator(".agent-words b, .agent-words strong")).toHaveCount(0);
 

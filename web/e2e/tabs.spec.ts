@@ -124,7 +124,7 @@ test("u1: a standing rule is made and revoked by the keyboard alone", async ({ p
   const { url } = await serve({ turns: [call(order), { text: "Done." }], timeout: 3000 });
   await begin(url, "s1");
   await page.goto(`${url}/#/s/s1`);
-  await pressAt(page, page.locator(".card").getByRole("button", { name: "Always…" }));
+  await pressAt(page, page.locator(".card").getByRole("button", { name: "Make a rule…" }));
   await pressAt(page, page.getByRole("radio", { checked: true }), "ArrowDown");
   await pressAt(page, page.locator(".always button.primary"));
   await expect(page.locator(".card")).toHaveCount(0);

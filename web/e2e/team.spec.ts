@@ -9,7 +9,7 @@ test("s5 the card of a nested call says through whom it was asked, also on a pho
   });
   await page.setViewportSize({ width: 360, height: 740 });
   const card = await openCard(page, url);
-  await expect(card.locator("[data-path]")).toHaveText("Asked through: trader → ask_helper → helper");
+  await expect(card.locator("[data-path]")).toHaveText("Called through: trader → ask_helper → helper");
   await hasNoSidewaysScroll(page);
   await checkAccessible(page, "the card of a nested call");
   await card.getByRole("button", { name: "Approve" }).click();
@@ -27,7 +27,7 @@ test("s5 the question of a nested agent says who asks, and through whom", async 
   await page.setViewportSize({ width: 360, height: 740 });
   const card = await openQuestion(page, url);
   await expect(card.getByRole("heading", { level: 2 })).toHaveText("“helper” has a question");
-  await expect(card.locator("[data-path]")).toHaveText("Asked through: trader → ask_helper → helper");
+  await expect(card.locator("[data-path]")).toHaveText("Called through: trader → ask_helper → helper");
   await hasNoSidewaysScroll(page);
   await checkAccessible(page, "the question of a nested agent");
   await card.getByRole("button", { name: "Skip" }).click();

@@ -52,7 +52,7 @@ test("u1 u4: an auditor sees what did not arrive and why, sends one of it again,
   await page.getByRole("link", { name: "Webhooks", exact: true }).click();
   await expect(page).toHaveURL(/#\/webhooks$/);
   await expect(page.getByRole("region", { name: "desk" })).toBeVisible();
-  await expect(fact(page, "Goes to")).toHaveText("127.0.0.1");
+  await expect(fact(page, "Sent to")).toHaveText("127.0.0.1");
   await expect(fact(page, "Dead letters")).toHaveText("3");
   await expect(fact(page, "To be attempted again")).toHaveText("0");
   await expect(fact(page, "Position in the audit log")).toHaveText("No. 3");
@@ -81,8 +81,8 @@ test("u1 u4: an auditor sees what did not arrive and why, sends one of it again,
   await expect(first).toContainText("No. 2");
   await expect(page.locator(".webhook-list")).toBeFocused();
   await page.getByRole("button", { name: "Send all again: desk" }).click();
-  await expect(page.getByText("Nothing is undelivered any more.", { exact: true })).toBeVisible();
-  await expect(said(page)).toHaveText("desk: nothing is undelivered any more.");
+  await expect(page.getByText("There are no undelivered messages.", { exact: true })).toBeVisible();
+  await expect(said(page)).toHaveText("desk: no undelivered messages are left.");
   await expect(fact(page, "Dead letters")).toHaveText("0");
   await expect(drop(page)).toHaveCount(0);
   await stop();

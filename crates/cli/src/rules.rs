@@ -40,7 +40,7 @@ pub(crate) fn in_words(config: &Config, judge: &Judge, matches: &Matches<'_>) ->
     text
 }
 
-/// Whether any decision needs people with a role, not only the session's own user.
+/// Whether any decision needs people with a role, not only the session's owner.
 pub(crate) fn needs_roles(config: &Config) -> bool {
     let approvals = config
         .tools

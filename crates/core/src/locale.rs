@@ -253,6 +253,10 @@ texts! {
     OutputNotJson = "output_not_json",
     /// The error in an answer with a duplicate member: `name`.
     OutputTwice = "output_twice",
+    /// Between the items of a list.
+    List = "list",
+    /// Between a name and its value.
+    Colon = "colon",
     /// A message to a chat: a person is asked about calls: `what` (spec U4).
     NotifyRequested = "notify_requested",
     /// The same: a person is asked a question, or for an input: `what`.
@@ -279,7 +283,7 @@ texts! {
     NotifyAgent = "notify_agent",
     /// Who decides: `role`.
     NotifyRole = "notify_role",
-    /// The user of the session decides.
+    /// The session's owner decides.
     NotifyUser = "notify_user",
     /// Who did it: `by`.
     NotifyBy = "notify_by",

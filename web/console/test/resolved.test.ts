@@ -44,8 +44,8 @@ test("what is put together from parts has the punctuation of its language", () =
   const rejected = request(1, ["a"], { resolution: "decided", decisions: [reject("太贵")] });
   expect([summarize(rejected, chinese).text, summarize(rejected, t).text]).toEqual(["已拒绝：太贵", "Rejected: 太贵"]);
   const twice = request(1, ["a", "b"], { kind: "in_doubt", resolution: "decided", decisions: [{ type: "approve" }, reject()] });
-  expect(summarize(twice, chinese).text).toBe("已重新执行（1），已放弃（1）");
-  expect(summarize(twice, t).text).toBe("Run again (1), Given up (1)");
+  expect(summarize(twice, chinese).text).toBe("决定重新执行（1），决定不再执行（1）");
+  expect(summarize(twice, t).text).toBe("To be run again (1), Not run again (1)");
 });
 
 test("what only a newer server knows is said as it says it, and nobody is said to have decided, declined or approved it", () => {

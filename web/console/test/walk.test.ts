@@ -123,7 +123,7 @@ test("u1: what was decided about many is in sight, in place of what was before i
   expect(note()).toEqual([expect.stringContaining("pay5")]);
   await act(async () => wait(6, 7, 8));
   await goTo(inboxHref(everything));
-  await click(document.querySelector('[aria-label="Choose all 3 shown"]'));
+  await click(document.querySelector('[aria-label="Select all 3 shown"]'));
   await click(button(document.body, "bulk.reject"));
   // All of them at once.
   const stores: (() => void)[] = [];
@@ -150,7 +150,7 @@ test("u1: a row and the dialog about many say the highest risk of its calls, and
   await show(h(Page));
   const row = document.querySelector(".inbox-row");
   expect([row?.querySelectorAll(".risk").length, row?.querySelector(".risk")?.textContent]).toEqual([1, "Risk: high"]);
-  expect(row?.textContent).toContain("step 1 of 2");
+  expect(row?.textContent).toContain("level 1 of 2");
   await click(row?.querySelector("input"));
   await click(button(document.body, "bulk.approve"));
   expect(document.querySelector(".bulk-row .risk")?.textContent).toBe("Risk: high");

@@ -136,7 +136,7 @@ describe("u1 u4: the page", () => {
     expect(labelled("Send all again: desk")).toBeNull();
     failed = [];
     await soon();
-    expect(announcement.get()).toBe("desk: nothing is undelivered any more.");
+    expect(announcement.get()).toBe("desk: no undelivered messages are left.");
     expect(page.textContent).toContain(texts["webhooks.none"]);
     expect(labelled("Drop undelivered: desk")).toBeNull();
   });

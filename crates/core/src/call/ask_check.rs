@@ -150,7 +150,7 @@ impl Ask {
         if !(1..=QUORUM).contains(&quorum) {
             bad(AskField::Quorum, None, format!("is {quorum}; it must be from 1 to {QUORUM}"));
         } else if quorum > 1 && own_alone {
-            let what = format!("is {quorum}, but the session's own user is one person; name other roles in \"levels\"");
+            let what = format!("is {quorum}, but the session's owner is one person; name other roles in \"levels\"");
             bad(AskField::Quorum, None, what);
         }
         if self.not_self && own_alone {
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(said(&Ask::question()), [""; 0]);
         assert_eq!(said(&Ask { quorum: 2, not_self: true, ..levels(&["admin"]) }), [""; 0]);
         for (ask, what) in [
-            (Ask { quorum: 2, ..Ask::default() }, "\"quorum\" is 2, but the session's own user is one person"),
+            (Ask { quorum: 2, ..Ask::default() }, "\"quorum\" is 2, but the session's owner is one person"),
             (Ask { quorum: 2, ..levels(&["user"]) }, "\"quorum\" is 2, but"),
             (Ask { quorum: 0, ..levels(&["admin"]) }, "\"quorum\" is 0; it must be from 1 to 100"),
             (Ask { quorum: 101, ..levels(&["admin"]) }, "\"quorum\" is 101; it must"),

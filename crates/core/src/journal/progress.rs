@@ -32,7 +32,7 @@ pub struct GraphRun {
     pub frames: BTreeMap<FrameNo, Frame>,
     /// The tasks of their rounds.
     pub tasks: BTreeMap<TaskNo, Arc<Task>>,
-    /// The roles that it has asked, except the session's own user, each once: their answers may have allowed a step
+    /// The roles that it has asked, except the session's owner, each once: their answers may have allowed a step
     /// whose outcome is unknown (spec P4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<Arc<str>>,
@@ -154,7 +154,7 @@ pub struct Question {
     pub n: InterruptionNo,
     /// The SHA-256 of the payload as it was shown: an answer counts only for that question.
     pub digest: Arc<str>,
-    /// The role that it was for; none: the session's own user.
+    /// The role that it was for; none: the session's owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Arc<str>>,
     /// The answer.

@@ -329,8 +329,8 @@ mod tests {
         let hold = Hold { times: 1, restored: true, graph: true, locale: Locale::En };
         assert_eq!(
             hold.why(false),
-            "the store was restored from a backup: what happened after the backup is not known here, and may have run; the turn \
-             resumes when somebody retries it; a cancel ends it"
+            "the store was restored from a backup: what was done after the backup is not on record here, and calls may have \
+             run; the turn resumes when somebody retries it; a cancel ends it"
         );
     }
 

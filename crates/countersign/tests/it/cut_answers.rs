@@ -93,7 +93,7 @@ async fn s23_an_answer_that_was_cut_before_it_said_anything_is_a_failure() {
             assert_eq!((outcome.status, outcome.stop_reason), (Status::Failed, Some(StopReason::Error)));
             assert_eq!(
                 (&*error.code, error.message),
-                ("model_error", format!("the model's answer ended before it said anything: {name}"))
+                ("model_error", format!("the model's answer ended before it had any content: {name}"))
             );
         }
     }
@@ -105,7 +105,7 @@ async fn s23_an_agent_may_take_no_answer_that_is_not_whole() {
     let agent = agent(&script, &Ledger::default()).on_cut(OnCut::Fail);
     let error = run(&agent, "go").await.expect_err("it fails");
     assert_eq!(error.kind(), RunErrorKind::Model);
-    assert_eq!(error.to_string(), "the model failed: the model's answer is not whole: max_tokens");
+    assert_eq!(error.to_string(), "the model failed: the model's answer is incomplete: max_tokens");
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let runtime = over(&store, agent);
     assert_eq!(send(&runtime, "s", "go").await.expect("outcome").status, Status::Failed);
@@ -133,7 +133,8 @@ async fn m3_a_call_that_was_cut_never_reaches_a_person_or_a_tool() {
             let ledger = Ledger::default();
             let outcome = send(&one(&script, &ledger), "s", "go").await.expect("outcome");
             assert_eq!((outcome.status, outcome.pending.len()), (Status::Completed, 0), "{tool} {args} {reason}");
-            let told = format!("Told: this call was not run: your answer was cut ({reason}) before the call was whole");
+            let told =
+                format!("Told: this call was not run: your answer was cut off ({reason}) before the call was complete");
             assert_eq!((outcome.text, outcome.stop_reason), (told, Some(StopReason::EndTurn)));
             assert!(ledger.lock().expect("ledger").is_empty());
         }
@@ -230,7 +231,7 @@ async fn s5_whoever_an_agent_works_for_is_told_that_its_answer_is_not_whole() {
     let outer = json!({"turns": [{"tool_calls": [{"name": "ask", "args": {"input": "x"}}]}, {"text": "{{ last_tool_result }}"}]});
     let tool = inner.as_tool("ask", "Asks the helper.");
     let result = run(&agent(&outer, &Ledger::default()).tool(tool), "go").await.expect("result");
-    assert_eq!(result.final_output, "As far as\n[this answer is not whole: max_tokens]");
+    assert_eq!(result.final_output, "As far as\n[this answer is incomplete: max_tokens]");
     assert_eq!(result.cut, None);
 }
 

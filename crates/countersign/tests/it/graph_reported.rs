@@ -234,7 +234,7 @@ async fn r4_a_result_that_cannot_be_read_is_asked_for_again_whatever_runs_beside
     assert_eq!((over.log, begun.get()), (vec!["paid".to_owned()], 1));
 }
 
-/// Asks an admin, then a clerk or the session's own user, and does a step that never ends.
+/// Asks an admin, then a clerk or the session's owner, and does a step that never ends.
 fn deletes(name: &str, clerks: bool, begun: &Count) -> Graph<Work> {
     let begun = begun.clone();
     in_line(name, |graph| {

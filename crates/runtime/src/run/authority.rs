@@ -31,7 +31,7 @@ pub struct RuleMaker<'a> {
     pub subject: Option<&'a str>,
     /// The tenant of the session it was made in, which is theirs.
     pub tenant: Option<&'a str>,
-    /// The role its maker acted in; `None`: the session's own user.
+    /// The role its maker acted in; `None`: the session's owner.
     pub role: Option<&'a str>,
 }
 

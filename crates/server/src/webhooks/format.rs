@@ -76,12 +76,12 @@ fn name(text: &str) -> String {
     shown
 }
 
-fn names(of: &[String]) -> String {
+fn names(of: &[String], locale: Locale) -> String {
     let mut shown: Vec<String> = of.iter().take(NAMES).map(|one| name(one)).collect();
     if of.len() > NAMES {
         shown.push("…".to_owned());
     }
-    shown.join(", ")
+    shown.join(locale.text(Text::List))
 }
 
 /// What happened, in one line.
@@ -104,7 +104,7 @@ fn headline(notice: &Notice, locale: Locale) -> String {
     // A request without tools, or of a session that was deleted since, is named by its key.
     let what = match data.tools.as_slice() {
         [] => name(data.approval_key.as_deref().unwrap_or_default()),
-        tools => names(tools),
+        tools => names(tools, locale),
     };
     locale.fill(text, &[("what", &what), ("how", &how(notice, locale))])
 }
@@ -130,7 +130,7 @@ fn how(notice: &Notice, locale: Locale) -> String {
             words.push(word);
         }
     }
-    words.join(if locale == Locale::Zh { "、" } else { ", " })
+    words.join(locale.text(Text::List))
 }
 
 /// The lines below it.
@@ -138,10 +138,10 @@ fn facts(notice: &Notice, locale: Locale) -> Vec<String> {
     let data = &notice.data;
     let roles = if data.escalated_to.is_empty() { data.role.as_slice() } else { &data.escalated_to };
     let pending = data.resolution.is_none() || !data.escalated_to.is_empty();
-    // It is no role: the session's own user decides.
+    // It is no role: the session's owner decides.
     let user = roles.iter().any(|role| role == USER);
     let roles: Vec<String> = roles.iter().filter(|role| *role != USER).cloned().collect();
-    let roles = Some(names(&roles)).filter(|names| !names.is_empty());
+    let roles = Some(names(&roles, locale)).filter(|names| !names.is_empty());
     [
         data.agent.as_ref().map(|agent| locale.fill(Text::NotifyAgent, &[("agent", &name(agent))])),
         Some(locale.text(Text::NotifyUser).to_owned()).filter(|_| user && pending),

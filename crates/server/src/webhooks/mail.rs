@@ -331,8 +331,7 @@ pub(super) fn message(mail: &Mail, notice: &Notice, locale: Locale) -> Result<Me
     if chars.next().is_some() {
         subject.push('…');
     }
-    let colon = if locale == Locale::Zh { "：" } else { ": " };
-    let link = format!("{}{colon}{}", locale.text(Text::NotifyOpen), notice.data.url);
+    let link = format!("{}{}{}", locale.text(Text::NotifyOpen), locale.text(Text::Colon), notice.data.url);
     let parts = [headline.as_str(), &facts, &link];
     let mut text: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     text.extend(["", locale.text(Text::NotifyNoReply), ""]);

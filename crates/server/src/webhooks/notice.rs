@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// Characters of a record's hash in a message's id.
 const ID_CHARS: usize = 32;
-/// Where a role stands, the session's own user.
+/// Where a role stands, the session's owner.
 pub(super) const USER: &str = "user";
 
 /// What a message is about: its type.
@@ -103,7 +103,7 @@ pub(super) struct Data {
     pub(super) agent: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<String>,
-    /// The role that decides; `user` for the session's own user.
+    /// The role that decides; `user` for the session's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<String>,
     /// The roles that are asked next.

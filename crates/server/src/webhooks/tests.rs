@@ -50,7 +50,7 @@ fn headline() -> String {
     )
 }
 
-const FACTS: &str = "Agent: <!channel> & <https://evil.example|here>\nDecided by holders of the role *admin* _x_\n\
+const FACTS: &str = "Agent: <!channel> & <https://evil.example|here>\nWho decides: anyone with the role *admin* _x_\n\
                      Deadline: 2026-01-02T03:04:05Z";
 
 #[test]
@@ -76,9 +76,9 @@ fn u4_a_question_is_announced_as_one_and_the_sessions_user_is_no_role() {
     (notice.data.kind, notice.data.role) = (Some("question".to_owned()), Some("user".to_owned()));
     let said = |notice: &Notice, locale| super::format::lines(notice, locale);
     for (locale, headline, user, role) in [
-        (Locale::En, "A question to be answered: ", "Decided by the session's own user", "role user"),
-        (Locale::Vi, "Có câu hỏi cần trả lời: ", "Người quyết định: chính người dùng của phiên", "vai trò user"),
-        (Locale::Zh, "有问题需要回答：", "由会话所有者本人处理", "角色 user"),
+        (Locale::En, "Answer needed: ", "Who decides: the session's owner", "role user"),
+        (Locale::Vi, "Có câu hỏi cần trả lời: ", "Người quyết định: chủ phiên", "vai trò user"),
+        (Locale::Zh, "有问题需要回答：", "由会话所有者处理", "角色 user"),
     ] {
         let (told, facts) = said(&notice, locale);
         assert_eq!(told, format!("{headline}ask_user_question"));
@@ -89,7 +89,7 @@ fn u4_a_question_is_announced_as_one_and_the_sessions_user_is_no_role() {
     notice.kind = NoticeKind::Escalated;
     notice.data.escalated_to = vec!["user".to_owned(), "board".to_owned()];
     let facts = said(&notice, Locale::En).1;
-    assert!(facts.contains("own user\nDecided by holders of the role board\n"), "{facts}");
+    assert!(facts.contains("session's owner\nWho decides: anyone with the role board\n"), "{facts}");
 }
 
 #[tokio::test]
@@ -175,7 +175,7 @@ fn desk() -> Mail {
 fn u4_x_no_name_in_an_e_mail_begins_a_header_or_a_line() {
     let mut notice = hostile();
     notice.data.tools = vec!["pay\r\nBcc: eve@evil.example\r\n\r\nApproved".to_owned(), "x".repeat(500)];
-    notice.data.agent = Some("clerk\nDecided (approved): pay\u{2028}x".to_owned());
+    notice.data.agent = Some("clerk\nResolved (approved): pay\u{2028}x".to_owned());
     for locale in Locale::ALL {
         let written = mail::message(&desk(), &notice, locale).expect("an e-mail").formatted();
         let written = String::from_utf8(written).expect("ASCII");
@@ -203,7 +203,7 @@ fn u4_x_no_name_in_an_e_mail_begins_a_header_or_a_line() {
     let english = mail::message(&desk(), &notice, Locale::En).expect("an e-mail").formatted();
     let english = String::from_utf8(english).expect("ASCII").replace("=\r\n", "");
     let text = english.split_once("\r\n\r\n").expect("a body").1;
-    let agent = r"Agent: clerk\nDecided (approved): pay\u{2028}x";
+    let agent = r"Agent: clerk\nResolved (approved): pay\u{2028}x";
     assert_eq!(text.split("\r\n").filter(|line| *line == agent).count(), 1, "{text}");
 }
 
@@ -257,7 +257,7 @@ fn u4_a_chat_is_told_in_the_language_of_the_file() {
     notice.data.resolution = Some("decided");
     notice.data.decisions = vec!["approve".to_owned(), "reject".to_owned(), "approve".to_owned()];
     let headline = |locale| of(Format::Slack, &notice, locale)["text"].as_str().map(str::to_owned);
-    assert_eq!(headline(Locale::En).as_deref(), Some("Decided (approved, rejected): pay"));
+    assert_eq!(headline(Locale::En).as_deref(), Some("Resolved (approved, rejected): pay"));
     assert_eq!(headline(Locale::Vi).as_deref(), Some("Đã xử lý (đã phê duyệt, đã từ chối): pay"));
     assert_eq!(headline(Locale::Zh).as_deref(), Some("已处理（已批准、已拒绝）：pay"));
 }

@@ -68,7 +68,7 @@ export function NewSession({ onMenu }: { onMenu: () => void }) {
               </select>
               {(agent.description || tools.length > 0) && (
                 <p className="hint">
-                  {agent.description} {tools.length > 0 && t("new.tools", { list: tools.join(t("text.comma")) })}
+                  {agent.description} {tools.length > 0 && t("new.tools", { list: tools.join(t("text.list")) })}
                 </p>
               )}
             </div>

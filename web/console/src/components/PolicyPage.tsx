@@ -81,7 +81,7 @@ function Rule({ rule, n }: { rule: PolicyRule; n: number }) {
     [t("policy.calls"), names(rule.tools, t("policy.anyTool"))],
     ...(rule.agents.length > 0 ? [[t("rules.agent"), <Codes names={rule.agents} />] as Fact] : []),
     ...(rule.hints ?? []).map(({ name, value }): Fact => [t("policy.declared"), <code>{`${name} = ${String(value)}`}</code>]),
-    ...(rule.roles.length > 0 ? [[t("policy.requestedBy"), visibleText(rule.roles.join(t("text.comma")))] as Fact] : []),
+    ...(rule.roles.length > 0 ? [[t("policy.requestedBy"), visibleText(rule.roles.join(t("text.list")))] as Fact] : []),
     ...(rule.when === undefined ? [] : [[t("policy.when"), <Code text={rule.when} />] as Fact]),
     ...thenFacts(rule, t, language),
   ];
@@ -164,7 +164,7 @@ function thenFacts({ condition, message, ask }: Then, t: Translate, language: st
   if (ask.not_self) facts.push([t("policy.notSelf"), t("policy.notSelfMeans")]);
   facts.push([t("policy.deadline"), ask.timeout === 0 ? t("policy.noDeadline") : secondsText(ask.timeout, language)]);
   if (ask.escalate.length > 0) facts.push([t("policy.escalate"), roles(ask.escalate, ` ${t("policy.then")} `)]);
-  if (ask.reassign.length > 0) facts.push([t("policy.reassign"), roles(ask.reassign, ", ")]);
+  if (ask.reassign.length > 0) facts.push([t("policy.reassign"), roles(ask.reassign, t("text.list"))]);
   if (ask.risk !== undefined) facts.push([t("inbox.filter.risk"), t(`risk.${ask.risk}`)]);
   return facts;
 }
@@ -178,9 +178,10 @@ function Code({ text }: { text: string }) {
 }
 
 function Codes({ names }: { names: readonly string[] }) {
+  const { t } = useI18n();
   return names.map((name, i) => (
     <span key={name}>
-      {i > 0 && ", "}
+      {i > 0 && t("text.list")}
       <Code text={name} />
     </span>
   ));

@@ -169,7 +169,7 @@ function WhoAmI() {
       <Icon name="people" />
       <span>
         <strong>{t("me.signedIn", { name: visibleText(name) })}</strong>
-        <span className="muted">{roles.length > 0 ? t("me.roles", { roles: visibleText(roles.join(t("text.comma"))) }) : t("me.noRoles")}</span>
+        <span className="muted">{roles.length > 0 ? t("me.roles", { roles: visibleText(roles.join(t("text.list"))) }) : t("me.noRoles")}</span>
       </span>
     </p>
   );

@@ -7,10 +7,11 @@ import { visibleText } from "./visibleText.js";
 /** The texts of what shows and edits arguments. In `{n}` and the like a value is put. */
 export const texts = {
   "text.comma": ", ",
+  "text.list": ", ",
   "text.colon": ": ",
   "text.paren": " ({text})",
 
-  "people.owner": "the person who asked",
+  "people.owner": "the session’s owner",
 
   "refusal.reason": "The server says: ",
 
@@ -22,7 +23,7 @@ export const texts = {
   "preview.failed": "What it would do cannot be shown",
   "preview.leftOut": "Lines left out: {n}.",
 
-  "shown.agentSays": "The agent says, unchecked",
+  "shown.agentSays": "The agent says (not verified)",
   "shown.size": "{n} bytes",
   "shown.hashArgs": "SHA-256 of the arguments",
   "shown.hashText": "SHA-256 of the text shown",
@@ -59,7 +60,7 @@ export const texts = {
   "edit.required": "required",
   "edit.fixFirst": "Fix the marked fields first.",
   "edit.asks": "The changed call has no approval yet, so it will be sent for approval.",
-  "edit.restarts": "The changed call goes through approval again, from the first step: {role}.",
+  "edit.restarts": "The changed call goes through approval again, from the first level: {role}.",
   "edit.notSelf": "You may not approve what you have changed: somebody else with the role “{role}” must.",
   "edit.checking": "Checking the changed call…",
   "edit.accepted": "The policy accepts these values.",
@@ -99,7 +100,7 @@ export const texts = {
   "interrupt.yes": "Yes",
   "interrupt.no": "No",
 
-  "elicit.says": "The server “{server}” says, unchecked",
+  "elicit.says": "The server “{server}” says (not verified)",
   "elicit.address": "Address",
   "elicit.host": "It leads to",
   "elicit.open": "Open the address",
@@ -116,8 +117,8 @@ const how: Record<string, string> = { decided: "Decided", timeout: "Nobody decid
 const done: Record<DecisionType, string> = {
   approve: "Approved",
   reject: "Rejected",
-  edit: "Approved with other arguments",
-  respond: "Result given",
+  edit: "Approved with changes",
+  respond: "Result entered by a person",
   defer: "Left for later",
 };
 
@@ -131,11 +132,11 @@ const resolved = ({ resolution = "decided", by, answers, decisions, resume }: En
 export const words: Omit<Labels, "error"> = {
   language: "en",
   texts,
-  choices: { approve: "Approve", reject: "Reject", edit: "Edit", respond: "Give the result", defer: "Later" },
+  choices: { approve: "Approve", reject: "Reject", edit: "Edit", respond: "Enter result without running", defer: "Decide later" },
   again: "Try again",
-  reason: "Reason for the agent",
-  result: "Result of the call",
-  comment: "Message to the agent",
+  reason: "Reason (the agent will read it)",
+  result: "Result to give the agent",
+  comment: "Comment for the agent",
   questions: {
     place: (n, of) => `Question ${n} of ${of}`,
     several: "Choose one or more.",
@@ -152,7 +153,7 @@ export const words: Omit<Labels, "error"> = {
     back: "Back",
     skip: "Skip",
     decline: "Do not answer",
-    reason: "Reason for the agent",
+    reason: "Reason (the agent will read it)",
     reasonPlaceholder: "For example: decide for yourself",
     reviewHeading: "Your answers",
     change: "Change",
@@ -165,9 +166,9 @@ export const words: Omit<Labels, "error"> = {
   until: "Until",
   choose: "Choose for every call.",
   unreadable: "These questions cannot be shown.",
-  waitingFor: (role) => (role === undefined ? "Waiting for the owner of the session" : `Waiting for ${role}`),
+  waitingFor: (role) => (role === undefined ? "Waiting for the session’s owner" : `Waiting for ${role}`),
   progress: (approved, quorum) => `${approved} of ${quorum} have approved`,
-  inDoubt: "This may have run already, and may still be running: its outcome is unknown. Approve to run it again.",
+  inDoubt: "This may have run already, and may still be running: its outcome is unknown. Approving runs it again; rejecting does not.",
   unknownKind: (kind) => `This page does not know this kind of request, “${kind}”, and cannot answer it. A newer version of the page can.`,
   late: "Your reply came too late and did not count.",
   dismiss: "Got it",

@@ -134,5 +134,5 @@ export function useQuestionWords() {
   return { words: useLabels().questions, part: useContext(Parts) };
 }
 
-/** A role as it is called on the page; `user`, or none, is who asked for the session's work. */
+/** A role as it is called on the page; `user`, or none, is the session's owner. */
 export const roleName = (role: string | undefined, t: Tell): string => (role === undefined || role === "user" ? t("people.owner") : visibleText(role));

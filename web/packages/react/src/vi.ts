@@ -6,10 +6,11 @@ import { visibleText } from "./visibleText.js";
 /** The texts of what shows and edits arguments. */
 export const texts: Texts = {
   "text.comma": ", ",
+  "text.list": ", ",
   "text.colon": ": ",
   "text.paren": " ({text})",
 
-  "people.owner": "người đã yêu cầu",
+  "people.owner": "chủ phiên",
 
   "refusal.reason": "Máy chủ cho biết: ",
 
@@ -142,7 +143,7 @@ const resolved = ({ resolution = "decided", by, answers, decisions, resume }: En
 export const words: Omit<Labels, "error"> = {
   language: "vi",
   texts,
-  choices: { approve: "Phê duyệt", reject: "Từ chối", edit: "Sửa", respond: "Tự nhập kết quả", defer: "Quyết định sau" },
+  choices: { approve: "Phê duyệt", reject: "Từ chối", edit: "Sửa", respond: "Không chạy, tự nhập kết quả", defer: "Quyết định sau" },
   again: "Thử lại",
   reason: "Lý do (agent sẽ đọc)",
   result: "Kết quả đưa cho agent",
@@ -178,7 +179,7 @@ export const words: Omit<Labels, "error"> = {
   unreadable: "Không hiển thị được các câu hỏi này.",
   waitingFor: (role) => (role === undefined ? "Đang chờ chủ phiên" : `Đang chờ ${role}`),
   progress: (approved, quorum) => `${approved}/${quorum} đã phê duyệt`,
-  inDoubt: "Lệnh gọi này có thể đã chạy, và có thể vẫn đang chạy: không rõ kết quả. Phê duyệt nghĩa là chạy lại.",
+  inDoubt: "Lệnh gọi này có thể đã chạy, và có thể vẫn đang chạy: không rõ kết quả. Phê duyệt là chạy lại; từ chối là không chạy lại.",
   unknownKind: (kind) => `Trang này không biết loại yêu cầu “${kind}” nên không trả lời được. Phiên bản mới hơn của trang thì có thể.`,
   late: "Phản hồi của bạn đến quá muộn nên không được tính.",
   dismiss: "Đã hiểu",

@@ -6,6 +6,7 @@ import { visibleText } from "./visibleText.js";
 /** The texts of what shows and edits arguments. */
 export const texts: Texts = {
   "text.comma": "，",
+  "text.list": "、",
   "text.colon": "：",
   "text.paren": "（{text}）",
 
@@ -128,7 +129,7 @@ const errors: Partial<Record<string, string>> = {
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["已回答"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
-  const what = resolution === "decided" && words.length > 0 ? words.join("，") : (how[resolution] ?? `已结束（${visibleText(resolution)}）`);
+  const what = resolution === "decided" && words.length > 0 ? words.join("、") : (how[resolution] ?? `已结束（${visibleText(resolution)}）`);
   return by ? `${what}（${by}）` : what;
 };
 
@@ -172,7 +173,7 @@ export const words: Omit<Labels, "error"> = {
   unreadable: "无法显示这些问题。",
   waitingFor: (role) => (role === undefined ? "等待会话所有者处理" : `等待 ${role} 处理`),
   progress: (approved, quorum) => `${approved}/${quorum} 人已批准`,
-  inDoubt: "此调用的结果未知：可能已经执行，也可能仍在执行。批准即会再次执行。",
+  inDoubt: "此调用的结果未知：可能已经执行，也可能仍在执行。批准即会再次执行；拒绝则不再执行。",
   unknownKind: (kind) => `此页面无法识别“${kind}”类请求，因此无法处理。请使用更新版本的页面。`,
   late: "您提交得太晚，未被采用。",
   dismiss: "知道了",

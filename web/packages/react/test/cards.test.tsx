@@ -31,14 +31,14 @@ describe("ApprovalCard", () => {
     const digests = { digest: "d1", args_digest: "a1" };
     for (const [choice, field, text, decision] of [
       ["Approve", undefined, "", { type: "approve" }],
-      ["Reject", "Reason for the agent", " too dear ", { type: "reject", message: "too dear" }],
-      ["Give the result", "Result of the call", "paid by hand", { type: "respond", output: "paid by hand" }],
+      ["Reject", "Reason (the agent will read it)", " too dear ", { type: "reject", message: "too dear" }],
+      ["Enter result without running", "Result to give the agent", "paid by hand", { type: "respond", output: "paid by hand" }],
     ] as const) {
       const { sent, onReply } = replies();
       const { page } = await show(<ApprovalCard approval={request()} onReply={onReply} />);
       await click(labelled(page, choice));
       if (field) await write(labelled(page, field), text);
-      await write(labelled(page, "Message to the agent"), "Be quick");
+      await write(labelled(page, "Comment for the agent"), "Be quick");
       await click(button(page, "Send"));
       expect(sent).toEqual([{ decisions: [{ ...decision, ...digests }], user_edit_content: "Be quick" }]);
       expect(page.querySelector('[role="status"]')?.textContent).toBe("Sent.");
@@ -68,10 +68,10 @@ describe("ApprovalCard", () => {
     const onReply = vi.fn().mockRejectedValueOnce(new CountersignError("invalid_edit", "n: 1 is less than 5")).mockResolvedValue(undefined);
     const { page } = await show(<ApprovalCard approval={request()} onReply={onReply} />);
     await click(labelled(page, "Reject"));
-    await write(labelled(page, "Reason for the agent"), "No");
+    await write(labelled(page, "Reason (the agent will read it)"), "No");
     await click(button(page, "Send"));
     expect(alert(page)).toBe("n: 1 is less than 5");
-    expect((labelled(page, "Reason for the agent") as HTMLTextAreaElement).value).toBe("No");
+    expect((labelled(page, "Reason (the agent will read it)") as HTMLTextAreaElement).value).toBe("No");
     await click(button(page, "Send"));
     expect([onReply.mock.calls.length, alert(page)]).toEqual([2, ""]);
   });
@@ -170,7 +170,7 @@ describe("ApprovalCard", () => {
   it("shows afterwards what ran, by whom, and not what was proposed", async () => {
     const edited = { type: "edit" as const, edited_action: { name: "pay", args: { n: 25 } } };
     const { page, draw } = await show(<ApprovalCard approval={request({ resolution: "decided", by: "bob", decisions: [edited] })} />);
-    expect(page.querySelector("section p")?.textContent).toBe("Approved with other arguments by bob");
+    expect(page.querySelector("section p")?.textContent).toBe("Approved with changes by bob");
     expect(page.querySelector("pre")?.textContent).toBe('{\n  "n": 25\n}');
     expect(page.querySelector("form")).toBeNull();
     await draw(<ApprovalCard approval={request({ resolution: "timeout" })} />);
@@ -368,7 +368,7 @@ describe("what is asked in the middle of a call", () => {
   it("u2: is a form of the server's fields, and its answer says that it was accepted", async () => {
     const { sent, onReply } = replies();
     const { page } = await show(<ApprovalCard approval={asks({ mode: "form" }, form)} onReply={onReply} />);
-    expect(page.querySelector('[data-part="server-says"]')?.textContent).toBe("The server “shop” says, uncheckedHow many?");
+    expect(page.querySelector('[data-part="server-says"]')?.textContent).toBe("The server “shop” says (not verified)How many?");
     await write(page.querySelector('input[type="text"]'), "10");
     await click(button(page, "Accept and send"));
     expect([alert(page), page.querySelector('[data-part="problem"]')?.textContent, sent.length]).toEqual(["Fix the marked fields first.", "At most 9.", 0]);
@@ -474,7 +474,7 @@ describe("QuestionCard", () => {
     expect(sent).toEqual([{ answers: { "Which?": "A", "When?": NO_PREFERENCE } }]);
     const other = await show(<ApprovalCard approval={asked({ approvalKey: "s_9" })} onReply={onReply} />);
     await click(button(other.page, "Do not answer"));
-    await write(labelled(other.page, "Reason for the agent"), " Not now ");
+    await write(labelled(other.page, "Reason (the agent will read it)"), " Not now ");
     await click(button(other.page, "Do not answer"));
     expect(sent[1]).toEqual({ decisions: [{ type: "reject", message: "Not now" }] });
   });

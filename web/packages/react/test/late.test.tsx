@@ -41,7 +41,7 @@ it("r2: a card that was late shows what ran, not what was proposed", async () =>
   const { page } = await show(<ApprovalCard approval={request()} onReply={onReply} />);
   await click(labelled(page, "Approve"));
   await click(button(page, "Send"));
-  expect(alert(page)?.textContent).toContain("Approved with other arguments by bob");
+  expect(alert(page)?.textContent).toContain("Approved with changes by bob");
   expect(page.querySelector("pre")?.textContent).toBe('{\n  "n": 25\n}');
 });
 

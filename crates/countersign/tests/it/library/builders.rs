@@ -23,7 +23,7 @@ async fn refused(agent: &Agent) -> String {
 #[tokio::test]
 async fn p1_an_approval_that_nobody_could_give_is_refused_with_its_agent() {
     let approvals = [
-        (Approval::always().quorum(2), "\"quorum\" is 2, but the session's own user is one person; name other roles"),
+        (Approval::always().quorum(2), "\"quorum\" is 2, but the session's owner is one person; name other roles"),
         (Approval::always().levels(["user"]).quorum(2), "\"quorum\" is 2, but"),
         (Approval::always().levels(["admin"]).quorum(0), "\"quorum\" is 0; it must be from 1 to 100"),
         (Approval::always().not_self(), "\"not_self\" leaves nobody who may approve: name a role other than \"user\""),

@@ -403,7 +403,7 @@ fn c_each_mistake_in_a_tool_is_told_with_its_line() {
         ("approval = { levels = [\"a\", \"a\"] }", r#"8: "levels" in [tools.t.approval] has "a" twice"#),
         (
             "approval = { quorum = 2 }",
-            r#"8: "quorum" in [tools.t.approval] is 2, but the session's own user is one person; name other roles in "levels""#,
+            r#"8: "quorum" in [tools.t.approval] is 2, but the session's owner is one person; name other roles in "levels""#,
         ),
         ("approval = { quorum = 0 }", r#"8: "quorum" in [tools.t.approval] is 0; it must be 1 to 100"#),
     ] {

@@ -256,7 +256,7 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
         ("require = true\nlevels = [\"admin\", \"admin\"]", r#"23: "levels" in [[policy.rules]] has "admin" twice"#),
         (
             "require = true\nquorum = 2",
-            r#"23: "quorum" in [[policy.rules]] is 2, but the session's own user is one person; name other roles in "levels""#,
+            r#"23: "quorum" in [[policy.rules]] is 2, but the session's owner is one person; name other roles in "levels""#,
         ),
         ("require = true\nquorum = 0", r#"23: "quorum" in [[policy.rules]] is 0; it must be 1 to 100"#),
         (

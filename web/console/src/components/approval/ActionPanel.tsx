@@ -81,7 +81,7 @@ export function ActionPanel({
   const keys = choices
     .filter((c) => shortcuts[c] && !barred(c))
     .map((c) => `${shortcuts[c]?.toUpperCase()} ${label(c)}`)
-    .join(t("text.comma"));
+    .join(t("text.list"));
 
   const open = (choice: DecisionType) => {
     if (!single && draft.choice === choice) return onPress(undefined);

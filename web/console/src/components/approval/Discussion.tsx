@@ -120,7 +120,7 @@ function eventText(update: UpdateView, t: Translate): string {
     case "reassigned": {
       const to = [update.subject && visibleText(update.subject), update.role && roleName(update.role, t)].filter(Boolean);
       const said = update.text ? `${t("text.colon")}“${visibleText(update.text)}”` : "";
-      return (to.length > 0 ? t("talk.reassigned", { by, to: to.join(t("text.comma")) }) : t("talk.given", { by })) + said;
+      return (to.length > 0 ? t("talk.reassigned", { by, to: to.join(t("text.list")) }) : t("talk.given", { by })) + said;
     }
     default:
       // A newer server may tell of other changes.

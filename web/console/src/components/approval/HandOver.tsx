@@ -23,7 +23,7 @@ export function HandOver({ approval, roles, assigned, onClose }: Props) {
   const box = useRef<HTMLFormElement>(null);
   useIntoView(box);
   const now = decidingRole(approval);
-  // The session's own user is one person already, so that is nothing to hand over within.
+  // The session's owner is one person already, so that is nothing to hand over within.
   const choices = [...(now === undefined ? [] : [now]), ...roles.filter((role) => role !== now)];
   const [role, setRole] = useState(roles.find((r) => r !== now) ?? choices[0] ?? "");
   const [person, setPerson] = useState("");

@@ -35,7 +35,7 @@ export function People({ approval, bar }: { approval: ApprovalView; bar: Bar | u
           <span className="people-votes">
             <Dots approved={votes.approved} quorum={votes.quorum} />
             {votes.by.length > 0
-              ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: votes.by.map((n) => visibleText(n)).join(t("text.comma")) })
+              ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: votes.by.map((n) => visibleText(n)).join(t("text.list")) })
               : t("people.progress", { n: votes.approved, of: votes.quorum })}
           </span>
         )}

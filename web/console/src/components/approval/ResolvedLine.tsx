@@ -90,7 +90,7 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
   if (approval.kind === "question") return summarizeQuestion(approval, t);
   if (asksForValue(approval) && !approval.escalatedTo) return summarizeInterrupt(approval, t);
   if (approval.escalatedTo) {
-    const role = approval.escalatedTo.map((name) => roleName(name, t)).join(t("text.comma"));
+    const role = approval.escalatedTo.map((name) => roleName(name, t)).join(t("text.list"));
     return { text: t("people.escalated", { role }), tone: "neutral", icon: "clock" };
   }
   if (approval.resolution === "timeout") return { text: t("resolved.timeout"), tone: "bad", icon: "clock" };

@@ -46,7 +46,8 @@ export function InboxList({ groups, query, chosen: { choosable, chosen, choose, 
             )}
             {name !== undefined && (
               <h2>
-                {name} <span className="muted">({total})</span>
+                {name}
+                <span className="muted">{t("text.paren", { text: total })}</span>
               </h2>
             )}
           </div>
@@ -77,7 +78,7 @@ export function InboxList({ groups, query, chosen: { choosable, chosen, choose, 
 /** What the rows of a group have in common, as it is called on the page. */
 function groupName(group: Group, values: readonly string[], t: Translate): string {
   if (values.length === 0) return t(`inbox.without.${group === "risk" ? "risk" : "value"}`);
-  return values.map((value) => valueName(group, value, t)).join(t("text.comma"));
+  return values.map((value) => valueName(group, value, t)).join(t("text.list"));
 }
 
 export function valueName(group: Group, value: string, t: Translate): string {

@@ -71,7 +71,7 @@ export const InboxRow = memo(function InboxRow({ row, href, open, others, until,
 function RowFacts({ row, mine }: { row: ListedApproval; mine: boolean }) {
   const { t, language } = useI18n();
   const now = useNow(30_000);
-  const tools = [...new Set(row.actions.map((action) => action.name))].map((name) => visibleText(name)).join(t("text.comma"));
+  const tools = [...new Set(row.actions.map((action) => action.name))].map((name) => visibleText(name)).join(t("text.list"));
   const agent = row.actions[0]?.agent;
   const role = decidingRole(row);
   const comments = row.updates.filter((update) => update.update === "comment").length;
@@ -105,7 +105,7 @@ function decidedSoFar(row: ListedApproval, ago: (at: string) => string, t: Trans
   const votesText =
     votes &&
     (names.length > 0
-      ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: names.join(t("text.comma")) })
+      ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: names.join(t("text.list")) })
       : t("people.progress", { n: votes.approved, of: votes.quorum }));
   return [...new Set(steps), votesText].filter(Boolean).join(" · ");
 }

@@ -68,7 +68,7 @@ export function Group({ group, blocks, context }: Props) {
           ) : (
             <>
               {steps.length === 1 ? t("group.step") : t("group.steps", { n: steps.length })}
-              {tools.length > 0 && <span className="group-tools">{visibleText(tools.join(t("text.comma")))}</span>}
+              {tools.length > 0 && <span className="group-tools">{visibleText(tools.join(t("text.list")))}</span>}
             </>
           )}
         </span>

@@ -47,7 +47,7 @@ function UnsetList({ unset }: { unset: Unset[] }) {
   const { t } = useTexts();
   return unset.map(({ name, title, fallback }, i) => (
     <span key={name}>
-      {i > 0 && t("text.comma")}
+      {i > 0 && t("text.list")}
       {title === undefined ? <code>{visibleText(name)}</code> : visibleText(title)}
       {fallback !== undefined && t("text.paren", { text: t("args.default", { value: visibleText(valueText(fallback)) }) })}
     </span>
