@@ -83,7 +83,7 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
         blocks: m.blocks.map((b) => (event.indexes.includes(b.index) ? { ...b, replaced: true } : b)),
       }));
     case "run_status":
-      return { ...next, status: event.status, error: event.error };
+      return { ...next, status: event.status, error: event.error, held: event.held };
     case "approval_resolved":
       return withApproval(next, event.approval_key, (a) => ({
         ...a,

@@ -66,6 +66,7 @@ export type {
   MessageStopEvent,
   PongEvent,
   Resolution,
+  HeldTurn,
   RunError,
   RunStatusEvent,
   SessionEvent,
