@@ -2,7 +2,7 @@
 import { useCallback, useRef, useState } from "react";
 import { stringifyJson, type StandingRule } from "@countersign/client";
 import { useConnection, Visible, visibleText } from "@countersign/react";
-import { isMessageKey, useI18n, type Translate } from "../i18n/index.js";
+import { isMessageKey, useI18n, type Translate, wordText } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { personName, roleName } from "../lib/people.js";
 import { agoText, momentText } from "../lib/time.js";
@@ -124,7 +124,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
           <code>
             <Visible text={rule.tool} />
           </code>{" "}
-          <span className="rule-scope">{t(`rules.scope.${rule.scope}`)}</span>
+          <span className="rule-scope">{wordText(t, "rules.scope", rule.scope)}</span>
         </h2>
         {expired && <span className="hint">{t("rules.expired")}</span>}
         {rule.state === "suspended" && <span className="hint">{t("rules.suspended")}</span>}

@@ -2,7 +2,8 @@
 import { useId, useState, type ReactNode } from "react";
 import { isCut, type AgentSummary, type SessionView } from "@countersign/client";
 import { Visible } from "@countersign/react";
-import { useI18n, type MessageKey } from "../i18n/index.js";
+import type { MessageKey } from "../i18n/en.js";
+import { useI18n } from "../i18n/index.js";
 import { isLeft } from "../lib/turns.js";
 import { useRequest } from "../lib/useRequest.js";
 import { client, http } from "../state/connection.js";

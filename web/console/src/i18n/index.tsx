@@ -52,6 +52,12 @@ export function isMessageKey(key: string): key is MessageKey {
   return any !== undefined && Object.hasOwn(any.texts, key);
 }
 
+/** A text by a word of the server's, or that word: a newer server may have more of them. */
+export const wordText = (t: Translate, of: string, word: string): string => {
+  const key = `${of}.${word}`;
+  return isMessageKey(key) ? t(key) : word;
+};
+
 export function pickLanguage(stored: string | null, preferred: readonly string[]): Language {
   for (const tag of [stored ?? "", ...preferred]) {
     const language = tag.toLowerCase().split("-")[0] ?? "";

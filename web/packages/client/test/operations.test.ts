@@ -5,7 +5,7 @@ import { CountersignError, CountersignHttp, parseJson } from "../src/index.js";
 
 /** What the server would answer, as far as the client reads it. */
 const PAGE = {
-  agents: [], graphs: [], sessions: [], approvals: [], checkpoints: [], rules: [], audit: [], messages: [],
+  agents: [], graphs: [], sessions: [], approvals: [], checkpoints: [], rules: [], records: [], messages: [],
   next_cursor: null, approval_key: "k/1", session_id: "s/1", actions: [],
 };
 
@@ -48,7 +48,7 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   getSessionGraph: (http) => http.sessionGraph("s/1"),
   readHistory: (http) => http.history("s/1"),
   sendMessage: (http) => http.sendMessage("s/1", { content: "Hi" }),
-  retry: (http) => http.retry("s/1"),
+  retrySession: (http) => http.retry("s/1"),
   getState: (http) => http.state("s/1"),
   editState: (http) => http.editState("s/1", {}),
   // The connection itself is `CountersignClient`'s; from here it gets its address.

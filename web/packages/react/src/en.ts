@@ -122,7 +122,7 @@ const done: Record<DecisionType, string> = {
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["Answered"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? how.decided);
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : ((how as { [word: string]: string })[resolution] ?? how.decided);
   return by ? `${what} by ${by}` : what;
 };
 

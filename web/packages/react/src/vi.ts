@@ -133,7 +133,7 @@ const errors: Partial<Record<string, string>> = {
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["Đã trả lời"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? how.decided);
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : ((how as { [word: string]: string })[resolution] ?? how.decided);
   return by ? `${what} bởi ${by}` : what;
 };
 

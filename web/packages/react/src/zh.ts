@@ -127,7 +127,7 @@ const errors: Partial<Record<string, string>> = {
 
 const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["已回答"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-  const what = resolution === "decided" && words.length > 0 ? words.join("，") : (how[resolution] ?? how.decided);
+  const what = resolution === "decided" && words.length > 0 ? words.join("，") : ((how as { [word: string]: string })[resolution] ?? how.decided);
   return by ? `${what}（${by}）` : what;
 };
 

@@ -2,7 +2,7 @@ import { useId, useMemo, useState } from "react";
 import { stringifyJson, todosOf, toolArgs, type BlockView } from "@countersign/client";
 import { Changes, Visible } from "@countersign/react";
 import { prettyJson } from "@countersign/react/forms";
-import { useI18n } from "../../i18n/index.js";
+import { useI18n, wordText } from "../../i18n/index.js";
 import { isEdited, type Reviewed } from "../../lib/edits.js";
 import { personName } from "../../lib/people.js";
 import type { End } from "../../lib/turns.js";
@@ -62,7 +62,7 @@ export function ToolCall({ use, result, reviewed, waits, end, newestTodos }: Pro
         )}
         <span className="tool-status">
           {status === "running" || status === "preparing" ? <span className="pulse" aria-hidden="true" /> : null}
-          {status && t(`tool.status.${status}`)}
+          {status && wordText(t, "tool.status", status)}
         </span>
       </button>
       {open && (
