@@ -21,7 +21,7 @@ test("r4: who is asked about a call whose outcome is unknown is told that it may
   }).catch(() => {});
   // Its start is stored, so that it is not simply begun again.
   const past = async () => (await (await fetch(`${server.url}/v1/sessions/s1/checkpoints`)).json()) as { checkpoints?: { after: string }[] };
-  await expect.poll(async () => (await past()).checkpoints?.some((one) => one.after === "start")).toBe(true);
+  await expect.poll(async () => (await past()).checkpoints?.some((one) => one.after === "call_started")).toBe(true);
   await server.kill();
   await server.restart();
   await page.goto(`${server.url}/#/s/s1`);

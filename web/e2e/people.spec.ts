@@ -378,8 +378,8 @@ for (const [language, colorScheme] of [
       await server.edit((text) => text.replace(person("bob", ["admin", "legal"], "bob-token"), person("bob", ["legal"], "bob-token")));
       await expect
         .poll(async () => {
-          const { rules } = (await (await fetch(`${server.url}/v1/rules`, { headers })).json()) as { rules: { suspended_code?: string }[] };
-          return rules[0]?.suspended_code;
+          const { rules } = (await (await fetch(`${server.url}/v1/rules`, { headers })).json()) as { rules: { suspension?: { code: string } }[] };
+          return rules[0]?.suspension?.code;
         })
         .toBe("no_role");
       await signIn(page, "bob");

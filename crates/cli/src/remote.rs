@@ -189,7 +189,13 @@ pub(crate) fn of_code(code: &str) -> Exit {
         "approval_already_resolved" | "stale_action" => Exit::Overtaken,
         "session_not_found" | "session_deleted" | "approval_not_found" | "rule_not_found" | "webhook_not_found"
         | "unknown_agent" | "unknown_graph" => Exit::NotFound,
-        "store_unavailable" | "store_closed" | "internal" => Exit::Error,
+        "store_unavailable"
+        | "outcome_unknown"
+        | "newer_version_required"
+        | "shutting_down"
+        | "store_closed"
+        | "request_timeout"
+        | "internal" => Exit::Error,
         "not_found" | "method_not_allowed" => Exit::Unreachable,
         _ => Exit::Refused,
     }

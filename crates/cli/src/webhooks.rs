@@ -137,7 +137,7 @@ fn failure_in_words(failed: &Value) -> String {
         "record {}  {attempts}, the last at {}  {next}  {}",
         failed["n"],
         at(&failed["tried_at"]),
-        text(&failed["why"])
+        text(&failed["message"])
     )
 }
 
@@ -215,6 +215,6 @@ impl Test {
         if tested["delivered"] == true {
             return if self.asked.json { Ok(()) } else { say("delivered") };
         }
-        Err(Failure::new(Exit::Found, format!("webhook {:?}: not delivered: {}", self.name, text(&tested["why"]))))
+        Err(Failure::new(Exit::Found, format!("webhook {:?}: not delivered: {}", self.name, text(&tested["message"]))))
     }
 }

@@ -133,6 +133,8 @@ texts! {
     CallCut = "call_cut",
     /// The prompt to a model whose answer was cut, to continue it.
     GoOn = "go_on",
+    /// Why the turn of a fork is held: `ways`.
+    HeldFork = "held_fork",
     /// Why a turn is held that ended its processes: `times`, `ways`.
     HeldCrashes = "held_crashes",
     /// Why a turn is held whose store was restored from a backup: `ways`.

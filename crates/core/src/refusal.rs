@@ -74,7 +74,7 @@ codes! {
     /// Nothing in the session has failed.
     NothingToRetry = 409, "Nothing: the turn has not failed, or has already resumed.";
     /// The turn has used up its model calls, and the retry adds none.
-    BudgetSpent = 409, "Say how many more model calls the turn gets (`more_calls`), or send a new message.";
+    MaxTurns = 409, "Say how many more model calls the turn gets (`more_calls`), or send a new message.";
     /// There is no such graph.
     UnknownGraph = 404, "Use a name of `GET /v1/graphs`.";
     /// The answer does not fit the question's schema.
@@ -131,8 +131,18 @@ codes! {
     TooBusy = 429, "Try again when some of your requests have ended.";
     /// The frame or body is too large.
     TooLarge = 413, "Send less.";
-    /// The store could not keep or read it now, the server is shutting down, or a newer version has stored something in the session that this one does not know; nothing happened, unless the message says that this is not known.
+    /// The body of a request did not come in time.
+    RequestTimeout = 408, "Send it again, without pauses.";
+    /// The body of a request is not declared as JSON in UTF-8.
+    UnsupportedMediaType = 415, "Send JSON in UTF-8 with `Content-Type: application/json`.";
+    /// The store could not keep or read it now; nothing happened.
     StoreUnavailable = 503, "Try again later or at another node, with the same `request_id`.";
+    /// The store did not say whether this was stored.
+    OutcomeUnknown = 503, "Look, or send it again with the same `request_id`; under another one it might happen twice.";
+    /// A newer version has stored something in the session that this one does not know; nothing happened.
+    NewerVersionRequired = 503, "Try a node of the newer version; upgrade this one.";
+    /// The server is shutting down, and begins nothing new.
+    ShuttingDown = 503, "Use another node, or wait for the restart.";
     /// The store was closed after an error of its disk, or since its database went back to an earlier state; what was under way may be stored or not.
     StoreClosed = 503, "Tell the operator; check what was stored after the restart.";
     /// A fault in the server; nothing is acknowledged.
@@ -148,6 +158,12 @@ impl Code {
             _ => "internal".to_owned(),
         }
     }
+
+    /// Whether the store may do the same in a moment: whoever only reads tries again.
+    #[must_use]
+    pub fn is_temporary(self) -> bool {
+        matches!(self, Code::StoreUnavailable | Code::OutcomeUnknown)
+    }
 }
 
 /// Why a turn fails: the code in `run_status` and in outcomes, what happened, and the remedy. Nothing was refused.
@@ -162,7 +178,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "The turn used up its model calls.",
         "Retry with `more_calls`, raise the agent's `max_turns`, or send a message.",
     ),
-    ("budget", "The run used up its tokens or its money.", "Raise the budget, and retry."),
+    ("budget_exceeded", "The run used up its tokens or its money.", "Raise the budget, and retry."),
     (
         "session_full",
         "The session is as large as sessions may grow.",
@@ -182,7 +198,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("node_failed", "A node of a graph failed.", "Fix what the message names, and retry the run."),
     ("invalid_update", "A node changed the state in a way that does not fit it.", "Fix the node, and retry the run."),
     (
-        "invalid_resume",
+        "unreadable_answer",
         "An answer on record, or what was reported of a step, does not fit what the node reads.",
         "Retry the run: the node asks again, unless it is fixed to read the answer.",
     ),
@@ -223,16 +239,6 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "state_unreadable",
         "The state on record is not what the graph's type reads.",
         "Upgrade it (`StateGraph::state_version`) or mend the type, and retry the run.",
-    ),
-    (
-        "session_held",
-        "The process died each time it ran this session, so it is no longer resumed automatically.",
-        "Look at the log, then retry, send a message, decide what is pending, or cancel the turn.",
-    ),
-    (
-        "session_restored",
-        "The store was restored from a backup, so its turn is not resumed automatically.",
-        "Check what was done outside since the backup, then retry, send a message, decide what is pending, or cancel the turn.",
     ),
     ("internal", "Internal error.", "Tell the operator; the log has more."),
 ];
@@ -332,7 +338,7 @@ impl Refusal {
     /// Whether it cannot be read here, but a newer build can.
     #[must_use]
     pub fn is_for_newer(&self) -> bool {
-        self.is_unreadable() && self.code != Code::Internal
+        self.code == Code::NewerVersionRequired
     }
 
     /// Whether the session no longer exists, is another node's, cannot be read, or has failed for it: work for it stops

@@ -25,7 +25,7 @@ impl Readiness {
             return Err(Refusal::new(Code::StoreUnavailable, what));
         }
         if runtime.is_draining() {
-            return Err(Refusal::new(Code::StoreUnavailable, "the server is shutting down, and begins nothing new"));
+            return Err(Refusal::new(Code::ShuttingDown, "the server is shutting down, and begins nothing new"));
         }
         let mut last = self.0.lock().await;
         if let Some((at, known)) = &*last

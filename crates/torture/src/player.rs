@@ -311,7 +311,12 @@ impl Player {
             "pong" => {}
             "ack" => self.answered(&frame, Ok(()))?,
             // Whether the request was stored is not known: it is sent again, on another connection.
-            "error" if self.patient && (frame["code"] == "store_unavailable" || frame["code"] == "store_closed") => {
+            "error"
+                if self.patient
+                    && ["store_unavailable", "outcome_unknown", "store_closed"]
+                        .iter()
+                        .any(|code| frame["code"] == *code) =>
+            {
                 self.refused.fetch_add(1, Ordering::SeqCst);
                 return Err(Over::Gone);
             }

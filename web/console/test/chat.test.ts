@@ -233,22 +233,22 @@ test("u1: that earlier messages could not be read is said until they are", async
   expect(page.querySelector("[role=alert]")).toBeNull();
 });
 
-for (const [code, says] of [
-  ["session_held", { en: "The server stopped unexpectedly", vi: "Máy chủ đã ngừng đột ngột", zh: "服务器每次处理本轮时都意外终止" }],
-  ["session_restored", { en: "The store was restored from a backup", vi: "Kho dữ liệu được khôi phục từ bản sao lưu", zh: "数据是从备份恢复的" }],
+for (const [reason, says] of [
+  ["crashes", { en: "The server stopped unexpectedly", vi: "Máy chủ đã ngừng đột ngột", zh: "服务器每次处理本轮时都意外终止" }],
+  ["restored", { en: "The store was restored from a backup", vi: "Kho dữ liệu được khôi phục từ bản sao lưu", zh: "数据是从备份恢复的" }],
 ] as const) {
-  test(`r9 r4: why a turn is on hold is said in the language of the page: ${code}`, async () => {
+  test(`r9 r4: why a turn is on hold is said in the language of the page: ${reason}`, async () => {
     for (const language of ["en", "vi", "zh"] as const) {
       await loadLanguage(language);
-      const page = await openIn(language, `${code}-${language}`, 1, { type: "run_status", status: "running", pending: [], error: { code, message: "held" } });
+      const page = await openIn(language, `${reason}-${language}`, 1, { type: "run_status", status: "running", pending: [], held: { reason, message: "held" } });
       expect(page.querySelector(".turn-end")?.textContent).toContain(says[language]);
       // Most of all where somebody is about to approve something.
-      const waits = await openIn(language, `${code}-${language}-waits`, 1, { type: "run_status", status: "awaiting_input", pending: ["k_1"], error: { code, message: "held" } });
+      const waits = await openIn(language, `${reason}-${language}-waits`, 1, { type: "run_status", status: "awaiting_input", pending: ["k_1"], held: { reason, message: "held" } });
       expect(waits.querySelector(".turn-end")?.textContent).toContain(says[language]);
       // A retry continues it, also where nothing is pending and no message is taken.
       const retry = vi.spyOn(http, "retry").mockResolvedValue({} as never);
       await click(page.querySelector(".turn-end button"));
-      expect(retry).toHaveBeenCalledWith(`${code}-${language}`, {});
+      expect(retry).toHaveBeenCalledWith(`${reason}-${language}`, {});
       // It does not look as if it worked.
       expect(page.querySelector(".chat .pulse")).toBeNull();
     }

@@ -8,17 +8,17 @@ import { statusText } from "../src/lib/status.js";
 
 const schema = JSON.parse(
   readFileSync(join(import.meta.dirname, "../../../docs/wire.schema.json"), "utf8"),
-) as { $defs: { Status: { enum: string[] } } };
+) as { $defs: { Status: { anyOf: [{ enum: string[] }] } } };
 
 describe("w2: what a session is doing", () => {
   test("the client knows exactly the statuses that the server can send", () => {
-    expect([...STATUSES]).toEqual(schema.$defs.Status.enum);
+    expect([...STATUSES]).toEqual(schema.$defs.Status.anyOf[0].enum);
   });
 
   test.each(Object.entries(catalogues))("each has its word in %s", (_, catalogue) => {
     const t: Translate = (key, params) => translate(catalogue, key, params);
-    const words = schema.$defs.Status.enum.map((one) => statusText(one, t));
-    expect(words).toEqual(schema.$defs.Status.enum.map((one) => catalogue[`status.${one}` as keyof typeof catalogue]));
+    const words = schema.$defs.Status.anyOf[0].enum.map((one) => statusText(one, t));
+    expect(words).toEqual(schema.$defs.Status.anyOf[0].enum.map((one) => catalogue[`status.${one}` as keyof typeof catalogue]));
     expect(new Set(words).size).toBe(STATUSES.length);
     expect(words).not.toContain(undefined);
   });

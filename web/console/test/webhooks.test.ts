@@ -13,16 +13,16 @@ vi.stubGlobal("WebSocket", Socket);
 const { client, http } = await import("../src/state/connection.js");
 
 const AT = "2026-01-01T00:00:00Z";
-const message = (n: number, next_at: string | null = null): FailedMessage => ({ n, attempts: 1, next_at, tried_at: AT, why: "503 Service Unavailable" });
+const message = (n: number, next_at?: string): FailedMessage => ({ n, attempts: 1, ...(next_at === undefined ? {} : { next_at }), tried_at: AT, message: "503 Service Unavailable" });
 const record = (n: number) => ({ n, prev: "p", hash: "h", body: { event: "requested", at: AT, session: "s", request: n, actions: [{ tool: "pay" }] } }) as never;
 
 test("u4: records are looked up together where they are near each other, and no span is longer than it must be", () => {
   expect(spans([])).toEqual([]);
-  expect(spans([7])).toEqual([{ after: 6, limit: 1 }]);
+  expect(spans([7])).toEqual([{ cursor: 6, limit: 1 }]);
   expect(spans([3, 5, 52, 53, 900])).toEqual([
-    { after: 2, limit: 50 },
-    { after: 52, limit: 1 },
-    { after: 899, limit: 1 },
+    { cursor: 2, limit: 50 },
+    { cursor: 52, limit: 1 },
+    { cursor: 899, limit: 1 },
   ]);
 });
 
@@ -37,7 +37,7 @@ test("u4: what a message is about is read once, and what this person may not rea
   await read(undefined, 45);
   await read("4", 45);
   await read(undefined, 1000);
-  expect(audit.mock.calls).toEqual([[{ after: 1, limit: 3 }]]);
+  expect(audit.mock.calls).toEqual([[{ cursor: 1, limit: 3 }]]);
   expect(failedMessages.mock.calls.map(([, query]: any) => query)).toEqual([{ limit: 20 }, { limit: 45 }, { cursor: "4", limit: 20 }, { limit: 200 }]);
 });
 
@@ -51,8 +51,8 @@ test("u4: when a message is attempted next, in words", () => {
 });
 
 test("u4: how far a webhook is, in words", () => {
-  const at = (cursor: number | null, newest?: number) => positionOf({ cursor } as Webhook, newest);
-  expect(at(null, 3).key).toBe("webhooks.cursorNone");
+  const at = (cursor: number | undefined, newest?: number) => positionOf({ cursor } as Webhook, newest);
+  expect(at(undefined, 3).key).toBe("webhooks.cursorNone");
   expect(at(3, 3)).toEqual({ key: "webhooks.cursorAt", params: { n: 3 } });
   // This person may read no record.
   expect(at(3).key).toBe("webhooks.cursorAt");
@@ -64,9 +64,9 @@ describe("u1 u4: the page", () => {
   let failed: FailedMessage[];
   let gone: boolean;
   const desk = (): Webhook => ({
-    name: "desk", host: "desk.example.com", format: "standard", events: ["approval.requested"], tenant: null, status: gone ? "gone" : "active",
-    cursor: 2, waiting: failed.filter((one) => one.next_at !== null).length, dead: failed.filter((one) => one.next_at === null).length,
-    last_failed: failed.at(-1) ?? null,
+    name: "desk", host: "desk.example.com", format: "standard", events: ["approval.requested"], status: gone ? "gone" : "active",
+    cursor: 2, waiting: failed.filter((one) => one.next_at !== undefined).length, dead: failed.filter((one) => one.next_at === undefined).length,
+    ...(failed.length > 0 ? { last_failed: failed.at(-1)! } : {}),
   });
   const webhooks = vi.spyOn(http, "webhooks");
   const one = vi.spyOn(http, "retryFailedMessage");

@@ -166,7 +166,7 @@ fn table(requests: &[Value]) -> Vec<String> {
             line.push_str(text);
             line.extend(std::iter::repeat_n(' ', wide - text.chars().count() + 2));
         }
-        let held = request["held"].as_str().map(|held| format!("[on hold: {}] ", show::one(held)));
+        let held = request["held"]["reason"].as_str().map(|held| format!("[on hold: {}] ", show::one(held)));
         line + &held.unwrap_or_default() + &show::summary(request, SUMMARY_CHARS)
     };
     rows.iter().zip(requests).map(line).collect()

@@ -87,7 +87,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 
 /// Why the turn of a request or a session is on hold, and what to check before continuing it.
 pub(crate) fn held(of: &Value) -> Option<&'static str> {
-    Some(match of["held"].as_str()? {
+    Some(match of["held"]["reason"].as_str()? {
         "restored" => {
             "the store was restored from a backup: anything that happened after the backup is unknown here and may have run; \
              before you decide, check outside whether it was done"
@@ -100,7 +100,7 @@ pub(crate) fn held(of: &Value) -> Option<&'static str> {
 
 /// The same, with its code.
 pub(crate) fn on_hold(of: &Value) -> Option<String> {
-    held(of).map(|why| format!("{why} (held: {})", one_of(&of["held"])))
+    held(of).map(|why| format!("{why} (held: {})", one_of(&of["held"]["reason"])))
 }
 
 /// How many have approved, where several people must.

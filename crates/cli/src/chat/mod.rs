@@ -85,8 +85,6 @@ struct Talk {
     status: String,
     /// Whether a turn is held until it is resumed: in a fork, after crashes, or in a restored store.
     held: bool,
-    /// It is held as a fork that nobody has continued.
-    fork: bool,
     /// The keys of pending requests.
     pending: Vec<String>,
     /// Those of them that were postponed, or left to others.
@@ -149,7 +147,6 @@ impl Chat {
             seq: 0,
             status: String::new(),
             held: false,
-            fork: false,
             pending: Vec::new(),
             later: HashSet::new(),
             printer: Printer::default(),
@@ -239,8 +236,7 @@ impl Talk {
         let text = |field: &str| session[field].as_str().unwrap_or_default().to_owned();
         (self.session, self.status) = (text("session_id"), text("status"));
         self.seq = session["seq"].as_u64().unwrap_or_default();
-        self.held = session["held"].is_string();
-        self.fork = session["held"] == "fork";
+        self.held = session["held"].is_object();
         self.pending = keys(session);
     }
 
@@ -382,10 +378,7 @@ impl Talk {
             "run_status" => {
                 frame["status"].as_str().unwrap_or_default().clone_into(&mut self.status);
                 self.pending = keys(&frame);
-                self.fork &= matches!(&*self.status, "running" | "awaiting_input");
-                // The stream does not say so of a fork: a deadline resolves its requests, and leaves it held.
-                self.held =
-                    self.fork || matches!(frame["error"]["code"].as_str(), Some("session_held" | "session_restored"));
+                self.held = frame["held"].is_object();
                 self.show(&frame);
             }
             "approval_resolved" => {
@@ -411,7 +404,7 @@ impl Talk {
 
     /// Somebody has continued the turn.
     fn continued(&mut self) {
-        (self.held, self.fork) = (false, false);
+        self.held = false;
     }
 
     /// Shows an event to a person. For a program it is printed already.

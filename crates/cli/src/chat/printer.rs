@@ -113,9 +113,11 @@ impl Printer {
                 self.person = None;
             }
             "run_status" => {
-                if let Some(error) = event["error"].as_object() {
-                    let said = |field: &str| one(error.get(field).and_then(Value::as_str).unwrap_or_default());
-                    self.line(&format!("[{}: {} ({})]", name(&event["status"]), said("message"), said("code")));
+                for (why, code) in [("error", "code"), ("held", "reason")] {
+                    if let Some(why) = event[why].as_object() {
+                        let said = |field: &str| one(why.get(field).and_then(Value::as_str).unwrap_or_default());
+                        self.line(&format!("[{}: {} ({})]", name(&event["status"]), said("message"), said(code)));
+                    }
                 }
             }
             _ => {}

@@ -114,7 +114,7 @@ impl List {
 fn is_held(desk: &Desk, session: &Value) -> bool {
     let Some(id) = session["session_id"].as_str().filter(|_| session["status"] == "running") else { return false };
     let shown = of(desk, Method::GET, id).and_then(|text| desk.read::<Value>(&text));
-    shown.is_ok_and(|shown| shown["held"].is_string())
+    shown.is_ok_and(|shown| shown["held"].is_object())
 }
 
 fn row(session: &Value, held: bool) -> String {

@@ -103,11 +103,16 @@ impl Checkpoints {
                 if pending.is_empty() { String::new() } else { format!("  pending: {}", pending.join(", ")) };
             let who = if one["by"].is_null() { String::new() } else { format!("  by {}", text(&one["by"])) };
             let (number, at) = (one["checkpoint"].to_string(), at(&one["at"]));
-            let (after, status, node) = (text(&one["after"]), text(&one["status"]), text(&one["node"]));
-            say(&visible(&format!("{number:>6}  {at:<24}  {after:<8}  {status:<14}  {node}{who}{requests}")))?;
+            let (after, status, nodes) = (text(&one["after"]), text(&one["status"]), nodes(&one));
+            say(&visible(&format!("{number:>6}  {at:<24}  {after:<16}  {status:<14}  {nodes}{who}{requests}")))?;
         }
         Ok(())
     }
+}
+
+/// Where a session stands, or stood.
+fn nodes(of: &Value) -> String {
+    list(&of["nodes"]).iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 impl State {
@@ -120,8 +125,7 @@ impl State {
             return say(&visible_json(&answer));
         }
         let state: Value = desk.read(&answer)?;
-        let mut out =
-            format!("{}: {}, at {}", text(&state["session_id"]), text(&state["status"]), text(&state["node"]));
+        let mut out = format!("{}: {}, at {}", text(&state["session_id"]), text(&state["status"]), nodes(&state));
         if let Some(from) = state.get("forked_from") {
             out += &format!("\n  forked from {} at checkpoint {}", text(&from["session_id"]), from["checkpoint"]);
         }
@@ -169,7 +173,7 @@ impl Fork {
         let from = &made["forked_from"];
         let (id, original) = (text(&made["session_id"]), text(&from["session_id"]));
         // Its status is that of its past; nothing of it begins by itself.
-        let status = if made["held"].is_string() { "held" } else { text(&made["status"]) };
+        let status = if made["held"].is_object() { "held" } else { text(&made["status"]) };
         let mut out = format!("{id}: forked from {original} at checkpoint {}; {status}", from["checkpoint"]);
         list(&made["pending"]).iter().for_each(|key| out += &format!("\n  pending {}", text(key)));
         say(&visible(&out))

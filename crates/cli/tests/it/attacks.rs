@@ -123,7 +123,7 @@ async fn x_a_request_without_preflight_is_no_decision() {
     ] {
         for (path, body) in [("/v1/approvals/s_1", body), ("/v1/sessions/s/cancel", "{\"request_id\":\"r\"}")] {
             let asked = request(server.address, "POST", path, &[("content-type", kind)], Some(body)).await;
-            asked.problem(415, "invalid_message");
+            asked.problem(415, "unsupported_media_type");
         }
     }
     untouched(&server, &before).await;

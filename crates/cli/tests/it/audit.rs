@@ -40,7 +40,7 @@ on_both_stores! {
         server.ask_as("alice", "GET", "/v1/audit", None).await.problem(403, "forbidden");
         server.get("/v1/audit").await.problem(401, "unauthenticated");
         let log = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
-        let bodies: Vec<&Value> = log["audit"].as_array().unwrap().iter().map(|record| &record["body"]).collect();
+        let bodies: Vec<&Value> = log["records"].as_array().unwrap().iter().map(|record| &record["body"]).collect();
         let events: Vec<&str> = bodies.iter().map(|body| body["event"].as_str().unwrap()).collect();
         assert_eq!(events, ["requested", "decided", "finished"]);
         let shown = &bodies[0]["actions"][0];
@@ -49,13 +49,13 @@ on_both_stores! {
         assert_eq!(bodies[2]["args_digest"], shown["args_digest"], "what ran is what was shown");
         assert_eq!((&bodies[2]["attempts"], &bodies[2]["status"]), (&json!(1), &json!("success")));
         assert!(bodies.iter().all(|body| body["session"] == "s" && body["at"].is_string()));
-        let page = server.ask_as("olga", "GET", "/v1/audit?after=1&limit=1", None).await.ok();
-        assert_eq!((&page["audit"][0]["n"], &page["next_cursor"]), (&json!(2), &json!("2")));
-        server.ask_as("olga", "GET", "/v1/audit?after=x", None).await.problem(400, "invalid_message");
+        let page = server.ask_as("olga", "GET", "/v1/audit?cursor=1&limit=1", None).await.ok();
+        assert_eq!((&page["records"][0]["n"], &page["next_cursor"]), (&json!(2), &json!("2")));
+        server.ask_as("olga", "GET", "/v1/audit?cursor=x", None).await.problem(400, "invalid_message");
         // It stays when the session is deleted.
         assert_eq!(server.ask_as("alice", "DELETE", "/v1/sessions/s", None).await.status, 204);
         let after = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
-        assert_eq!(after["audit"], log["audit"]);
+        assert_eq!(after["records"], log["records"]);
     }
 }
 
@@ -85,7 +85,7 @@ on_both_stores! {
         }
         let log = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
         let of = |session: &str| -> Vec<String> {
-            let bodies = log["audit"].as_array().unwrap().iter().map(|record| &record["body"]);
+            let bodies = log["records"].as_array().unwrap().iter().map(|record| &record["body"]);
             let of_it = bodies.filter(|body| body["session"] == session);
             of_it.map(|body| body["event"].as_str().unwrap().to_owned()).collect()
         };
@@ -99,24 +99,22 @@ async fn r8_the_log_is_read_from_its_end_too_and_as_lines() {
     let server = traded(people(Store::Sqlite)).await;
     let get = async |path: &str| server.ask_as("olga", "GET", &format!("/v1/audit{path}"), None).await;
     let numbers = |page: &Value| -> Vec<u64> {
-        page["audit"].as_array().unwrap().iter().map(|record| record["n"].as_u64().unwrap()).collect()
+        page["records"].as_array().unwrap().iter().map(|record| record["n"].as_u64().unwrap()).collect()
     };
     let page = get("?order=newest&limit=2").await.ok();
     assert_eq!((numbers(&page), &page["next_cursor"]), (vec![3, 2], &json!("2")));
-    let last = get("?order=newest&limit=2&before=2").await.ok();
+    let last = get("?order=newest&limit=2&cursor=2").await.ok();
     assert_eq!((numbers(&last), &last["next_cursor"]), (vec![1], &Value::Null));
     // The last page has no next one, in either order.
     assert_eq!(get("?limit=3").await.ok()["next_cursor"], Value::Null);
-    assert_eq!(get("?after=3").await.ok(), json!({ "audit": [], "next_cursor": null }));
-    get("?order=newest&after=1").await.problem(400, "invalid_message");
-    get("?before=1").await.problem(400, "invalid_message");
+    assert_eq!(get("?cursor=3").await.ok(), json!({ "records": [], "next_cursor": null }));
     get("?order=sideways").await.problem(400, "invalid_message");
 
     let lines = get("?format=jsonl").await;
     assert_eq!(lines.header("content-type"), Some("application/jsonl"));
     assert_eq!(lines.body, audit(&server, &["export"], "").stdout, "byte for byte");
     assert_eq!(audit(&server, &["verify", "-"], &lines.body).code, Some(0));
-    assert_eq!(get("?format=jsonl&after=2").await.body.lines().count(), 1);
+    assert_eq!(get("?format=jsonl&cursor=2").await.body.lines().count(), 1);
 }
 
 #[tokio::test]
@@ -174,7 +172,7 @@ async fn r8_a_tenants_auditor_has_the_whole_chain_verified_and_learns_how_much_i
             "{name}"
         );
         let own = server.ask_as(name, "GET", "/v1/audit?order=newest", None).await.ok();
-        assert_eq!(own["audit"].as_array().unwrap().len(), readable, "{name}: as many as it reads");
+        assert_eq!(own["records"].as_array().unwrap().len(), readable, "{name}: as many as it reads");
     }
 }
 
@@ -185,7 +183,7 @@ async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
     let export = audit(&server, &["export"], "");
     assert_eq!(export.code, Some(0), "{}", export.stderr);
     let lines: Vec<Value> = export.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(Value::from(lines), log["audit"]);
+    assert_eq!(Value::from(lines), log["records"]);
     let part = audit(&server, &["export", "--after", "2"], "").stdout;
     assert_eq!(part.lines().count(), 1);
     // A part follows from the anchor of the part before it, and is no whole log.

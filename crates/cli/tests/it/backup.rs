@@ -149,7 +149,11 @@ async fn goes_on_and_comes_back(store: Store) {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!((server.calls(), thinker.requests()), (done.clone(), 2), "nothing begins by itself");
     for session in ["asked", "slow", "thinks"] {
-        assert_eq!(server.get(&format!("/v1/sessions/{session}")).await.ok()["held"], "restored", "{session}");
+        assert_eq!(
+            server.get(&format!("/v1/sessions/{session}")).await.ok()["held"]["reason"],
+            "restored",
+            "{session}"
+        );
     }
     // A person continues each. The outcome of the call that had begun is unknown.
     says(&server, "slow", "slow").await;

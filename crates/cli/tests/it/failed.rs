@@ -117,7 +117,7 @@ on_both_stores! {
         let failed = ws.until_status("failed").await;
         assert_eq!(failed.last().unwrap()["error"]["code"], "max_turns");
         let retry = async |body: Value| server.post("/v1/sessions/s/retry", &body).await;
-        let spent = retry(json!({})).await.problem(409, "budget_spent");
+        let spent = retry(json!({})).await.problem(409, "max_turns");
         assert!(spent["detail"].as_str().unwrap().contains("\"more_calls\""), "{spent}");
         for wrong in [json!(0), json!(-1), json!("two"), json!(2)] {
             let detail = retry(json!({ "more_calls": wrong })).await.problem(400, "invalid_message")["detail"].clone();
@@ -130,7 +130,7 @@ on_both_stores! {
         let url = format!("http://{}", server.address);
         let dir = server.path("");
         let ask = |more: &[&str]| run(&dir, &[&["sessions", "retry", "s", "--url", url.as_str()], more].concat(), "", &[]);
-        assert!(ask(&[]).stderr.contains("budget_spent"));
+        assert!(ask(&[]).stderr.contains("max_turns"));
         let retried = ask(&["--more-calls", "1"]);
         assert_eq!(retried.code, Some(0), "{}", retried.stderr);
         ws.until_status("completed").await;

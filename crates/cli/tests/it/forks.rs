@@ -42,10 +42,10 @@ on_both_stores! {
         let all = checkpoints(&server, "s").await;
         let waited = all.iter().find(|one| one["pending"] == json!(["s_1"])).unwrap()["checkpoint"].as_u64().unwrap();
         let then = server.get(&format!("/v1/sessions/s/state?checkpoint={waited}")).await.ok();
-        assert_eq!((&then["status"], &then["node"]), (&json!("awaiting_input"), &json!("approval")));
+        assert_eq!((&then["status"], &then["nodes"]), (&json!("awaiting_input"), &json!(["approval"])));
         assert_eq!(then["interruptions"][0]["actions"][0]["args"]["quantity"], 100);
         let history = server.get("/v1/sessions/s/history").await.body;
-        let audit = server.get("/v1/audit?limit=1000").await.ok()["audit"].as_array().unwrap().len();
+        let audit = server.get("/v1/audit?limit=1000").await.ok()["records"].as_array().unwrap().len();
 
         let response = server.post("/v1/sessions/s/fork", &json!({ "checkpoint": waited, "session_id": "f" })).await;
         assert_eq!((response.status, response.header("location")), (201, Some("/v1/sessions/f")), "{}", response.body);
@@ -67,8 +67,8 @@ on_both_stores! {
         assert_eq!(decided.ok()["status"], "completed");
         assert_eq!(server.calls().len(), 2, "rejected in the fork, whatever was said in the original");
         assert_eq!(server.get("/v1/sessions/s/history").await.body, history, "the original is as it was");
-        let log = server.get(&format!("/v1/audit?after={audit}&limit=1000")).await.ok();
-        let told: Vec<&Value> = log["audit"].as_array().unwrap().iter().map(|one| &one["body"]["event"]).collect();
+        let log = server.get(&format!("/v1/audit?cursor={audit}&limit=1000")).await.ok();
+        let told: Vec<&Value> = log["records"].as_array().unwrap().iter().map(|one| &one["body"]["event"]).collect();
         assert_eq!(told, ["forked", "requested", "decided", "finished"]);
         if matches!(store, Store::Sqlite) {
             let verified = run(&server.path(""), &["audit", "verify", "--store", "test.db"], "", &[]);

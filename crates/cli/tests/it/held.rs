@@ -64,18 +64,18 @@ async fn r9_a_session_that_crashes_the_process_is_held_until_a_person_resumes_it
     let log = server.until_logged("it is held until somebody").await;
     assert!(log.contains("killer") && !log.contains("session=\"calm\""), "{log}");
     let held = session(&server, "killer").await;
-    assert_eq!((&held["held"], &held["status"]), (&json!("crashes"), &json!("running")), "{held}");
+    assert_eq!((&held["held"]["reason"], &held["status"]), (&json!("crashes"), &json!("running")), "{held}");
     let calm = server.until_status("calm", "completed").await;
     assert_eq!(calm["held"], Value::Null);
     let events = server.ws().await;
     let frames = tokio::time::timeout(DEADLINE, told(events)).await.expect("the status comes in time");
-    let why = &frames.last().unwrap()["error"];
-    assert_eq!(why["code"], "session_held");
+    let why = &frames.last().unwrap()["held"];
+    assert_eq!(why["reason"], "crashes");
     assert!(why["message"].as_str().unwrap().contains("the turn resumes when somebody sends a message"), "{why}");
     // Later servers hold it too, and append nothing.
     server.kill();
     starts(&mut server).await;
-    assert_eq!(session(&server, "killer").await["held"], "crashes");
+    assert_eq!(session(&server, "killer").await["held"]["reason"], "crashes");
     // A person resumes it.
     fs::write(server.path("stop"), "").unwrap();
     let mut ws = server.ws().await;

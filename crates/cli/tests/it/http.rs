@@ -241,11 +241,11 @@ async fn w8_every_error_is_a_problem_document() {
     raw("PUT", "/v1/sessions", &[], Some("{}")).await.problem(405, "method_not_allowed");
     raw("DELETE", "/healthz", &[], None).await.problem(405, "method_not_allowed");
     let plain = &[("content-type", "text/plain")];
-    raw("POST", "/v1/sessions", plain, Some("{}")).await.problem(415, "invalid_message");
+    raw("POST", "/v1/sessions", plain, Some("{}")).await.problem(415, "unsupported_media_type");
     let form = &[("content-type", "application/x-www-form-urlencoded")];
-    raw("POST", "/v1/approvals/s_1", form, Some("a=b")).await.problem(415, "invalid_message");
+    raw("POST", "/v1/approvals/s_1", form, Some("a=b")).await.problem(415, "unsupported_media_type");
     let utf16 = &[("content-type", "application/json; charset=utf-16")];
-    raw("POST", "/v1/sessions", utf16, Some("{}")).await.problem(415, "invalid_message");
+    raw("POST", "/v1/sessions", utf16, Some("{}")).await.problem(415, "unsupported_media_type");
     raw("POST", "/v1/sessions", &[], Some("{")).await.problem(400, "bad_json");
     raw("POST", "/v1/sessions", &[], Some("[]")).await.problem(400, "invalid_message");
     raw("POST", "/v1/sessions", &[], Some(r#"{"agent":7}"#)).await.problem(400, "invalid_message");

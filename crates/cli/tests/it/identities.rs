@@ -99,7 +99,7 @@ on_both_stores! {
         let step = history.as_array().unwrap().iter().find(|m| m["message_type"] == "step").unwrap();
         assert_eq!(step["content"][0]["actionRequests"][0]["digest"], shown);
         let audit = server.get("/v1/audit").await.ok();
-        assert_eq!(audit["audit"][0]["body"]["actions"][0]["digest"], shown, "{audit}");
+        assert_eq!(audit["records"][0]["body"]["actions"][0]["digest"], shown, "{audit}");
         for wrong in [json!("00"), json!(shown.as_str().unwrap().to_uppercase()), row["actions"][0]["args_digest"].clone()] {
             let body = json!({ "decisions": [{ "type": "approve", "digest": wrong }] });
             server.post("/v1/approvals/s_1", &body).await.problem(409, "stale_action");

@@ -143,7 +143,7 @@ async fn u4_people_are_told_by_e_mail_in_their_language_thin_encrypted_and_signe
         let at = until_webhook(&server, |webhook| webhook["cursor"] == 3).await;
         assert_eq!((&at["format"], &at["host"], &at["waiting"]), (&json!("email"), &json!("localhost"), &json!(0)));
         let tested = server.post("/v1/webhooks/desk/test", &json!({})).await.ok();
-        assert_eq!(tested, json!({ "delivered": true, "why": null }));
+        assert_eq!(tested, json!({ "delivered": true }));
         assert_eq!(header(&mail.mails()[2], "Subject"), "Thử nghiệm: thông báo của Countersign đến được đây.");
     }
 }
@@ -154,7 +154,7 @@ async fn not_delivered(setup: Setup, mail: &MailServer) -> String {
     let tested = server.post("/v1/webhooks/desk/test", &json!({})).await.ok();
     assert_eq!(tested["delivered"], false, "{tested}");
     assert!(mail.mails().is_empty());
-    tested["why"].as_str().unwrap().to_owned()
+    tested["message"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn u4_an_e_mail_that_was_refused_is_attempted_again_under_the_same_id() {
     ws.message("s", "go").await;
     ws.until_status("awaiting_input").await;
     let at = until_webhook(&server, |webhook| webhook["waiting"] == 1).await;
-    let why = at["last_failed"]["why"].as_str().unwrap();
+    let why = at["last_failed"]["message"].as_str().unwrap();
     assert!(why.contains("451") && why.contains("The disk is full"), "{why}");
     fs::remove_file(mail.path("refuse")).unwrap();
     let mails = mail.until(1).await;

@@ -169,11 +169,11 @@ async fn restored(store: Store) {
     assert_eq!(again.stdout, turns, "{}", again.stderr);
     server.start_again().await;
     let session = server.get("/v1/sessions/s").await.ok();
-    assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("restored")));
+    assert_eq!((&session["status"], &session["held"]["reason"]), (&json!("running"), &json!("restored")));
     let mut ws = server.ws().await;
     ws.subscribe("s", 0).await;
-    let frames = ws.until(|frame| frame["error"]["code"] == "session_restored").await;
-    let why = frames.last().unwrap()["error"]["message"].as_str().unwrap().to_owned();
+    let frames = ws.until(|frame| frame["held"]["reason"] == "restored").await;
+    let why = frames.last().unwrap()["held"]["message"].as_str().unwrap().to_owned();
     assert!(why.starts_with("the store was restored from a backup"), "{why}");
     assert!(server.calls().is_empty());
     server.post("/v1/sessions/s/cancel", &json!({})).await.ok();
@@ -421,11 +421,11 @@ async fn r4_a_decision_goes_on_in_a_restored_store() {
 #[tokio::test]
 async fn r4_u3_a_request_of_a_restored_store_says_so_wherever_somebody_decides_it() {
     let server = restored_while_pending(300, "").await;
-    assert_eq!(server.get("/v1/approvals/s_1").await.ok()["held"], "restored");
-    assert_eq!(server.get("/v1/approvals").await.ok()["approvals"][0]["held"], "restored");
+    assert_eq!(server.get("/v1/approvals/s_1").await.ok()["held"]["reason"], "restored");
+    assert_eq!(server.get("/v1/approvals").await.ok()["approvals"][0]["held"]["reason"], "restored");
     let shown = server.command(&["approvals", "show", "s_1"]);
     assert!(shown.ok().contains("  on hold     the store was restored from a backup"), "{}", shown.stdout);
-    assert_eq!(server.command(&["approvals", "show", "s_1", "--json"]).json()["held"], "restored");
+    assert_eq!(server.command(&["approvals", "show", "s_1", "--json"]).json()["held"]["reason"], "restored");
     let listed = server.command(&["approvals", "list"]);
     assert!(listed.ok().contains("[on hold: restored] "), "{}", listed.stdout);
     let mut chat = server.terminal(&["chat", "--session", "s"], &[]);
@@ -437,7 +437,11 @@ async fn r4_u3_a_request_of_a_restored_store_says_so_wherever_somebody_decides_i
     let fork = server.post("/v1/sessions/s/fork", &json!({})).await;
     let fork: Value = serde_json::from_str(&fork.body).unwrap();
     let key = fork["pending"][0].as_str().unwrap().to_owned();
-    assert_eq!(server.get(&format!("/v1/approvals/{key}")).await.ok()["held"], fork["held"], "{fork}");
+    assert_eq!(
+        server.get(&format!("/v1/approvals/{key}")).await.ok()["held"]["reason"],
+        fork["held"]["reason"],
+        "{fork}"
+    );
     let yes = json!({ "decisions": [{ "type": "approve" }] });
     server.post("/v1/approvals/s_1?wait=true", &yes).await.ok();
     let over = server.get("/v1/approvals/s_1").await.ok();
@@ -454,7 +458,7 @@ async fn r4_a_request_that_a_deadline_made_in_a_restored_store_says_so_too() {
         }
     };
     tokio::time::timeout(DEADLINE, next).await.expect("the next role is asked");
-    assert_eq!(server.get("/v1/approvals?status=waiting").await.ok()["approvals"][0]["held"], "restored");
+    assert_eq!(server.get("/v1/approvals?status=waiting").await.ok()["approvals"][0]["held"]["reason"], "restored");
 }
 
 /// A program would send once more what it had sent before the backup was restored.
@@ -510,7 +514,7 @@ async fn r4_a_deadline_begins_nothing_in_a_restored_store() {
     tokio::time::timeout(DEADLINE, late).await.expect("the deadline passes");
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     let session = server.get("/v1/sessions/s").await.ok();
-    assert_eq!(session["held"], "restored", "{session}");
+    assert_eq!(session["held"]["reason"], "restored", "{session}");
     assert!(!server.get("/v1/sessions/s/history").await.body.contains("done"), "no model was asked");
     let said = server.post("/v1/sessions/s/messages", &json!({ "content": "go on" })).await.ok();
     assert_eq!(said["status"], "completed", "{said}");

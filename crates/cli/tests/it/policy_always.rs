@@ -53,8 +53,8 @@ on_both_stores! {
         assert_eq!((listed.len(), &rule["id"], &rule["scope"]), (1, &json!("s_1.0"), &json!("arguments")));
         assert_eq!((&rule["agent"], &rule["tool"], &rule["approve"]), (&json!("trader"), &json!("execute_trade"), &json!(true)));
         assert_eq!((&rule["args"]["quantity"], &rule["by"], &rule["subject"]), (&json!(1), &json!("alice"), &json!("alice")));
-        assert_eq!((&rule["session_id"], &rule["standing"]), (&json!("s"), &json!(true)));
-        assert!(rule["made_at"].as_str().unwrap().ends_with('Z') && rule.get("until").is_none(), "{rule}");
+        assert_eq!((&rule["session_id"], &rule["state"]), (&json!("s"), &json!("active")));
+        assert!(rule["created_at"].as_str().unwrap().ends_with('Z') && rule.get("until").is_none(), "{rule}");
         assert!(rules(&server, "mia", "").await.is_empty());
         // Another person's rule looks like a missing one.
         let foreign = server.ask_as("mia", "DELETE", "/v1/rules/s_1.0", None).await.problem(404, "rule_not_found");
@@ -64,10 +64,10 @@ on_both_stores! {
             server.ask_as("alice", "DELETE", &format!("/v1/rules/{wrong}"), None).await.problem(404, "rule_not_found");
         }
         let revoked = server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok();
-        assert_eq!((&revoked["standing"], &revoked["revoked_by"]), (&json!(false), &json!("alice")));
+        assert_eq!((&revoked["state"], &revoked["revoked_by"]), (&json!("ended"), &json!("alice")));
         assert_eq!(server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok(), revoked, "once is enough");
-        assert_eq!(rules(&server, "alice", "?standing=false").await, [revoked]);
-        assert!(rules(&server, "alice", "?standing=true").await.is_empty());
+        assert_eq!(rules(&server, "alice", "?state=ended").await, [revoked]);
+        assert!(rules(&server, "alice", "?state=active").await.is_empty());
         if matches!(store, Store::Sqlite) {
             server.kill();
             server.start_again().await;
@@ -190,14 +190,15 @@ on_both_stores! {
         always(&server, "bob", "s_1", "approve", json!({ "scope": "tool", "until": LATER })).await.ok();
         assert_eq!(status(&server, "s").await, "completed", "it is in force");
         let rule = until_rule(&server, "carol", "active").await;
-        assert_eq!((&rule["by"], &rule["role"], rule.get("suspended")), (&json!("bob"), &json!("admin"), None));
+        assert_eq!((&rule["by"], &rule["role"], rule.get("suspension")), (&json!("bob"), &json!("admin"), None));
         // He is now in legal.
         let bobs = |roles: &str| format!("subject = \"bob\"\nroles = [\"{roles}\"]");
         server.configure(|text| text.replace(&bobs("admin"), &bobs("legal")));
         let rule = until_rule(&server, "carol", "suspended").await;
-        assert_eq!(rule["suspended"], json!("\"bob\" has no token with the role \"admin\" any more"));
-        assert_eq!(rule["suspended_code"], json!("no_role"));
-        assert_eq!(rule["standing"], json!(true), "it was not revoked");
+        assert_eq!(rule["suspension"]["message"], json!("\"bob\" has no token with the role \"admin\" any more"));
+        assert_eq!(rule["suspension"]["code"], json!("no_role"));
+        assert_eq!(rules(&server, "carol", "?state=active").await, [] as [Value; 0]);
+        assert_eq!(rules(&server, "carol", "?state=active,suspended").await, [rule], "it was not revoked");
         assert_eq!(status(&server, "s").await, "awaiting_input", "so a person is asked");
         assert_eq!(status(&server, "t").await, "awaiting_input");
         // He is an admin again, and then gone.
@@ -210,8 +211,8 @@ on_both_stores! {
             kept.collect::<Vec<_>>().join("\n[[auth.tokens]]\n")
         });
         let rule = until_rule(&server, "carol", "suspended").await;
-        assert_eq!(rule["suspended"], json!("\"bob\" has no token any more"));
-        assert_eq!(rule["suspended_code"], json!("no_token"));
+        assert_eq!(rule["suspension"]["message"], json!("\"bob\" has no token any more"));
+        assert_eq!(rule["suspension"]["code"], json!("no_token"));
         assert_eq!(status(&server, "v").await, "awaiting_input");
         if matches!(store, Store::Sqlite) {
             server.kill();

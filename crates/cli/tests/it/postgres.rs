@@ -67,7 +67,7 @@ async fn r4_a_call_that_was_lost_in_a_fail_over_is_not_carried_out_again_by_itse
     server.kill();
     server.start_again().await;
     let session = server.get("/v1/sessions/s").await.ok();
-    assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("restored")), "{session}");
+    assert_eq!((&session["status"], &session["held"]["reason"]), (&json!("running"), &json!("restored")), "{session}");
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!(server.calls().len(), 1, "a person is asked first");
 }

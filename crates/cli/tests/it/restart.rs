@@ -243,7 +243,7 @@ async fn u3_sigterm_stops_gracefully_and_a_second_signal_at_once() {
         }
     };
     tokio::time::timeout(DEADLINE, stops).await.expect("the first signal is handled");
-    let problem = server.get("/readyz").await.problem(503, "store_unavailable");
+    let problem = server.get("/readyz").await.problem(503, "shutting_down");
     assert_eq!(problem["detail"], "the server is shutting down, and begins nothing new");
     server.signal(Signal::INT);
     assert_eq!(server.ended().await.code(), Some(130));

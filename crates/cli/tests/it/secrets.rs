@@ -152,7 +152,7 @@ const PATHS: [&str; 18] = [
     "/v1/approvals/look_1",
     "/v1/agents",
     "/v1/audit",
-    "/v1/audit?after=x",
+    "/v1/audit?cursor=x",
     "/healthz",
     "/readyz",
     "/metrics",

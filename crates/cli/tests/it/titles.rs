@@ -44,7 +44,7 @@ on_both_stores! {
         // The same again changes nothing, and makes no checkpoint.
         let checkpoints = async |server: &Server| {
             let page = server.ask_as("alice", "GET", "/v1/sessions/s/checkpoints", None).await.ok();
-            page["checkpoints"].as_array().unwrap().iter().filter(|one| one["after"] == "title").count()
+            page["checkpoints"].as_array().unwrap().iter().filter(|one| one["after"] == "renamed").count()
         };
         assert_eq!(checkpoints(&server).await, 2);
         server.ask_as("alice", "PATCH", "/v1/sessions/s", Some(&named("Ho\u{e1} \u{111}\u{1a1}n"))).await.ok();

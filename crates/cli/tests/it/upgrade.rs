@@ -159,7 +159,7 @@ impl Cluster {
 /// A refusal of a session that needs a newer build.
 #[track_caller]
 fn by_name(session: &str, answer: &Response) {
-    let problem = answer.problem(503, "store_unavailable");
+    let problem = answer.problem(503, "newer_version_required");
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains(&format!("the session {session:?} {NEWER}")), "{detail}");
 }
@@ -206,7 +206,7 @@ async fn side_by_side(newer: &Server, older: &Server, another: &Server) {
     let yes = json!({ "decisions": [{ "type": "approve" }] });
     newer.post("/v1/approvals/taken_1?wait=true", &yes).await.ok();
     let told = follower.until(|frame| frame["type"] == "error").await.pop().unwrap();
-    assert_eq!((&told["code"], &told["session_id"]), (&json!("store_unavailable"), &json!("taken")), "{told}");
+    assert_eq!((&told["code"], &told["session_id"]), (&json!("newer_version_required"), &json!("taken")), "{told}");
     assert!(told["message"].as_str().unwrap().contains(NEWER), "{told}");
     let mut follower = newer.ws().await;
     follower.subscribe("taken", seen.last().unwrap()["seq"].as_u64().unwrap()).await;

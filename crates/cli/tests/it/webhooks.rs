@@ -283,7 +283,7 @@ async fn u4_a_proxy_inside_is_used_for_addresses_outside() {
     let tested = server.post("/v1/webhooks/desk/test", &json!({})).await.ok();
     assert_eq!(tested["delivered"], false, "the proxy hung up: {tested}");
     let asked = tokio::time::timeout(DEADLINE, asked).await;
-    let told = tested["why"].as_str().unwrap_or_default();
+    let told = tested["message"].as_str().unwrap_or_default();
     assert_eq!(asked.expect(told).unwrap().trim(), "CONNECT hooks.example.com:443 HTTP/1.1");
 }
 
@@ -407,7 +407,7 @@ async fn u4_x_a_redirect_is_not_followed_and_a_receiver_that_is_gone_is_left_alo
     let server = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "")).start().await;
     asked(&server, "s").await;
     let at = until_webhook(&server, |webhook| webhook["waiting"] == 1).await;
-    assert_eq!(at["last_failed"]["why"], "302 Found; redirects are not followed");
+    assert_eq!(at["last_failed"]["message"], "302 Found; redirects are not followed");
     assert!(inside.all().is_empty());
     receiver.answers(Answer::Status(410));
     until_webhook(&server, |webhook| webhook["status"] == "gone").await;
@@ -431,7 +431,7 @@ async fn u4_chats_get_their_own_messages_and_feishu_says_in_its_answer_whether_i
         Setup::one_trade(Store::Memory).more(&sections).env("ROBOT", "robot-secret").locale("vi").start().await;
     approved(&server, "s", &[&feishu, &slack]).await;
     let at = until_webhook(&server, |webhook| webhook["waiting"] != 0).await;
-    assert_eq!(at["last_failed"]["why"], "200 OK, but refused with code 19021");
+    assert_eq!(at["last_failed"]["message"], "200 OK, but refused with code 19021");
     let robot = feishu.all()[0].json();
     assert!(robot["sign"].is_string() && robot["timestamp"].is_string(), "{robot}");
     let mut told: Vec<_> = slack.until(2).await.iter().map(|one| one.json()["text"].to_string()).collect();

@@ -180,7 +180,7 @@ fn needs_resume(kind: Kind) -> Refusal {
 pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
     if asked.expires_at.is_some_and(|due| now >= due) {
         return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over: its deadline passed")
-            .with_details(json!({ "resolution": "timeout", "by": null, "at": asked.expires_at.map(rfc3339) })));
+            .with_details(json!({ "resolution": "timeout", "at": asked.expires_at.map(rfc3339) })));
     }
     Ok(())
 }

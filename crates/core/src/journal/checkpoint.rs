@@ -32,8 +32,8 @@ pub struct Checkpoint {
     pub by: Option<Arc<str>>,
     /// The session's status.
     pub status: Status,
-    /// Its position in its graph: the nodes.
-    pub node: String,
+    /// Its position in its graph.
+    pub nodes: Vec<String>,
     /// The numbers of the interruptions that were pending.
     pub pending: Vec<InterruptionNo>,
 }
@@ -49,7 +49,7 @@ impl Checkpoint {
             after: led.map_or("", name),
             by: led.and_then(author).cloned(),
             status: state.status,
-            node: graph::nodes(state),
+            nodes: graph::nodes(state),
             pending: state.pending(),
         })
     }
@@ -131,13 +131,13 @@ fn name(record: &Record) -> &'static str {
         Record::Interrupted(_) => "asked",
         Record::Decided(_) | Record::Answered(_) => "decision",
         Record::TimedOut { .. } => "timeout",
-        Record::Noted(_) => "note",
-        Record::RuleRevoked(_) => "rule",
-        Record::Renamed(_) => "title",
-        Record::CallStarted { .. } | Record::AgentBegan(_) => "start",
+        Record::Noted(_) => "approval_updated",
+        Record::RuleRevoked(_) => "rule_revoked",
+        Record::Renamed(_) => "renamed",
+        Record::CallStarted { .. } | Record::AgentBegan(_) => "call_started",
         Record::HandedOff(_) => "handoff",
         Record::CallFinished(_) => "result",
-        Record::CallLost { .. } => "lost",
+        Record::CallLost { .. } => "outcome_unknown",
         Record::InputRequired(_) => "input",
         Record::CallOutdated { .. } => "tool_changed",
         Record::Status { .. } => "status",

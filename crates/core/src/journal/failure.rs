@@ -269,7 +269,7 @@ impl Draft {
     /// turn that is held: for a graph's with nothing pending it is the only way on.
     ///
     /// # Errors
-    /// `nothing_to_retry`; `budget_spent` where the turn would fail again, since it has no model calls left.
+    /// `nothing_to_retry`; `max_turns` where the turn would fail again, since it has no model calls left.
     pub fn retry(mut self, mut retried: Retried, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
         if !self.state.is_to_be_retried() {
             return Err(Refusal::new(Code::NothingToRetry, "nothing in this session has failed"));
@@ -286,7 +286,7 @@ impl Draft {
             |record: &Record| matches!(record, Record::TurnFailed(failed) if failed.failure.why == Why::MaxTurns);
         if settled.records().any(is_spent) {
             return Err(Refusal::new(
-                Code::BudgetSpent,
+                Code::MaxTurns,
                 format!(
                     "the turn has made the {made} model calls that it may make; say how many more it gets, 1 to {most}, \
                      as \"more_calls\""

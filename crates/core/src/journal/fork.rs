@@ -231,6 +231,7 @@ impl Draft {
             judged,
             birth,
         })));
+        self.push_held();
         if !approved.is_empty() {
             self.push(Record::ApprovalSent { calls: approved, refused: false });
         }
@@ -241,8 +242,17 @@ impl Draft {
         self.recover_steps();
         if let Some(message) = message {
             self.push(Record::UserMessage(message));
+            self.push_held();
         }
         Ok(self.settled(catalog))
+    }
+
+    /// Tells followers that the turn of a fork is held.
+    pub(super) fn push_held(&mut self) {
+        if self.state.held && self.state.status.is_active() {
+            let hold = self.state.hold();
+            self.push(Record::Status { pending: Vec::new(), awaiting: false, hold });
+        }
     }
 
     /// Resumes a held fork, which begins whatever waits for nobody. `None` if it is not one.

@@ -115,14 +115,14 @@ pub fn position(state: &State) -> Node {
 
 /// The current nodes, for people: those where its tasks are.
 #[must_use]
-pub fn nodes(state: &State) -> String {
+pub fn nodes(state: &State) -> Vec<String> {
     let run = state.run.as_ref().filter(|run| state.status.is_open() && !run.frames.is_empty());
-    let Some(run) = run else { return position(state).name().to_owned() };
+    let Some(run) = run else { return vec![position(state).name().to_owned()] };
     let open = |task: &&Arc<Task>| !matches!(task.phase, TaskPhase::Done | TaskPhase::Graph(_));
     let mut nodes: Vec<String> = run.tasks.values().filter(open).map(|task| run.path(task)).collect();
     nodes.sort();
     nodes.dedup();
-    nodes.join(", ")
+    nodes
 }
 
 /// The effects to carry out now. None: the session is paused, or has ended.

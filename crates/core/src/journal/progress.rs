@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::run::{At, DoneTask, INVALID_RESUME, NewTask, Raw, Round, STEP_GIVEN_UP, TasksDone, Then, given};
+use super::run::{At, DoneTask, NewTask, Raw, Round, STEP_GIVEN_UP, TasksDone, Then, UNREADABLE_ANSWER, given};
 use crate::{
     call::reviewer::Reviewer,
     number::{FrameNo, InterruptionNo, TaskNo},
@@ -76,7 +76,7 @@ pub struct Task {
     /// The store was restored from a backup when it could run without a decision, or it is inside of a task like that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<MayHaveRun>,
-    /// It failed with [`INVALID_RESUME`] and was retried: where its node still cannot read an answer, or what a person
+    /// It failed with [`UNREADABLE_ANSWER`] and was retried: where its node still cannot read an answer, or what a person
     /// reported of a step, it asks again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_again: bool,
@@ -325,7 +325,7 @@ impl GraphRun {
     pub(super) fn retry(&mut self) {
         for task in self.tasks.values_mut() {
             if let TaskPhase::Failed(code, _) = &task.phase {
-                let (asks_again, gave_up) = (task.asks_again || code == INVALID_RESUME, code == STEP_GIVEN_UP);
+                let (asks_again, gave_up) = (task.asks_again || code == UNREADABLE_ANSWER, code == STEP_GIVEN_UP);
                 let task = Arc::make_mut(task);
                 (task.phase, task.asks_again) = (TaskPhase::Ready, asks_again);
                 let given_up = |step: &&mut Step| gave_up && matches!(step, Step::GivenUp(_));

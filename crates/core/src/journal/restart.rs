@@ -87,8 +87,12 @@ fn is_default(locale: &Locale) -> bool {
 impl Hold {
     /// For programs.
     #[must_use]
-    pub fn code(&self) -> &'static str {
-        if self.restored { "session_restored" } else { "session_held" }
+    pub fn reason(&self) -> Held {
+        match (self.times, self.restored) {
+            (0, _) => Held::Fork,
+            (_, false) => Held::Crashes,
+            (_, true) => Held::Restored,
+        }
     }
 
     /// For people, with what continues the turn; `pending`: whether there is something to decide.
@@ -97,7 +101,11 @@ impl Hold {
         let ways =
             [(!self.graph).then_some(Text::WayMessage), pending.then_some(Text::WayDecision), Some(Text::WayRetry)];
         let ways: String = ways.into_iter().flatten().map(|way| self.locale.text(way)).collect();
-        let why = if self.restored { Text::HeldRestored } else { Text::HeldCrashes };
+        let why = match self.reason() {
+            Held::Fork => Text::HeldFork,
+            Held::Crashes => Text::HeldCrashes,
+            Held::Restored => Text::HeldRestored,
+        };
         self.locale.fill(why, &[("times", &self.times.to_string()), ("ways", &ways)])
     }
 }
@@ -126,8 +134,9 @@ impl State {
         }
     }
 
-    /// The hold that a status leaves as it is.
-    pub(super) fn hold(&self) -> Option<Hold> {
+    /// Its hold, if it is on hold.
+    #[must_use]
+    pub fn hold(&self) -> Option<Hold> {
         let (times, restored) = (self.restarts, self.restarts > 0 && self.restored);
         self.held.then_some(Hold { times, restored, graph: self.is_a_graphs(), locale: self.locale })
     }

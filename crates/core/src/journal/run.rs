@@ -219,7 +219,7 @@ pub struct FrameState {
 
 /// Why a task failed whose node cannot read an answer on record. The answer is kept: the node may be mended before the
 /// retry. If it is not, the retry asks again, since the same answer would fail each retry.
-pub const INVALID_RESUME: &str = "invalid_resume";
+pub const UNREADABLE_ANSWER: &str = "unreadable_answer";
 
 /// Why a task failed whose node went no further than a step that a person had given up. A retry asks again about the
 /// steps of it that were given up: the same decision would fail each retry.

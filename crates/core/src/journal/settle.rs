@@ -80,6 +80,7 @@ impl Draft {
             // A turn begins with an append, so that cuts between turns are cuts between appends.
             self.end_append();
             self.push(Record::UserMessage(message));
+            self.push_held();
             self.begin_loop(catalog);
         }
     }

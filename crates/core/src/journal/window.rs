@@ -38,8 +38,8 @@ pub struct Budget {
 pub struct MakeRoom {
     /// Tokens that the next model call would have.
     pub tokens: u64,
-    /// The maximum it may have.
-    pub budget: u64,
+    /// The tokens that it may have.
+    pub context_tokens: u64,
     /// How many of the newest turns are kept.
     pub keep: u32,
 }
@@ -150,7 +150,7 @@ impl State {
         }
         let (keep, overhead) = (keep.max(1), if window.whole { 0 } else { overhead });
         let tokens = window.tokens.saturating_add(overhead);
-        (tokens > budget && window.turns > keep).then_some(MakeRoom { tokens, budget, keep })
+        (tokens > budget && window.turns > keep).then_some(MakeRoom { tokens, context_tokens: budget, keep })
     }
 }
 

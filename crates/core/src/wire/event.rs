@@ -16,6 +16,7 @@ use crate::{
     journal::{
         failure::Failure,
         record::{CallStatus, Cut},
+        restart::{Held, Hold},
         run::Raw,
         state::Status,
     },
@@ -120,6 +121,9 @@ pub enum Event {
         /// On `failed`: the reason.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<RunError>,
+        /// On `running` and `awaiting_input`: the turn is held, and nothing of it continues until somebody says so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        held: Option<HeldTurn>,
     },
     /// An interruption was resolved or withdrawn.
     #[schemars(title = "ApprovalResolvedEvent")]
@@ -129,6 +133,7 @@ pub enum Event {
         /// How it ended.
         resolution: Resolution,
         /// Who resolved it, if a person did.
+        #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
         /// The answers, if questions were answered.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -334,6 +339,23 @@ impl From<Cut> for StopReason {
             Cut::ContentFilter => StopReason::ContentFilter,
             Cut::Incomplete => StopReason::Incomplete,
         }
+    }
+}
+
+/// Why a turn is held: a message, a decision or a retry continues it; a cancel ends it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct HeldTurn {
+    /// What holds it.
+    pub reason: Held,
+    /// For people, with what continues it.
+    pub message: String,
+}
+
+impl HeldTurn {
+    /// A hold as clients see it; `pending`: whether there is something to decide.
+    #[must_use]
+    pub fn of(hold: Hold, pending: bool) -> HeldTurn {
+        HeldTurn { reason: hold.reason(), message: hold.why(pending) }
     }
 }
 

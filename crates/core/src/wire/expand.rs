@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::{
     event::{
-        ApprovalUpdate, ContentBlock, Delta, Event, Resolution, Role, RunError, SessionEvent, StopReason, TypedDelta,
+        ApprovalUpdate, ContentBlock, Delta, Event, HeldTurn, Resolution, Role, RunError, SessionEvent, StopReason,
+        TypedDelta,
     },
     request,
 };
@@ -260,11 +261,13 @@ impl Out<'_> {
     }
 
     fn status(&mut self, status: Status, pending: &[InterruptionNo], error: Option<RunError>) {
-        self.event(|session| Event::RunStatus {
-            status,
-            pending: pending.iter().map(|n| approval_key(session, *n)).collect(),
-            error,
-        });
+        self.event(|session| run_status(session, status, pending, error, None));
+    }
+
+    fn active(&mut self, awaiting: bool, pending: &[InterruptionNo], hold: Option<Hold>) {
+        let status = if awaiting { Status::AwaitingInput } else { Status::Running };
+        let held = hold.map(|hold| HeldTurn::of(hold, !pending.is_empty()));
+        self.event(|session| run_status(session, status, pending, None, held));
     }
 
     fn decided(&mut self, n: InterruptionNo, decisions: &[Decision]) {
@@ -365,14 +368,10 @@ impl Out<'_> {
             Record::Withdrawn { n, by, .. } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
             Record::CallFinished(call) if call.is_shown() => self.finished(call),
             Record::Status { pending, awaiting, hold } => {
-                self.status(working(*awaiting), pending, hold.and_then(|hold| on_hold(hold, pending)));
+                self.active(*awaiting, pending, *hold);
             }
             Record::Restarted(restarted) if restarted.held => {
-                self.status(
-                    working(restarted.paused),
-                    &restarted.pending,
-                    on_hold(restarted.hold(), &restarted.pending),
-                );
+                self.active(restarted.paused, &restarted.pending, Some(restarted.hold()));
             }
             Record::TurnEnded(ended) => self.turn_ended(ended),
             Record::TurnFailed(failed) => self.turn_failed(failed),
@@ -425,7 +424,8 @@ impl Out<'_> {
         for n in &forked.withdrawn {
             self.resolved(*n, Resolution::Cancelled, forked.by.as_ref());
         }
-        if forked.active {
+        // One that is held says so right after.
+        if forked.active && !forked.held {
             self.status(Status::Running, &[], None);
         }
     }
@@ -517,13 +517,15 @@ impl Out<'_> {
     }
 }
 
-fn working(awaiting: bool) -> Status {
-    if awaiting { Status::AwaitingInput } else { Status::Running }
-}
-
-/// A fork that is held has had no mishap.
-fn on_hold(hold: Hold, pending: &[InterruptionNo]) -> Option<RunError> {
-    (hold.times > 0).then(|| RunError { code: hold.code().to_owned(), message: hold.why(!pending.is_empty()) })
+fn run_status(
+    session: &str,
+    status: Status,
+    pending: &[InterruptionNo],
+    error: Option<RunError>,
+    held: Option<HeldTurn>,
+) -> Event {
+    let pending = pending.iter().map(|n| approval_key(session, *n)).collect();
+    Event::RunStatus { status, pending, error, held }
 }
 
 /// The beginning of a text, for display.

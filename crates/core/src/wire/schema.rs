@@ -5,6 +5,7 @@
 //! client generators handle those and fail on intersections, boolean schemas and `default: null`. The test clients
 //! check everything they receive against a closed copy, so any test that meets an unpublished member fails.
 
+mod open;
 mod tidy;
 mod unions;
 
@@ -43,12 +44,13 @@ pub fn wire_schema() -> Value {
     document
 }
 
-/// The same document, in which no object has members that it does not name: a response that fits it has nothing
-/// undocumented. Clients use the open one, since members may be added.
+/// The same document, in which no object has members and no enumeration values that it does not name: a response that
+/// fits it has nothing undocumented. Clients use the open one, since members and values may be added.
 #[must_use]
 pub fn closed(document: &Value) -> Value {
     let mut document = document.clone();
     close(&mut document);
+    tidy::each_schema(&mut document, &mut open::close);
     document
 }
 
@@ -154,6 +156,8 @@ impl Schemas {
         read.values_mut().for_each(close);
         let twice = in_two_ways(&read, &written);
         let input = |name: &str| if twice.contains(name) { format!("{name}Input") } else { name.to_owned() };
+        let only_written = written.keys().filter(|name| !read.contains_key(*name) || twice.contains(*name));
+        let only_written: BTreeSet<String> = only_written.cloned().collect();
         let mut all = Map::new();
         for (name, definition) in written {
             all.insert(name, definition);
@@ -171,6 +175,7 @@ impl Schemas {
             });
         }
         let mut all = unions::plain(&all, self.place);
+        open::open(&mut all, &only_written, self.place);
         let used = reached(document, &all, self.place);
         all.retain(|name, _| used.contains(name));
         all

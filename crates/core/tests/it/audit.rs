@@ -91,7 +91,7 @@ fn r8_a_decision_is_told_with_who_made_it_and_what_they_were_shown() {
 }
 
 fn fails(world: &mut World) {
-    world.commit(world.draft().fail("budget", "spent".into(), None, &world.tools));
+    world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, &world.tools));
     assert_eq!(world.state.status, Status::Failed);
 }
 

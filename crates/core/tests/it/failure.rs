@@ -42,7 +42,7 @@ impl Catalog for Calls {
 }
 
 fn fails(world: &mut World) {
-    world.commit(world.draft().fail("budget", "spent".into(), None, &Calls(6)));
+    world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, &Calls(6)));
     assert_eq!(world.state.status, Status::Failed);
 }
 
@@ -85,7 +85,7 @@ proptest! {
             if !before.status.is_active() || before.held || !before.queued.is_empty() || says {
                 continue;
             }
-            let failed = Draft::new(&before, world.now).fail("budget", "spent".into(), None, &world.tools);
+            let failed = Draft::new(&before, world.now).fail("budget_exceeded", "spent".into(), None, &world.tools);
             let failed = failed.state().clone();
             prop_assert_eq!((&failed.calls, &failed.open, &failed.nested), (&before.calls, &before.open, &before.nested));
             prop_assert_eq!(graph::next(&failed), graph::Effects::default());
@@ -312,7 +312,7 @@ fn s24_a_turn_that_used_up_its_model_calls_is_retried_with_more() {
         let retried = Retried { more_calls, ..Retried::default() };
         world.draft().retry(retried, &Calls(world.state.turn_calls))
     };
-    assert_eq!(retry(0).expect_err("spent").code, Code::BudgetSpent);
+    assert_eq!(retry(0).expect_err("spent").code, Code::MaxTurns);
     assert!(graph::next(retry(1).expect("one more").state()).ask.contains(&RunNo::ROOT));
 }
 
@@ -328,7 +328,7 @@ fn s22_s24_answers_that_are_discarded_count_like_any_other() {
     let counts = |state: &State| (state.turn_calls, state.answers.of("m"), state.usage, state.has_answered());
     assert_eq!(counts(&world.state), (2, 2, usage, false));
     let retry = |more_calls| world.draft().retry(Retried { more_calls, ..Retried::default() }, &Calls(2));
-    assert_eq!(retry(0).expect_err("spent").code, Code::BudgetSpent);
+    assert_eq!(retry(0).expect_err("spent").code, Code::MaxTurns);
     // No answer is wanted any more: the turn has failed.
     assert!(world.draft().discards(Some(&discarded)).finish().is_empty());
     let at = world.checkpoints().len() - 1;

@@ -74,7 +74,7 @@ fn calls(helper: &Helper, asks: bool, display: Display) -> World {
 }
 
 fn fails(world: &mut World, helper: &Helper) {
-    world.commit(world.draft().fail("budget", "spent".into(), None, helper));
+    world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, helper));
     assert_eq!(world.state.status, Status::Failed);
 }
 
@@ -216,7 +216,7 @@ fn s24_a_retry_that_would_fail_for_want_of_model_calls_is_refused() {
     let rejects = reply(1, Reply::Decisions(vec![Decision::reject(None)]), Principal::trusted());
     let decided = resolve::decide(&world.state, world.now, rejects, &ONE).expect("rejected");
     world.commit(decided);
-    assert_eq!(retry(&mut world, &ONE).expect_err("spent").code, Code::BudgetSpent);
+    assert_eq!(retry(&mut world, &ONE).expect_err("spent").code, Code::MaxTurns);
 }
 
 #[test]

@@ -55,7 +55,7 @@ proptest! {
             let shows = !state.shown.is_empty() || state.begun.is_some() || entry.is_progress();
             prop_assert_eq!(place.is_none(), shows, "{:?} {:?}", entry, state);
             if let Some(at) = place {
-                prop_assert_eq!(at.node, graph::position(&state).name());
+                prop_assert_eq!(&at.nodes, &[graph::position(&state).name()]);
                 prop_assert_eq!(at.pending.len(), state.open.len());
             }
         }

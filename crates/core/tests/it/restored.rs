@@ -313,7 +313,7 @@ fn r4_a_message_to_a_restored_store_begins_no_call_that_was_approved_before() {
 #[test]
 fn r4_a_retry_in_a_restored_store_begins_no_call_that_was_approved_before() {
     let mut world = waiting(&[("pay", levels(&["admin"]))]);
-    world.commit(world.draft().fail("budget", "spent".into(), None, &Tools::FIRST));
+    world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, &Tools::FIRST));
     decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
     assert_eq!((phases(&world), world.state.status), (vec![Phase::Permitted], Status::Failed));
     restore(&mut world);
@@ -330,7 +330,7 @@ fn r4_a_retry_in_a_restored_store_begins_no_call_that_was_approved_before() {
 #[test]
 fn r4_a_failed_turn_of_a_restored_store_that_would_begin_nothing_is_left_as_it_is() {
     let mut world = waiting(&[("pay", plain())]);
-    world.commit(world.draft().fail("budget", "spent".into(), None, &Tools::FIRST));
+    world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, &Tools::FIRST));
     assert!(world.draft().restored().is_none());
 }
 
@@ -392,7 +392,7 @@ fn r4_g6_a_session_that_was_continued_after_a_restore_is_like_any_other() {
     assert!(world.state.is_unknown_since_a_backup());
     decide(&mut world, 1, vec![Decision::approve()], Principal::trusted()).expect("approved");
     assert!(!world.state.is_unknown_since_a_backup());
-    world.commit(world.draft().fail("budget", "spent".into(), None, &Tools::FIRST));
+    world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, &Tools::FIRST));
     assert!(!world.state.is_unknown_since_a_backup());
 }
 

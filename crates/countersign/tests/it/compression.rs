@@ -297,7 +297,7 @@ async fn g5_a_cancel_in_the_middle_ends_the_turn_and_a_queued_message_is_kept() 
         runtime.message(&me, NewMessage::text("s", "two"), false).await.expect("two");
         summariser.asked.notified().await;
         let state = runtime.state(&me, "s").await.expect("state");
-        assert_eq!(state.node, "compression", "{name}");
+        assert_eq!(state.nodes, ["compression"], "{name}");
         let queued = NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text("s", "three") };
         runtime.message(&me, queued, false).await.expect("queued");
         runtime.cancel(&me, "s", None).await.expect("cancel");

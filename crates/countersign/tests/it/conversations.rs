@@ -180,7 +180,7 @@ impl World {
                 // The stored session continues with the next request, once the store has caught up.
                 let nudge = || NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text(SESSION, "and?") };
                 while let Err(refused) = runtime.message(&me(), nudge(), false).await {
-                    if refused.code.name() != "store_unavailable" {
+                    if !refused.code.is_temporary() {
                         break;
                     }
                 }

@@ -77,7 +77,7 @@ async fn g6_checkpoints_say_where_a_session_stood_in_pages_newest_first() {
         done(&runtime).await;
         let all = checkpoints(&runtime, "s").await;
         let said: Vec<(&str, &str, Status)> =
-            all.iter().map(|one| (one.after.as_str(), one.node.as_str(), one.status)).collect();
+            all.iter().map(|one| (one.after.as_str(), one.nodes[0].as_str(), one.status)).collect();
         use Status::{AwaitingInput, Completed, Idle, Running};
         assert_eq!(
             said,
@@ -85,10 +85,10 @@ async fn g6_checkpoints_say_where_a_session_stood_in_pages_newest_first() {
                 ("created", "END", Idle),
                 ("message", "agent", Running),
                 ("answer", "tools", Running),
-                ("start", "tools", Running),
+                ("call_started", "tools", Running),
                 ("result", "approval", AwaitingInput),
                 ("decision", "tools", Running),
-                ("start", "tools", Running),
+                ("call_started", "tools", Running),
                 ("result", "agent", Running),
                 ("end", "END", Completed),
             ],
@@ -111,7 +111,7 @@ async fn g6_checkpoints_say_where_a_session_stood_in_pages_newest_first() {
             let then = runtime.state_at(&me(), "s", one.checkpoint).await.expect("state");
             assert_eq!(then.seq, one.seq, "{name}: {one:?}");
             let then = serde_json::to_value(then).expect("JSON");
-            assert_eq!((&then["node"], &then["updated_at"]), (&one.node.clone().into(), &one.at.clone().into()));
+            assert_eq!((&then["nodes"], &then["updated_at"]), (&one.nodes.clone().into(), &one.at.clone().into()));
             assert_eq!(then["interruptions"].as_array().expect("list").len(), one.pending.len());
         }
         // Its first block was shown before the rest existed.
@@ -195,7 +195,7 @@ async fn g6_what_was_approved_before_a_fork_does_not_run_after_it() {
         assert_eq!(ran(&ledger).await.len(), 2, "{name}: nothing ran");
         // Only the original knows the outcome of calls that had begun by then.
         let starts = checkpoints(&runtime, "s").await;
-        let begun = starts.iter().filter(|one| one.after == "start").nth(1).expect("the trade begins");
+        let begun = starts.iter().filter(|one| one.after == "call_started").nth(1).expect("the trade begins");
         fork(&runtime, "s", NewFork { run: true, ..at(begun.checkpoint, "g") }).await.expect("fork");
         let state = serde_json::to_value(runtime.state(&me(), "g").await.expect("state")).expect("JSON");
         assert_eq!(state["interruptions"][0]["kind"], "in_doubt", "{name}");
@@ -309,7 +309,7 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
             assert!(refused.message.contains(says), "{refused}");
             assert!(store.head("x").await.expect("head").is_none(), "nothing is made");
         }
-        let begun = checkpoints(&runtime, "s").await.iter().filter(|one| one.after == "start").nth(1).cloned();
+        let begun = checkpoints(&runtime, "s").await.iter().filter(|one| one.after == "call_started").nth(1).cloned();
         let begun = begun.expect("the trade begins").checkpoint;
         let new = NewFork { edit: call(&id, None, r#"{"n":9}"#), ..at(begun, "x") };
         let refused = fork(&runtime, "s", new).await.expect_err("begun");
@@ -437,7 +437,7 @@ async fn p4_what_nobody_was_asked_about_is_judged_anew_in_a_fork_and_the_stricte
         assert_eq!(ran(&ledger).await.len(), 2, "{name}");
         let all = then.checkpoints(&ann(), "s", CheckpointQuery { cursor: None, limit: 200 }).await.expect("list").rows;
         let at_first = |what: &str| all.iter().rev().find(|one| one.after == what).expect("a checkpoint").checkpoint;
-        let (answered, begun) = (at_first("answer"), at_first("start"));
+        let (answered, begun) = (at_first("answer"), at_first("call_started"));
         let fork = async |runtime: &Runtime, checkpoint, id: &str| {
             let new = NewFork { run: true, ..at(checkpoint, id) };
             runtime.fork(&ann(), "s", new).await.expect("fork");

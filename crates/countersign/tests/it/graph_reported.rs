@@ -129,7 +129,7 @@ async fn r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again(store
         for n in 1..3 {
             let failed = runtime.decide_and_run(&me(), report(n, "5")).await.expect("reported");
             let error = failed.error.expect("no text");
-            assert_eq!((failed.status, &*error.code), (Status::Failed, "invalid_resume"), "{}", error.message);
+            assert_eq!((failed.status, &*error.code), (Status::Failed, "unreadable_answer"), "{}", error.message);
             assert!(error.message.contains("invalid type: integer `5`, expected a string"), "{}", error.message);
             if session == "mended" {
                 break;

@@ -222,7 +222,8 @@ fn asks_for<T: DeserializeOwned + JsonSchema + Debug + Send>(
 async fn g3_an_answer_that_the_node_cannot_read_is_kept_and_a_retry_asks_again(store: Arc<dyn Store>) {
     let steps = Count::default();
     let reads = asks_for::<u64>("how many?", &steps, 0);
-    let invalid = |outcome: &Outcome<Work>| matches!(outcome, Outcome::Failed { code, .. } if code == "invalid_resume");
+    let invalid =
+        |outcome: &Outcome<Work>| matches!(outcome, Outcome::Failed { code, .. } if code == "unreadable_answer");
     let mut expected = 0;
     for session in ["mended", "warm", "cold", "renamed", "unsteady"] {
         expected += 1;

@@ -20,7 +20,7 @@ use countersign_core::{
     journal::record::Record,
     wire::event::Request,
 };
-use countersign_runtime::run::RuleQuery;
+use countersign_runtime::run::{RuleQuery, RuleState};
 
 use crate::{
     failing::Failing,
@@ -278,7 +278,7 @@ async fn s7_always_is_a_rule_with_a_scope_that_is_listed_and_revoked() {
         let absent = runtime.revoke_rule(&bob, "s9_1.0").await.expect_err("none");
         assert_eq!(foreign.message.replace("s1", "s9"), absent.message);
         let revoked = runtime.revoke_rule(&ann, "s1_1.0").await.expect("revoked");
-        assert_eq!((revoked.standing, revoked.revoked_by.as_deref()), (false, Some("ann")));
+        assert_eq!((revoked.state, revoked.revoked_by.as_deref()), (RuleState::Ended, Some("ann")));
         assert_eq!(say(&runtime, &ann, "s4").await.status, Status::AwaitingInput, "{name}: asked again");
         let told: Vec<_> = runtime.audit(&Principal::trusted(), 0, 100).await.expect("audit");
         let told = |event: &str| {

@@ -252,7 +252,7 @@ async fn r3_an_append_whose_answer_is_lost_counts_once_a_fail_over_does_not_lose
     let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
     store.unsynced.store(u32::MAX, Ordering::SeqCst);
     let unknown = send(&runtime, "s", "go").await.expect_err("it is not known");
-    assert_eq!(unknown.code, Code::StoreUnavailable, "{unknown}");
+    assert_eq!(unknown.code, Code::OutcomeUnknown, "{unknown}");
     assert!(store.head("s").await.expect("read").is_some(), "all see it");
     store.unsynced.store(0, Ordering::SeqCst);
     let busy = send(&runtime, "s", "and on").await.expect_err("it is at work");
@@ -419,7 +419,7 @@ async fn g3_what_is_to_be_asked_again_is_not_forgotten_when_the_store_fails() {
     let (_runtime, runs) = process(&plain, &how_many());
     let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let failed = runs.resume(&me(), "s_1", 3.0).await.expect("it fits the schema");
-    assert!(matches!(&failed, Outcome::Failed { code, .. } if code == "invalid_resume"), "{failed:?}");
+    assert!(matches!(&failed, Outcome::Failed { code, .. } if code == "unreadable_answer"), "{failed:?}");
     let away = store.clone();
     let fails = async move { away.appends.store(1, Ordering::SeqCst) };
     store.meanwhile(|record| matches!(record, Record::Retried(_)), fails);

@@ -3,7 +3,7 @@
 //! A recorded answer belongs to a question's name and to the digest of what was shown. A node that asks something
 //! else under that name, skips an answered question, or no longer exists fails with a specific code
 //! (`question_changed`, `question_gone`, `node_gone`), and the answer is kept. So does a node that cannot read an answer
-//! as its type (`invalid_resume`): a schema cannot express every type. A retry of it reads the answer if the node has
+//! as its type (`unreadable_answer`): a schema cannot express every type. A retry of it reads the answer if the node has
 //! been mended, and asks again otherwise. The same holds for what a person reports as the result of a step whose outcome
 //! was unknown: nothing checks that value before the node reads it.
 
@@ -26,7 +26,7 @@ use countersign_core::{
     journal::{
         progress::Step as Known,
         record::Schema,
-        run::{INVALID_RESUME, Raw, STEP_GIVEN_UP},
+        run::{Raw, STEP_GIVEN_UP, UNREADABLE_ANSWER},
         running::{NewQuestion, shown},
     },
     limits, plain,
@@ -310,7 +310,7 @@ impl<T: DeserializeOwned> Future for Answer<T> {
                     "the answer to {question:?} of the node {node:?} is not of the type it is taken as: {error}. \
                      Retry the run: the node asks again, unless it reads the answer by then"
                 );
-                this.wait.memory.fail(NodeError::coded(INVALID_RESUME, what));
+                this.wait.memory.fail(NodeError::coded(UNREADABLE_ANSWER, what));
                 Poll::Pending
             }
         }
@@ -554,7 +554,7 @@ fn known_result<T: DeserializeOwned>(
         Known::Said(value) => Some(plain::read(value.get()).map_err(|error| {
             let what = format!("the result that was reported for it is not of its type: {error}");
             let again = "Retry the run: it is asked about again, unless the node reads the result by then";
-            NodeError::coded(INVALID_RESUME, format!("{}. {again}", named(what).message))
+            NodeError::coded(UNREADABLE_ANSWER, format!("{}. {again}", named(what).message))
         })),
         Known::GivenUp(why) => {
             let what = named(format!("its outcome is unknown, and it was given up: {why}"));

@@ -36,7 +36,7 @@ pub struct RuleMaker<'a> {
 }
 
 /// Why a standing rule is suspended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Suspension {
     /// For programs, which say it in their people's language.
     pub code: SuspensionCode,

@@ -56,7 +56,7 @@ impl Inner {
                 };
                 let span = self.summary_span(&state, name, &**model);
                 let summary = async {
-                    let summary = self.summarise(&state, name, model, cut.text(room.budget), &cut).await;
+                    let summary = self.summarise(&state, name, model, cut.text(room.context_tokens), &cut).await;
                     self.trace_summarised(&summary);
                     summary
                 };

@@ -239,7 +239,7 @@ impl Inner {
         let limits = &self.settings.limits;
         let over = |what, spent: f64, limit: f64| {
             let message = over_budget(what, spent, limit);
-            Err(Stop { code: "budget", message, why: Why::Budget { what, spent, limit } })
+            Err(Stop { code: "budget_exceeded", message, why: Why::Budget { what, spent, limit } })
         };
         #[expect(clippy::cast_precision_loss, reason = "told to people, not counted on")]
         let float = |n: u64| n as f64;

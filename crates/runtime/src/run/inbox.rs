@@ -20,7 +20,7 @@ use countersign_core::{
     time::rfc3339,
     wire::{
         client::check_session_id,
-        event::{ApprovalUpdate, Resolution},
+        event::{ApprovalUpdate, HeldTurn, Resolution},
         expand,
         request::{self, Request},
     },
@@ -31,7 +31,7 @@ use serde_json::Value;
 
 use super::{
     Inner, Runtime, store_refusal,
-    view::{Held, ListPage, READ_BYTES, READ_PAGE, visible_to},
+    view::{ListPage, READ_BYTES, READ_PAGE, held_turn, visible_to},
 };
 use crate::store::{InterruptionFilter, InterruptionRow, Page};
 
@@ -54,7 +54,7 @@ pub struct ApprovalView {
     /// Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
     /// decided and carried out after the backup: check outside before you decide.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub held: Option<Held>,
+    pub held: Option<HeldTurn>,
     /// The request.
     #[serde(flatten)]
     pub request: Request,
@@ -114,8 +114,11 @@ struct Recorded {
 /// The details of `approval_already_resolved`.
 #[derive(Serialize)]
 struct Winner {
+    #[serde(skip_serializing_if = "Option::is_none")]
     resolution: Option<Resolution>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
     #[serde(flatten)]
     reply: Option<ReplyView>,
@@ -274,13 +277,13 @@ impl Inner {
     }
 
     /// Why a session's turn is on hold, if it is.
-    async fn why_held(self: &Arc<Self>, session_id: &str) -> Result<Option<Held>, Refusal> {
+    async fn why_held(self: &Arc<Self>, session_id: &str) -> Result<Option<HeldTurn>, Refusal> {
         let live = self.named(session_id)?;
         let mut guard = live.lock().await;
         match self.load(&live, &mut guard).await {
             // Deleted since its request was read.
             Err(error) if error.code == Code::SessionDeleted => Ok(None),
-            session => session.map(|session| session.why_held()),
+            session => session.map(|session| held_turn(&session)),
         }
     }
 

@@ -118,7 +118,7 @@ pub use policy::{AskView, Effect, HintView, PolicyRuleView, PolicyView, ThenView
 pub use retry::NewRetry;
 pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
 pub use start::Start;
-pub use view::{AUDITOR, AgentView, Held, ListPage, SessionView, StateView, check_auditor};
+pub use view::{AUDITOR, AgentView, ListPage, SessionRow, SessionView, StateView, check_auditor};
 pub(crate) use view::{READ_BYTES, READ_PAGE};
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
@@ -392,10 +392,10 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
         StoreError::Deleted(_) => Refusal::new(Code::SessionDeleted, error.to_string()),
         StoreError::BadCursor => Refusal::new(Code::InvalidMessage, format!("cursor: {error}")),
         StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()).unreadable(),
-        StoreError::Newer { .. } => Refusal::new(Code::StoreUnavailable, error.to_string()).unreadable(),
+        StoreError::Newer { .. } => Refusal::new(Code::NewerVersionRequired, error.to_string()).unreadable(),
         StoreError::Closed(_) => Refusal::new(Code::StoreClosed, error.to_string()),
         StoreError::Unknown => Refusal::new(
-            Code::StoreUnavailable,
+            Code::OutcomeUnknown,
             "it is not known whether this was stored: look, or send it again with the same request_id",
         ),
         StoreError::Conflict | StoreError::Outdated => {

@@ -94,7 +94,7 @@ impl Overdue {
 
 /// Whether it may have failed because of the store, and not of its session.
 fn is_outage(error: &Refusal) -> bool {
-    matches!(error.code, Code::StoreUnavailable | Code::StoreClosed) && !error.is_gone() && !error.is_overtaken()
+    (error.code.is_temporary() || error.code == Code::StoreClosed) && !error.is_gone() && !error.is_overtaken()
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
         while begun.elapsed() < Duration::from_secs(200) {
             for due in overdue.ready(vec![due(1)]) {
                 tried.push(begun.elapsed().as_secs());
-                overdue.looked(vec![(due, refusal(Code::StoreUnavailable).unreadable())], false);
+                overdue.looked(vec![(due, refusal(Code::NewerVersionRequired).unreadable())], false);
             }
             tokio::time::advance(Duration::from_secs(1)).await;
         }

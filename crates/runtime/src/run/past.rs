@@ -34,9 +34,10 @@ pub struct CheckpointView {
     /// When the session reached it (RFC 3339).
     pub at: String,
     /// What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
-    /// answers to questions), `timeout`, `note`, `rule`, `title`, `start`, `handoff`, `result`, `input`, `lost` and
-    /// `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
-    /// graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
+    /// answers to questions), `timeout`, `approval_updated`, `rule_revoked`, `renamed`, `call_started`, `handoff`,
+    /// `result`, `input`, `outcome_unknown` and `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`,
+    /// `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`,
+    /// `edit`, `states`.
     pub after: String,
     /// Who did that, if a person did and is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,8 +46,8 @@ pub struct CheckpointView {
     pub seq: u64,
     /// The session's status there.
     pub status: Status,
-    /// The graph's node that the session was at.
-    pub node: String,
+    /// The graph's nodes that the session was at.
+    pub nodes: Vec<String>,
     /// The approval keys that were pending there.
     pub pending: Vec<String>,
 }
@@ -69,7 +70,7 @@ impl CheckpointView {
             by: found.by.clone(),
             seq,
             status: found.status,
-            node: found.node.clone(),
+            nodes: found.nodes.clone(),
             pending: found.pending.iter().map(|n| approval_key(session_id, *n)).collect(),
         }
     }

@@ -39,7 +39,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `invalid_message` (more model calls than a turn may get), `nothing_to_retry`,
-    /// `budget_spent`, `session_full` (where the next thing is a model call), `request_id_reused`, `store_unavailable`.
+    /// `max_turns`, `session_full` (where the next thing is a model call), `request_id_reused`, `store_unavailable`.
     pub async fn retry(&self, by: &Principal, session: &str, retry: NewRetry) -> Result<SessionView, Refusal> {
         let live = self.inner.retry_run(None, by, session, retry).await?;
         let view = self.session(by, session).await;

@@ -10,11 +10,11 @@ use countersign_core::{
     time::rfc3339,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Inner, Runtime,
-    authority::SuspensionCode,
+    authority::Suspension,
     live::LiveRef,
     nodes::contested,
     store_refusal,
@@ -53,20 +53,15 @@ pub struct RuleView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// When it was made (RFC 3339).
-    pub made_at: String,
+    pub created_at: String,
     /// When it ends (RFC 3339); absent: never by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Whether it is in force: not revoked or expired.
-    pub standing: bool,
     /// Whether it applies now.
     pub state: RuleState,
     /// Why it is suspended, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspended: Option<String>,
-    /// The same for programs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspended_code: Option<SuspensionCode>,
+    pub suspension: Option<Suspension>,
     /// When it was revoked or replaced (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
@@ -76,7 +71,7 @@ pub struct RuleView {
 }
 
 /// Whether a standing rule applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
     /// It applies.
@@ -85,6 +80,14 @@ pub enum RuleState {
     Suspended,
     /// It was revoked, or has expired.
     Ended,
+}
+
+impl RuleState {
+    /// The state of this name, as it is written in JSON.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<RuleState> {
+        serde_json::from_value(name.into()).ok()
+    }
 }
 
 /// The scope of a standing rule.
@@ -103,7 +106,7 @@ impl RuleView {
     fn of(row: &RuleRow, inner: &Inner) -> RuleView {
         let rule = &row.rule;
         let standing = row.is_in_force(inner.now());
-        let suspended = inner.settings.authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
+        let suspension = inner.settings.authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
         RuleView {
             id: row.rule.id.name(&row.session_id),
             scope: match (rule.everywhere, &rule.args) {
@@ -120,16 +123,14 @@ impl RuleView {
             subject: row.subject.clone(),
             session_id: row.session_id.clone(),
             by: rule.by.clone(),
-            made_at: rfc3339(row.made_at),
+            created_at: rfc3339(row.made_at),
             until: rule.until.map(rfc3339),
-            standing,
-            state: match (standing, &suspended) {
+            state: match (standing, &suspension) {
                 (false, _) => RuleState::Ended,
                 (true, Some(_)) => RuleState::Suspended,
                 (true, None) => RuleState::Active,
             },
-            suspended_code: suspended.as_ref().map(|why| why.code),
-            suspended: suspended.map(|why| why.message),
+            suspension,
             revoked_at: row.revoked_at.map(rfc3339),
             revoked_by: row.revoked_by.clone(),
         }
@@ -139,8 +140,8 @@ impl RuleView {
 /// Which rules to list; all that match, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct RuleQuery {
-    /// Standing (true), or revoked or expired (false).
-    pub standing: Option<bool>,
+    /// In one of these states; empty: in any.
+    pub states: Vec<RuleState>,
     /// Made in this session.
     pub session_id: Option<String>,
     /// The end of the previous page.
@@ -150,14 +151,18 @@ pub struct RuleQuery {
 }
 
 impl Runtime {
-    /// The standing rules that `by` may see: of its own sessions, those it made, those of its roles.
+    /// The standing rules that `by` may see: of its own sessions, those it made, those of its roles. A page may have
+    /// fewer rows than asked for, since which rules are suspended is not stored.
     ///
     /// # Errors
     /// `invalid_message` (bad cursor), `store_unavailable`.
     pub async fn rules(&self, by: &Principal, query: RuleQuery) -> Result<ListPage<RuleView>, Refusal> {
-        let RuleQuery { standing, session_id, cursor, limit } = query;
+        let RuleQuery { states, session_id, cursor, limit } = query;
         let filter = RuleFilter {
-            standing,
+            standing: match states.iter().filter(|state| **state == RuleState::Ended).count() {
+                0 => (!states.is_empty()).then_some(true),
+                ended => (ended == states.len()).then_some(false),
+            },
             now: self.inner.now(),
             session_id,
             visible_to: visible_to(by),
@@ -165,8 +170,9 @@ impl Runtime {
         };
         let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
         self.inner.released().await?;
-        let view = |row: &RuleRow| RuleView::of(row, &self.inner);
-        Ok(ListPage { rows: page.rows.iter().map(view).collect(), next_cursor: page.next })
+        let views = page.rows.iter().map(|row| RuleView::of(row, &self.inner));
+        let rows = views.filter(|view| states.is_empty() || states.contains(&view.state)).collect();
+        Ok(ListPage { rows, next_cursor: page.next })
     }
 
     /// Revokes a rule: from the next call on a person must decide again. Any person to whom it is visible may revoke

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-pub use countersign_core::journal::restart::Held;
 use countersign_core::{
     approval::{key::approval_key, principal::Principal},
     call::reviewer::Reviewer,
@@ -19,7 +18,7 @@ use countersign_core::{
     time::rfc3339,
     todo::Todo,
     wire::{
-        event::{Request, RunError, StopReason},
+        event::{HeldTurn, Request, RunError, StopReason},
         expand,
     },
 };
@@ -57,6 +56,29 @@ pub fn check_auditor(by: &Principal, what: &str) -> Result<(), Refusal> {
 
 /// A session, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SessionRow {
+    /// Its id.
+    pub session_id: Arc<str>,
+    /// The agent that answers.
+    pub agent: Arc<str>,
+    /// Its owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Arc<str>>,
+    /// The title that its owner gave it, or the beginning of its first message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<Arc<str>>,
+    /// What it is doing.
+    pub status: Status,
+    /// When it was made (RFC 3339).
+    pub created_at: String,
+    /// When it last changed (RFC 3339).
+    pub updated_at: String,
+    /// The pending approval keys.
+    pub pending: Vec<String>,
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SessionView {
     /// Its id.
     pub session_id: Arc<str>,
@@ -76,27 +98,45 @@ pub struct SessionView {
     pub updated_at: String,
     /// The pending approval keys.
     pub pending: Vec<String>,
-    /// The session whose past it has, if it is a fork. Not in lists.
+    /// The session whose past it has, if it is a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// Why its turn is on hold, if it is: a message, a decision or a retry continues it; a cancel ends it. Not in
-    /// lists.
+    /// Why its turn is on hold, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub held: Option<Held>,
-    /// Why its turn failed, if it did. Not in lists.
+    pub held: Option<HeldTurn>,
+    /// Why its turn failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
 }
 
 impl SessionView {
     pub(crate) fn of_state(state: &State) -> SessionView {
-        let (forked_from, held) = (state.forked_from.clone(), state.why_held());
-        let error = state.failure.as_deref().map(RunError::from);
-        SessionView { forked_from, held, error, ..SessionView::of(&Summary::of(state)) }
-    }
-
-    pub(crate) fn of(summary: &Summary) -> SessionView {
+        let SessionRow { session_id, agent, subject, title, status, created_at, updated_at, pending } =
+            SessionRow::of(&Summary::of(state));
         SessionView {
+            session_id,
+            agent,
+            subject,
+            title,
+            status,
+            created_at,
+            updated_at,
+            pending,
+            forked_from: state.forked_from.clone(),
+            held: held_turn(state),
+            error: state.failure.as_deref().map(RunError::from),
+        }
+    }
+}
+
+/// Why the turn of a session is on hold, if it is.
+pub(super) fn held_turn(state: &State) -> Option<HeldTurn> {
+    state.hold().map(|hold| HeldTurn::of(hold, !state.open.is_empty()))
+}
+
+impl SessionRow {
+    fn of(summary: &Summary) -> SessionRow {
+        SessionRow {
             session_id: summary.session_id.clone(),
             agent: summary.agent.clone(),
             subject: summary.subject.clone(),
@@ -105,9 +145,6 @@ impl SessionView {
             created_at: rfc3339(summary.created_at),
             updated_at: rfc3339(summary.updated_at),
             pending: summary.pending.iter().map(|n| approval_key(&summary.session_id, *n)).collect(),
-            forked_from: None,
-            held: None,
-            error: None,
         }
     }
 }
@@ -138,8 +175,8 @@ pub struct StateView {
     pub session: SessionView,
     /// The language of the server's own texts.
     pub locale: Locale,
-    /// The node it is at: of the agent's loop, or of a graph; several are separated by `, `.
-    pub node: String,
+    /// The nodes it is at: of the agent's loop, or of a graph.
+    pub nodes: Vec<String>,
     /// The `seq` of the last event.
     pub seq: u64,
     /// Turns so far.
@@ -165,7 +202,7 @@ impl StateView {
         StateView {
             session: SessionView::of_state(state),
             locale: state.locale,
-            node: graph::nodes(state),
+            nodes: graph::nodes(state),
             seq: cursor.seq,
             turns: state.turns,
             turn_calls: state.turn_calls,
@@ -240,11 +277,11 @@ impl Runtime {
         agent: Option<String>,
         cursor: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<SessionView>, Refusal> {
+    ) -> Result<ListPage<SessionRow>, Refusal> {
         let filter = SessionFilter { status, agent, visible_to: visible_to(by) };
         let paged = self.inner.store.sessions(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
         self.inner.released().await?;
-        Ok(ListPage { rows: paged.rows.iter().map(SessionView::of).collect(), next_cursor: paged.next })
+        Ok(ListPage { rows: paged.rows.iter().map(SessionRow::of).collect(), next_cursor: paged.next })
     }
 
     /// The id of the history that the store has ([`Store::history_id`](crate::store::Store::history_id)); `None` as long as

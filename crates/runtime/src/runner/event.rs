@@ -113,6 +113,8 @@ pub enum RunEvent {
         pending: Vec<String>,
         /// Why the turn has failed, if it has.
         error: Option<event::RunError>,
+        /// Why the turn is held, if it is.
+        held: Option<event::HeldTurn>,
     },
     /// An event of an agent that works for a call of another one, if
     /// [`RunConfig::nested_events`](crate::runner::config::RunConfig::nested_events) asks for it.
@@ -240,8 +242,9 @@ impl Reader {
                     by: by.as_deref().map(str::to_owned),
                 };
             }
-            Event::RunStatus { status, pending, error } => {
-                return RunEvent::Status { status: *status, pending: pending.clone(), error: error.clone() };
+            Event::RunStatus { status, pending, error, held } => {
+                let (pending, error, held) = (pending.clone(), error.clone(), held.clone());
+                return RunEvent::Status { status: *status, pending, error, held };
             }
             _ => {}
         }

@@ -188,7 +188,7 @@ impl Session {
                 // Another run of the session was first. Its current state determines the error.
                 Err(error)
                     if self.durable
-                        && error.refusal().is_some_and(|refusal| refusal.code == Code::StoreUnavailable)
+                        && error.refusal().is_some_and(|refusal| refusal.code.is_temporary())
                         && self.has_moved().await => {}
                 said => {
                     said?;

@@ -45,8 +45,7 @@ enum Order {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadAudit {
-    after: Option<u64>,
-    before: Option<u64>,
+    cursor: Option<u64>,
     #[serde(default)]
     order: Order,
     #[serde(default)]
@@ -58,9 +57,9 @@ pub(super) struct ReadAudit {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct AuditLog {
     /// The records.
-    audit: Vec<AuditRecord>,
-    /// The `after` of the next page, newest first its `before`; null on the last page. What is recorded later comes after
-    /// the `n` of the last record.
+    records: Vec<AuditRecord>,
+    /// The `cursor` of the next page: the `n` of the last record; null on the last page. Oldest first, what is recorded
+    /// later comes after that `n`, too.
     next_cursor: Option<String>,
 }
 
@@ -70,27 +69,23 @@ pub(super) async fn read(
     Params(params): Params<ReadAudit>,
 ) -> Result<Response, Problem> {
     let limit = bounded_limit(params.limit, HISTORY_PAGE, HISTORY_PAGE_MAX)?;
-    let mut audit = match (params.order, params.after, params.before) {
-        (Order::Oldest, after, None) => app.runtime.audit(&by, after.unwrap_or(0), limit + 1).await?,
-        (Order::Newest, None, before) => app.runtime.audit_newest(&by, before.unwrap_or(u64::MAX), limit + 1).await?,
-        (Order::Oldest, _, Some(_)) => return Err(Problem::invalid("\"before\" needs order=newest")),
-        (Order::Newest, Some(_), _) => {
-            return Err(Problem::invalid("\"after\" is for order=oldest; order=newest takes \"before\""));
-        }
+    let mut records = match params.order {
+        Order::Oldest => app.runtime.audit(&by, params.cursor.unwrap_or(0), limit + 1).await?,
+        Order::Newest => app.runtime.audit_newest(&by, params.cursor.unwrap_or(u64::MAX), limit + 1).await?,
     };
-    let more = audit.len() > limit;
-    audit.truncate(limit);
-    let next = audit.last().filter(|_| more).map(|last| last.n);
+    let more = records.len() > limit;
+    records.truncate(limit);
+    let next = records.last().filter(|_| more).map(|last| last.n);
     Ok(match params.format {
-        Format::Json => Json(AuditLog { audit, next_cursor: next.map(|n| n.to_string()) }).into_response(),
-        Format::Jsonl => ([(header::CONTENT_TYPE, LINES)], lines(&audit)).into_response(),
+        Format::Json => Json(AuditLog { records, next_cursor: next.map(|n| n.to_string()) }).into_response(),
+        Format::Jsonl => ([(header::CONTENT_TYPE, LINES)], lines(&records)).into_response(),
     })
 }
 
 /// A record a line, each with the text of its body as it is stored.
-fn lines(audit: &[AuditRecord]) -> String {
+fn lines(records: &[AuditRecord]) -> String {
     let mut lines = String::new();
-    for record in audit {
+    for record in records {
         // Plain data, which always serializes.
         lines.push_str(&serde_json::to_string(record).unwrap_or_default());
         lines.push('\n');

@@ -10,10 +10,7 @@ use axum::{
         sse::{Event, KeepAlive},
     },
 };
-use countersign_core::{
-    approval::principal::Principal,
-    refusal::{Code, Refusal},
-};
+use countersign_core::{approval::principal::Principal, refusal::Refusal};
 use countersign_runtime::run::{
     Start,
     subscription::{Frame, Subscription},
@@ -207,7 +204,7 @@ async fn idle(app: App, by: Arc<Principal>, session_id: String) -> u64 {
     };
     loop {
         match rests().await {
-            Err(refusal) if refusal.code == Code::StoreUnavailable => tokio::time::sleep(AGAIN).await,
+            Err(refusal) if refusal.code.is_temporary() => tokio::time::sleep(AGAIN).await,
             // A deleted session has no more events.
             last => return last.unwrap_or(0),
         }
@@ -218,7 +215,7 @@ async fn idle(app: App, by: Arc<Principal>, session_id: String) -> u64 {
 async fn next(subscription: &mut Subscription) -> Result<Frame, Refusal> {
     loop {
         match subscription.next().await {
-            Err(refusal) if refusal.code == Code::StoreUnavailable => tokio::time::sleep(AGAIN).await,
+            Err(refusal) if refusal.code.is_temporary() => tokio::time::sleep(AGAIN).await,
             next => return next,
         }
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     body::to_bytes,
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
-    http::{HeaderMap, StatusCode, header, request::Parts},
+    http::{HeaderMap, header, request::Parts},
 };
 use countersign_core::{
     approval::principal::Principal,
@@ -102,8 +102,7 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
         }
         let body = tokio::time::timeout(Duration::from_secs(BODY_SECONDS), to_bytes(body, MOST));
         let Ok(body) = body.await else {
-            let refusal = Refusal::new(Code::InvalidMessage, "the body did not come in time");
-            return Err(Problem::with_status(StatusCode::REQUEST_TIMEOUT, refusal));
+            return Err(Problem::of(Refusal::new(Code::RequestTimeout, "the body did not come in time")));
         };
         // Any other failure is a lost connection, and then nobody reads the answer.
         let body = body.map_err(|_| too_large())?;
@@ -113,10 +112,10 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
         }
         if !is_json(&parts.headers) {
             let refusal = Refusal::new(
-                Code::InvalidMessage,
+                Code::UnsupportedMediaType,
                 "the body must be JSON in UTF-8, with Content-Type: application/json",
             );
-            return Err(Problem::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, refusal));
+            return Err(Problem::of(refusal));
         }
         let text = std::str::from_utf8(&body)
             .map_err(|_| Problem::of(Refusal::new(Code::BadJson, "the body is not UTF-8")))?;

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use countersign_core::{
-    drawing::{Drawing, NodeKind},
+    drawing::Drawing,
     refusal::{Code, Refusal},
 };
 use countersign_runtime::run::GraphView;
@@ -67,6 +67,8 @@ pub(super) struct SessionParams {
 pub(super) struct GraphList {
     /// By name.
     graphs: Vec<GraphRow>,
+    /// Where the next page begins; null on the last, which for now is the first.
+    next_cursor: Option<String>,
 }
 
 /// A graph of the program.
@@ -79,16 +81,14 @@ pub(super) struct GraphRow {
 pub(super) async fn list(State(app): State<App>, Caller(_): Caller) -> Json<GraphList> {
     let mut names: Vec<String> = app.runtime.graph_names().map(ToString::to_string).collect();
     names.sort();
-    Json(GraphList { graphs: names.into_iter().map(|name| GraphRow { name }).collect() })
+    Json(GraphList { graphs: names.into_iter().map(|name| GraphRow { name }).collect(), next_cursor: None })
 }
 
 /// A graph of the program.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct NamedGraph {
+pub(super) struct Graph {
     /// Its name.
     name: String,
-    /// The graph as a Mermaid flow chart.
-    mermaid: String,
     /// The graph.
     drawing: Drawing,
 }
@@ -100,52 +100,16 @@ pub(super) async fn of_graph(
     Params(params): Params<SessionParams>,
 ) -> Result<Response, Problem> {
     let drawing = app.runtime.graph_drawing(&name)?;
-    Ok(params.format.answer(drawing, |drawing| NamedGraph { name, mermaid: drawing.to_mermaid(), drawing }))
+    Ok(params.format.answer(drawing, |drawing| Graph { name, drawing }))
 }
 
 /// The graph an agent runs on.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Graph {
+pub(super) struct AgentGraph {
     /// The agent.
     agent: String,
-    /// The ids of the nodes, except the start.
-    nodes: Vec<String>,
-    /// The edges between them.
-    edges: Vec<Edge>,
-    /// The session's current node, if a session was requested; the first if there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    current: Option<String>,
-    /// The graph as a Mermaid flow chart.
-    mermaid: String,
-    /// The full graph: the kinds and labels of nodes, sub-graphs, and every position.
+    /// The graph, with the session's positions if a session was requested.
     drawing: Drawing,
-}
-
-/// An edge of a graph.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Edge {
-    /// Where it begins.
-    from: String,
-    /// Where it ends.
-    to: String,
-    /// When it is taken; empty if always.
-    label: String,
-}
-
-impl Graph {
-    fn of(agent: String, drawing: Drawing) -> Graph {
-        let starts: Vec<_> = drawing.nodes.iter().filter(|node| node.kind == NodeKind::Start).map(|n| &n.id).collect();
-        let edges = drawing.edges.iter().filter(|edge| !starts.contains(&&edge.from));
-        let edges = edges.map(|e| Edge { from: e.from.clone(), to: e.to.clone(), label: e.label.clone() }).collect();
-        Graph {
-            agent,
-            nodes: drawing.nodes.iter().map(|node| &node.id).filter(|id| !starts.contains(id)).cloned().collect(),
-            edges,
-            current: drawing.current.first().map(|at| at.node.clone()),
-            mermaid: drawing.to_mermaid(),
-            drawing,
-        }
-    }
 }
 
 pub(super) async fn of_agent(
@@ -165,7 +129,7 @@ pub(super) async fn of_agent(
         }
         None => drawing,
     };
-    Ok(params.format.answer(drawing, |drawing| Graph::of(name, drawing)))
+    Ok(params.format.answer(drawing, |drawing| AgentGraph { agent: name, drawing }))
 }
 
 pub(super) async fn of_session(

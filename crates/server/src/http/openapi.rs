@@ -108,15 +108,18 @@ fn parameter(parameter: &Parameter) -> Value {
         Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::OneOf(values) => json!({ "type": "string", "enum": values }),
+        Kind::SomeOf(values) => json!({ "type": "array", "items": { "type": "string", "enum": values } }),
     };
-    json!({ "in": parameter.place, "name": parameter.name, "description": parameter.about, "schema": schema })
+    let mut said =
+        json!({ "in": parameter.place, "name": parameter.name, "description": parameter.about, "schema": schema });
+    if matches!(parameter.kind, Kind::SomeOf(_)) {
+        said["explode"] = json!(false);
+    }
+    said
 }
 
 /// The status of what made something, and says where it is.
 const CREATED: u16 = 201;
-
-/// Codes that a route with a body also returns under another status than their own.
-const OF_BODIES: [(u16, Code); 2] = [(408, Code::InvalidMessage), (415, Code::InvalidMessage)];
 
 fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     let mut responses = json!({ "default": { "$ref": "#/components/responses/Problem" } });
@@ -127,11 +130,10 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     // Of its query, if of nothing else.
     let mut more = vec![Code::InvalidMessage];
     if route.body.is_some() {
-        codes.extend(OF_BODIES);
-        more.extend([Code::BadJson, Code::TooLarge]);
+        more.extend([Code::BadJson, Code::RequestTimeout, Code::TooLarge, Code::UnsupportedMediaType]);
     }
     if route.refusals.contains(&Code::StoreUnavailable) {
-        more.push(Code::StoreClosed);
+        more.extend([Code::OutcomeUnknown, Code::NewerVersionRequired, Code::StoreClosed]);
     }
     if !route.open {
         more.push(Code::Unauthenticated);

@@ -45,7 +45,9 @@ fn kind(schema: &Value) -> String {
         return link(named(&schema["$ref"]));
     }
     for key in ["oneOf", "anyOf"] {
-        let each: Vec<String> = items(&schema[key]).map(kind).collect();
+        // Any other text beside known ones: that is so of all of them, and said once.
+        let known = |one: &&Value| schema[key][0].get("enum").is_none() || one.get("enum").is_some();
+        let each: Vec<String> = items(&schema[key]).filter(known).map(kind).collect();
         if !each.is_empty() {
             return each.join(" or ");
         }

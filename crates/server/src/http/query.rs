@@ -62,6 +62,10 @@ impl Kind {
             Kind::Text => None,
             Kind::Whole => value.parse::<u64>().is_err().then(|| format!("a whole number from 0 to {}", u64::MAX)),
             Kind::Flag => (!matches!(value, "true" | "false")).then(|| "true or false".to_owned()),
+            Kind::SomeOf(values) => {
+                let known = value.split(',').all(|one| values.contains(&one));
+                (!known).then(|| format!("some of {}, with commas between them", values.join(", ")))
+            }
             Kind::OneOf(values) => (!values.contains(&value)).then(|| format!("one of {}", values.join(", "))),
         }
     }
@@ -86,6 +90,7 @@ mod tests {
             ("listSessions", "status=awaiting_input&agent=a%26b&cursor=&limit=200"),
             ("followSession", "after=0&before=18446744073709551615"),
             ("decideApproval", "wait=true"),
+            ("listRules", "state=active,suspended"),
         ] {
             assert_eq!(refused(id, query), None, "{id}?{query}");
         }
@@ -104,7 +109,7 @@ mod tests {
             ("followSession", "after=", &format!("after: {whole}")),
             ("followSession", "after=18446744073709551616", &format!("after: {whole}")),
             ("followSession", "last=1&last=1", "last: is given more than once"),
-            ("listRules", "standing=1", "standing: must be true or false"),
+            ("listRules", "state=1", "state: must be some of active, suspended, ended, with commas between them"),
             ("listApprovals", "status=open", "status: must be one of waiting, resolved"),
             ("listAgents", &long, &format!("{}…: is not a parameter here; it has none", "q".repeat(200))),
         ] {

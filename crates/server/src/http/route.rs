@@ -56,6 +56,8 @@ pub(super) enum Kind {
     Whole,
     Flag,
     OneOf(&'static [&'static str]),
+    /// Some of these, with commas between them.
+    SomeOf(&'static [&'static str]),
 }
 
 /// A successful response.

@@ -1,7 +1,7 @@
 //! Standing rules: decisions for later calls too, listed and revoked (spec S7).
 
 use axum::{Json, extract::State};
-use countersign_runtime::run::{RuleQuery, RuleView};
+use countersign_runtime::run::{RuleQuery, RuleState, RuleView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::{app::App, problem::Problem};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListRules {
-    standing: Option<bool>,
+    state: Option<String>,
     session_id: Option<String>,
     cursor: Option<String>,
     limit: Option<usize>,
@@ -35,8 +35,9 @@ pub(super) async fn list(
     Caller(by): Caller,
     Params(params): Params<ListRules>,
 ) -> Result<Json<Rules>, Problem> {
-    let ListRules { standing, session_id, cursor, limit } = params;
-    let query = RuleQuery { standing, session_id, cursor, limit: page_limit(limit)? };
+    let ListRules { state, session_id, cursor, limit } = params;
+    let states = state.iter().flat_map(|states| states.split(',')).filter_map(RuleState::of_name).collect();
+    let query = RuleQuery { states, session_id, cursor, limit: page_limit(limit)? };
     let page = app.runtime.rules(&by, query).await?;
     Ok(Json(Rules { rules: page.rows, next_cursor: page.next_cursor }))
 }

@@ -13,7 +13,7 @@ use countersign_core::{
     refusal::Refusal,
     wire::{input::InputContent, schema::AnyObject},
 };
-use countersign_runtime::run::{NewMessage, NewSession, Outcome, SessionView, StateView};
+use countersign_runtime::run::{NewMessage, NewSession, Outcome, SessionRow, SessionView, StateView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -100,7 +100,7 @@ pub(super) struct ListSessions {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Sessions {
     /// The sessions.
-    sessions: Vec<SessionView>,
+    sessions: Vec<SessionRow>,
     /// Where the next page begins; null on the last.
     next_cursor: Option<String>,
 }

@@ -45,6 +45,8 @@ pub(super) struct Nothing {}
 pub(super) struct WebhookList {
     /// The webhooks.
     webhooks: Vec<WebhookView>,
+    /// Where the next page begins; null on the last, which for now is the first.
+    next_cursor: Option<String>,
 }
 
 /// A webhook.
@@ -59,16 +61,19 @@ pub(super) struct WebhookView {
     /// The types of the messages it gets.
     events: Vec<&'static str>,
     /// It gets only those of this tenant's sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
     /// `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until a server starts.
     status: &'static str,
-    /// The number of the last record of the audit log that is dealt with; null before the first.
+    /// The number of the last record of the audit log that is dealt with; absent before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<u64>,
     /// How many messages did not arrive, and are attempted again.
     waiting: u64,
     /// How many did not arrive, and are not.
     dead: u64,
     /// The one whose last attempt was the latest.
+    #[serde(skip_serializing_if = "Option::is_none")]
     last_failed: Option<FailedMessage>,
 }
 
@@ -79,12 +84,13 @@ pub(super) struct FailedMessage {
     n: u64,
     /// How many attempts there were.
     attempts: u32,
-    /// When the next one is; null: there is none any more.
+    /// When the next one is; absent: there is none any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
     next_at: Option<String>,
     /// When the last one was.
     tried_at: String,
     /// Why it did not arrive then.
-    why: String,
+    message: String,
 }
 
 /// Messages that did not arrive.
@@ -116,13 +122,14 @@ pub(super) struct Tested {
     /// Whether it arrived.
     delivered: bool,
     /// Why not.
-    why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
 }
 
 impl From<FailedDelivery> for FailedMessage {
     fn from(delivery: FailedDelivery) -> FailedMessage {
         let FailedDelivery { n, attempts, next_at, tried_at, why } = delivery;
-        FailedMessage { n, attempts, next_at: next_at.map(rfc3339), tried_at: rfc3339(tried_at), why }
+        FailedMessage { n, attempts, next_at: next_at.map(rfc3339), tried_at: rfc3339(tried_at), message: why }
     }
 }
 
@@ -162,7 +169,7 @@ pub(super) async fn list(State(app): State<App>, Caller(by): Caller) -> Result<J
             views.push(view(endpoint, progress.as_ref()));
         }
     }
-    Ok(Json(WebhookList { webhooks: views }))
+    Ok(Json(WebhookList { webhooks: views, next_cursor: None }))
 }
 
 fn view(endpoint: &Endpoint, last: Option<&Progress>) -> WebhookView {
@@ -268,6 +275,6 @@ pub(super) async fn test(
 ) -> Result<Json<Tested>, Problem> {
     let tested = named(&app, &by, &name)?.test(&name).await;
     // It existed a moment ago.
-    let why = tested.and_then(Result::err);
-    Ok(Json(Tested { delivered: why.is_none(), why }))
+    let message = tested.and_then(Result::err);
+    Ok(Json(Tested { delivered: message.is_none(), message }))
 }

@@ -339,7 +339,7 @@ impl Connection {
             match event {
                 Ok(frame) => self.feed(Message::Text(frame.json.to_string().into())).await?,
                 Err(refusal) => {
-                    if refusal.code != Code::StoreUnavailable {
+                    if !refusal.code.is_temporary() {
                         self.follows.remove(&session_id);
                     }
                     self.refuse(refusal, About { session_id: Some(session_id.to_string()), ..About::default() })

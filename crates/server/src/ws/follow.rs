@@ -117,7 +117,7 @@ fn events(subscription: Subscription) -> impl futures::Stream<Item = Event> + Se
         let next = subscription.next().await;
         let state = match &next {
             Ok(_) => Some((subscription, false)),
-            Err(refusal) if refusal.code == Code::StoreUnavailable => Some((subscription, true)),
+            Err(refusal) if refusal.code.is_temporary() => Some((subscription, true)),
             Err(_) => None,
         };
         Some(((session_id, next), state))

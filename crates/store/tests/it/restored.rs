@@ -21,7 +21,10 @@ async fn r4_a_store_that_is_restored_holds_failed_turns_too(store: Arc<dyn Store
     let said = session.says(2, "pay", None, None).expect("a message");
     session.store(&*store, said).await.expect("stored");
     session.store(&*store, session.calls(3, &[("pay", Verdict::Allow)])).await.expect("stored");
-    session.store(&*store, session.draft(4).fail("budget", "spent".into(), None, &Anything)).await.expect("stored");
+    session
+        .store(&*store, session.draft(4).fail("budget_exceeded", "spent".into(), None, &Anything))
+        .await
+        .expect("stored");
     let retried = session.draft(5).retry(Retried::default(), &Anything).expect("retried");
     assert_eq!(graph::next(retried.state()).start.len(), 1, "so it is without a restore");
     assert_eq!(restored::hold(&*store).await.expect("held").sessions, [Arc::from("s")]);

@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useState, type ReactNode } from "react";
 import { CountersignError, type Policy, type PolicyRule, type ToolApproval } from "@countersign/client";
 import { useConnection, Visible, visibleText } from "@countersign/react";
-import { useI18n, type Translate } from "../i18n/index.js";
+import { useI18n, type Translate, wordText } from "../i18n/index.js";
 import { roleName } from "../lib/people.js";
 import { secondsText } from "../lib/time.js";
 import { http } from "../state/connection.js";
@@ -133,8 +133,8 @@ function Verb({ effect, isRule = false }: { effect: Then["effect"]; isRule?: boo
   const { t } = useI18n();
   return (
     <span className="rule-verb">
-      <Icon name={ICONS[effect]} />
-      {t(isRule && effect === "allow" ? "policy.ruleAllows" : `policy.effect.${effect}`)}
+      <Icon name={ICONS[effect] ?? "hand"} />
+      {isRule && effect === "allow" ? t("policy.ruleAllows") : wordText(t, "policy.effect", effect)}
     </span>
   );
 }
@@ -165,7 +165,7 @@ function thenFacts({ condition, message, ask }: Then, t: Translate, language: st
   facts.push([t("policy.deadline"), ask.timeout === 0 ? t("policy.noDeadline") : secondsText(ask.timeout, language)]);
   if (ask.escalate.length > 0) facts.push([t("policy.escalate"), roles(ask.escalate, ` ${t("policy.then")} `)]);
   if (ask.reassign.length > 0) facts.push([t("policy.reassign"), roles(ask.reassign, t("text.list"))]);
-  if (ask.risk !== undefined) facts.push([t("inbox.filter.risk"), t(`risk.${ask.risk}`)]);
+  if (ask.risk !== undefined) facts.push([t("inbox.filter.risk"), wordText(t, "risk", ask.risk)]);
   return facts;
 }
 

@@ -2,7 +2,7 @@
 import { useCallback, useRef, useState } from "react";
 import { stringifyJson, type StandingRule } from "@countersign/client";
 import { useConnection, Visible, visibleText } from "@countersign/react";
-import { isMessageKey, useI18n, type Translate } from "../i18n/index.js";
+import { isMessageKey, useI18n, type Translate, wordText } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { personName, roleName } from "../lib/people.js";
 import { agoText, momentText } from "../lib/time.js";
@@ -22,7 +22,7 @@ export function RulesPage({ onMenu }: { onMenu: () => void }) {
   const list = useRef<HTMLDivElement>(null);
   const read = useCallback(
     async (cursor: string | undefined) => {
-      const { rules, next } = await http.rules({ standing, ...(cursor === undefined ? {} : { cursor }) });
+      const { rules, next } = await http.rules({ state: standing ? ["active", "suspended"] : ["ended"], ...(cursor === undefined ? {} : { cursor }) });
       return { rows: rules, next };
     },
     [standing],
@@ -88,20 +88,20 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
   const revoke = async () => {
     if (await run(() => http.revokeRule(rule.id))) onRevoked(rule);
   };
-  const ended = !rule.standing && !rule.revoked_at;
+  const expired = rule.state === "ended" && !rule.revoked_at;
   const facts: [string, string][] = [
     [t("rules.agent"), visibleText(rule.agent)],
     ...(rule.subject === undefined ? [] : [[t("rules.for"), visibleText(rule.subject)] as [string, string]]),
     ...(rule.role === undefined ? [] : [[t("rules.inPlaceOf"), roleName(rule.role, t)] as [string, string]]),
     [
       t("rules.made"),
-      [rule.by && t("resolved.by", { name: visibleText(rule.by) }), agoText(rule.made_at, now, language)].filter(Boolean).join(t("text.comma")),
+      [rule.by && t("resolved.by", { name: visibleText(rule.by) }), agoText(rule.created_at, now, language)].filter(Boolean).join(t("text.comma")),
     ],
     [
       t("rules.until"),
       rule.until ? momentText(rule.until, language) : t(rule.scope === "session" ? "rules.withSession" : "rules.never"),
     ],
-    ...(rule.suspended === undefined ? [] : [[t("rules.suspendedWhy"), suspendedText(rule, t)] as [string, string]]),
+    ...(rule.suspension === undefined ? [] : [[t("rules.suspendedWhy"), suspendedText(rule, t)] as [string, string]]),
     ...(rule.revoked_at
       ? [
           [
@@ -114,7 +114,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
       : []),
   ];
   return (
-    <li className="rule" data-approve={rule.approve || undefined} data-over={!rule.standing || undefined}>
+    <li className="rule" data-approve={rule.approve || undefined} data-over={rule.state === "ended" || undefined}>
       <div className="rule-head">
         <h2>
           <span className="rule-verb">
@@ -124,11 +124,11 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
           <code>
             <Visible text={rule.tool} />
           </code>{" "}
-          <span className="rule-scope">{t(`rules.scope.${rule.scope}`)}</span>
+          <span className="rule-scope">{wordText(t, "rules.scope", rule.scope)}</span>
         </h2>
-        {ended && <span className="hint">{t("rules.expired")}</span>}
+        {expired && <span className="hint">{t("rules.expired")}</span>}
         {rule.state === "suspended" && <span className="hint">{t("rules.suspended")}</span>}
-        {rule.standing && (
+        {rule.state !== "ended" && (
           <button
             type="button"
             className="button small danger"
@@ -179,9 +179,10 @@ function requestOf({ id }: StandingRule): string {
 }
 
 /** Why a rule does not apply for now; a reason that is not known here is in the server's own words. */
-function suspendedText({ suspended, suspended_code: code, by, role }: StandingRule, t: Translate): string {
+function suspendedText({ suspension, by, role }: StandingRule, t: Translate): string {
+  const code = suspension?.code;
   const seen = code === "not_seen" || code === "not_seen_yet";
   const key = `rules.why.${code}${seen && role !== undefined ? "_as" : ""}`;
-  if (!isMessageKey(key)) return visibleText(suspended ?? "");
+  if (!isMessageKey(key)) return visibleText(suspension?.message ?? "");
   return t(key, { name: personName(by, t), role: roleName(role, t) });
 }

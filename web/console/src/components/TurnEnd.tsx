@@ -2,6 +2,7 @@
 import { useId, useState, type ReactNode } from "react";
 import { isCut, type AgentSummary, type SessionView } from "@countersign/client";
 import { Visible } from "@countersign/react";
+import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
 import { isLeft } from "../lib/turns.js";
 import { useRequest } from "../lib/useRequest.js";
@@ -32,7 +33,7 @@ export function TurnEnd({ view, agent }: Props) {
   if (isHeld(view)) {
     return (
       <Stopped view={view} spent={false} agent={agent}>
-        {t(codeOf(view) === "session_restored" ? "chat.restored" : "chat.held")} {t(agent ? "chat.resume" : "chat.resumeRetried")}
+        {t(whyHeld(view))} {t(agent ? "chat.resume" : "chat.resumeRetried")}
       </Stopped>
     );
   }
@@ -52,14 +53,12 @@ export function TurnEnd({ view, agent }: Props) {
   );
 }
 
-const codeOf = ({ error }: SessionView) => (error as { code?: string } | undefined)?.code;
+/** The turn continues only when somebody says so. */
+export const isHeld = (view: SessionView): boolean => view.held !== undefined;
 
-/**
- * The server has ended each time that it worked on the turn, or what the turn did is not all known, so it continues
- * only when somebody says so.
- */
-export const isHeld = (view: SessionView): boolean =>
-  ["session_held", "session_restored"].includes(codeOf(view) ?? "");
+const HELD: { [reason: string]: MessageKey } = { fork: "chat.heldFork", crashes: "chat.held", restored: "chat.restored" };
+
+const whyHeld = ({ held }: SessionView): MessageKey => HELD[held?.reason ?? ""] ?? "chat.heldOther";
 
 interface StoppedProps extends Props {
   /** It has used up its model calls. */
@@ -76,7 +75,7 @@ function Stopped({ view, agent, spent, children }: StoppedProps) {
   const [entered, enter] = useState<string>();
   const more = entered ?? String(Math.min(MORE_CALLS, most ?? MORE_CALLS));
   // A turn can fail otherwise in the last call that it may make.
-  const asks = spent || error?.code === "budget_spent";
+  const asks = spent || error?.code === "max_turns";
   const moreCalls = Number(more);
   const valid = !asks || (Number.isInteger(moreCalls) && moreCalls >= 1 && moreCalls <= (most ?? moreCalls));
   const left = isLeft(view);

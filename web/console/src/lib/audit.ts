@@ -99,15 +99,15 @@ const EXPORT_PAGE = 1_000;
  * parsed, so no digit changes.
  */
 export async function* exported(
-  read: (after: number, limit: number) => Promise<string>,
+  read: (cursor: number, limit: number) => Promise<string>,
 ): AsyncGenerator<{ lines: string; records: number }> {
-  for (let after = 0; ; ) {
-    const lines = await read(after, EXPORT_PAGE);
+  for (let cursor = 0; ; ) {
+    const lines = await read(cursor, EXPORT_PAGE);
     const ends = lines.split("\n").filter((line) => line !== "");
     if (ends.length > 0) yield { lines, records: ends.length };
     if (ends.length < EXPORT_PAGE) return;
     const last = /^\{"n":(\d+),/.exec(ends.at(-1)!)?.[1];
     if (last === undefined) throw new Error("a line of the audit log does not begin with its number");
-    after = Number(last);
+    cursor = Number(last);
   }
 }

@@ -16,12 +16,12 @@ export interface Undelivered extends FailedMessage {
 }
 
 /** The pages of the audit log that have these records, whose numbers rise. */
-export function spans(numbers: readonly number[]): { after: number; limit: number }[] {
-  const all: { after: number; limit: number }[] = [];
+export function spans(numbers: readonly number[]): { cursor: number; limit: number }[] {
+  const all: { cursor: number; limit: number }[] = [];
   for (const n of numbers) {
     const last = all.at(-1);
-    if (last && n - last.after <= RECORDS) last.limit = n - last.after;
-    else all.push({ after: n - 1, limit: 1 });
+    if (last && n - last.cursor <= RECORDS) last.limit = n - last.cursor;
+    else all.push({ cursor: n - 1, limit: 1 });
   }
   return all;
 }
@@ -46,14 +46,14 @@ export function reader(http: Pick<CountersignHttp, "failedMessages" | "audit">, 
 
 /** How far it is, beside the newest record that this person may read. */
 export function positionOf({ cursor }: Webhook, newest: number | undefined): { key: MessageKey; params: Record<string, number> } {
-  if (cursor === null) return { key: "webhooks.cursorNone", params: {} };
+  if (cursor === undefined) return { key: "webhooks.cursorNone", params: {} };
   if (newest !== undefined && newest > cursor) return { key: "webhooks.cursorOf", params: { n: cursor, newest } };
   return { key: "webhooks.cursorAt", params: { n: cursor } };
 }
 
 /** When a message is attempted next. */
 export function nextOf({ next_at }: FailedMessage, isGone: boolean, now: number): MessageKey {
-  if (next_at === null) return "webhooks.next.never";
+  if (next_at === undefined) return "webhooks.next.never";
   if (isGone) return "webhooks.next.start";
   return Date.parse(next_at) <= now ? "webhooks.next.now" : "webhooks.next.later";
 }

@@ -78,12 +78,15 @@ async function wireTypes(wire) {
   const types = await typescript("wire.schema.json", `import type { JsonObject, JsonValue } from "../json.js";`, wire);
   return [
     types,
-    list("STATUSES", "All that a session can be doing.", "Status", Status.enum),
-    list("ERROR_CODES", "All codes of refusals.", "Code", Code.enum),
-    list("IMAGE_TYPES", "The types of images that are accepted.", "MediaType", MediaType.enum),
+    list("STATUSES", "All that a session can be doing.", "Status", valuesOf(Status)),
+    list("ERROR_CODES", "All codes of refusals.", "Code", valuesOf(Code)),
+    list("IMAGE_TYPES", "The types of images that are accepted.", "MediaType", valuesOf(MediaType)),
     list("SESSION_EVENTS", "All events of a session.", `SessionEvent["type"]`, Object.keys(SessionEvent.discriminator.mapping)),
   ].join("\n");
 }
+
+/** The values of an enumeration, also of one that may get more. @param {Schema} schema @returns {string[]} */
+const valuesOf = (schema) => schema.enum ?? schema.anyOf[0].enum;
 
 /** @param {string} name @param {string} comment @param {string} type @param {string[]} values */
 const list = (name, comment, type, values) =>
@@ -169,6 +172,11 @@ function exact(schema) {
   if (schema.$ref && Object.keys(schema).length > 1) {
     schema.allOf = [{ $ref: schema.$ref }];
     delete schema.$ref;
+  }
+  // Any other text, without losing the known ones.
+  if (schema.anyOf?.[0]?.enum && schema.anyOf[1]?.type === "string") {
+    schema.tsType = `${valuesOf(schema).map((value) => JSON.stringify(value)).join(" | ")} | (string & {})`;
+    delete schema.anyOf;
   }
   if (schema.additionalProperties === true && !schema.properties) schema.tsType = "JsonObject";
   for (const value of Object.values(schema)) {

@@ -139,7 +139,7 @@ export type FollowFrom =
   | { last: number; after?: number };
 
 /** Why a session cannot be followed for the moment: it is tried again. */
-const FOR_NOW: readonly string[] = ["store_unavailable", "too_busy"] satisfies ErrorEvent["code"][];
+const FOR_NOW: readonly string[] = ["store_unavailable", "outcome_unknown", "newer_version_required", "too_busy"] satisfies ErrorEvent["code"][];
 const FOLLOW_AGAIN_MS = 1000;
 
 /** A session that is not there may be made elsewhere, or become this person's to see: it is asked for with growing pauses. */

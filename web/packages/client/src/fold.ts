@@ -64,7 +64,7 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
       if (next.messages.at(-1)?.id === event.message_id) return next;
       const messages = writable(next.messages);
       const by = event.by === undefined ? {} : { by: event.by };
-      messages.push({ id: event.message_id, role: event.role, ...by, seq: event.seq, blocks: [], groups: {}, open: true });
+      messages.push({ id: event.message_id, role: event.role === "user" ? "user" : "assistant", ...by, seq: event.seq, blocks: [], groups: {}, open: true });
       return { ...next, messages };
     }
     case "message_stop":
@@ -83,7 +83,7 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
         blocks: m.blocks.map((b) => (event.indexes.includes(b.index) ? { ...b, replaced: true } : b)),
       }));
     case "run_status":
-      return { ...next, status: event.status, error: event.error };
+      return { ...next, status: event.status, error: event.error, held: event.held };
     case "approval_resolved":
       return withApproval(next, event.approval_key, (a) => ({
         ...a,

@@ -10,6 +10,7 @@ import { dataOf } from "./sse.js";
 import type { ApprovalView } from "./view.js";
 
 export type {
+  AgentGraph,
   AgentView as AgentSummary,
   AuditLog,
   AuditRecord,
@@ -20,9 +21,8 @@ export type {
   FailedMessage,
   ForkedFrom,
   ForkSession as ForkRequest,
-  Graph as AgentGraph,
+  Graph as NamedGraph,
   Health,
-  NamedGraph,
   Outcome,
   PolicyRuleView as PolicyRule,
   PolicyView as Policy,
@@ -105,8 +105,8 @@ export class CountersignHttp {
   }
 
   /** The graph an agent runs on; with a session, where it stands. */
-  agentGraph(name: string, sessionId?: string): Promise<Http.Graph> {
-    return this.#json("getGraph", { path: { name }, query: { session_id: sessionId } });
+  agentGraph(name: string, sessionId?: string): Promise<Http.AgentGraph> {
+    return this.#json("getAgentGraph", { path: { name }, query: { session_id: sessionId } });
   }
 
   /** The names of the graphs that sessions can run. */
@@ -114,8 +114,8 @@ export class CountersignHttp {
     return (await this.#json("listGraphs")).graphs.map((graph) => graph.name);
   }
 
-  graph(name: string): Promise<Http.NamedGraph> {
-    return this.#json("getNamedGraph", { path: { name } });
+  graph(name: string): Promise<Http.Graph> {
+    return this.#json("getGraph", { path: { name } });
   }
 
   /** Begin a run of a graph. It goes on by itself. */
@@ -198,7 +198,7 @@ export class CountersignHttp {
    */
   retry(sessionId: string, { moreCalls, requestId }: RetryOptions = {}): Promise<Http.SessionView> {
     const more = moreCalls === undefined ? {} : { more_calls: moreCalls };
-    return this.#json("retry", { ...of(sessionId), body: { ...more, ...named(requestId) } });
+    return this.#json("retrySession", { ...of(sessionId), body: { ...more, ...named(requestId) } });
   }
 
   /** The places at which the session stood whole, newest first. */
@@ -284,10 +284,10 @@ export class CountersignHttp {
 
   // ------------------------------------------------------------ operation
 
-  /** The audit log; `next` is the `after` of the next page, newest first its `before`; there is none on the last page. */
+  /** The audit log; `next` is the `cursor` of the next page; there is none on the last page. */
   async audit(query: Query<"readAudit"> = {}): Promise<{ records: Http.AuditRecord[]; next: number | undefined }> {
-    const { audit, next_cursor } = await this.#json("readAudit", { query });
-    return { records: audit, next: next_cursor === null ? undefined : Number(next_cursor) };
+    const { records, next_cursor } = await this.#json("readAudit", { query });
+    return { records, next: next_cursor === null ? undefined : Number(next_cursor) };
   }
 
   /** A page of it as an export has it: a record a line, each as it is stored. */

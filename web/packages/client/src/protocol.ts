@@ -69,6 +69,7 @@ export type {
   MessageStartEvent,
   MessageStopEvent,
   PongEvent,
+  HeldTurn,
   RunError,
   RunStatusEvent,
 } from "./generated/wire.js";

@@ -10,6 +10,7 @@ import type {
   ImageSource,
   Resolution,
   ReviewConfig,
+  HeldTurn,
   RunError,
   RunStatus,
   StopReason,
@@ -119,6 +120,8 @@ export interface SessionView {
   status?: RunStatus;
   /** Why the newest turn has failed, if it has. */
   error?: RunError;
+  /** Why it is held, if it is: nothing of it continues until somebody says so. */
+  held?: HeldTurn;
   messages: MessageView[];
   approvals: Record<string, ApprovalView>;
   /** The group that new blocks fall into. */

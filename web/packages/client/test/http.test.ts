@@ -204,10 +204,10 @@ describe("CountersignHttp", () => {
       Promise.resolve(new Response('{"rules":[{"id":"s_1.0","args":{"n":9007199254740993,"p":1.10}}],"next_cursor":"c"}'))) as never;
     const { rules, next } = await new CountersignHttp({ fetch }).rules();
     expect([stringifyJson(rules[0]!.args!), next]).toEqual(['{"n":9007199254740993,"p":1.10}', "c"]);
-    const { asked, sent, http } = answering({ id: "s_1.0", standing: false });
-    await http.rules({ standing: false, cursor: "c" });
-    expect(await http.revokeRule("s_1.0")).toMatchObject({ standing: false });
-    expect(asked).toEqual(["/v1/rules?standing=false&cursor=c", "/v1/rules/s_1.0"]);
+    const { asked, sent, http } = answering({ id: "s_1.0", state: "ended" });
+    await http.rules({ state: ["active", "suspended"], cursor: "c" });
+    expect(await http.revokeRule("s_1.0")).toMatchObject({ state: "ended" });
+    expect(asked).toEqual(["/v1/rules?state=active%2Csuspended&cursor=c", "/v1/rules/s_1.0"]);
     expect(sent.map((s) => [s.method, s.body])).toEqual([
       ["GET", undefined],
       ["DELETE", undefined],

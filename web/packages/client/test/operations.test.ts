@@ -5,7 +5,7 @@ import { CountersignError, CountersignHttp, parseJson } from "../src/index.js";
 
 /** What the server would answer, as far as the client reads it. */
 const PAGE = {
-  agents: [], graphs: [], sessions: [], approvals: [], checkpoints: [], rules: [], audit: [], messages: [],
+  agents: [], graphs: [], sessions: [], approvals: [], checkpoints: [], rules: [], records: [], messages: [],
   next_cursor: null, approval_key: "k/1", session_id: "s/1", actions: [],
 };
 
@@ -21,17 +21,17 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   openapi: (http) => http.openapi(),
   readyz: (http) => http.ready(),
   listAgents: (http) => http.agents(),
-  getGraph: (http) => http.agentGraph("a/1", "s/1"),
+  getAgentGraph: (http) => http.agentGraph("a/1", "s/1"),
   listApprovals: (http) => http.approvals({ role: "admin", tool: "pay" }),
   getApproval: (http) => http.approval("k/1"),
   decideApproval: (http) => http.decide("k/1", { decisions: [{ type: "approve" }] }),
   previewEdit: (http) => http.previewEdit("k/1", { edited_action: { name: "pay", args: { n: 1 } } }),
   commentApproval: (http) => http.comment("k/1", "Ours?"),
   reassignApproval: (http) => http.reassign("k/1", { role: "admin" }),
-  readAudit: (http) => http.audit({ after: 3 }),
+  readAudit: (http) => http.audit({ cursor: 3 }),
   verifyAudit: (http) => http.verifyAudit("3:aa"),
   listGraphs: (http) => http.graphs(),
-  getNamedGraph: (http) => http.graph("g/1"),
+  getGraph: (http) => http.graph("g/1"),
   startRun: (http) => http.startRun("g/1", { state: {} }),
   getPolicy: (http) => http.policy(),
   listRules: (http) => http.rules(),
@@ -48,7 +48,7 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   getSessionGraph: (http) => http.sessionGraph("s/1"),
   readHistory: (http) => http.history("s/1"),
   sendMessage: (http) => http.sendMessage("s/1", { content: "Hi" }),
-  retry: (http) => http.retry("s/1"),
+  retrySession: (http) => http.retry("s/1"),
   getState: (http) => http.state("s/1"),
   editState: (http) => http.editState("s/1", {}),
   // The connection itself is `CountersignClient`'s; from here it gets its address.

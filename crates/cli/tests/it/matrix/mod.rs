@@ -290,8 +290,8 @@ async fn x_lists_show_what_may_be_seen_and_the_log_of_a_tenant_is_its_own() {
         }
         let (mut told, mut after) = (BTreeSet::new(), 0);
         loop {
-            let page = world.ask(who, "GET", &format!("/v1/audit?limit=1&after={after}"), None).await.ok();
-            for record in page["audit"].as_array().unwrap() {
+            let page = world.ask(who, "GET", &format!("/v1/audit?limit=1&cursor={after}"), None).await.ok();
+            for record in page["records"].as_array().unwrap() {
                 assert_eq!(record["body"]["tenant"], who.tenant, "{who:?}: {record}");
                 told.insert(record["body"]["session"].as_str().unwrap().to_owned());
             }

@@ -59,6 +59,6 @@ impl Server {
     /// The bodies of the audit log.
     pub(crate) async fn told(&self) -> Vec<Value> {
         let log = self.ask_as("olga", "GET", "/v1/audit?limit=200", None).await.ok();
-        log["audit"].as_array().unwrap().iter().map(|record| record["body"].clone()).collect()
+        log["records"].as_array().unwrap().iter().map(|record| record["body"].clone()).collect()
     }
 }

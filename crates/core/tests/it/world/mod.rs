@@ -323,7 +323,7 @@ impl World {
             }
             // A failure in the middle of any work; in a held turn nothing works.
             Op::Fail if self.state.status.is_active() && !self.state.held && self.now % 3 == 0 => {
-                self.commit(self.draft().fail("budget", "spent".into(), self.written(), &self.tools));
+                self.commit(self.draft().fail("budget_exceeded", "spent".into(), self.written(), &self.tools));
             }
             Op::Retry(more_calls) => self.retry(*more_calls)?,
             Op::Restore(lost) => {

@@ -105,7 +105,7 @@ async fn l1_a_second_approval_refuses_one_call_after_a_restart(store: Arc<dyn St
     let second = runtime(&store, &ledger, &graph);
     let paused = decide(&second, "s_1", vec![Decision::approve(), Decision::approve()]).await.expect("decided");
     assert_eq!((paused.status, paused.pending.clone()), (Status::AwaitingInput, vec!["s_2".to_owned()]));
-    assert_eq!(second.state(&me(), "s").await.expect("state").node, "critical_approval");
+    assert_eq!(second.state(&me(), "s").await.expect("state").nodes, ["critical_approval"]);
     assert_eq!(ran(&ledger), ["look"], "nothing of the answer runs before the second approval");
     let third = runtime(&store, &ledger, &graph);
     assert_eq!(third.wait(&me(), "s").await.expect("outcome").pending, ["s_2"]);

@@ -54,7 +54,7 @@ async fn f60_what_an_inner_graph_waits_for_is_seen_with_its_path(store: Arc<dyn 
     let (runtime, runs) = process(&store, &nested(&Diary::default(), &[("step", false), ("ask", true)]));
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
     assert_eq!(&*paused.waiting()[0].node, "sub/ask");
-    assert_eq!(runtime.state(&me(), "s").await.expect("state").node, "sub/ask");
+    assert_eq!(runtime.state(&me(), "s").await.expect("state").nodes, ["sub/ask"]);
     assert_eq!(runs.state(&me(), "s").await.expect("state").log, ["before"]);
     let done = runs.resume(&me(), "s_1", 1).await.expect("resume").done().expect("done");
     assert_eq!(done.log, ["before", "step+ask1", "after"]);

@@ -184,7 +184,7 @@ impl Session {
         // A turn without model calls left is refused before anything is stored.
         if state.state().status == Status::Failed
             && let Err(refusal) = Draft::new(state.state(), at).retry(Retried::default(), agents)
-            && refusal.code == Code::BudgetSpent
+            && refusal.code == Code::MaxTurns
         {
             return Err(Stopped::MaxTurns(agents.max_turns(&state.state().agent)));
         }

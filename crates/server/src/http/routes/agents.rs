@@ -24,10 +24,10 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         path: "/v1/agents/{name}/graph",
-        id: "getGraph",
-        summary: "The graph an agent runs on, as data and as a Mermaid flow chart.",
+        id: "getAgentGraph",
+        summary: "The graph an agent runs on.",
         parameters: &[query("session_id", Kind::Text, "Mark this session's position."), FORMAT],
-        answers: &[json(200, "The graph.", of::<graphs::Graph>), AS_MERMAID, AS_DOT],
+        answers: &[json(200, "The graph.", of::<graphs::AgentGraph>), AS_MERMAID, AS_DOT],
         refusals: &[Code::UnknownAgent, Code::InvalidSessionId, Code::SessionNotFound, Code::SessionDeleted],
         handler: || get(graphs::of_agent),
         ..GET
@@ -42,10 +42,10 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         path: "/v1/graphs/{name}/graph",
-        id: "getNamedGraph",
+        id: "getGraph",
         summary: "A graph of the program.",
         parameters: &[FORMAT],
-        answers: &[json(200, "The graph.", of::<graphs::NamedGraph>), AS_MERMAID, AS_DOT],
+        answers: &[json(200, "The graph.", of::<graphs::Graph>), AS_MERMAID, AS_DOT],
         refusals: &[Code::InvalidMessage, Code::UnknownGraph],
         handler: || get(graphs::of_graph),
         ..GET

@@ -133,7 +133,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "listRules",
         summary: "Standing rules (\"always\") of one's sessions, of one's making, or in place of one's roles.",
         parameters: &[
-            query("standing", Kind::Flag, "Only rules in force, or only revoked and expired ones."),
+            query("state", Kind::SomeOf(&["active", "suspended", "ended"]), "Only rules in these states."),
             query("session_id", Kind::Text, "Only those made in this session."),
             CURSOR,
             LIMIT,
@@ -170,8 +170,7 @@ pub(super) const ROUTES: &[Route] = &[
         summary: "The audit log: without tokens for everybody, with them for the role auditor, of its tenant.",
         parameters: &[
             query("order", Kind::OneOf(audit::ORDERS), "Which records come first; the oldest by default."),
-            query("after", Kind::Whole, "Oldest first: only records with larger numbers; 0 by default."),
-            query("before", Kind::Whole, "Newest first: only records with smaller numbers; all by default."),
+            query("cursor", Kind::Whole, "Only records beyond the one with this number, in the order asked for."),
             query("format", Kind::OneOf(audit::FORMATS), "JSON by default, or a record a line, as in exports."),
             query("limit", Kind::Whole, "Records of the page, from 1 to 1000; 100 by default."),
         ],

@@ -26,7 +26,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "readyz",
         summary: "Whether the server takes work: its runtime has started and does not shut down, and the store can be written to.",
         answers: &[json(200, "It does.", of::<health::Health>)],
-        refusals: &[Code::StoreUnavailable],
+        refusals: &[Code::StoreUnavailable, Code::ShuttingDown],
         open: true,
         handler: || get(health::readyz),
         ..GET

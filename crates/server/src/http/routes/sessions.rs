@@ -248,7 +248,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         method: "post",
         path: "/v1/sessions/{session_id}/retry",
-        id: "retry",
+        id: "retrySession",
         summary: "Retries a failed turn or graph run: what failed runs again, what is done stays done.",
         parameters: &[IDEMPOTENCY_KEY],
         body: Some(body::<runs::Retry>),
@@ -261,7 +261,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::SessionNotFound,
             Code::SessionDeleted,
             Code::NothingToRetry,
-            Code::BudgetSpent,
+            Code::MaxTurns,
             Code::SessionFull,
             Code::RequestIdReused,
             Code::StoreUnavailable,

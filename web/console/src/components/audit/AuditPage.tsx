@@ -12,8 +12,8 @@ import { Verify } from "./Verify.js";
 
 const PAGE = 50;
 
-async function read(before: number | undefined) {
-  const { records, next } = await http.audit({ order: "newest", limit: PAGE, ...(before === undefined ? {} : { before }) });
+async function read(cursor: number | undefined) {
+  const { records, next } = await http.audit({ order: "newest", limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
   return { rows: records, next };
 }
 

@@ -25,7 +25,7 @@ export function Export() {
       const parts: string[] = [];
       let records = 0;
       try {
-        for await (const part of exported((after, limit) => http.auditLines({ after, limit }, aborted.signal))) {
+        for await (const part of exported((cursor, limit) => http.auditLines({ cursor, limit }, aborted.signal))) {
           parts.push(part.lines);
           setRead((records += part.records));
         }

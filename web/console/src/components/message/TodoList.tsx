@@ -1,6 +1,6 @@
 import type { Todo } from "@countersign/client";
 import { Visible } from "@countersign/react";
-import { useI18n } from "../../i18n/index.js";
+import { useI18n, wordText } from "../../i18n/index.js";
 import { Icon } from "../Icon.js";
 
 /** What the agent has set out to do, and how far it is. */
@@ -16,7 +16,7 @@ export function TodoList({ todos }: { todos: Todo[] }) {
           </span>
           <span className="todo-text">
             <Visible text={todo.content} />
-            <span className="visually-hidden">{t("text.paren", { text: t(`todo.${todo.status}`) })}</span>
+            <span className="visually-hidden">{t("text.paren", { text: wordText(t, "todo", todo.status) })}</span>
           </span>
         </li>
       ))}

@@ -15,7 +15,7 @@ import { Refused } from "../Refusal.js";
 import { MOST, Point } from "./Point.js";
 
 /** Points at which a person would hardly go on: between a call's start and its result, or where nothing changed. */
-const LEFT_OUT = ["start", "note", "rule", "queued"];
+const LEFT_OUT = ["call_started", "approval_updated", "rule_revoked", "queued"];
 
 /** The request ids of forks whose answers were lost: asked for again under its id, a fork is made once. */
 const requests = new Map<string, string>();

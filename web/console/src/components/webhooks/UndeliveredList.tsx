@@ -71,7 +71,7 @@ function Message({ message, isGone, busy, onSend }: MessageProps) {
   const { n, about, next_at, tried_at } = message;
   const next = nextOf(message, isGone, now);
   return (
-    <li className="audit-row" data-bad={next_at === null || undefined}>
+    <li className="audit-row" data-bad={next_at === undefined || undefined}>
       <span className="audit-n muted">{t("audit.n", { n })}</span>
       <div className="audit-told">
         <p>
@@ -98,10 +98,10 @@ function Message({ message, isGone, busy, onSend }: MessageProps) {
         <p className="audit-facts muted">
           <span>{t("webhooks.attempts", { n: message.attempts })}</span>
           <span>{t("webhooks.tried", { time: momentText(tried_at, language) })}</span>
-          <span>{t(next, next_at === null ? {} : { time: momentText(next_at, language) })}</span>
+          <span>{t(next, next_at === undefined ? {} : { time: momentText(next_at, language) })}</span>
         </p>
         <p className="webhook-why" lang="en">
-          <Visible text={message.why} />
+          <Visible text={message.message} />
         </p>
         <div className="buttons">
           <button type="button" className="button small" aria-disabled={busy} aria-label={t("webhooks.sendFor", { n })} onClick={() => onSend(n)}>

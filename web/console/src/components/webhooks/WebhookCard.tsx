@@ -69,7 +69,7 @@ export function WebhookCard({ webhook, newest, onChanged }: Props) {
   const facts: [string, ReactNode][] = [
     [t("webhooks.host"), <Code key="host" text={webhook.host} />],
     [t("webhooks.format"), <Code key="format" text={webhook.format} />],
-    ...(webhook.tenant === null ? [] : [[t("webhooks.tenant"), <Visible key="tenant" text={webhook.tenant} />] as [string, ReactNode]]),
+    ...(webhook.tenant === undefined ? [] : [[t("webhooks.tenant"), <Visible key="tenant" text={webhook.tenant} />] as [string, ReactNode]]),
     [t("webhooks.cursor"), t(position.key, position.params)],
     [t("webhooks.waiting"), webhook.waiting],
     [t("webhooks.dead"), webhook.dead],
@@ -102,7 +102,7 @@ export function WebhookCard({ webhook, newest, onChanged }: Props) {
             <time dateTime={last.tried_at}>{momentText(last.tried_at, language)}</time>
           </span>{" "}
           <span lang="en">
-            <Visible text={last.why} />
+            <Visible text={last.message} />
           </span>
         </p>
       )}

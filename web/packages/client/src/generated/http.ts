@@ -10,7 +10,7 @@ import type * as Wire from "./wire.js";
  * - `node`: An ordinary node.
  * - `graph`: A graph of its own: drawn as a frame around the nodes that name it as their parent, or as one box without any.
  */
-export type NodeKind = "start" | "end" | "node" | "graph";
+export type NodeKind = "start" | "end" | "node" | "graph" | (string & {});
 /**
  * An interruption in the inbox: the block that asked, and its resolution.
  */
@@ -18,13 +18,7 @@ export type ApprovalView = ActionApprovalView | QuestionApprovalView;
 export type RequestedAction = Wire.RequestedAction;
 export type Answers = Wire.Answers;
 export type Decision = Wire.Decision;
-/**
- * Why a turn is on hold.
- * - `fork`: It was forked, and has not been continued yet.
- * - `crashes`: The server ended in the middle of it, several times in a row.
- * - `restored`: The store was restored from a backup: what happened after the backup is not known here, and may have run.
- */
-export type Held = "fork" | "crashes" | "restored";
+export type HeldTurn = Wire.HeldTurn;
 export type GraphQuestion = Wire.GraphQuestion;
 export type ActionKind = Wire.ActionKind;
 export type Resolution = Wire.Resolution;
@@ -34,7 +28,7 @@ export type ReviewConfig = Wire.ReviewConfig;
  * - `waiting`: It is pending.
  * - `resolved`: It is resolved.
  */
-export type ApprovalStatus = "waiting" | "resolved";
+export type ApprovalStatus = "waiting" | "resolved" | (string & {});
 export type GraphStep = Wire.GraphStep;
 /**
  * A comment on a pending interruption, or a change of it.
@@ -64,7 +58,7 @@ export type EditedAction = Wire.EditedAction;
  * - `asks`: People are asked about the edited call.
  * - `refused`: The decision would be refused.
  */
-export type EditOutcomeView = "approves" | "asks" | "refused";
+export type EditOutcomeView = "approves" | "asks" | "refused" | (string & {});
 export type ShownPreview = Wire.ShownPreview;
 export type Code = Wire.Code;
 export type DecisionType = Wire.DecisionType;
@@ -75,7 +69,7 @@ export type Risk = Wire.Risk;
  * - `ask`: People are asked, always or under a condition.
  * - `deny`: It does not run.
  */
-export type Effect = "allow" | "ask" | "deny";
+export type Effect = "allow" | "ask" | "deny" | (string & {});
 export type Args = Wire.Args;
 /**
  * The scope of a standing rule.
@@ -83,14 +77,14 @@ export type Args = Wire.Args;
  * - `arguments`: Calls with its arguments, in all sessions of the user.
  * - `tool`: All calls of the tool, in all sessions of the user.
  */
-export type RuleScope = "session" | "arguments" | "tool";
+export type RuleScope = "session" | "arguments" | "tool" | (string & {});
 /**
  * Whether a standing rule applies.
  * - `active`: It applies.
  * - `suspended`: It does not apply for now, since its maker may not decide any more.
  * - `ended`: It was revoked, or has expired.
  */
-export type RuleState = "active" | "suspended" | "ended";
+export type RuleState = "active" | "suspended" | "ended" | (string & {});
 /**
  * What keeps a standing rule from applying for now.
  * - `maker_unknown`: It is not on record who made it.
@@ -100,7 +94,8 @@ export type RuleState = "active" | "suspended" | "ended";
  * - `not_seen_yet`: The same since the server started.
  * - `other`: Another reason, of a program that embeds the runtime; only its text says which.
  */
-export type SuspensionCode = "maker_unknown" | "no_token" | "no_role" | "not_seen" | "not_seen_yet" | "other";
+export type SuspensionCode =
+  "maker_unknown" | "no_token" | "no_role" | "not_seen" | "not_seen_yet" | "other" | (string & {});
 /**
  * A session's language, fixed at its creation.
  * - `en`: English
@@ -125,7 +120,7 @@ export type HistoryStep = HistoryActionStep | HistoryQuestionStep;
  * - `group_item`: Within a group.
  * - `group_end`: The last of a group.
  */
-export type DisplayType = "content" | "group_start" | "group_item" | "group_end";
+export type DisplayType = "content" | "group_start" | "group_item" | "group_end" | (string & {});
 /**
  * What kind of message it is.
  * - `step`: An approval, or questions.
@@ -137,7 +132,7 @@ export type MessageType = "step";
  * - `assistant`: The agent.
  * - `tool`: A tool.
  */
-export type HistoryRole = "user" | "assistant" | "tool";
+export type HistoryRole = "user" | "assistant" | "tool" | (string & {});
 export type CallStatus = Wire.CallStatus;
 export type OnPending = Wire.OnPending;
 /**
@@ -150,10 +145,17 @@ export type MessageFrame = "message";
  * - `in_progress`: Being done now.
  * - `completed`: Done.
  */
-export type TodoStatus = "pending" | "in_progress" | "completed";
+export type TodoStatus = "pending" | "in_progress" | "completed" | (string & {});
 export type Always = Wire.Always;
 export type ArgumentsScope = Wire.ArgumentsScope;
 export type Base64Source = Wire.Base64Source;
+/**
+ * Why a turn is on hold.
+ * - `fork`: It was forked, and has not been continued yet.
+ * - `crashes`: The server ended in the middle of it, several times in a row.
+ * - `restored`: The store was restored from a backup: what happened after the backup is not known here, and may have run.
+ */
+export type Held = "fork" | "crashes" | "restored" | (string & {});
 export type ImageSourceInput = Wire.ImageSourceInput;
 export type ImageSourceInputBase64Source = Wire.ImageSourceInputBase64Source;
 export type ImageSourceInputUrlSource = Wire.ImageSourceInputUrlSource;
@@ -211,7 +213,7 @@ export interface Operations {
   /**
    * The graph an agent runs on, as data and as a Mermaid flow chart.
    */
-  getGraph: {
+  getAgentGraph: {
     path: {
       name: string;
     };
@@ -225,7 +227,7 @@ export interface Operations {
        */
       format?: "json" | "mermaid" | "dot";
     };
-    answer: Graph;
+    answer: AgentGraph;
   };
   /**
    * The inbox: pending and resolved requests across sessions, soonest deadline first.
@@ -328,14 +330,6 @@ export interface Operations {
        */
       order?: "oldest" | "newest";
       /**
-       * Oldest first: only records with larger numbers; 0 by default.
-       */
-      after?: number;
-      /**
-       * Newest first: only records with smaller numbers; all by default.
-       */
-      before?: number;
-      /**
        * JSON by default, or a record a line, as in exports.
        */
       format?: "json" | "jsonl";
@@ -343,6 +337,10 @@ export interface Operations {
        * Records of the page, from 1 to 1000; 100 by default.
        */
       limit?: number;
+      /**
+       * x
+       */
+      cursor?: number;
     };
     answer: AuditLog;
   };
@@ -367,7 +365,7 @@ export interface Operations {
   /**
    * A graph of the program.
    */
-  getNamedGraph: {
+  getGraph: {
     path: {
       name: string;
     };
@@ -377,7 +375,7 @@ export interface Operations {
        */
       format?: "json" | "mermaid" | "dot";
     };
-    answer: NamedGraph;
+    answer: Graph;
   };
   /**
    * Starts a graph run in a session; it continues in the background.
@@ -401,9 +399,9 @@ export interface Operations {
   listRules: {
     query?: {
       /**
-       * Only rules in force, or only revoked and expired ones.
+       * x
        */
-      standing?: boolean;
+      state?: ("active" | "suspended" | "ended")[];
       /**
        * Only those made in this session.
        */
@@ -600,7 +598,7 @@ export interface Operations {
   /**
    * Retries a failed turn or graph run: what failed runs again, what is done stays done.
    */
-  retry: {
+  retrySession: {
     path: {
       session_id: string;
     };
@@ -762,34 +760,9 @@ export interface AgentView {
    */
   tools: string[];
 }
-/**
- * The graph an agent runs on.
- */
-export interface Graph {
-  /**
-   * The agent.
-   */
+export interface AgentGraph {
   agent: string;
-  /**
-   * The session's current node, if a session was requested; the first if there are several.
-   */
-  current?: string;
-  /**
-   * The full graph: the kinds and labels of nodes, sub-graphs, and every position.
-   */
   drawing: Drawing;
-  /**
-   * The edges between them.
-   */
-  edges: Edge[];
-  /**
-   * The graph as a Mermaid flow chart.
-   */
-  mermaid: string;
-  /**
-   * The ids of the nodes, except the start.
-   */
-  nodes: string[];
 }
 /**
  * A graph to be drawn. Any value can be drawn: a node that is only named by an edge or a position is drawn under its
@@ -869,23 +842,6 @@ export interface DrawnNode {
   parent?: string;
 }
 /**
- * An edge of a graph.
- */
-export interface Edge {
-  /**
-   * Where it begins.
-   */
-  from: string;
-  /**
-   * When it is taken; empty if always.
-   */
-  label: string;
-  /**
-   * Where it ends.
-   */
-  to: string;
-}
-/**
  * A page of approvals: pending ones by their deadlines, the soonest first; then those without one and resolved ones,
  * the newest first.
  */
@@ -940,11 +896,7 @@ export interface ActionApprovalView {
    * When it times out (RFC 3339); absent if never.
    */
   expires_at?: string;
-  /**
-   * Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
-   * decided and carried out after the backup: check outside before you decide.
-   */
-  held?: Held;
+  held?: HeldTurn;
   /**
    * The question of a graph's node, if it is one: it is answered with `resume`.
    */
@@ -1106,11 +1058,7 @@ export interface QuestionApprovalView {
    * When it times out (RFC 3339); absent if never.
    */
   expires_at?: string;
-  /**
-   * Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
-   * decided and carried out after the backup: check outside before you decide.
-   */
-  held?: Held;
+  held?: HeldTurn;
   /**
    * `question`.
    */
@@ -1411,14 +1359,14 @@ export interface Reassign {
  */
 export interface AuditLog {
   /**
-   * The records.
-   */
-  audit: AuditRecord[];
-  /**
    * The `after` of the next page, newest first its `before`; null on the last page. What is recorded later comes after
    * the `n` of the last record.
    */
   next_cursor: string | null;
+  /**
+   * The records.
+   */
+  records: AuditRecord[];
 }
 /**
  * A record of the log.
@@ -1498,22 +1446,9 @@ export interface GraphRow {
    */
   name: string;
 }
-/**
- * A graph of the program.
- */
-export interface NamedGraph {
-  /**
-   * The graph.
-   */
-  drawing: Drawing;
-  /**
-   * The graph as a Mermaid flow chart.
-   */
-  mermaid: string;
-  /**
-   * Its name.
-   */
+export interface Graph {
   name: string;
+  drawing: Drawing;
 }
 /**
  * The body of `POST /v1/graphs/{name}/runs`.
@@ -1552,11 +1487,7 @@ export interface SessionView {
    * The session whose past it has, if it is a fork. Not in lists.
    */
   forked_from?: ForkedFrom;
-  /**
-   * Why its turn is on hold, if it is: a message, a decision or a retry continues it; a cancel ends it. Not in
-   * lists.
-   */
-  held?: Held;
+  held?: HeldTurn;
   /**
    * The pending approval keys.
    */
@@ -1779,10 +1710,6 @@ export interface RuleView {
    */
   id: string;
   /**
-   * When it was made (RFC 3339).
-   */
-  made_at: string;
-  /**
    * The message to the model, if it rejects.
    */
   message?: string;
@@ -1807,10 +1734,6 @@ export interface RuleView {
    */
   session_id: string;
   /**
-   * Whether it is in force: not revoked or expired.
-   */
-  standing: boolean;
-  /**
    * Whether it applies now.
    */
   state: RuleState;
@@ -1819,14 +1742,6 @@ export interface RuleView {
    */
   subject?: string;
   /**
-   * Why it is suspended, if it is.
-   */
-  suspended?: string;
-  /**
-   * The same for programs.
-   */
-  suspended_code?: SuspensionCode;
-  /**
    * The tool it is for.
    */
   tool: string;
@@ -1834,6 +1749,14 @@ export interface RuleView {
    * When it ends (RFC 3339); absent: never by itself.
    */
   until?: string;
+  /**
+   * When it was made (RFC 3339).
+   */
+  created_at: string;
+  suspension?: {
+    code: SuspensionCode;
+    message: string;
+  };
 }
 /**
  * A page of sessions, most recently used first.
@@ -1846,7 +1769,44 @@ export interface Sessions {
   /**
    * The sessions.
    */
-  sessions: SessionView[];
+  sessions: SessionRow[];
+}
+/**
+ * A session, as lists show it.
+ */
+export interface SessionRow {
+  /**
+   * The agent that answers.
+   */
+  agent: string;
+  /**
+   * When it was made (RFC 3339).
+   */
+  created_at: string;
+  /**
+   * The pending approval keys.
+   */
+  pending: string[];
+  /**
+   * Its id.
+   */
+  session_id: string;
+  /**
+   * What it is doing.
+   */
+  status: Status;
+  /**
+   * Its owner.
+   */
+  subject?: string;
+  /**
+   * The title that its owner gave it, or the beginning of its first message.
+   */
+  title?: string;
+  /**
+   * When it last changed (RFC 3339).
+   */
+  updated_at: string;
 }
 /**
  * The body of `POST /v1/sessions`.
@@ -1928,10 +1888,6 @@ export interface CheckpointView {
    */
   checkpoint: number;
   /**
-   * The graph's node that the session was at.
-   */
-  node: string;
-  /**
    * The approval keys that were pending there.
    */
   pending: string[];
@@ -1943,6 +1899,7 @@ export interface CheckpointView {
    * The session's status there.
    */
   status: Status;
+  nodes: string[];
 }
 /**
  * The body of `POST /v1/sessions/{session_id}/fork`; may be absent.
@@ -2358,11 +2315,7 @@ export interface StateView {
    * The session whose past it has, if it is a fork. Not in lists.
    */
   forked_from?: ForkedFrom;
-  /**
-   * Why its turn is on hold, if it is: a message, a decision or a retry continues it; a cancel ends it. Not in
-   * lists.
-   */
-  held?: Held;
+  held?: HeldTurn;
   /**
    * The pending interruptions.
    */
@@ -2371,10 +2324,6 @@ export interface StateView {
    * The language of the server's own texts.
    */
   locale: Locale;
-  /**
-   * The node it is at: of the agent's loop, or of a graph; several are separated by `, `.
-   */
-  node: string;
   /**
    * The pending approval keys.
    */
@@ -2424,6 +2373,7 @@ export interface StateView {
    * and if the program does not have the graph.
    */
   values?: JsonValue;
+  nodes: string[];
 }
 /**
  * One thing to do.
@@ -2486,10 +2436,7 @@ export interface WebhookList {
  * A webhook.
  */
 export interface WebhookView {
-  /**
-   * The number of the last record of the audit log that is dealt with; null before the first.
-   */
-  cursor: number | null;
+  cursor?: number;
   /**
    * How many did not arrive, and are not.
    */
@@ -2506,10 +2453,7 @@ export interface WebhookView {
    * The host that messages go to.
    */
   host: string;
-  /**
-   * The one whose last attempt was the latest.
-   */
-  last_failed: FailedMessage | null;
+  last_failed?: FailedMessage;
   /**
    * Its name.
    */
@@ -2518,10 +2462,7 @@ export interface WebhookView {
    * `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until a server starts.
    */
   status: string;
-  /**
-   * It gets only those of this tenant's sessions.
-   */
-  tenant: string | null;
+  tenant?: string;
   /**
    * How many messages did not arrive, and are attempted again.
    */
@@ -2539,18 +2480,12 @@ export interface FailedMessage {
    * The number of its record in the audit log.
    */
   n: number;
-  /**
-   * When the next one is; null: there is none any more.
-   */
-  next_at: string | null;
+  next_at?: string;
   /**
    * When the last one was.
    */
   tried_at: string;
-  /**
-   * Why it did not arrive then.
-   */
-  why: string;
+  message: string;
 }
 /**
  * Messages that did not arrive.
@@ -2600,6 +2535,40 @@ export interface Tested {
    */
   why: string | null;
 }
+/**
+ * An edge of a graph.
+ */
+export interface Edge {
+  /**
+   * Where it begins.
+   */
+  from: string;
+  /**
+   * When it is taken; empty if always.
+   */
+  label: string;
+  /**
+   * Where it ends.
+   */
+  to: string;
+}
+/**
+ * A graph of the program.
+ */
+export interface NamedGraph {
+  /**
+   * The graph.
+   */
+  drawing: Drawing;
+  /**
+   * The graph as a Mermaid flow chart.
+   */
+  mermaid: string;
+  /**
+   * Its name.
+   */
+  name: string;
+}
 
 /** How each operation is asked for. */
 export const OPERATIONS = {
@@ -2609,7 +2578,7 @@ export const OPERATIONS = {
   openapi: { method: "GET", path: "/openapi.json" },
   readyz: { method: "GET", path: "/readyz" },
   listAgents: { method: "GET", path: "/v1/agents" },
-  getGraph: { method: "GET", path: "/v1/agents/{name}/graph" },
+  getAgentGraph: { method: "GET", path: "/v1/agents/{name}/graph" },
   listApprovals: { method: "GET", path: "/v1/approvals" },
   getApproval: { method: "GET", path: "/v1/approvals/{approval_key}" },
   decideApproval: { method: "POST", path: "/v1/approvals/{approval_key}" },
@@ -2619,7 +2588,7 @@ export const OPERATIONS = {
   readAudit: { method: "GET", path: "/v1/audit" },
   verifyAudit: { method: "GET", path: "/v1/audit/verify" },
   listGraphs: { method: "GET", path: "/v1/graphs" },
-  getNamedGraph: { method: "GET", path: "/v1/graphs/{name}/graph" },
+  getGraph: { method: "GET", path: "/v1/graphs/{name}/graph" },
   startRun: { method: "POST", path: "/v1/graphs/{name}/runs" },
   getPolicy: { method: "GET", path: "/v1/policy" },
   listRules: { method: "GET", path: "/v1/rules" },
@@ -2636,7 +2605,7 @@ export const OPERATIONS = {
   getSessionGraph: { method: "GET", path: "/v1/sessions/{session_id}/graph" },
   readHistory: { method: "GET", path: "/v1/sessions/{session_id}/history" },
   sendMessage: { method: "POST", path: "/v1/sessions/{session_id}/messages" },
-  retry: { method: "POST", path: "/v1/sessions/{session_id}/retry" },
+  retrySession: { method: "POST", path: "/v1/sessions/{session_id}/retry" },
   getState: { method: "GET", path: "/v1/sessions/{session_id}/state" },
   editState: { method: "POST", path: "/v1/sessions/{session_id}/state" },
   listWebhooks: { method: "GET", path: "/v1/webhooks" },

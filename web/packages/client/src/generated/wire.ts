@@ -117,7 +117,6 @@ export type Code =
   | "unknown_agent"
   | "nothing_to_cancel"
   | "nothing_to_retry"
-  | "budget_spent"
   | "unknown_graph"
   | "invalid_resume"
   | "resume_required"
@@ -148,7 +147,14 @@ export type Code =
   | "too_large"
   | "store_unavailable"
   | "store_closed"
-  | "internal";
+  | "internal"
+  | "outcome_unknown"
+  | "newer_version_required"
+  | "shutting_down"
+  | "request_timeout"
+  | "unsupported_media_type"
+  | "max_turns"
+  | (string & {});
 /**
  * A frame from the server that belongs to a session.
  */
@@ -169,7 +175,7 @@ export type SessionEvent =
  * - `user`: A person.
  * - `assistant`: The agent.
  */
-export type Role = "user" | "assistant";
+export type Role = "user" | "assistant" | (string & {});
 /**
  * A content block, as its start shows it.
  */
@@ -192,7 +198,7 @@ export type ImageSource = Base64Source | UrlSource;
  * - `error`: It failed, or could not be started.
  * - `rejected`: A person, a standing rule or a deadline refused it.
  */
-export type CallStatus = "success" | "error" | "rejected";
+export type CallStatus = "success" | "error" | "rejected" | (string & {});
 /**
  * A person is asked.
  */
@@ -207,14 +213,15 @@ export type ApprovalRequestBlock = ActionRequestBlock | QuestionRequestBlock;
  * - `whitespace`: A space of another width, a long run of spaces, or trailing spaces.
  * - `not_normalized`: Has another spelling that is drawn the same, or marks drawn over each other.
  */
-export type WarningKind = "invisible" | "bidirectional" | "control" | "confusable" | "whitespace" | "not_normalized";
+export type WarningKind =
+  "invisible" | "bidirectional" | "control" | "confusable" | "whitespace" | "not_normalized" | (string & {});
 /**
  * The format of a preview.
  * - `diff`: A unified diff of files.
  * - `text`: A text.
  * - `failed`: Why there is no preview.
  */
-export type PreviewKind = "diff" | "text" | "failed";
+export type PreviewKind = "diff" | "text" | "failed" | (string & {});
 /**
  * The kinds of requests that have actions.
  */
@@ -234,7 +241,7 @@ export type DecisionType = "approve" | "reject" | "edit" | "respond" | "defer";
  * - `medium`: Something.
  * - `high`: Much.
  */
-export type Risk = "low" | "medium" | "high";
+export type Risk = "low" | "medium" | "high" | (string & {});
 /**
  * An addition to a block.
  */
@@ -252,14 +259,15 @@ export type TypedDelta = TextDelta | ThinkingDelta | InputJsonDelta;
  * - `failed`: The last turn failed.
  * - `cancelled`: The last turn was cancelled.
  */
-export type Status = "idle" | "running" | "awaiting_input" | "completed" | "failed" | "cancelled";
+export type Status = "idle" | "running" | "awaiting_input" | "completed" | "failed" | "cancelled" | (string & {});
+export type Held = "fork" | "crashes" | "restored" | (string & {});
 /**
  * How an interruption ended.
  * - `decided`: A person decided.
  * - `timeout`: The deadline expired first.
  * - `cancelled`: Its turn was cancelled, or what had asked took it back.
  */
-export type Resolution = "decided" | "timeout" | "cancelled";
+export type Resolution = "decided" | "timeout" | "cancelled" | (string & {});
 /**
  * A comment on, or a change to, an interruption that stays pending.
  */
@@ -276,7 +284,15 @@ export type ApprovalUpdatedEvent = CommentUpdate | ReassignedUpdate | ReminderUp
  * - `incomplete`: The provider stopped the last answer early without another reason: it is incomplete.
  */
 export type StopReason =
-  "end_turn" | "cancelled" | "error" | "max_turns" | "max_tokens" | "refusal" | "content_filter" | "incomplete";
+  | "end_turn"
+  | "cancelled"
+  | "error"
+  | "max_turns"
+  | "max_tokens"
+  | "refusal"
+  | "content_filter"
+  | "incomplete"
+  | (string & {});
 
 /**
  * The frames of the WebSocket protocol countersign.v1, by direction.
@@ -1405,6 +1421,10 @@ export interface RunStatusEvent {
    */
   status: Status;
   type: "run_status";
+  /**
+   * x
+   */
+  held?: HeldTurn;
 }
 /**
  * Why a run failed.
@@ -1417,6 +1437,10 @@ export interface RunError {
   /**
    * What failed.
    */
+  message: string;
+}
+export interface HeldTurn {
+  reason: Held;
   message: string;
 }
 /**
@@ -1625,7 +1649,6 @@ export const ERROR_CODES = [
   "unknown_agent",
   "nothing_to_cancel",
   "nothing_to_retry",
-  "budget_spent",
   "unknown_graph",
   "invalid_resume",
   "resume_required",
@@ -1656,7 +1679,13 @@ export const ERROR_CODES = [
   "too_large",
   "store_unavailable",
   "store_closed",
-  "internal"
+  "internal",
+  "outcome_unknown",
+  "newer_version_required",
+  "shutting_down",
+  "request_timeout",
+  "unsupported_media_type",
+  "max_turns"
 ] as const satisfies readonly Code[];
 
 /** The types of images that are accepted. */
