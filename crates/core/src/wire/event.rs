@@ -15,7 +15,7 @@ use crate::{
     content::{Image, ImageSource},
     journal::{
         failure::Failure,
-        record::{CallStatus, Cut},
+        record::{CallStatus, Cut, Withdrawal},
         run::Raw,
         state::Status,
     },
@@ -128,6 +128,9 @@ pub enum Event {
         approval_key: String,
         /// How it ended.
         resolution: Resolution,
+        /// If it was `cancelled`: why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<Withdrawal>,
         /// Who resolved it, if a person did.
         by: Option<Arc<str>>,
         /// The answers, if questions were answered.
