@@ -111,7 +111,7 @@ impl Said {
             Verdict::Ask(_) => Some(Said::Asked),
             Verdict::Allow => Some(Said::Allowed),
             Verdict::Deny(_) => Some(Said::Refused),
-            Verdict::Question(_) | Verdict::Refuse(_) => None,
+            Verdict::Question(_) | Verdict::Invalid(_) => None,
         }
     }
 
@@ -356,7 +356,7 @@ fn ruled(rule: &Rule, call: &CallFacts<'_>, at: Millis, before: &Verdict, verdic
     let ask = match &verdict {
         Verdict::Allow => None,
         Verdict::Ask(ask) => Some(ask),
-        Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return verdict,
+        Verdict::Question(_) | Verdict::Invalid(_) | Verdict::Deny(_) => return verdict,
     };
     if rule.applies(&looked_at, ask) { before.clone() } else { verdict }
 }

@@ -13,31 +13,29 @@
 //! writer in any case. In the PostgreSQL store that lock would have all appends of all nodes commit one after another, so a
 //! record is committed unchained with its append, and chained within a second, before anybody reads it.
 
+mod body;
+
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use self::body::Body;
 use crate::{
-    approval::{decision::Decision, question::Answers},
+    approval::rule::RuleDecision,
     call::{
         args::{Args, Digest},
         gate::Verdict,
         json::Json,
-        reviewer::Reviewer,
-        shown::Shown,
     },
     journal::{
         fork,
-        record::{Action, CallStatus, Decided, EndReason, Entry, Forked, Interrupted, Judged, Kind, Record, records},
-        run::Raw,
+        record::{EndReason, Entry, Note, Record, records},
         state::{Call, State},
     },
     limits,
-    number::{CallNo, InterruptionNo, RunNo},
-    time::rfc3339,
-    wire::{event::ApprovalUpdate, expand},
+    number::{CallNo, RunNo},
 };
 
 /// An event for the log, before it has its position there.
@@ -59,8 +57,8 @@ struct Called {
     args_digest: Option<Digest>,
     /// How often it was started.
     attempts: Option<u32>,
-    /// The standing rule that decided it in a person's place, and whether it allows it.
-    rule: Option<(Arc<str>, bool)>,
+    /// The standing rule, or the program, that decided it in a person's place, and how.
+    rule: Option<(Arc<str>, RuleDecision)>,
 }
 
 impl Called {
@@ -85,7 +83,7 @@ pub struct AuditRecord {
     /// Lower-case hexadecimal SHA-256 of `prev`, LF, `n`, LF and the canonical body: RFC 8785 with numbers as written.
     pub hash: String,
     /// What happened, as JSON.
-    #[schemars(with = "crate::wire::schema::AnyObject")]
+    #[schemars(with = "Body<'static>")]
     pub body: Box<RawValue>,
 }
 
@@ -183,7 +181,9 @@ pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                 (Record::CallsGated(gates), _) => {
                     for (gate, call) in gates.iter().zip(state.calls_of(answered)) {
                         if let Some(rule) = &gate.rule {
-                            let rule = Some((rule.clone(), gate.verdict == Verdict::Allow));
+                            let allows = gate.verdict == Verdict::Allow;
+                            let said = if allows { RuleDecision::Approve } else { RuleDecision::Reject };
+                            let rule = Some((rule.clone(), said));
                             let called = Called { attempts: None, rule, ..Called::of(call) };
                             events.push(Event::of(&state, entry, record, Some(called)));
                         }
@@ -211,11 +211,12 @@ fn may_be_told(record: &Record) -> bool {
         | Record::Resumed(_)
         | Record::StateEdited(_)
         | Record::TimedOut { .. }
-        | Record::Noted(_)
         | Record::RuleRevoked(_)
         | Record::Withdrawn { .. }
         | Record::Retried(_)
         | Record::Forked(_) => true,
+        // The vote itself says so.
+        Record::Noted(noted) => !matches!(noted.note, Note::Approved { .. }),
         _ => call_of(record).is_some() || is_by_rule(record),
     }
 }
@@ -241,109 +242,6 @@ fn call_of(record: &Record) -> Option<CallNo> {
     }
 }
 
-/// A body, before it is made canonical.
-#[derive(Default, Serialize)]
-struct Body<'a> {
-    event: &'static str,
-    at: String,
-    /// The session's id.
-    session: &'a str,
-    /// The session's tenant.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tenant: Option<&'a str>,
-    /// The position of the append in the session's journal.
-    pos: u64,
-    /// Stored by a program that had opened the store itself, and not by a server.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    direct: bool,
-    /// The interruption's number; its key is `{session}_{request}`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request: Option<InterruptionNo>,
-    /// Absent for an ordinary approval.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<Kind>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<&'a str>,
-    /// What the person was shown.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    actions: Vec<Asked<'a>>,
-    /// The roles it escalates to after a time-out.
-    #[serde(skip_serializing_if = "<[Reviewer]>::is_empty")]
-    escalated_to: &'a [Reviewer],
-    /// A comment on, or a change to, an interruption that stays pending.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    update: Option<ApprovalUpdate>,
-    /// How many more model calls a retry allows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    more_calls: Option<u32>,
-    /// The standing rule that decided, or that was revoked: its id.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule: Option<String>,
-    /// Whether the rule allows the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    allowed: Option<bool>,
-    /// The version of the policy that asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    policy: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    by: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decisions: Option<&'a [Decision]>,
-    /// One approval of a quorum, which did not end the interruption yet.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    vote: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    answers: Option<&'a Answers>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resume: Option<&'a Raw>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_use_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    args_digest: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempts: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<CallStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output_digest: Option<String>,
-    /// The origin of a fork: the session and the checkpoint. Requests up to there are the other session's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    forked_from: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    checkpoint: Option<u64>,
-    /// The requests that were pending at the checkpoint, which the fork makes again.
-    #[serde(skip_serializing_if = "<[InterruptionNo]>::is_empty")]
-    asked_again: &'a [InterruptionNo],
-    /// The calls that were judged again, with their changes.
-    #[serde(skip_serializing_if = "<[Judged]>::is_empty")]
-    judged: &'a [Judged],
-}
-
-#[derive(Serialize)]
-struct Asked<'a> {
-    tool: &'a str,
-    tool_use_id: &'a str,
-    agent: &'a str,
-    args: &'a Args,
-    args_digest: String,
-    /// The permanent identity of the request about this call, which decisions may name.
-    digest: &'a str,
-    /// The digest of the text that a reviewer is shown (`display`).
-    display_digest: String,
-    /// From 1, where there are several levels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    level: Option<u32>,
-    /// How many different people must approve, if more than one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quorum: Option<u32>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    not_self: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-}
-
 impl Event {
     fn of(state: &State, entry: &Arc<Entry>, record: usize, call: Option<Called>) -> Event {
         let (session_id, tenant) = (state.session_id.clone(), state.tenant.clone());
@@ -359,133 +257,8 @@ impl Event {
     /// The canonical JSON text of the event.
     #[must_use]
     pub fn body(&self) -> String {
-        let mut body = Body {
-            at: rfc3339(self.entry.at),
-            session: &self.session_id,
-            tenant: self.tenant.as_deref(),
-            pos: self.entry.pos,
-            direct: self.entry.direct,
-            tool: self.call.as_ref().map(|call| &*call.tool),
-            attempts: self.call.as_ref().and_then(|call| call.attempts),
-            tool_use_id: self.call.as_ref().map(|call| &*call.tool_use_id),
-            args_digest: self.call.as_ref().and_then(|call| call.args_digest).map(|digest| digest.to_string()),
-            ..Body::default()
-        };
-        if let Some(record) = self.entry.records.get(self.record) {
-            self.tell(&mut body, record);
-        }
         // Plain data under string keys, which always serializes and always parses.
-        canonical(&serde_json::to_string(&body).unwrap_or_default())
-    }
-
-    /// Puts into the body what the record says.
-    fn tell<'a>(&'a self, body: &mut Body<'a>, record: &'a Record) {
-        match record {
-            Record::Interrupted(asked) => body.requested(asked),
-            Record::Decided(decided) => body.decided(decided),
-            Record::Answered(answered) => {
-                body.event = "answered";
-                body.request = Some(answered.n);
-                body.by = answered.by.as_deref();
-                body.answers = Some(&answered.answers);
-            }
-            Record::Resumed(resumed) => {
-                body.event = "resumed";
-                body.request = Some(resumed.n);
-                body.by = resumed.by.as_deref();
-                body.resume = Some(&resumed.value);
-            }
-            Record::StateEdited(edited) => {
-                body.event = "state_edited";
-                body.by = edited.by.as_deref();
-                body.resume = Some(&edited.update);
-            }
-            Record::TimedOut { n, escalated } => {
-                body.event = "timed_out";
-                body.request = Some(*n);
-                body.escalated_to = escalated;
-            }
-            Record::Withdrawn { n, by, .. } => {
-                body.event = "withdrawn";
-                body.request = Some(*n);
-                body.by = by.as_deref();
-            }
-            Record::Retried(retried) => {
-                body.event = "retried";
-                body.by = retried.by.as_deref();
-                body.more_calls = Some(retried.more_calls).filter(|more| *more > 0);
-            }
-            Record::Noted(noted) => {
-                body.event = "updated";
-                body.request = Some(noted.n);
-                body.by = noted.by.as_deref();
-                body.update = Some(expand::update(&noted.note));
-            }
-            Record::RuleRevoked(revoked) => {
-                body.event = "rule_revoked";
-                body.rule = Some(revoked.rule.name(&self.session_id));
-                body.by = revoked.by.as_deref();
-            }
-            Record::CallsGated(_) => {
-                body.event = "decided_by_rule";
-                let rule = self.call.as_ref().and_then(|call| call.rule.as_ref());
-                body.rule = rule.map(|(rule, _)| rule.to_string());
-                body.allowed = rule.map(|(_, allowed)| *allowed);
-            }
-            Record::CallLost { .. } => body.event = "outcome_unknown",
-            Record::CallOutdated { .. } => body.event = "tool_changed",
-            Record::CallFinished(finished) => {
-                body.event = "finished";
-                body.status = Some(finished.status);
-                body.output_digest = Some(Digest::of(finished.output.as_bytes()).to_string());
-            }
-            Record::Forked(forked) => body.forked(forked),
-            _ => {}
-        }
-    }
-}
-
-impl<'a> Body<'a> {
-    fn requested(&mut self, asked: &'a Interrupted) {
-        self.event = "requested";
-        self.request = Some(asked.n);
-        self.kind = Some(asked.kind).filter(|kind| *kind != Kind::Approval);
-        self.role = asked.actions.first().and_then(Action::reviewer_said);
-        self.policy = asked.actions.first().and_then(|action| action.ask.policy.as_deref());
-        self.actions = asked
-            .actions
-            .iter()
-            .map(|action| Asked {
-                tool: &action.name,
-                tool_use_id: &action.tool_use_id,
-                agent: &action.agent,
-                args: &action.args,
-                args_digest: action.args.digest().to_string(),
-                digest: &action.digest,
-                display_digest: Shown::of(&action.args).digest,
-                level: (action.ask.levels.len() > 1).then_some(action.level + 1),
-                quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),
-                not_self: action.ask.not_self,
-                reason: action.ask.reason.as_deref(),
-            })
-            .collect();
-    }
-
-    fn decided(&mut self, decided: &'a Decided) {
-        self.event = "decided";
-        self.request = Some(decided.n);
-        self.by = decided.by.as_deref();
-        self.decisions = Some(&decided.decisions);
-        self.vote = !decided.last;
-    }
-
-    fn forked(&mut self, forked: &'a Forked) {
-        self.event = "forked";
-        self.by = forked.by.as_deref();
-        self.forked_from = Some(&forked.from);
-        self.checkpoint = Some(forked.at);
-        self.asked_again = &forked.withdrawn;
-        self.judged = &forked.judged;
+        canonical(&serde_json::to_string(&Body::of(self)).unwrap_or_default())
     }
 }
 

@@ -105,9 +105,9 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Marks it as stored by a program that has opened the store itself.
-    pub fn directly(mut self) -> Placed {
-        self.entries.iter_mut().for_each(|entry| Arc::make_mut(entry).direct = true);
+    /// Says how it comes into the store: see [`Entry::via`].
+    pub fn via(mut self, via: &str) -> Placed {
+        self.entries.iter_mut().for_each(|entry| Arc::make_mut(entry).via = Some(via.into()));
         self
     }
 

@@ -133,8 +133,9 @@ impl Interruption {
 
     fn of(state: &State, open: &Open, action: &Action, agents: Option<&Agents>) -> Interruption {
         // A question of a graph's node has no agent.
-        let agents = agents.filter(|_| open.asked.at.is_none());
-        let question = open.asked.at.as_ref().filter(|_| matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
+        let agents = agents.filter(|_| open.asked.question.is_none());
+        let question =
+            open.asked.question.as_ref().filter(|_| matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
         let unresolvable = agents.and_then(|agents| match agents.get(&action.agent) {
             None => Some(format!("there is no agent {:?} any more", &*action.agent)),
             Some(agent) if agent.tool(&action.name).is_some() => None,

@@ -359,7 +359,7 @@ impl RunState {
             Record::CallFinished(done) => &*done.id == call_id,
             Record::Interrupted(asked) => {
                 let named = asked.actions.iter().any(|action| &*action.tool_use_id == call_id)
-                    || asked.at.as_ref().is_some_and(|at| at.name() == call_id);
+                    || asked.question.as_ref().is_some_and(|at| at.name() == call_id);
                 named && asks(item.kind) && asks(asked.kind) && Some(asked.n) != n
             }
             _ => false,
@@ -403,7 +403,7 @@ impl RunState {
     /// The node of a graph that an interruption comes from.
     fn at(&self, item: &Interruption) -> Option<&At> {
         let (_, n) = parse_approval_key(&item.approval_key)?;
-        self.session.waiting(n)?.asked.at.as_deref().filter(|_| item.kind != Kind::Input)
+        self.session.waiting(n)?.asked.question.as_deref().filter(|_| item.kind != Kind::Input)
     }
 
     pub(crate) fn waits(&self, call: CallNo) -> bool {

@@ -125,7 +125,7 @@ impl RuleRow {
 
     /// Whether this one replaces an older one.
     pub(super) fn replaces(&self, older: &RuleRow) -> bool {
-        let same_sessions = if self.rule.everywhere {
+        let same_sessions = if self.rule.is_everywhere() {
             (&self.subject, &self.tenant) == (&older.subject, &older.tenant)
         } else {
             self.session_id == older.session_id
@@ -137,7 +137,7 @@ impl RuleRow {
 impl RuleRow {
     /// Whether it applies to all sessions of this owner, for a tool of an agent, and is not revoked.
     pub(super) fn applies_to(&self, of: &RuleOwner, agent: &str, tool: &str) -> bool {
-        self.rule.everywhere
+        self.rule.is_everywhere()
             && self.revoked_at.is_none()
             && (&self.subject, &self.tenant) == (&of.subject, &of.tenant)
             && *self.rule.agent == *agent
@@ -169,7 +169,7 @@ impl RuleFilter {
         let RuleFilter { standing, now, everywhere, session_id, id, visible_to } = self;
         let in_force = row.is_in_force(*now);
         standing.is_none_or(|standing| standing == in_force)
-            && everywhere.is_none_or(|everywhere| everywhere == row.rule.everywhere)
+            && everywhere.is_none_or(|everywhere| everywhere == row.rule.is_everywhere())
             && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
             && id.is_none_or(|id| id == row.rule.id)
             && visible_to.as_ref().is_none_or(|who| {

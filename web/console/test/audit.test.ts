@@ -7,18 +7,18 @@ const record = (body: string, n = 1) => parseJson(`{"n":${n},"prev":"p","hash":"
 
 describe("r8: a record in words", () => {
   test.each([
-    ['{"event":"requested","session":"s","request":2,"actions":[{"tool":"pay"},{"tool":"pay"},{"tool":"sell"}]}', "audit.requested"],
+    ['{"event":"requested","session_id":"s","approval_key":"s_2","actions":[{"name":"pay"},{"name":"pay"},{"name":"sell"}]}', "audit.requested"],
     ['{"event":"requested","kind":"question","actions":[]}', "audit.asked"],
     ['{"event":"requested","kind":"in_doubt","actions":[]}', "audit.askedInDoubt"],
     ['{"event":"decided","decisions":[{"type":"approve"},{"type":"approve"}]}', "audit.approved"],
     ['{"event":"decided","decisions":[{"type":"edit"}]}', "audit.edited"],
     ['{"event":"decided","decisions":[{"type":"approve"},{"type":"reject"}]}', "audit.decided"],
-    ['{"event":"decided","vote":true,"decisions":[{"type":"approve"}]}', "audit.voted"],
+    ['{"event":"voted","decisions":[{"type":"approve"}]}', "audit.voted"],
     ['{"event":"timed_out"}', "audit.timedOut"],
     ['{"event":"timed_out","escalated_to":["admin"]}', "audit.escalated"],
-    ['{"event":"updated","update":{"update":"comment","text":"?"}}', "audit.commented"],
-    ['{"event":"decided_by_rule","allowed":true}', "audit.ruleApproved"],
-    ['{"event":"decided_by_rule","allowed":false}', "audit.ruleRejected"],
+    ['{"event":"commented","text":"?"}', "audit.commented"],
+    ['{"event":"decided_unasked","verdict":"allow"}', "audit.ruleApproved"],
+    ['{"event":"decided_unasked","verdict":"deny"}', "audit.ruleRejected"],
     ['{"event":"finished","status":"success"}', "audit.finished"],
     ['{"event":"finished","status":"error"}', "audit.failed"],
     ['{"event":"finished","status":"rejected"}', "audit.notRun"],
@@ -29,12 +29,12 @@ describe("r8: a record in words", () => {
   });
 
   test("who, when, where and which tools, each once", () => {
-    const body = '{"event":"requested","at":"2027-01-01T00:00:00Z","by":"bob","session":"s","request":2,"actions":[{"tool":"pay"},{"tool":"pay"}]}';
-    expect(tell(record(body))).toMatchObject({ by: "bob", at: "2027-01-01T00:00:00Z", session: "s", request: "s_2", tools: ["pay"] });
+    const body = '{"event":"requested","at":"2027-01-01T00:00:00.000Z","by":"bob","session_id":"s","approval_key":"s_2","actions":[{"name":"pay"},{"name":"pay"}]}';
+    expect(tell(record(body))).toMatchObject({ by: "bob", at: "2027-01-01T00:00:00.000Z", session: "s", request: "s_2", tools: ["pay"] });
   });
 
   test("what is not known, or no record at all, is shown by its name and harms nothing", () => {
-    for (const [body, event] of [['{"event":"brand_new"}', "brand_new"], ["null", "?"], ['{"event":7,"actions":"x"}', "?"], ['{"event":"updated"}', "updated"], ['{"event":"decided","decisions":[{"type":"maybe"}]}', "decided"]]) {
+    for (const [body, event] of [['{"event":"brand_new"}', "brand_new"], ["null", "?"], ['{"event":7,"actions":"x"}', "?"], ['{"event":"decided","decisions":[{"type":"maybe"}]}', "decided"]]) {
       expect(tell(record(body!)).what).toEqual({ event });
     }
   });

@@ -143,7 +143,7 @@ fn execute(orders: &PathBuf, trade: Trade, key: String) -> Result<Order, String>
         return Ok(order);
     }
     let Trade { symbol, quantity, side, price } = trade;
-    let order = Order { id, at: jiff::Timestamp::now().to_string(), symbol, side, quantity, price, key };
+    let order = Order { id, at: format!("{:.3}", jiff::Timestamp::now()), symbol, side, quantity, price, key };
     let mut line = serde_json::to_string(&order).map_err(|error| error.to_string())?;
     line.push('\n');
     book.write_all(line.as_bytes()).and_then(|()| book.sync_all()).map_err(failed)?;

@@ -44,11 +44,11 @@ on_both_stores! {
         let events: Vec<&str> = bodies.iter().map(|body| body["event"].as_str().unwrap()).collect();
         assert_eq!(events, ["requested", "decided", "finished"]);
         let shown = &bodies[0]["actions"][0];
-        assert_eq!((&shown["tool"], &shown["args"]["quantity"]), (&json!("execute_trade"), &json!(100)));
+        assert_eq!((&shown["name"], &shown["args"]["quantity"]), (&json!("execute_trade"), &json!(100)));
         assert_eq!((&bodies[1]["by"], &bodies[1]["decisions"][0]["type"]), (&json!("alice"), &json!("approve")));
         assert_eq!(bodies[2]["args_digest"], shown["args_digest"], "what ran is what was shown");
         assert_eq!((&bodies[2]["attempts"], &bodies[2]["status"]), (&json!(1), &json!("success")));
-        assert!(bodies.iter().all(|body| body["session"] == "s" && body["at"].is_string()));
+        assert!(bodies.iter().all(|body| body["session_id"] == "s" && body["at"].is_string()));
         let page = server.ask_as("olga", "GET", "/v1/audit?cursor=1&limit=1", None).await.ok();
         assert_eq!((&page["records"][0]["n"], &page["next_cursor"]), (&json!(2), &json!("2")));
         server.ask_as("olga", "GET", "/v1/audit?cursor=x", None).await.problem(400, "invalid_message");
@@ -86,7 +86,7 @@ on_both_stores! {
         let log = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
         let of = |session: &str| -> Vec<String> {
             let bodies = log["records"].as_array().unwrap().iter().map(|record| &record["body"]);
-            let of_it = bodies.filter(|body| body["session"] == session);
+            let of_it = bodies.filter(|body| body["session_id"] == session);
             of_it.map(|body| body["event"].as_str().unwrap().to_owned()).collect()
         };
         assert_eq!(of("runs"), ["requested", "decided", "finished"], "{log}");

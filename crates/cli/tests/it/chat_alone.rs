@@ -64,8 +64,8 @@ async fn u3_chat_without_a_server_carries_out_what_is_decided_and_leaves_the_sto
     assert!(!shown.contains("listening") && !shown.contains("INFO") && !shown.contains("WARN"), "no log: {shown}");
     assert_eq!(server.calls().len(), 1);
     let told: Vec<(Value, Value)> =
-        log(&server).iter().map(|body| (body["event"].clone(), body["direct"].clone())).collect();
-    let direct = |event| (json!(event), json!(true));
+        log(&server).iter().map(|body| (body["event"].clone(), body["via"].clone())).collect();
+    let direct = |event| (json!(event), json!("store"));
     assert_eq!(told, [direct("requested"), direct("decided"), direct("finished")]);
     server.start_again().await;
     server.until_status(&session, "completed").await;
@@ -145,9 +145,9 @@ async fn u3_chat_without_a_server_is_of_the_person_who_is_named() {
     assert_eq!(server.calls().len(), 1);
     let log = log(&server);
     let decided = log.iter().find(|body| body["event"] == "decided").unwrap();
-    assert_eq!((&decided["by"], &decided["direct"]), (&json!("root"), &json!(true)));
+    assert_eq!((&decided["by"], &decided["via"]), (&json!("root"), &json!("store")));
     let requested = log.iter().find(|body| body["event"] == "requested").unwrap();
-    assert_eq!(requested["direct"], true);
+    assert_eq!(requested["via"], "store");
 }
 
 #[tokio::test]

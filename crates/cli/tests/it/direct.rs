@@ -86,7 +86,7 @@ async fn u3_what_is_approved_in_a_stopped_servers_store_runs_once_when_it_starts
     server.kill();
     let log = log(&server);
     let told: Vec<(&str, bool)> =
-        log.iter().map(|body| (body["event"].as_str().unwrap(), body["direct"] == true)).collect();
+        log.iter().map(|body| (body["event"].as_str().unwrap(), body["via"] == "store")).collect();
     assert_eq!(told, [("requested", false), ("decided", true), ("finished", false)]);
     server.command(&["audit", "verify", "--config", "countersign.toml"]).ok();
 }
@@ -122,7 +122,7 @@ async fn u3_in_a_store_the_rules_of_the_server_hold() {
     assert!(as_somebody("bob", &[]).ok().starts_with("s_1: decided (approve) by bob"));
     let log = log(&server);
     let decided = log.iter().find(|body| body["event"] == "decided").unwrap();
-    assert_eq!((&decided["by"], &decided["direct"]), (&json!("bob"), &json!(true)));
+    assert_eq!((&decided["by"], &decided["via"]), (&json!("bob"), &json!("store")));
     server.start_again().await;
     let history = async || server.ask_as("ann", "GET", "/v1/sessions/s", None).await.ok()["status"].clone();
     while history().await != "completed" {

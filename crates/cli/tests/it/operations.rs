@@ -388,7 +388,7 @@ async fn c_retention_keeps_whatever_is_pending_however_old_it_is() {
             assert_eq!(decided["status"], "completed", "{decided}");
         }
         let log = server.told().await;
-        assert!(log.iter().any(|body| body["session"] == "over"), "its records stay");
+        assert!(log.iter().any(|body| body["session_id"] == "over"), "its records stay");
     }
 }
 

@@ -76,13 +76,13 @@ on_both_stores! {
         let told = server.told().await;
         let by_rule: Vec<(&Value, &Value, &Value)> = told
             .iter()
-            .filter(|body| body["event"] == "decided_by_rule")
-            .map(|body| (&body["rule"], &body["allowed"], &body["session"]))
+            .filter(|body| body["event"] == "decided_unasked")
+            .map(|body| (&body["decided_by"], &body["verdict"], &body["session_id"]))
             .collect();
-        let (id, yes) = (json!("s_1.0"), json!(true));
-        assert_eq!(by_rule, [(&id, &yes, &json!("s")), (&id, &yes, &json!("t"))]);
+        let (rule, yes) = (json!({ "type": "rule", "id": "s_1.0" }), json!("allow"));
+        assert_eq!(by_rule, [(&rule, &yes, &json!("s")), (&rule, &yes, &json!("t"))]);
         let revoked = told.iter().find(|body| body["event"] == "rule_revoked").unwrap();
-        assert_eq!((&revoked["rule"], &revoked["by"]), (&id, &json!("alice")));
+        assert_eq!((&revoked["rule_id"], &revoked["by"]), (&json!("s_1.0"), &json!("alice")));
         if matches!(store, Store::Sqlite) {
             let verified = server.command(&["audit", "verify"]);
             assert_eq!(verified.code, Some(0), "{}", verified.stderr);
@@ -133,8 +133,8 @@ on_both_stores! {
         assert_eq!(status(&server, "v").await, "completed");
         assert_eq!(server.calls().len(), 4);
         let told = server.told().await;
-        let last = told.iter().rfind(|body| body["event"] == "decided_by_rule").unwrap();
-        assert_eq!((&last["rule"], &last["allowed"]), (&json!("u_1.0"), &json!(false)));
+        let last = told.iter().rfind(|body| body["event"] == "decided_unasked").unwrap();
+        assert_eq!((&last["decided_by"]["id"], &last["verdict"]), (&json!("u_1.0"), &json!("deny")));
     }
 
     async fn s7_a_set_that_approves_and_rejects_the_same_later_calls_makes_no_rule_and_runs_nothing(store) {

@@ -161,8 +161,10 @@ pub struct Rule {
     pub agent: Arc<str>,
     /// The tool it covers.
     pub tool: Arc<str>,
-    /// Approve or reject.
-    pub approve: bool,
+    /// What it decides.
+    pub decision: RuleDecision,
+    /// Which calls it covers.
+    pub scope: RuleScope,
     /// The message to the model, when it rejects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -172,28 +174,62 @@ pub struct Rule {
     /// Who made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
-    /// For these arguments only.
+    /// The arguments that it is for, if its scope is these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Args>,
     /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
-    /// Whether it covers all sessions of the user, not only the one it was made in.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub everywhere: bool,
     /// The signature of the tool that was shown when it was made: an approving rule covers that tool, not another one
     /// of its name.
-    pub shown: Arc<str>,
+    pub tool_digest: Arc<str>,
 }
 
 impl Rule {
     /// Whether it covers the same calls as an older rule of the same session or user, which ends with it.
     #[must_use]
     pub fn replaces(&self, older: &Rule) -> bool {
-        self.agent == older.agent
-            && self.tool == older.tool
-            && self.everywhere == older.everywhere
-            && self.args == older.args
+        self.agent == older.agent && self.tool == older.tool && self.scope == older.scope && self.args == older.args
+    }
+
+    /// Whether it covers all sessions of the user, not only the one it was made in.
+    #[must_use]
+    pub fn is_everywhere(&self) -> bool {
+        self.scope != RuleScope::Session
+    }
+}
+
+/// What a standing rule decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleDecision {
+    /// It approves the calls that it covers.
+    Approve,
+    /// It rejects them.
+    Reject,
+}
+
+/// The scope of a standing rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleScope {
+    /// Its session.
+    Session,
+    /// Calls with its arguments, in all sessions of the user.
+    Arguments,
+    /// All calls of the tool, in all sessions of the user.
+    Tool,
+}
+
+impl RuleScope {
+    /// Its name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RuleScope::Session => "session",
+            RuleScope::Arguments => "arguments",
+            RuleScope::Tool => "tool",
+        }
     }
 }
 

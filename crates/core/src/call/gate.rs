@@ -275,7 +275,7 @@ pub enum Verdict {
     /// Questions to the user, whose answers are its result (spec Q).
     Question(Ask),
     /// It does not run: the model gets this text as an error result (broken arguments, unknown tool, too many calls).
-    Refuse(String),
+    Invalid(String),
     /// It does not run: a standing decision rejects it, with this text for the model.
     Deny(String),
 }
@@ -315,7 +315,7 @@ pub struct StoodIn {
     pub ask: Ask,
     /// The digest of the tool's description, its schema and its source. If it changes before the call begins, a person
     /// is asked after all (spec S13).
-    pub shown: Arc<str>,
+    pub tool_digest: Arc<str>,
 }
 
 /// The agent that a call targets (spec S25).
@@ -346,7 +346,7 @@ impl Verdict {
         match self {
             Verdict::Allow => Strictness::Allow,
             Verdict::Ask(_) | Verdict::Question(_) => Strictness::Ask,
-            Verdict::Refuse(_) | Verdict::Deny(_) => Strictness::Deny,
+            Verdict::Invalid(_) | Verdict::Deny(_) => Strictness::Deny,
         }
     }
 
@@ -409,7 +409,7 @@ mod tests {
             (Verdict::Ask(Ask::default()), Asks),
             (Verdict::Ask(asks), Asks),
             (Verdict::Question(Ask::question()), Asks),
-            (Verdict::Refuse("no such tool".to_owned()), Deny),
+            (Verdict::Invalid("no such tool".to_owned()), Deny),
             (Verdict::Deny("never".to_owned()), Deny),
         ];
         assert!(all.is_sorted_by_key(|(verdict, _)| verdict.strictness()));

@@ -26,6 +26,7 @@ use crate::{
             Block, CallFinished, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, ModelResponded,
             Record, Retried, UserMessage,
         },
+        restart::Restart,
         window::of_block,
     },
     limits,
@@ -433,9 +434,9 @@ impl Conversation {
             Record::TurnFailed(failed) => self.breaks_off(failed.partial.as_ref()),
             Record::Retried(retried) if self.run.is_root() => self.retried(retried),
             Record::Compressed(compressed) => self.compress(compressed),
-            Record::ApprovalSent { calls, refused: true } => self.sent.retain(|call| !calls.contains(call)),
-            Record::ApprovalSent { calls, refused: false } => self.sent.extend(calls),
-            Record::Restarted(restarted) if restarted.restored => self.all_sent(),
+            Record::ApprovalNotSent { calls } => self.sent.retain(|call| !calls.contains(call)),
+            Record::ApprovalSent { calls } => self.sent.extend(calls),
+            Record::Restarted(restarted) if restarted.why == Restart::Restored => self.all_sent(),
             Record::MessageQueued(_)
             | Record::ReviewerSaid(_)
             | Record::MakeRoom(_)

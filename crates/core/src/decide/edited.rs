@@ -108,7 +108,7 @@ impl<'a> Edit<'a> {
         match verdict {
             Some(verdict @ (Verdict::Allow | Verdict::Ask(_))) => Ok(verdict),
             Some(Verdict::Deny(why)) => Err(self.invalid(&format!("the policy refuses the edited call: {why}"))),
-            Some(Verdict::Refuse(why)) => Err(self.invalid(why)),
+            Some(Verdict::Invalid(why)) => Err(self.invalid(why)),
             Some(Verdict::Question(_)) => Err(self.speaks_to_the_user()),
             // The tool was removed, or its source is not connected yet.
             None => {

@@ -249,7 +249,7 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
 fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalog) -> Result<(), Refusal> {
     let runs = |decision: &Decision| matches!(decision.kind(), DecisionType::Approve | DecisionType::Edit);
     // A graph node's question has no agent.
-    let actions = asked.actions.iter().filter(|_| asked.at.is_none());
+    let actions = asked.actions.iter().filter(|_| asked.question.is_none());
     for (i, (action, _)) in actions.zip(decisions).enumerate().filter(|(_, (_, decision))| runs(decision)) {
         let (agent, tool) = (&*action.agent, &*action.name);
         if catalog.may_have(agent, tool, action.server()) {
@@ -351,7 +351,7 @@ fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     }
     let json = Json::parse(value.get(), limits::JSON_DEPTH)
         .map_err(|error| Refusal::new(Code::InvalidResume, format!("resume: {error}")))?;
-    let Some(schema) = asked.at.as_ref().and_then(|at| at.schema.as_ref()) else { return Ok(()) };
+    let Some(schema) = asked.question.as_ref().and_then(|at| at.schema.as_ref()) else { return Ok(()) };
     let read = |text: &str| plain::value(text).map_err(|error| error.to_string());
     let text = json.canonical();
     let errors = read(schema.0.get())

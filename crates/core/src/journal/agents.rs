@@ -26,7 +26,7 @@ use super::{
     graph,
     parts::finished,
     parts::{Call, Phase},
-    record::{Block, CallStatus, ModelResponded, Record},
+    record::{Block, CallStatus, ModelResponded, Record, Withdrawal},
     state::State,
 };
 use crate::{
@@ -315,7 +315,7 @@ impl Draft {
     /// its calls has a result before its caller has one.
     pub(super) fn stop_agent(&mut self, run: RunNo, message: &str) {
         let within: Vec<Call> = self.state.calls_within(run).cloned().collect();
-        self.withdraw(None, |open| {
+        self.withdraw(None, Withdrawal::CallEnded, |open| {
             let mut actions = open.asked.actions.iter();
             actions.any(|action| within.iter().any(|call| call.call == action.call))
         });

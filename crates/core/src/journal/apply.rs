@@ -7,8 +7,8 @@ use super::{
     parts::next_reviewer,
     progress::{GraphRun, TaskPhase},
     record::{
-        CallFinished, CallStatus, Decided, EndReason, Interrupted, Kind, Millis, ModelResponded, Note, Noted, Record,
-        SessionCreated, TurnEnded, UserMessage,
+        CallFinished, CallStatus, Decided, EndReason, Interrupted, Kind, Loss, Millis, ModelResponded, Note, Noted,
+        Record, SessionCreated, TurnEnded, UserMessage,
     },
     size,
     state::{Call, Deadline, Open, Phase, State, Status},
@@ -56,7 +56,7 @@ impl State {
             Record::Noted(noted) => self.noted(noted),
             Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != revoked.rule),
             Record::Renamed(renamed) => self.given_title.clone_from(&renamed.title),
-            Record::Withdrawn { n, unasked, .. } => self.withdrawn(*n, *unasked),
+            Record::Withdrawn { n, why, .. } => self.withdrawn(*n, *why),
             Record::CallStarted { call, attempt } => self.call_started(*call, *attempt),
             Record::AgentBegan(began) => self.agent_began(began, pos),
             Record::HandedOff(handed) => self.handed_off(handed),
@@ -65,7 +65,7 @@ impl State {
             Record::Restarted(_) | Record::ReviewerSaid(_) => {}
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
-            Record::CallLost { call, forgotten } => self.call_lost(*call, *forgotten),
+            Record::CallLost { call, why } => self.call_lost(*call, *why),
             Record::Status { awaiting, hold, .. } => {
                 self.held &= hold.is_some();
                 self.restored &= self.held;
@@ -78,8 +78,8 @@ impl State {
             Record::FrameBegan(began) => self.frame_began(began, pos),
             Record::TasksDone(done) => self.tasks_done(done),
             Record::TaskFailed(failed) => self.task_failed(failed),
-            Record::TaskWaits { task, goes_on } => {
-                let phase = if *goes_on { TaskPhase::Ready } else { TaskPhase::Waiting };
+            Record::TaskWaits { task, answered } => {
+                let phase = if *answered { TaskPhase::Ready } else { TaskPhase::Waiting };
                 self.task(*task, |task| task.phase = phase);
             }
             Record::StepStarted { task, step } => self.step_started(*task, step),
@@ -87,7 +87,7 @@ impl State {
             Record::Resumed(resumed) => self.resumed(resumed),
             Record::StateEdited(_) => self.state_edited(pos),
             Record::States(_) => self.run(|run| run.since = pos),
-            Record::MakeRoom(_) | Record::ApprovalSent { .. } => {}
+            Record::MakeRoom(_) | Record::ApprovalSent { .. } | Record::ApprovalNotSent { .. } => {}
             Record::Compressed(compressed) => compressed.spent().into_iter().for_each(|spent| self.spend(spent)),
             Record::Forked(forked) => self.forked(forked, at),
         }
@@ -224,7 +224,7 @@ impl State {
                     call.question = true;
                     Phase::Gated
                 }
-                Verdict::Refuse(text) => Phase::Settled(CallStatus::Error, text.clone()),
+                Verdict::Invalid(text) => Phase::Settled(CallStatus::Error, text.clone()),
                 Verdict::Deny(text) => Phase::Settled(CallStatus::Rejected, text.clone()),
             };
         }
@@ -266,13 +266,13 @@ impl State {
             return;
         }
         let Some(Open { asked, votes, .. }) = self.take_open(decided.n) else { return };
-        if asked.at.is_some() {
+        if asked.question.is_some() {
             self.step_decided(&asked, decided);
             return;
         }
         let locale = self.locale;
         let in_doubt = asked.kind == Kind::InDoubt;
-        for rule in decided.rules.iter().filter(|rule| !rule.everywhere) {
+        for rule in decided.rules.iter().filter(|rule| !rule.is_everywhere()) {
             // The newest rule wins.
             self.sticky.retain(|older| !rule.replaces(older));
             self.sticky.push(rule.clone());
@@ -336,7 +336,7 @@ impl State {
 
     fn timed_out(&mut self, n: InterruptionNo) {
         let Some(Open { asked, .. }) = self.take_open(n) else { return };
-        if let Some(default) = asked.at.as_ref().and_then(|at| at.default.clone()) {
+        if let Some(default) = asked.question.as_ref().and_then(|at| at.default.clone()) {
             self.answer_by_default(&asked, &default);
             return;
         }
@@ -365,11 +365,11 @@ impl State {
         });
     }
 
-    fn call_lost(&mut self, call: CallNo, forgotten: bool) {
+    fn call_lost(&mut self, call: CallNo, why: Loss) {
         self.set_phase(call, |call| {
             call.lose();
             if let Some(input) = &mut call.input {
-                input.forgotten = forgotten;
+                input.forgotten = why == Loss::QuestionsGone;
             }
             Phase::Lost
         });

@@ -76,10 +76,10 @@ pub struct Interrupted {
     pub expires_at: Option<Millis>,
     /// Whether it is displayed outside groups: a question, or calls that are displayed as content (spec Q5).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub content: bool,
-    /// Where in a graph it is asked, if it is.
+    pub display_as_content: bool,
+    /// What is asked and where, if a node of a graph or a tool asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Arc<At>>,
+    pub question: Option<Arc<At>>,
     /// When it was asked by the clock, if the clock was behind the session's latest record; else the record's time
     /// holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ impl Interrupted {
     /// The answer of a call's question if nobody gives one; `None` for any other interruption.
     #[must_use]
     pub fn input_default(&self) -> Option<&Raw> {
-        self.at.as_ref().filter(|_| self.kind == Kind::Input)?.default.as_ref()
+        self.question.as_ref().filter(|_| self.kind == Kind::Input)?.default.as_ref()
     }
 
     /// Who decides: the same for all of its actions.

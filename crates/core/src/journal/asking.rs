@@ -92,7 +92,15 @@ impl Draft {
             return false;
         }
         let n = self.state.next_interruption();
-        self.ask_people(Interrupted { n, kind, actions, expires_at, content, at: None, clock: None });
+        self.ask_people(Interrupted {
+            n,
+            kind,
+            actions,
+            expires_at,
+            display_as_content: content,
+            question: None,
+            clock: None,
+        });
         true
     }
 

@@ -9,7 +9,7 @@
 use super::{
     graph,
     progress::{Step, Task, TaskPhase},
-    record::{Entry, Millis, Record},
+    record::{Entry, Millis, Record, Withdrawal},
     state::{Call, Phase, State, Status},
 };
 use std::sync::Arc;
@@ -141,11 +141,12 @@ fn name(record: &Record) -> &'static str {
         Record::InputRequired(_) => "input",
         Record::CallOutdated { .. } => "tool_changed",
         Record::Status { .. } => "status",
-        Record::Withdrawn { unasked: true, .. } => "input",
+        Record::Withdrawn { why: Withdrawal::TakenBack, .. } => "input",
         Record::Withdrawn { .. } | Record::TurnEnded(_) | Record::TurnFailed(_) => "end",
         Record::Forked(_) => "fork",
         Record::Restarted(_) => "restart",
         Record::ApprovalSent { .. } => "approval_sent",
+        Record::ApprovalNotSent { .. } => "approval_not_sent",
         Record::RunStarted(_) => "run",
         Record::FrameBegan(_) => "graph",
         Record::TasksDone(_) => "node",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::request_id::stored;
 use crate::{
     approval::{
         decision::Decision,
@@ -41,7 +42,7 @@ pub struct Decided {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
 }
 
@@ -63,7 +64,7 @@ pub struct Noted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
 }
 
@@ -105,6 +106,38 @@ pub enum Note {
     },
 }
 
+/// Why an interruption ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Withdrawal {
+    /// Its turn ended: it was cancelled, or given up.
+    TurnEnded,
+    /// Its asker took the question back: the tool waits for no answer any more, and its call goes on with the question's
+    /// default.
+    TakenBack,
+    /// A person changed the state of the graph that asked. The graph asks again, about the new state.
+    StateEdited,
+    /// Its call, or the agent that works for a call, has ended otherwise.
+    CallEnded,
+    /// Its node has ended otherwise, or has failed.
+    NodeEnded,
+}
+
+impl Withdrawal {
+    /// For people.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Withdrawal::TurnEnded => "its turn was cancelled",
+            Withdrawal::TakenBack => "its tool took the question back",
+            Withdrawal::StateEdited => "the state that it was asked about was changed",
+            Withdrawal::CallEnded => "its call ended otherwise",
+            Withdrawal::NodeEnded => "its node ended otherwise",
+        }
+    }
+}
+
 /// See [`Record::RuleRevoked`](super::record::Record::RuleRevoked).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RuleRevoked {
@@ -126,6 +159,6 @@ pub struct Answered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
 }

@@ -36,8 +36,6 @@ struct Named<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_says: Option<&'a str>,
     args: &'a Args,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<Box<RawValue>>,
     birth: &'a str,
     call: CallNo,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,6 +47,8 @@ struct Named<'a> {
     path: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     preview: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    question: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,6 @@ pub fn of(state: &State, asked: &Interrupted, action: &Action) -> String {
         agent: &action.agent,
         agent_says: action.agent_says.as_deref(),
         args: &action.args,
-        at: asked.at.as_deref().and_then(canonical),
         birth: &state.birth,
         call: action.call,
         description: action.description.as_deref(),
@@ -87,6 +86,7 @@ pub fn of(state: &State, asked: &Interrupted, action: &Action) -> String {
         level: action.level,
         path: Some(&action.path).filter(|path| !path.is_empty()).and_then(canonical),
         preview: action.preview.as_ref().and_then(canonical),
+        question: asked.question.as_deref().and_then(canonical),
         reason: action.ask.reason.as_deref(),
         risk: action.ask.risk,
         schema: action.schema.as_deref().map(Schema::canonical),

@@ -48,7 +48,7 @@ impl Call {
         let today = match verdict {
             Verdict::Allow => return,
             Verdict::Ask(ask) | Verdict::Question(ask) => ask.clone(),
-            Verdict::Refuse(text) | Verdict::Deny(text) => {
+            Verdict::Invalid(text) | Verdict::Deny(text) => {
                 Ask { allowed: Some(DecisionType::ENDED.to_vec()), reason: Some(text.clone()), ..Ask::default() }
             }
         };

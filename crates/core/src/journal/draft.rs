@@ -14,8 +14,8 @@ use super::{
     illegal::Illegal,
     parts::next_reviewer,
     record::{
-        Answered, Block, Decided, Entry, Kind, Millis, ModelResponded, Note, Noted, Record, RuleRevoked,
-        SessionCreated, records,
+        Answered, Block, Decided, Entry, Kind, Loss, Millis, ModelResponded, Note, Noted, Record, RuleRevoked,
+        SessionCreated, Withdrawal, records,
     },
     state::{Call, Open, Phase, State},
 };
@@ -194,8 +194,13 @@ impl Draft {
 
     /// Records that the model's provider is about to be told that it may make these calls; see
     /// [`Record::ApprovalSent`].
-    pub fn approval_sent(&mut self, calls: Vec<CallNo>, refused: bool) {
-        self.push(Record::ApprovalSent { calls, refused });
+    pub fn approval_sent(&mut self, calls: Vec<CallNo>) {
+        self.push(Record::ApprovalSent { calls });
+    }
+
+    /// Records that it was not told after all; see [`Record::ApprovalNotSent`].
+    pub fn approval_not_sent(&mut self, calls: Vec<CallNo>) {
+        self.push(Record::ApprovalNotSent { calls });
     }
 
     /// Times out interruption `n`. `None` if it is not pending or not due (spec W7, R6).
@@ -227,7 +232,7 @@ impl Draft {
     #[must_use]
     pub fn unask(mut self, n: InterruptionNo, catalog: &dyn Catalog) -> Option<Transition> {
         self.state.waiting(n)?.asked.input_default()?;
-        self.push(Record::Withdrawn { n, by: None, unasked: true });
+        self.push(Record::Withdrawn { n, by: None, why: Withdrawal::TakenBack });
         Some(self.settled(catalog))
     }
 
@@ -365,7 +370,7 @@ impl Draft {
                 self.started.push(call.call);
                 self.push(Record::CallStarted { call: call.call, attempt: call.attempts + 1 });
             } else {
-                self.push(Record::CallLost { call: call.call, forgotten: false });
+                self.push(Record::CallLost { call: call.call, why: Loss::Interrupted });
             }
         }
         self.settle(catalog);
@@ -373,9 +378,9 @@ impl Draft {
     }
 
     /// Withdraws pending requests.
-    pub(super) fn withdraw(&mut self, by: Option<&Arc<str>>, which: impl FnMut(&&Open) -> bool) {
+    pub(super) fn withdraw(&mut self, by: Option<&Arc<str>>, why: Withdrawal, which: impl FnMut(&&Open) -> bool) {
         for n in self.state.open.iter().filter(which).map(|open| open.asked.n).collect::<Vec<_>>() {
-            self.push(Record::Withdrawn { n, by: by.cloned(), unasked: false });
+            self.push(Record::Withdrawn { n, by: by.cloned(), why });
         }
     }
 
@@ -399,7 +404,7 @@ impl Draft {
             // A store may keep them as they are.
             records.shrink_to_fit();
             let State { pos, updated_at: at, .. } = *self.state;
-            let entry = Entry { pos, at, direct: false, cursor: Cursor::default(), records };
+            let entry = Entry { pos, at, via: None, cursor: Cursor::default(), records };
             self.entries.push(Arc::new(entry));
         }
     }

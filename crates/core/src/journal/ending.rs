@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     draft::{Catalog, Draft, Transition},
     parts::finished,
-    record::{Block, CallStatus, EndReason, Record, TurnEnded},
+    record::{Block, CallStatus, EndReason, Record, TurnEnded, Withdrawal},
     state::{Call, Phase, Status},
 };
 use crate::{
@@ -61,7 +61,7 @@ impl Draft {
         partial: Option<Block>,
         request_id: Option<Arc<str>>,
     ) {
-        self.withdraw(by, |_| true);
+        self.withdraw(by, Withdrawal::TurnEnded, |_| true);
         self.give_up(self.state.calls.clone());
         let partial = self.begun(partial);
         let ended = TurnEnded { reason, partial, output: None, cut: None, request_id };

@@ -22,6 +22,7 @@ use super::{
     draft::{Catalog, Draft, Transition},
     progress::GraphRun,
     record::{Block, CallFinished, CallStatus, EndReason, Record, UserMessage},
+    request_id::stored,
     run::Raw,
     state::{Phase, State, Status},
 };
@@ -100,7 +101,7 @@ pub struct Retried {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Arc<Unshown>>,
     /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
 }
 

@@ -44,6 +44,7 @@ use super::{
     fits::{check_images, check_message},
     parts::{Call, Deadline, Phase},
     record::{CallStatus, Entry, Interrupted, Kind, Millis, Record, UserMessage},
+    request_id::stored,
     restart::{Held, would_begin},
     state::{State, Status},
 };
@@ -60,7 +61,7 @@ pub struct Forked {
     /// The session that it was forked from.
     pub from: Arc<str>,
     /// The position of the last append that was copied, the same in both.
-    pub at: u64,
+    pub checkpoint: u64,
     /// Who made the fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
@@ -68,7 +69,7 @@ pub struct Forked {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
     /// The numbers of the interruptions that were pending there. They end here, and are asked again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -203,7 +204,7 @@ impl Draft {
         }
         // A node with an unused answer asks everything again by itself, in its own order.
         let begins_again = |asked: &Interrupted| {
-            let task = asked.at.as_ref().and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task));
+            let task = asked.question.as_ref().and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task));
             task.is_some_and(|task| task.questions.values().any(|question| question.answer.is_some()))
         };
         let asked: Vec<Arc<Interrupted>> = self
@@ -217,10 +218,9 @@ impl Draft {
         // A queued message begins a turn, too. A failed turn begins nothing: it waits for its retry.
         let begins = !self.state.queued.is_empty() && self.state.status != Status::Failed;
         let held = !run && (active || message.is_some() || begins);
-        let at = self.state.pos;
         self.push(Record::Forked(Arc::new(Forked {
             from,
-            at,
+            checkpoint: self.state.pos,
             by,
             roles,
             request_id,
@@ -233,7 +233,7 @@ impl Draft {
         })));
         self.push_held();
         if !approved.is_empty() {
-            self.push(Record::ApprovalSent { calls: approved, refused: false });
+            self.push(Record::ApprovalSent { calls: approved });
         }
         // Other questions of a graph are asked again as they are, without running a node.
         for asked in &asked {
@@ -282,7 +282,7 @@ impl Draft {
 
 impl State {
     pub(super) fn forked(&mut self, forked: &Forked, at: Millis) {
-        self.forked_from = Some(ForkedFrom { session_id: forked.from.clone(), checkpoint: forked.at });
+        self.forked_from = Some(ForkedFrom { session_id: forked.from.clone(), checkpoint: forked.checkpoint });
         self.created_at = at;
         self.birth = forked.birth.clone();
         self.held = forked.held;
@@ -360,7 +360,7 @@ impl Call {
                 self.ask = Some(Arc::new(ask));
                 self.ask_anew();
             }
-            Verdict::Refuse(text) => {
+            Verdict::Invalid(text) => {
                 self.phase = Phase::Settled(CallStatus::Error, text.clone());
             }
             Verdict::Deny(text) => {

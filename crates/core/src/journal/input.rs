@@ -4,7 +4,7 @@
 //! like those of a graph; with the last answer the call may begin again, and its next attempt receives the answers.
 //!
 //! Because the attempt ends, a session that waits for an answer is rows in the store like any other. If the server has
-//! forgotten its questions, the call's outcome is unknown, and the reason is recorded (`CallLost.forgotten`).
+//! forgotten its questions, the call's outcome is unknown, and the reason is recorded (`CallLost.why`).
 //!
 //! Answers are kept by the digest of their question, in case the call is run again from its beginning: then each answers
 //! its question once more. Equal questions get theirs in the order in which they were given, and one more than were
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     asked::{Action, Interrupted, Kind},
     draft::{Catalog, Draft},
-    record::Record,
+    record::{Loss, Record, Withdrawal},
     run::{At, Raw, given},
     running::shown,
     schema::Schema,
@@ -87,8 +87,14 @@ pub struct InputRequired {
     pub timeout: Timeout,
 }
 
-/// An answer that is kept: the digest of its question, and the answer.
-pub type KeptAnswer = (Arc<str>, Raw);
+/// An answer that is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptAnswer {
+    /// The [digest](InputQuestion::digest) of its question.
+    pub question: Arc<str>,
+    /// The answer.
+    pub answer: Raw,
+}
 
 /// The questions of a call, and their answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -168,14 +174,14 @@ impl CallInput {
             return take_answer(&mut self.replay, question);
         }
         let digest = question.digest();
-        self.answered.extend(self.replay.extract_if(.., |(of, _)| *of == digest));
+        self.answered.extend(self.replay.extract_if(.., |kept| kept.question == digest));
         None
     }
 }
 
 impl AskedQuestion {
     fn kept(&self) -> Option<KeptAnswer> {
-        Some((self.question.digest(), self.answer.clone()?))
+        Some(KeptAnswer { question: self.question.digest(), answer: self.answer.clone()? })
     }
 
     /// Whether it waits to be asked, and this interruption asks it.
@@ -191,8 +197,8 @@ impl AskedQuestion {
 /// Takes the oldest answer to a question out of those that are kept.
 pub fn take_answer(kept: &mut Vec<KeptAnswer>, question: &InputQuestion) -> Option<Raw> {
     let digest = question.digest();
-    let at = kept.iter().position(|(of, _)| *of == digest)?;
-    Some(kept.remove(at).1)
+    let at = kept.iter().position(|kept| kept.question == digest)?;
+    Some(kept.remove(at).answer)
 }
 
 /// Renames questions whose name another one has already: `name#2`, as in a node of a graph. Each is asked, and answered,
@@ -257,7 +263,7 @@ impl State {
 
     /// A question of a call is pending.
     pub(super) fn input_asked(&mut self, asked: &Interrupted) {
-        let (Some(at), Some(action)) = (&asked.at, asked.actions.first()) else { return };
+        let (Some(at), Some(action)) = (&asked.question, asked.actions.first()) else { return };
         let Some(call) = self.call_mut(action.call) else { return };
         let mut questions = call.input.iter_mut().flat_map(|input| &mut input.questions);
         if let Some(question) = questions.find(|question| question.is_asked_by(at)) {
@@ -300,7 +306,7 @@ impl Draft {
             .map(|call| call.call)
             .collect();
         for call in &lost {
-            self.push(Record::CallLost { call: *call, forgotten: true });
+            self.push(Record::CallLost { call: *call, why: Loss::QuestionsGone });
         }
         if !lost.is_empty() {
             self.settle(catalog);
@@ -310,7 +316,7 @@ impl Draft {
 
     /// A question of a call timed out, which ends the call: its other questions are withdrawn.
     pub(super) fn withdraw_inputs(&mut self, call: CallNo) {
-        self.withdraw(None, |open| {
+        self.withdraw(None, Withdrawal::CallEnded, |open| {
             open.asked.kind == Kind::Input && open.asked.actions.first().is_some_and(|action| action.call == call)
         });
     }
@@ -346,8 +352,8 @@ impl Draft {
                     kind: Kind::Input,
                     actions: vec![action],
                     expires_at,
-                    content,
-                    at: Some(Arc::new(at)),
+                    display_as_content: content,
+                    question: Some(Arc::new(at)),
                     clock: None,
                 });
             }

@@ -156,7 +156,8 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         | Record::CallOutdated { .. }
         | Record::InputRequired(_)
         | Record::CallLost { .. }
-        | Record::ApprovalSent { .. } => calls::fits(state, record)?,
+        | Record::ApprovalSent { .. }
+        | Record::ApprovalNotSent { .. } => calls::fits(state, record)?,
         Record::Restarted(_)
         | Record::Status { .. }
         | Record::TurnFailed(_)
@@ -182,7 +183,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
 /// Whether a session in this state can be forked like this.
 fn forks(state: &State, before: u64, forked: &Forked) -> bool {
     is_whole(state)
-        && forked.at == before
+        && forked.checkpoint == before
         && forked.withdrawn == state.pending()
         && forked.active == state.status.is_active()
         && forked.judged.iter().all(|judged| {

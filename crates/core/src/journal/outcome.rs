@@ -4,7 +4,7 @@ use super::{
     draft::{Catalog, Draft, ToolKind, Transition},
     input::InputRequired,
     parts::{finished, todos},
-    record::{CallStatus, Record},
+    record::{CallStatus, Loss, Record},
     state::Call,
 };
 use crate::{locale::Locale, number::CallNo};
@@ -62,7 +62,7 @@ impl Draft {
                     self.push(record);
                 }
                 CallOutcome::Asks(required) => self.asks_input(required.clone()),
-                CallOutcome::Forgotten { .. } => self.push(Record::CallLost { call, forgotten: true }),
+                CallOutcome::Forgotten { .. } => self.push(Record::CallLost { call, why: Loss::QuestionsGone }),
             }
             self.settle(catalog);
             self.end_append();

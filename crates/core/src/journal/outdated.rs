@@ -75,7 +75,7 @@ impl Call {
     pub(super) fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
         let shown = match (&self.shown, &self.stood_in) {
             (Some(shown), _) if shown.tool == self.name => &shown.digest,
-            (None, Some(stood_in)) => &stood_in.shown,
+            (None, Some(stood_in)) => &stood_in.tool_digest,
             _ => return false,
         };
         let Some(today) = catalog.tool(&self.agent, &self.name) else { return false };

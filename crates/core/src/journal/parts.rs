@@ -315,7 +315,7 @@ pub(super) fn finished(
         status,
         output,
         hidden: !call.display.stream.stream_tool_result,
-        content: call.display.stream.display_as_content,
+        display_as_content: call.display.stream.display_as_content,
         todos,
         run: call.run,
     })

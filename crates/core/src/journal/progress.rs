@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::run::{At, DoneTask, NewTask, Raw, Round, STEP_GIVEN_UP, TasksDone, Then, UNREADABLE_ANSWER, given};
+use super::run::{Arrival, At, DoneTask, NewTask, Raw, Round, STEP_GIVEN_UP, TasksDone, Then, UNREADABLE_ANSWER, given};
 use crate::{
     call::reviewer::Reviewer,
     number::{FrameNo, InterruptionNo, TaskNo},
@@ -52,7 +52,7 @@ pub struct Frame {
     /// Tasks of the round that have no result yet.
     pub unfinished: u32,
     /// See [`Round::arrived`].
-    pub arrived: Vec<(Arc<str>, Arc<str>)>,
+    pub arrived: Vec<Arrival>,
 }
 
 /// One run of a node.

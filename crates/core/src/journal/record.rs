@@ -16,7 +16,7 @@ pub use super::{
     agents::{AgentBegan, HandedOff},
     asked::{Action, Interrupted, Kind},
     block::{Block, ToolUse},
-    decided::{Answered, Decided, Note, Noted, RuleRevoked},
+    decided::{Answered, Decided, Note, Noted, RuleRevoked, Withdrawal},
     failure::{Failure, Retried, TurnFailed, Unshown, Why},
     fork::{Forked, Judged},
     input::InputRequired,
@@ -33,6 +33,7 @@ use crate::{
     content::Content,
     journal::{
         cursor::Cursor,
+        request_id::stored,
         run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
     },
     locale::Locale,
@@ -49,6 +50,10 @@ pub fn after(at: Millis, seconds: u32) -> Millis {
     at.saturating_add(Millis::from(seconds) * 1000)
 }
 
+/// [`Entry::via`] of a program that had opened the store itself, such as `countersign chat`, and took somebody's word for who
+/// acts. No server authenticated them.
+pub const VIA_STORE: &str = "store";
+
 /// One append at its position in a session's journal: the effect of one input on the session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
@@ -58,10 +63,10 @@ pub struct Entry {
     /// When it was appended.
     #[serde(rename = "t")]
     pub at: Millis,
-    /// Whether a program stored it that had opened the store itself, and not a server, which knows who asks it. The audit log
-    /// says so.
-    #[serde(rename = "d", default, skip_serializing_if = "std::ops::Not::not")]
-    pub direct: bool,
+    /// How it came into the store, where whoever stored it says so: [`VIA_STORE`]. The audit log says so too. Absent: not
+    /// stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<Arc<str>>,
     /// The wire position before this append, so that it can be expanded on its own.
     #[serde(rename = "c")]
     pub cursor: Cursor,
@@ -71,6 +76,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The lowest [`FORMAT`] of the builds that know all of it: its records, and what is stored beside them.
+    #[must_use]
+    pub fn format(&self) -> u32 {
+        self.records.iter().map(Record::format).max().unwrap_or(1)
+    }
+
     /// Whether it only records the part of an unfinished answer that people have already seen; not a step of the
     /// session.
     #[must_use]
@@ -86,9 +97,9 @@ pub fn records(entries: &[Arc<Entry>]) -> impl DoubleEndedIterator<Item = &Recor
     entries.iter().flat_map(|entry| &entry.records)
 }
 
-/// The format of records that this build knows. One that an earlier build would not know, or would misread, raises it and
-/// has the new number in [`Record::format`]: stores keep the highest of each session, and builds leave sessions alone of which
-/// they do not know all.
+/// The format of entries that this build knows. Whatever an earlier build would not know of one, or would misread, raises it
+/// and has the new number in [`Entry::format`]: stores keep the highest of each session, and builds leave sessions alone of
+/// which they do not know all.
 pub const FORMAT: u32 = 1;
 
 /// What happened in a session.
@@ -143,16 +154,15 @@ pub enum Record {
     RuleRevoked(RuleRevoked),
     /// A person gave the session a title, or its automatic one back.
     Renamed(Renamed),
-    /// The interruption ended because its turn did, or because its asker took the question back.
+    /// The interruption ended without an answer.
     Withdrawn {
         /// The interruption's number.
         n: InterruptionNo,
         /// Who cancelled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
-        /// The tool that asked waits for no answer any more: its call goes on with the question's default.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        unasked: bool,
+        /// Why.
+        why: Withdrawal,
     },
     /// An attempt of a call is about to begin. Stored before the effect (spec R4).
     CallStarted {
@@ -183,9 +193,8 @@ pub enum Record {
     CallLost {
         /// The call's number.
         call: CallNo,
-        /// It had asked people something, and its attempt cannot resume with their answers.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        forgotten: bool,
+        /// Why.
+        why: Loss,
     },
     /// The turn continues, or waits for these interruptions.
     Status {
@@ -211,9 +220,9 @@ pub enum Record {
     TaskWaits {
         /// The task.
         task: TaskNo,
-        /// It resumes at once, since it has been answered meanwhile.
+        /// It has been answered meanwhile, so it resumes at once.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        goes_on: bool,
+        answered: bool,
     },
     /// A step of a task is about to begin. Stored before the effect.
     StepStarted {
@@ -239,14 +248,16 @@ pub enum Record {
     /// The states of all frames, so that a fold can begin here.
     States(Vec<FrameState>),
     /// The model's provider is about to be told that it may make these calls, which only it can make. It may have made
-    /// them from here on, so it is told again only if this was refused.
+    /// them from here on, so it is told again only after [`Record::ApprovalNotSent`].
     ApprovalSent {
         /// Their numbers.
         calls: Vec<CallNo>,
-        /// Each request with it was refused outright, or reached nobody: the provider was not told after all, and a
-        /// retry tells it.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        refused: bool,
+    },
+    /// Each request with the approvals of these calls was refused outright, or reached nobody: the provider was not told
+    /// after all, and a retry tells it.
+    ApprovalNotSent {
+        /// Their numbers.
+        calls: Vec<CallNo>,
     },
     /// The turn has ended.
     TurnEnded(Box<TurnEnded>),
@@ -288,7 +299,6 @@ pub struct SessionCreated {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {
     /// The content; at least one part.
-    #[serde(rename = "text")]
     pub content: Content,
     /// Who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -300,7 +310,7 @@ pub struct UserMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
     /// Its number among the session's queued messages, from 1; 0: it was not queued. The message keeps it when it
     /// reaches the conversation, which is how it leaves the queue.
@@ -357,6 +367,17 @@ pub struct ModelResponded {
     /// from a backup, and every copy of a saved state, gives the same numbers to calls of different answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<Arc<str>>,
+}
+
+/// Why the outcome of a call is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Loss {
+    /// What ran it ended in the middle.
+    Interrupted,
+    /// It had asked people something, and its attempt cannot resume with their answers.
+    QuestionsGone,
 }
 
 /// Why a model's answer is incomplete.
@@ -463,7 +484,7 @@ pub struct CallFinished {
     pub hidden: bool,
     /// Displayed outside groups.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub content: bool,
+    pub display_as_content: bool,
     /// The session's new to-do list, if the call wrote it (spec Q6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub todos: Option<Vec<Todo>>,
@@ -497,7 +518,7 @@ pub struct TurnEnded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// The client's `request_id` of the `cancel`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
 }
 

@@ -1,11 +1,11 @@
 //! The `request_id` of an input as its session keeps it (spec W1): as its sender gave it, whose it is if that is not the
 //! owner, and a fingerprint of what it asks for, which tells a repeat from another request under the same id. Control
-//! characters separate them, which no client can send.
+//! characters separate them, which no client can send; a journal keeps them [apart](stored).
 //!
 //! The fingerprint depends on the session's birth, which an encrypted store keeps encrypted: beside it, it tells nothing
 //! of what was asked for.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     call::{args::Digest, json::Json},
@@ -56,6 +56,57 @@ pub fn fingerprint(kept: &str) -> Option<&str> {
     kept.split_once(ASKED).map(|(_, fingerprint)| fingerprint)
 }
 
+/// How records keep it: `{"id", "by"?, "fingerprint"?}`.
+pub mod stored {
+    use std::{borrow::Cow, sync::Arc};
+
+    use serde::{Deserializer, Serializer};
+
+    use super::{ASKED, Deserialize, Serialize, WHOSE, fingerprint, key, sent};
+
+    #[derive(Serialize, Deserialize)]
+    struct Stored<'a> {
+        /// As its sender gave it.
+        id: Cow<'a, str>,
+        /// Whose it is, if that is not the session's owner.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Cow<'a, str>>,
+        /// Tells a repeat from another request under the same id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fingerprint: Option<Cow<'a, str>>,
+    }
+
+    /// Writes a kept id.
+    ///
+    /// # Errors
+    /// Only the serializer's own.
+    pub fn serialize<S: Serializer>(kept: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
+        let stored = kept.as_deref().map(|kept| Stored {
+            id: sent(kept).into(),
+            by: key(kept).split_once(WHOSE).map(|(_, by)| by.into()),
+            fingerprint: fingerprint(kept).map(Into::into),
+        });
+        stored.serialize(serializer)
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// Only the deserializer's own.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<str>>, D::Error> {
+        Ok(Option::<Stored<'_>>::deserialize(deserializer)?.map(|Stored { id, by, fingerprint }| {
+            let mut kept = id.into_owned();
+            for (mark, part) in [(WHOSE, by), (ASKED, fingerprint)] {
+                if let Some(part) = part {
+                    kept.push(mark);
+                    kept.push_str(&part);
+                }
+            }
+            kept.into()
+        }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::value::RawValue;
@@ -76,5 +127,19 @@ mod tests {
         assert_eq!(written(r#"{"a":"dry","b":1}"#), written(r#"{ "b": 1, "a": "\u0064ry" }"#), "the same JSON");
         assert_ne!(print(&own), print(&kept("r1", None, "another", &("buy", 5))), "it tells nothing by itself");
         assert_eq!((key("r1"), fingerprint("r1")), ("r1", None));
+
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Keeps {
+            #[serde(with = "stored")]
+            request: Option<std::sync::Arc<str>>,
+        }
+        let text = |kept: &str| {
+            let keeps = Keeps { request: Some(kept.into()) };
+            let text = serde_json::to_string(&keeps).expect("text");
+            assert_eq!(serde_json::from_str::<Keeps>(&text).expect("read"), keeps);
+            text
+        };
+        assert_eq!(text("r1"), r#"{"request":{"id":"r1"}}"#);
+        assert!(text(&others).starts_with(r#"{"request":{"id":"r1","by":"ann","fingerprint":""#));
     }
 }

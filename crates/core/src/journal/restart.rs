@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     draft::{Draft, Transition},
     progress::{GraphRun, MayHaveRun, Step, Task, TaskPhase},
-    record::{Block, Record},
+    record::{Block, Record, is_zero},
     state::{Call, Phase, State, Status},
 };
 
@@ -32,17 +32,14 @@ use crate::{
 /// See [`Record::Restarted`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Restarted {
-    /// How many processes in a row, this one included, have resumed the turn without progress. 0: the process that had
-    /// resumed it ended cleanly.
+    /// What has happened.
+    pub why: Restart,
+    /// How many processes in a row, this one included, have resumed the turn without progress.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub times: u32,
-    /// It is not resumed: each of those processes has ended. The turn continues when a person resumes it.
+    /// The turn is held: it continues when a person resumes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// The store was restored from a backup: what followed is not known here, and may have run. Calls that were permitted
-    /// and had not begun are asked about, as calls whose outcome is unknown, and so are steps of tasks that could run.
-    /// The turn is held for that reason, unless it had failed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub restored: bool,
     /// Whether the session was awaiting people then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -57,21 +54,39 @@ pub struct Restarted {
     pub locale: Locale,
 }
 
+/// See [`Restarted`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Restart {
+    /// A process resumes the turn.
+    #[default]
+    Resumed,
+    /// The process that had resumed it ended cleanly.
+    Ended,
+    /// No process resumes it any more, since each of them has ended: it is held.
+    Crashes,
+    /// The store was restored from a backup: what followed is not known here, and may have run. Calls that were permitted
+    /// and had not begun are asked about, as calls whose outcome is unknown, and so are steps of tasks that could run.
+    /// The turn is held for that reason, unless it had failed.
+    Restored,
+}
+
 impl Restarted {
     /// Why it is held, where it is.
     pub(crate) fn hold(&self) -> Hold {
-        Hold { times: self.times, restored: self.restored, graph: self.graph, locale: self.locale }
+        let why = if self.why == Restart::Restored { Held::Restored } else { Held::Crashes };
+        Hold::of(why, self.times, self.graph, self.locale)
     }
 }
 
 /// Why a turn is held that no process resumes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// How many processes in a row have resumed it without progress; 0: it is a fork that nobody has continued.
+    /// Why.
+    pub why: Held,
+    /// If it is for crashes: how many processes in a row have resumed it without progress.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub times: u32,
-    /// The store was restored from a backup.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub restored: bool,
     /// It is a run of a graph, which takes no messages.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub graph: bool,
@@ -85,14 +100,8 @@ fn is_default(locale: &Locale) -> bool {
 }
 
 impl Hold {
-    /// For programs.
-    #[must_use]
-    pub fn reason(&self) -> Held {
-        match (self.times, self.restored) {
-            (0, _) => Held::Fork,
-            (_, false) => Held::Crashes,
-            (_, true) => Held::Restored,
-        }
+    fn of(why: Held, times: u32, graph: bool, locale: Locale) -> Hold {
+        Hold { why, times: if why == Held::Crashes { times } else { 0 }, graph, locale }
     }
 
     /// For people, with what continues the turn; `pending`: whether there is something to decide.
@@ -101,7 +110,7 @@ impl Hold {
         let ways =
             [(!self.graph).then_some(Text::WayMessage), pending.then_some(Text::WayDecision), Some(Text::WayRetry)];
         let ways: String = ways.into_iter().flatten().map(|way| self.locale.text(way)).collect();
-        let why = match self.reason() {
+        let why = match self.why {
             Held::Fork => Text::HeldFork,
             Held::Crashes => Text::HeldCrashes,
             Held::Restored => Text::HeldRestored,
@@ -111,7 +120,7 @@ impl Hold {
 }
 
 /// Why a turn is on hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
     /// It was forked, and has not been continued yet.
@@ -137,8 +146,7 @@ impl State {
     /// Its hold, if it is on hold.
     #[must_use]
     pub fn hold(&self) -> Option<Hold> {
-        let (times, restored) = (self.restarts, self.restarts > 0 && self.restored);
-        self.held.then_some(Hold { times, restored, graph: self.is_a_graphs(), locale: self.locale })
+        self.why_held().map(|why| Hold::of(why, self.restarts, self.is_a_graphs(), self.locale))
     }
 
     /// Whether the turn is a run of a graph.
@@ -155,6 +163,7 @@ impl State {
             | Record::CallStarted { .. }
             | Record::StepStarted { .. }
             | Record::ApprovalSent { .. }
+            | Record::ApprovalNotSent { .. }
             | Record::Noted(_)
             | Record::RuleRevoked(_)
             | Record::Renamed(_)
@@ -163,12 +172,13 @@ impl State {
             // A queued message is no progress; a turn that is held with nothing pending is released by one.
             Record::MessageQueued(_) if !self.held || !self.open.is_empty() => {}
             Record::Restarted(restarted) => {
-                if restarted.held || restarted.restored {
-                    self.restored = restarted.restored;
+                let restored = restarted.why == Restart::Restored;
+                if restarted.held || restored {
+                    self.restored = restored;
                 }
                 self.restarts = restarted.times;
                 self.held |= restarted.held;
-                if restarted.restored {
+                if restored {
                     self.lose_what_would_begin();
                 }
             }
@@ -267,7 +277,12 @@ impl Draft {
         if let Some(block) = self.begun(partial).filter(|_| held) {
             self.push(Record::BlockShown(block));
         }
-        self.push_restarted(Restarted { times, held, ..Restarted::default() });
+        let why = match (times, held) {
+            (_, true) => Restart::Crashes,
+            (0, false) => Restart::Ended,
+            (_, false) => Restart::Resumed,
+        };
+        self.push_restarted(Restarted { why, times, held, ..Restarted::default() });
         self.finish()
     }
 
@@ -284,7 +299,7 @@ impl Draft {
             return None;
         }
         if failed {
-            self.push_restarted(Restarted { restored: true, ..Restarted::default() });
+            self.push_restarted(Restarted { why: Restart::Restored, ..Restarted::default() });
             return Some(self.finish());
         }
         let times = self.state.restarts.max(1);
@@ -293,7 +308,7 @@ impl Draft {
             self.push(Record::BlockShown(block));
         }
         let paused = self.state.status == Status::AwaitingInput;
-        self.push_restarted(Restarted { times, held: true, restored: true, paused, ..Restarted::default() });
+        self.push_restarted(Restarted { why: Restart::Restored, times, held: true, paused, ..Restarted::default() });
         Some(self.finish())
     }
 
@@ -330,12 +345,13 @@ mod tests {
             let bits = (0..8).map(|n| (n & 1 > 0, n & 2 > 0, n & 4 > 0));
             bits.map(move |(graph, pending, restored)| (locale, graph, pending, restored))
         }) {
-            let why = Hold { times: 2, restored, graph, locale }.why(pending);
+            let why = if restored { Held::Restored } else { Held::Crashes };
+            let why = Hold::of(why, 2, graph, locale).why(pending);
             let names = |text| why.contains(locale.text(text));
             assert_eq!((names(Text::WayMessage), names(Text::WayDecision)), (!graph, pending), "{why}");
             assert!(names(Text::WayRetry) && !why.contains('{') && why.contains('2') != restored, "{why}");
         }
-        let hold = Hold { times: 1, restored: true, graph: true, locale: Locale::En };
+        let hold = Hold::of(Held::Restored, 1, true, Locale::En);
         assert_eq!(
             hold.why(false),
             "the store was restored from a backup: what was done after the backup is not on record here, and calls may have \
@@ -353,7 +369,7 @@ mod tests {
             state.take(&serde_json::from_str(begins).expect("a record"));
             let held = Draft::new(&state, 1).restored().expect("it is held");
             let Some(Record::Restarted(restarted)) = held.records().last() else { panic!("{held:?}") };
-            let hold = Hold { times: 1, restored: true, graph, locale: Locale::Vi };
+            let hold = Hold::of(Held::Restored, 1, graph, Locale::Vi);
             assert_eq!((restarted.hold(), held.state().hold()), (hold, Some(hold)));
         }
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, ser::Error as _};
 use serde_json::value::RawValue;
 
-use super::schema::Schema;
+use super::{request_id::stored, schema::Schema};
 use crate::{
     call::{finite, json::same_json},
     number::{FrameNo, InterruptionNo, StateVersion, TaskNo},
@@ -77,9 +77,18 @@ pub fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Raw>, 
 pub struct Round {
     /// The tasks, in the order in which their updates are merged.
     pub tasks: Vec<NewTask>,
-    /// Sources that have arrived at a join that needs more: the join's node, then the source.
+    /// What has arrived at joins that need more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub arrived: Vec<(Arc<str>, Arc<str>)>,
+    pub arrived: Vec<Arrival>,
+}
+
+/// A node that has finished and leads to a join that needs more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// The join's node.
+    pub node: Arc<str>,
+    /// The node that has finished.
+    pub from: Arc<str>,
 }
 
 /// A task of a new round.
@@ -113,7 +122,7 @@ pub struct RunStarted {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
 }
 
@@ -274,7 +283,7 @@ pub struct Resumed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
 }
 
@@ -290,7 +299,7 @@ pub struct StateEdited {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
 }
 

@@ -7,7 +7,7 @@ use super::{
     failure::Why,
     graph,
     progress::{GraphRun, Question, Step, Task, TaskPhase},
-    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record},
+    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record, Withdrawal},
     run::{
         At, FrameBegan, FrameState, LoopUpdate, NewTask, Raw, Rejected, Resumed, Round, RunStarted, StateEdited,
         TaskFailed, TasksDone, Then,
@@ -149,13 +149,13 @@ impl State {
         }
     }
 
-    pub(super) fn withdrawn(&mut self, n: InterruptionNo, unasked: bool) {
+    pub(super) fn withdrawn(&mut self, n: InterruptionNo, why: Withdrawal) {
         let Some(Open { asked, .. }) = self.take_open(n) else { return };
-        if let Some(default) = asked.input_default().filter(|_| unasked) {
+        if let Some(default) = asked.input_default().filter(|_| why == Withdrawal::TakenBack) {
             self.answer_by_default(&asked, default);
         }
         // The task may ask again.
-        if let Some(at) = &asked.at {
+        if let Some(at) = &asked.question {
             self.task(at.task, |task| {
                 task.questions.retain(|_, question| question.n != n);
                 // Its outcome is still unknown.
@@ -178,7 +178,7 @@ impl State {
             self.input_answered(asked.n, value);
             return;
         }
-        let Some(at) = &asked.at else { return };
+        let Some(at) = &asked.question else { return };
         self.run(|run| {
             run.said(at, |task| {
                 if let Some(question) = task.questions.get_mut(&at.question) {
@@ -190,7 +190,7 @@ impl State {
 
     /// A person decided about a step whose outcome is unknown.
     pub(super) fn step_decided(&mut self, asked: &Interrupted, decided: &Decided) {
-        let (Kind::InDoubt, Some(at), Some(decision)) = (asked.kind, &asked.at, decided.decisions.first()) else {
+        let (Kind::InDoubt, Some(at), Some(decision)) = (asked.kind, &asked.question, decided.decisions.first()) else {
             return;
         };
         let given_up = decision.message().unwrap_or_else(|| self.locale.text(Text::OutcomeUnknown)).to_owned();
@@ -307,7 +307,7 @@ impl State {
     }
 
     pub(super) fn task_asked(&mut self, asked: &Interrupted) {
-        let Some(at) = &asked.at else { return };
+        let Some(at) = &asked.question else { return };
         let digest = shown_digest(&at.payload);
         let reviewer = asked.actions.first().map(|action| action.ask.reviewer(0));
         let role: Option<Arc<str>> = reviewer.and_then(Reviewer::role).map(Arc::from);
@@ -387,7 +387,9 @@ impl Draft {
     /// Tasks have their results. Their open questions are withdrawn; if the root has ended, the run has.
     pub fn tasks_done(&mut self, done: TasksDone) {
         let is_done = |task: TaskNo| done.done.iter().any(|done| done.task == task);
-        self.withdraw(None, |open| open.asked.at.as_ref().is_some_and(|at| is_done(at.task)));
+        self.withdraw(None, Withdrawal::NodeEnded, |open| {
+            open.asked.question.as_ref().is_some_and(|at| is_done(at.task))
+        });
         let over = done.frame.is_root() && matches!(done.then, Then::End);
         let agent_loop = self.state.run.as_ref().is_some_and(|run| run.agent_loop);
         self.push(Record::TasksDone(done));
@@ -401,13 +403,15 @@ impl Draft {
 
     /// A task failed, until a retry.
     pub fn task_failed(&mut self, failed: TaskFailed) {
-        self.withdraw(None, |open| open.asked.at.as_ref().is_some_and(|at| at.task == failed.task));
+        self.withdraw(None, Withdrawal::NodeEnded, |open| {
+            open.asked.question.as_ref().is_some_and(|at| at.task == failed.task)
+        });
         self.push(Record::TaskFailed(failed));
     }
 
-    /// A task pauses: it asks these questions, or waits again for earlier ones. `goes_on`: one of their
+    /// A task pauses: it asks these questions, or waits again for earlier ones. `answered`: one of their
     /// answers has arrived meanwhile, so it resumes at once.
-    pub fn task_asks(&mut self, task: TaskNo, questions: Vec<NewQuestion>, goes_on: bool) {
+    pub fn task_asks(&mut self, task: TaskNo, questions: Vec<NewQuestion>, answered: bool) {
         let Some((run, found)) = self.state.run.as_ref().and_then(|run| run.tasks.get(&task).map(|found| (run, found)))
         else {
             return;
@@ -423,16 +427,16 @@ impl Draft {
                 || task.steps.values().any(|step| *step == Step::Lost)
         });
         // A task with no pending question would wait for ever.
-        let goes_on = goes_on || !waits;
+        let answered = answered || !waits;
         let phase = found.map(|task| task.phase.clone());
-        if phase != Some(if goes_on { TaskPhase::Ready } else { TaskPhase::Waiting }) {
-            self.push(Record::TaskWaits { task, goes_on });
+        if phase != Some(if answered { TaskPhase::Ready } else { TaskPhase::Waiting }) {
+            self.push(Record::TaskWaits { task, answered });
         }
     }
 
     /// A pending request of a graph is made again, under a new key.
     pub(super) fn ask_again(&mut self, asked: &Interrupted) {
-        if let (Kind::Interrupt, Some(at), Some(action)) = (asked.kind, &asked.at, asked.actions.first()) {
+        if let (Kind::Interrupt, Some(at), Some(action)) = (asked.kind, &asked.question, asked.actions.first()) {
             self.interrupt_at(Kind::Interrupt, (**at).clone(), action.args.clone(), action.ask.clone());
         }
     }
@@ -450,7 +454,15 @@ impl Draft {
         };
         let n = self.state.next_interruption();
         let at = Some(Arc::new(at));
-        self.ask_people(Interrupted { n, kind, actions: vec![action], expires_at, content: false, at, clock: None });
+        self.ask_people(Interrupted {
+            n,
+            kind,
+            actions: vec![action],
+            expires_at,
+            display_as_content: false,
+            question: at,
+            clock: None,
+        });
     }
 
     /// Steps whose outcome is unknown although nothing crashed: they were abandoned while running.
@@ -540,7 +552,7 @@ impl Draft {
         // Its reviewer was shown the old state: the nodes read the new one, and ask again.
         let run = self.state.run.clone();
         let stale = |open: &&Open| {
-            let at = open.asked.at.as_ref().filter(|_| open.asked.kind == Kind::Interrupt);
+            let at = open.asked.question.as_ref().filter(|_| open.asked.kind == Kind::Interrupt);
             at.and_then(|at| run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame.is_root())
         };
         let withdraws = |what: &str, n: InterruptionNo, refusal: Refusal| {
@@ -556,7 +568,7 @@ impl Draft {
             check_may_decide(&self.state, &question.reviewer(), by)
                 .map_err(|refusal| withdraws("the answer to ", question.n, refusal))?;
         }
-        self.withdraw(edited.by.as_ref(), stale);
+        self.withdraw(edited.by.as_ref(), Withdrawal::StateEdited, stale);
         self.push(Record::StateEdited(edited));
         Ok(self.settled(catalog))
     }

@@ -18,7 +18,7 @@ use crate::{
 /// Whether a new message cannot resolve it: it needs a value, or the reviewers of a call must report its outcome.
 fn needs_an_answer(asked: &Interrupted) -> bool {
     let others = |action: &Action| !action.reviewer().is_owner();
-    asked.at.is_some() || (asked.kind == Kind::InDoubt && asked.actions.iter().any(others))
+    asked.question.is_some() || (asked.kind == Kind::InDoubt && asked.actions.iter().any(others))
 }
 
 impl Draft {

@@ -25,7 +25,7 @@ pub(super) fn of(record: &Record) -> u64 {
         }
         Record::Interrupted(asked) => {
             let args: usize = asked.actions.iter().map(|action| action.args.text().len() + RECORD).sum();
-            args + asked.at.as_ref().map_or(0, |at| at.payload.get().len())
+            args + asked.question.as_ref().map_or(0, |at| at.payload.get().len())
         }
         Record::Decided(decided) => decided.decisions.len() * RECORD,
         Record::AgentBegan(began) => began.input.len(),

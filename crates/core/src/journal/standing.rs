@@ -1,7 +1,7 @@
 //! Which rules a decision makes, and which calls they decide (spec S7).
 
 use crate::{
-    approval::rule::{Always, Rule, RuleId},
+    approval::rule::{Always, Rule, RuleDecision, RuleId, RuleScope},
     call::{
         args::Digest,
         gate::{Ask, DecisionType},
@@ -23,14 +23,22 @@ impl Rule {
             id,
             agent: action.agent.clone(),
             tool: action.name.clone(),
-            approve: decision.kind() == DecisionType::Approve,
+            decision: if decision.kind() == DecisionType::Approve {
+                RuleDecision::Approve
+            } else {
+                RuleDecision::Reject
+            },
+            scope: match always {
+                Always::Arguments { .. } => RuleScope::Arguments,
+                Always::Tool { .. } => RuleScope::Tool,
+                Always::No | Always::Session => RuleScope::Session,
+            },
             message: decision.message().map(str::to_owned),
             role: action.reviewer().clone(),
             by: decided.by.clone(),
             args: matches!(always, Always::Arguments { .. }).then(|| action.args.clone()),
             until: always.until(),
-            everywhere: *always != Always::Session,
-            shown: state.signature_shown(action),
+            tool_digest: state.signature_shown(action),
         })
     }
 
@@ -53,7 +61,7 @@ impl Rule {
         let mut rules: Vec<Rule> = Vec::new();
         for rule in Rule::each_in(state, asked, decided) {
             match rules.iter().find(|before| rule.replaces(before)) {
-                Some(before) if before.approve != rule.approve => return Some([before.clone(), rule]),
+                Some(before) if before.decision != rule.decision => return Some([before.clone(), rule]),
                 Some(_) => {}
                 None => rules.push(rule),
             }
@@ -76,10 +84,10 @@ impl Rule {
             && *self.tool == *call.tool
             && self.args.as_ref().is_none_or(|args| args.digest() == call.digest)
             && self.until.is_none_or(|until| call.now < until);
-        if !same || !self.approve {
+        if !same || self.decision == RuleDecision::Reject {
             return same;
         }
-        if call.shown.is_some_and(|shown| *self.shown != *shown) {
+        if call.shown.is_some_and(|shown| *self.tool_digest != *shown) {
             return false;
         }
         ask.is_some_and(|ask| {
@@ -136,7 +144,10 @@ mod tests {
         };
         assert!(applies(&rule, Some("this")) && applies(&rule, None));
         assert!(!applies(&rule, Some("other")));
-        assert!(applies(&Rule { approve: false, ..rule.clone() }, Some("other")), "what is rejected stays so");
+        assert!(
+            applies(&Rule { decision: RuleDecision::Reject, ..rule.clone() }, Some("other")),
+            "what is rejected stays so"
+        );
         let only = Ask { allowed: Some(vec![DecisionType::Edit, DecisionType::Reject]), ..Ask::default() };
         let facts = RuleFacts { agent: "a", tool: "pay", digest, subject: None, speakers: None, shown: None, now: 0 };
         assert!(!rule.applies(&facts, Some(&only)), "what nobody may approve as it is");

@@ -73,7 +73,7 @@ pub struct Window {
     pub from: u64,
     /// The position of the compression's append, with the summary of the earlier conversation; 0 if nothing was cut
     /// yet.
-    pub at: u64,
+    pub checkpoint: u64,
     /// How many turns have begun in it.
     pub turns: u32,
     /// Its tokens: the provider's count of the latest answer where it gave one, and an estimate of what came since.
@@ -124,7 +124,7 @@ impl Window {
             Record::MakeRoom(room) => self.due = Some(*room),
             Record::Compressed(compressed) => {
                 self.from = compressed.through;
-                self.at = pos;
+                self.checkpoint = pos;
                 self.turns = compressed.kept;
                 self.tokens = compressed.tokens_after;
                 self.whole = true;

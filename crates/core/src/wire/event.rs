@@ -15,7 +15,7 @@ use crate::{
     content::{Image, ImageSource},
     journal::{
         failure::Failure,
-        record::{CallStatus, Cut},
+        record::{CallStatus, Cut, Withdrawal},
         restart::{Held, Hold},
         run::Raw,
         state::Status,
@@ -132,6 +132,9 @@ pub enum Event {
         approval_key: String,
         /// How it ended.
         resolution: Resolution,
+        /// If it was `cancelled`: why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<Withdrawal>,
         /// Who resolved it, if a person did.
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
@@ -355,7 +358,7 @@ impl HeldTurn {
     /// A hold as clients see it; `pending`: whether there is something to decide.
     #[must_use]
     pub fn of(hold: Hold, pending: bool) -> HeldTurn {
-        HeldTurn { reason: hold.reason(), message: hold.why(pending) }
+        HeldTurn { reason: hold.why, message: hold.why(pending) }
     }
 }
 

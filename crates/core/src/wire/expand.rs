@@ -22,9 +22,9 @@ use crate::{
         failure::{Failure, Unshown, Why},
         record::{
             Block, CallFinished, EndReason, Entry, Forked, Interrupted, Kind, Note, Record, Retried, TurnEnded,
-            TurnFailed,
+            TurnFailed, Withdrawal,
         },
-        restart::Hold,
+        restart::{Held, Hold},
         run::Raw,
         state::Status,
     },
@@ -149,6 +149,8 @@ struct Out<'a> {
 /// turn has failed.
 #[derive(Clone, Copy, Default)]
 struct Reply<'a> {
+    /// Why it ended without one.
+    reason: Option<Withdrawal>,
     answers: Option<&'a Answers>,
     decisions: Option<&'a [Decision]>,
     resume: Option<&'a Raw>,
@@ -253,6 +255,7 @@ impl Out<'_> {
         self.event(|session| Event::ApprovalResolved {
             approval_key: approval_key(session, n),
             resolution,
+            reason: reply.reason,
             by: by.cloned(),
             answers: reply.answers.cloned(),
             decisions: reply.decisions.map(<[Decision]>::to_vec),
@@ -297,7 +300,7 @@ impl Out<'_> {
         if self.cursor.open == 0 {
             return;
         }
-        self.stand(call.content);
+        self.stand(call.display_as_content);
         self.block(
             |_| ContentBlock::ToolResult { tool_use_id: call.id.clone(), name: call.name.clone(), status: call.status },
             Some(|| Delta::Content { content: call.output.clone() }),
@@ -365,7 +368,10 @@ impl Out<'_> {
                 update: update(&noted.note),
                 by: noted.by.clone(),
             }),
-            Record::Withdrawn { n, by, .. } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
+            Record::Withdrawn { n, by, why } => {
+                let reply = Reply { reason: Some(*why), ..Reply::default() };
+                self.resolved_with(*n, Resolution::Cancelled, by.as_ref(), reply);
+            }
             Record::CallFinished(call) if call.is_shown() => self.finished(call),
             Record::Status { pending, awaiting, hold } => {
                 self.active(*awaiting, pending, *hold);
@@ -398,6 +404,7 @@ impl Out<'_> {
             | Record::States(_)
             | Record::MakeRoom(_)
             | Record::ApprovalSent { .. }
+            | Record::ApprovalNotSent { .. }
             | Record::Compressed(_)
             | Record::CallOutdated { .. }
             | Record::InputRequired(_)
@@ -431,7 +438,7 @@ impl Out<'_> {
     }
 
     fn interrupted(&mut self, asked: &Interrupted) {
-        self.stand(asked.content);
+        self.stand(asked.display_as_content);
         let questions = (asked.kind == Kind::Question).then(|| request::question_delta(asked));
         self.block(
             |session| ContentBlock::ApprovalRequest(request::block(session, asked)),

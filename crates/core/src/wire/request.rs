@@ -432,7 +432,7 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
         expires_at: asked.expires_at.map(rfc3339),
         assignee: None,
         approved_by: Vec::new(),
-        interrupt: asked.at.as_ref().filter(|_| matches!(asked.kind, Kind::Interrupt | Kind::Input)).map(|at| {
+        interrupt: asked.question.as_ref().filter(|_| matches!(asked.kind, Kind::Interrupt | Kind::Input)).map(|at| {
             GraphQuestion {
                 node: at.node.clone(),
                 name: at.question.clone(),
@@ -441,7 +441,7 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
             }
         }),
         step: asked
-            .at
+            .question
             .as_ref()
             .filter(|_| asked.kind == Kind::InDoubt)
             .map(|at| GraphStep { node: at.node.clone(), name: at.question.clone() }),

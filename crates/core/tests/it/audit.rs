@@ -85,7 +85,8 @@ fn r8_a_decision_is_told_with_who_made_it_and_what_they_were_shown() {
     let decided = bodies.iter().rfind(|body| body["event"] == "decided").expect("a decision");
     assert_eq!((&decided["by"], &decided["decisions"][0]["type"]), (&json!("ann"), &json!("approve")), "{decided}");
     // It names the request, whose record says what was shown.
-    let asked = bodies.iter().find(|body| body["event"] == "requested" && body["request"] == decided["request"]);
+    let asked =
+        bodies.iter().find(|body| body["event"] == "requested" && body["approval_key"] == decided["approval_key"]);
     let shown = &asked.expect("a request")["actions"][0];
     assert_eq!(shown["args_digest"], args(r#"{"n":0}"#).digest().to_string(), "{shown}");
 }
@@ -142,13 +143,17 @@ fn by_rule(verdict: Verdict) -> (ToolUse, Gate) {
 fn told_of(world: &World, allowed: bool) {
     let log = told(world);
     let of = |event: &str| log.iter().find(|body| body["event"] == event && body["tool"] == "pay");
-    for event in ["decided_by_rule", "finished"] {
+    for event in ["decided_unasked", "finished"] {
         let body = of(event).unwrap_or_else(|| panic!("{event}: {log:?}"));
         assert_eq!((&body["tool"], &body["tool_use_id"]), (&json!("pay"), &json!("c1")), "{body}");
         assert_eq!(body["args_digest"], args(r#"{"n":1}"#).digest().to_string(), "{body}");
     }
-    let decided = of("decided_by_rule").expect("a decision");
-    assert_eq!((&decided["rule"], &decided["allowed"]), (&json!("s_1.0"), &json!(allowed)));
+    let decided = of("decided_unasked").expect("a decision");
+    let verdict = if allowed { "allow" } else { "deny" };
+    assert_eq!(
+        (&decided["verdict"], &decided["decided_by"]),
+        (&json!(verdict), &json!({ "type": "rule", "id": "s_1.0" }))
+    );
 }
 
 /// A model's answer in a run.
@@ -240,7 +245,7 @@ fn r8_every_request_and_every_end_of_one_is_told_and_nothing_else_of_people() {
     let own = fork::own(&world.journal);
     let happened = |is: fn(&Record) -> bool| records(own).filter(|record| is(record)).count();
     assert_eq!(told("requested"), happened(|r| matches!(r, Record::Interrupted(_))));
-    assert_eq!(told("decided"), happened(|r| matches!(r, Record::Decided(_))));
+    assert_eq!(told("decided") + told("voted"), happened(|r| matches!(r, Record::Decided(_))));
     assert_eq!(told("answered"), happened(|r| matches!(r, Record::Answered(_))));
     assert_eq!(told("timed_out"), happened(|r| matches!(r, Record::TimedOut { .. })));
     // A failed turn that is given up is cancelled in the append that retries it.

@@ -6,7 +6,7 @@ use countersign_core::{
     approval::{
         decision::{Choice, Decision, EditedAction},
         principal::Principal,
-        rule::Always,
+        rule::{Always, RuleDecision},
     },
     call::gate::{Ask, DecisionType, Gate, Verdict},
     conversation::{Conversation, Message},
@@ -156,7 +156,7 @@ fn w5_p4_a_fork_refuses_the_same_edits_as_a_decision_in_the_same_words() {
     edit.check(&Tools::FIRST).expect("allowed");
     for (verdict, code) in [
         (Some(Verdict::Deny("never".into())), Some(Code::InvalidEdit)),
-        (Some(Verdict::Refuse("no".into())), Some(Code::InvalidEdit)),
+        (Some(Verdict::Invalid("no".into())), Some(Code::InvalidEdit)),
         (Some(Verdict::Question(Ask::question())), Some(Code::InvalidEdit)),
         (None, Some(Code::Unresolvable)),
         (Some(Verdict::Ask(plain())), None),
@@ -326,7 +326,7 @@ fn w5_always_cannot_approve_what_more_than_one_person_must_approve() {
     let mut world = waiting(&[("pay", levels)]);
     let never = Decision::reject(None).always(Always::Session);
     decide(&mut world, 1, vec![never], Principal::trusted()).expect("one person may always reject");
-    assert!(!world.state.sticky[0].approve);
+    assert!(world.state.sticky[0].decision == RuleDecision::Reject);
 }
 
 #[test]
@@ -350,8 +350,8 @@ fn s7_there_is_one_standing_decision_for_a_tool() {
     let no = |why: &str| Decision::reject(Some(why.to_owned())).always(Always::Session);
     decide(&mut world, 1, vec![no("first"), no("second"), yes], Principal::trusted()).expect("decided");
     let rules: Vec<_> =
-        world.state.sticky.iter().map(|rule| (&*rule.tool, rule.approve, rule.message.as_deref())).collect();
-    assert_eq!(rules, [("pay", false, Some("second")), ("wire", true, None)]);
+        world.state.sticky.iter().map(|rule| (&*rule.tool, rule.decision, rule.message.as_deref())).collect();
+    assert_eq!(rules, [("pay", RuleDecision::Reject, Some("second")), ("wire", RuleDecision::Approve, None)]);
 }
 
 #[test]

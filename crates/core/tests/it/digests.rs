@@ -66,7 +66,7 @@ fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
     action.path = vec![PathStep { agent: "a".into(), tool: words.into(), tool_use_id: "t".into() }];
     action.preview = Some(Preview { kind: PreviewKind::Text, text: words.into(), left_out: 0, base: None });
     let at = serde_json::json!({ "task": 1, "node": words, "question": "q", "payload": { "b": 1, "a": words } });
-    asked.at = Some(Arc::new(serde_json::from_value(at.clone()).expect("a place")));
+    asked.question = Some(Arc::new(serde_json::from_value(at.clone()).expect("a place")));
     for (member, value) in [
         ("schema", serde_json::json!({ "a": [1, { "b": "é", "z": 0 }], "type": "object" })),
         ("source", words.into()),

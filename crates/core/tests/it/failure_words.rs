@@ -263,7 +263,7 @@ fn s21_a_message_does_not_follow_on_a_failed_turn_that_has_something_left() {
     let entry = Entry {
         pos: session.pos + 1,
         at: session.updated_at,
-        direct: false,
+        via: None,
         cursor: session.cursor.clone(),
         records: vec![Record::UserMessage(said)],
     };

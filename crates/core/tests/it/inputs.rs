@@ -96,7 +96,7 @@ fn asking_under(names: &[&str]) -> World {
 /// The names of the questions that people were asked, in order.
 fn asked(world: &World) -> Vec<String> {
     let asked = records(&world.journal).filter_map(|record| match record {
-        Record::Interrupted(asked) => asked.at.as_ref().map(|at| at.question.to_string()),
+        Record::Interrupted(asked) => asked.question.as_ref().map(|at| at.question.to_string()),
         _ => None,
     });
     asked.collect()

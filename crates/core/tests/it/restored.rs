@@ -71,7 +71,7 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
             .records()
             .filter_map(|r| if let Record::Status { hold, .. } = r { Some(hold) } else { None })
             .collect();
-        let says_so = |hold: &&Option<Hold>| hold.is_some_and(|hold| hold.restored == is_restored);
+        let says_so = |hold: &&Option<Hold>| hold.is_some_and(|hold| hold.why == held);
         assert!(!told.is_empty() && told.iter().all(says_so), "followers are told that it is still held: {told:?}");
         world.commit(over);
         assert_eq!(world.state.why_held(), Some(held), "after the deadline");

@@ -167,8 +167,7 @@ fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_a
     answer(&mut world, &[("pay", four_eyes())]);
     not_bobs(&mut world, "a rule");
     // And his rule that approves is his approval.
-    let text =
-        r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","approve":true,"role":"admin","by":"bob","shown":""}"#;
+    let text = r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","decision":"approve","scope":"session","role":"admin","by":"bob","tool_digest":""}"#;
     let rule: countersign_core::approval::rule::Rule = serde_json::from_str(text).expect("a rule");
     let digest = Args::parse("{}").expect("args").digest();
     let facts =

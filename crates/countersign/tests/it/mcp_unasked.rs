@@ -91,7 +91,7 @@ async fn s13_a_question_that_its_server_takes_back_is_withdrawn_and_its_call_goe
         go.notify_one();
         if then == Then::Cancels {
             let withdrawn = async {
-                while !fold(&*store).await.contains("unasked: true") {
+                while !fold(&*store).await.contains("why: TakenBack") {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             };
@@ -174,7 +174,7 @@ async fn s13_r9_a_server_that_takes_its_questions_back_without_end_has_the_limit
     let _ = send(&runtime, "s", "go").await.unwrap();
     let outcome = until(&runtime, Status::Completed).await;
     assert!(outcome.text.contains("2 seconds"), "{outcome:?}");
-    let asked = fold(&*store).await.matches("unasked: true").count();
+    let asked = fold(&*store).await.matches("why: TakenBack").count();
     assert!(asked <= 8, "{asked} were asked for nothing");
     runtime.shutdown(Duration::ZERO).await;
 }

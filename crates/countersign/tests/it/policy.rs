@@ -284,7 +284,7 @@ async fn s7_always_is_a_rule_with_a_scope_that_is_listed_and_revoked() {
         let told = |event: &str| {
             told.iter().filter(|record| record.body.get().contains(&format!("\"event\":\"{event}\""))).count()
         };
-        assert_eq!((told("decided_by_rule"), told("rule_revoked")), (2, 1), "{name}");
+        assert_eq!((told("decided_unasked"), told("rule_revoked")), (2, 1), "{name}");
     }
 }
 

@@ -200,7 +200,7 @@ async fn m141_a_program_decides_in_a_persons_place_and_its_reason_reaches_the_mo
             let by: Vec<Value> = audit
                 .iter()
                 .map(|record| serde_json::from_str(record.body.get()).expect("json"))
-                .filter(|body: &Value| body["session"] == session && body.to_string().contains("\"on_approval\""))
+                .filter(|body: &Value| body["session_id"] == session && body["decided_by"]["type"] == "program")
                 .collect();
             assert_eq!(by.len(), 1, "{name} {session}: {audit:?}");
         }

@@ -11,7 +11,7 @@ use countersign_core::{
     drawing::{Drawing, NodeKind},
     journal::{
         graph::{AGENT, APPROVAL, COMPRESSION, TOOLS},
-        run::Raw,
+        run::{Arrival, Raw},
     },
     limits,
     number::StateVersion,
@@ -164,7 +164,7 @@ impl<S: GraphState> Graph<S> {
 #[derive(Default)]
 pub(crate) struct Ahead {
     pub(crate) tasks: Vec<(Arc<str>, Option<Raw>)>,
-    pub(crate) arrived: Vec<(Arc<str>, Arc<str>)>,
+    pub(crate) arrived: Vec<Arrival>,
 }
 
 /// The nodes that every agent's loop has.
@@ -197,12 +197,7 @@ pub(crate) trait AnyGraph: Send + Sync {
     /// The tasks of the first round.
     fn start(&self) -> Ahead;
     /// The round after these nodes have finished, in the order of their tasks. Without tasks the run has ended.
-    fn next(
-        &self,
-        finished: &[Arc<str>],
-        arrived: &[(Arc<str>, Arc<str>)],
-        state: &AnyState,
-    ) -> Result<Ahead, NodeError>;
+    fn next(&self, finished: &[Arc<str>], arrived: &[Arrival], state: &AnyState) -> Result<Ahead, NodeError>;
     /// `None` if there is no such node.
     fn kind(&self, node: &str) -> Option<Kind>;
     /// The same, with its name and options.
@@ -264,17 +259,20 @@ impl<S: GraphState> Compiled<S> {
 
 impl<S> Compiled<S> {
     /// Whether this source was the last that a join waited for. Arrivals are kept in `arrived`.
-    fn completes(&self, join: &Join, source: usize, arrived: &mut Vec<(Arc<str>, Arc<str>)>) -> bool {
+    fn completes(&self, join: &Join, source: usize, arrived: &mut Vec<Arrival>) -> bool {
         let (target, name) = (&self.nodes[join.target].name, |at: usize| &self.nodes[at].name);
-        if !arrived.iter().any(|(to, from)| to == target && from == name(source)) {
-            arrived.push((target.clone(), name(source).clone()));
+        let has = |arrived: &[Arrival], source| {
+            arrived.iter().any(|Arrival { node, from }| node == target && from == name(source))
+        };
+        if !has(arrived, source) {
+            arrived.push(Arrival { node: target.clone(), from: name(source).clone() });
         }
-        join.sources.iter().all(|at| arrived.iter().any(|(to, from)| to == target && from == name(*at)))
+        join.sources.iter().all(|at| has(arrived, *at))
     }
 
     /// Whether this arrival is one of the join's: another join may lead to the same node.
-    fn is_of(&self, join: &Join, (to, from): &(Arc<str>, Arc<str>)) -> bool {
-        self.nodes[join.target].name == *to && join.sources.iter().any(|at| self.nodes[*at].name == *from)
+    fn is_of(&self, join: &Join, Arrival { node, from }: &Arrival) -> bool {
+        self.nodes[join.target].name == *node && join.sources.iter().any(|at| self.nodes[*at].name == *from)
     }
 }
 
@@ -356,12 +354,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         Ahead { tasks: nodes.map(|node| (node.name.clone(), None)).collect(), arrived: Vec::new() }
     }
 
-    fn next(
-        &self,
-        finished: &[Arc<str>],
-        arrived: &[(Arc<str>, Arc<str>)],
-        state: &AnyState,
-    ) -> Result<Ahead, NodeError> {
+    fn next(&self, finished: &[Arc<str>], arrived: &[Arrival], state: &AnyState) -> Result<Ahead, NodeError> {
         let state = self.state(state).map_err(NodeError::permanent)?;
         let (mut tasks, mut arrived, mut complete) = (Vec::new(), arrived.to_vec(), Vec::new());
         let (mut targets, mut room): (Vec<usize>, usize) = (Vec::new(), limits::ROUND_BYTES);
@@ -417,9 +410,9 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         }
         arrived.retain(|arrival| !complete.iter().any(|join| self.is_of(join, arrival)));
         if tasks.is_empty()
-            && let Some((target, _)) = arrived.first()
+            && let Some(Arrival { node: target, .. }) = arrived.first()
         {
-            let came: Vec<&str> = arrived.iter().filter(|(to, _)| to == target).map(|(_, from)| &**from).collect();
+            let came: Vec<&str> = arrived.iter().filter(|one| one.node == *target).map(|one| &*one.from).collect();
             return Err(NodeError::coded(
                 "join_unfinished",
                 format!("the run would end while the node {target:?} still waits for others than {came:?}"),

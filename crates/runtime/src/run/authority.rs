@@ -10,7 +10,10 @@
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use countersign_core::{
-    approval::{principal::Principal, rule::Rule},
+    approval::{
+        principal::Principal,
+        rule::{Rule, RuleDecision},
+    },
     call::{
         gate::Ask,
         levels::{Level, able, unfilled},
@@ -103,7 +106,7 @@ impl Authorities {
     /// # Errors
     /// Why it is suspended.
     pub(crate) fn check(&self, rule: &Rule, tenant: Option<&str>) -> Result<(), Suspension> {
-        let Some(authority) = self.0.as_ref().filter(|_| rule.approve) else { return Ok(()) };
+        let Some(authority) = self.0.as_ref().filter(|_| rule.decision == RuleDecision::Approve) else { return Ok(()) };
         authority.check(RuleMaker { subject: rule.by.as_deref(), tenant, role: rule.role.role() })
     }
 

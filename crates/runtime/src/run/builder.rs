@@ -120,8 +120,8 @@ impl RuntimeBuilder {
         self.effects = false;
         self.stored_directly()
     }
-    /// For a program that opens a store itself, and trusts its caller about who decides: the audit log marks each
-    /// record as stored directly.
+    /// For a program that opens a server's store itself, and trusts its caller about who decides: each record of the audit
+    /// log says `via: "store"`. Without this, nothing is stated.
     #[must_use]
     pub fn stored_directly(mut self) -> RuntimeBuilder {
         self.direct = true;

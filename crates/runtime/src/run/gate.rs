@@ -3,7 +3,11 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use countersign_core::{
-    approval::{decision::EditedAction, question::Questions, rule::Rule},
+    approval::{
+        decision::EditedAction,
+        question::Questions,
+        rule::{Rule, RuleDecision},
+    },
     call::{
         args::Args,
         display::{ContentMessage, MESSAGE_ARGUMENT},
@@ -52,14 +56,14 @@ impl Inner {
         for (i, (call, cut)) in calls.iter().enumerate() {
             if let Some(cut) = cut {
                 let text = state.locale.fill(Text::CallCut, &[("reason", cut.name())]);
-                let gate = Gate::of(Verdict::Refuse(text));
+                let gate = Gate::of(Verdict::Invalid(text));
                 gates.push(Weighed { gate, judged: None, said: None, checked: None });
                 continue;
             }
             let mut weighed = self.gate(state, agent, call, before.get(i)).await;
             match &mut weighed.gate.verdict {
                 Verdict::Ask(ask) | Verdict::Question(ask) => self.settings.be_patient(ask),
-                Verdict::Allow | Verdict::Refuse(_) | Verdict::Deny(_) => {}
+                Verdict::Allow | Verdict::Invalid(_) | Verdict::Deny(_) => {}
             }
             if let Some(stood_in) = &mut weighed.gate.stood_in {
                 self.settings.be_patient(&mut Arc::make_mut(stood_in).ask);
@@ -98,7 +102,7 @@ impl Inner {
             None => self.before_asking(&tool, &facts, &standing.verdict, locale).await,
         };
         if let (Verdict::Ask(_), Some(Checked { refused: Some(why), .. })) = (&standing.verdict, &checked) {
-            standing.verdict = Verdict::Refuse(why.clone());
+            standing.verdict = Verdict::Invalid(why.clone());
         }
         let said = self.program_decides(&tool, &facts, before, &mut standing, locale).await;
         let Standing { verdict, rule, said_by, instead, .. } = standing;
@@ -108,14 +112,14 @@ impl Inner {
             _ => None,
         };
         // A model's mistake, or what a guardrail refuses, is not final: the model may correct it.
-        let refused = matches!(verdict, Verdict::Refuse(_));
+        let refused = matches!(verdict, Verdict::Invalid(_));
         let ends = self.agents.get(agent).is_some_and(|ready| ready.agent.tool_use.may_end());
         let gate = Gate {
             verdict,
             idempotent: tool.entry.idempotent,
             rule,
             said_by,
-            stood_in: instead.map(|ask| Arc::new(StoodIn { ask, shown: words(&tool.facts()) })),
+            stood_in: instead.map(|ask| Arc::new(StoodIn { ask, tool_digest: words(&tool.facts()) })),
             preview,
             target: tool.entry.target.clone(),
             // A handoff does not end the conversation.
@@ -243,7 +247,7 @@ impl Inner {
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
         if let Err(error) = ready.entry.tool.fits(args) {
-            return Some(Verdict::Refuse(state.locale.fill(Text::FunctionArgs, &[("error", &error)])));
+            return Some(Verdict::Invalid(state.locale.fill(Text::FunctionArgs, &[("error", &error)])));
         }
         let context = match self.app_context(state).await {
             Ok(context) => context,
@@ -259,7 +263,7 @@ impl Inner {
     /// # Errors
     /// `unresolvable`: its tool may be one that cannot be reached now.
     pub(super) async fn verdict_today(&self, state: &State, call: &Call) -> Result<Verdict, Refusal> {
-        let refused = |text: String| Ok(Verdict::Refuse(text));
+        let refused = |text: String| Ok(Verdict::Invalid(text));
         let Some(agent) = self.agents.get(&call.agent) else {
             return refused(state.locale.fill(Text::NoAgent, &[("agent", &*call.agent)]));
         };
@@ -368,7 +372,7 @@ impl Inner {
         let ask = match &verdict {
             Verdict::Allow => None,
             Verdict::Ask(ask) => Some(ask),
-            Verdict::Question(_) | Verdict::Refuse(_) | Verdict::Deny(_) => return silent(verdict, true),
+            Verdict::Question(_) | Verdict::Invalid(_) | Verdict::Deny(_) => return silent(verdict, true),
         };
         let mut everywhere = Vec::new();
         // A rule that was made for the tool under another of its names is about the same tool (spec S14).
@@ -388,7 +392,8 @@ impl Inner {
         let now = self.now();
         let tenant = state.tenant.as_deref();
         // A rule's maker saw the tool that it approves: a tool that has changed since is another one.
-        let today = if rules.iter().any(|(_, rule)| rule.approve) { signature(&tool.facts()) } else { "".into() };
+        let approves = |(_, rule): &(&str, &Rule)| rule.decision == RuleDecision::Approve;
+        let today = if rules.iter().any(approves) { signature(&tool.facts()) } else { "".into() };
         let applies = |rule: &Rule| {
             let (agent, digest, subject) = (call.agent, call.args.digest(), call.subject);
             let facts = |tool| RuleFacts {
@@ -402,23 +407,23 @@ impl Inner {
             };
             tool.names(call.tool).any(|tool| rule.applies(&facts(tool), ask))
         };
-        let found = |approve: bool| {
+        let found = |decision: RuleDecision| {
             rules
                 .iter()
                 .rev()
                 .find(|(_, rule)| {
-                    rule.approve == approve && applies(rule) && self.settings.authorities.check(rule, tenant).is_ok()
+                    rule.decision == decision && applies(rule) && self.settings.authorities.check(rule, tenant).is_ok()
                 })
                 .copied()
         };
         let id = |(session, rule): (&str, &Rule)| Some(rule.id.name(session).into());
-        if let Some((session, rule)) = found(false) {
+        if let Some((session, rule)) = found(RuleDecision::Reject) {
             let text = self.rejected(call, rule.message.as_deref(), state.locale);
             let said_by = rule.message.as_ref().and_then(|_| rule.by.clone());
             let rule = id((session, rule));
             return Standing { verdict: Verdict::Deny(text), rule, said_by, instead: None, rules_read: true };
         }
-        match (found(true).map(id), verdict) {
+        match (found(RuleDecision::Approve).map(id), verdict) {
             (Some(rule), Verdict::Ask(ask)) => {
                 Standing { verdict: Verdict::Allow, rule, said_by: None, instead: Some(ask), rules_read: true }
             }
@@ -516,7 +521,7 @@ fn unread(tool: &ToolEntry, error: &StoreError, locale: Locale) -> Verdict {
 }
 
 fn refuse(message: String) -> Gate {
-    Gate::of(Verdict::Refuse(message))
+    Gate::of(Verdict::Invalid(message))
 }
 
 fn unknown_tool(agent: &Ready, name: &str, locale: Locale) -> String {

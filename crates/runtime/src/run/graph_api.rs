@@ -324,7 +324,7 @@ impl Inner {
 
 impl Waiting {
     fn of(session_id: &str, open: &countersign_core::journal::state::Open) -> Option<Waiting> {
-        let at = open.asked.at.as_ref()?;
+        let at = open.asked.question.as_ref()?;
         let read = |raw: &str| serde_json::from_str::<Value>(raw).unwrap_or_default();
         Some(Waiting {
             key: approval_key(session_id, open.asked.n),

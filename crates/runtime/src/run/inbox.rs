@@ -11,7 +11,7 @@ use countersign_core::{
     },
     decide::resolve,
     journal::{
-        record::{Interrupted, Note, Record},
+        record::{Interrupted, Note, Record, Withdrawal},
         run::Raw,
     },
     number::InterruptionNo,
@@ -66,6 +66,9 @@ pub struct ApprovalView {
     /// How it was resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
+    /// If it was `cancelled`: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Withdrawal>,
     /// When it was resolved (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<String>,
@@ -111,11 +114,27 @@ struct Recorded {
     may_be_held: bool,
 }
 
+/// Who ended an interruption, and how.
+#[derive(Default)]
+struct End {
+    by: Option<Arc<str>>,
+    reply: Option<ReplyView>,
+    reason: Option<Withdrawal>,
+}
+
+impl End {
+    fn with(by: &Option<Arc<str>>, reply: ReplyView) -> End {
+        End { by: by.clone(), reply: Some(reply), reason: None }
+    }
+}
+
 /// The details of `approval_already_resolved`.
 #[derive(Serialize)]
 struct Winner {
     #[serde(skip_serializing_if = "Option::is_none")]
     resolution: Option<Resolution>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Withdrawal>,
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -260,7 +279,7 @@ impl Inner {
                 }
             }
         }
-        let (by, reply) = self.ended_by(row).await?;
+        let End { by, reply, reason } = self.ended_by(row).await?;
         Ok(Some(ApprovalView {
             session_id: row.session_id.clone(),
             subject: row.subject.clone(),
@@ -270,6 +289,7 @@ impl Inner {
             created_at: rfc3339(row.asked_at),
             updates,
             resolution: row.resolution,
+            reason,
             resolved_at: row.resolved_at.map(rfc3339),
             by,
             reply,
@@ -328,20 +348,22 @@ impl Inner {
     }
 
     /// Who resolved an interruption, and how.
-    async fn ended_by(&self, row: &InterruptionRow) -> Result<(Option<Arc<str>>, Option<ReplyView>), Refusal> {
-        let Some(pos) = row.resolved_pos else { return Ok((None, None)) };
+    async fn ended_by(&self, row: &InterruptionRow) -> Result<End, Refusal> {
+        let Some(pos) = row.resolved_pos else { return Ok(End::default()) };
         let entry = self.entry(&row.session_id, pos).await?;
         let end = entry.iter().flat_map(|entry| &entry.records).find_map(|record| match record {
             Record::Decided(decided) if decided.n == row.n => {
-                Some((decided.by.clone(), Some(ReplyView::Decisions(decided.decisions.clone()))))
+                Some(End::with(&decided.by, ReplyView::Decisions(decided.decisions.clone())))
             }
             Record::Answered(answered) if answered.n == row.n => {
-                Some((answered.by.clone(), Some(ReplyView::Answers(answered.answers.clone()))))
+                Some(End::with(&answered.by, ReplyView::Answers(answered.answers.clone())))
             }
             Record::Resumed(resumed) if resumed.n == row.n => {
-                Some((resumed.by.clone(), Some(ReplyView::Resume(resumed.value.clone()))))
+                Some(End::with(&resumed.by, ReplyView::Resume(resumed.value.clone())))
             }
-            Record::Withdrawn { n, by, .. } if *n == row.n => Some((by.clone(), None)),
+            Record::Withdrawn { n, by, why } if *n == row.n => {
+                Some(End { by: by.clone(), reply: None, reason: Some(*why) })
+            }
             _ => None,
         });
         Ok(end.unwrap_or_default())
@@ -349,10 +371,10 @@ impl Inner {
 
     /// Who resolved it first (spec W5: `details: {resolution, decisions | answers, by, at}`).
     pub(crate) async fn resolved_refusal(&self, row: &InterruptionRow) -> Result<Refusal, Refusal> {
-        let (by, reply) = self.ended_by(row).await?;
+        let End { by, reply, reason } = self.ended_by(row).await?;
         let mut how = match row.resolution {
             Some(Resolution::Timeout) => "its deadline passed".to_owned(),
-            Some(Resolution::Cancelled) => "its turn was cancelled".to_owned(),
+            Some(Resolution::Cancelled) => reason.unwrap_or(Withdrawal::TurnEnded).in_words().to_owned(),
             Some(Resolution::Decided) | None => {
                 reply.as_ref().map_or_else(|| "decided".to_owned(), ReplyView::in_words)
             }
@@ -360,7 +382,7 @@ impl Inner {
         if let Some(by) = &by {
             how.push_str(&format!(" by {by:?}"));
         }
-        let details = Winner { resolution: row.resolution, by, at: row.resolved_at.map(rfc3339), reply };
+        let details = Winner { resolution: row.resolution, reason, by, at: row.resolved_at.map(rfc3339), reply };
         let what = format!("{:?} is already resolved: {how}", approval_key(&row.session_id, row.n));
         Ok(Refusal::new(Code::ApprovalAlreadyResolved, what).with_details(details))
     }

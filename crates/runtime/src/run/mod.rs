@@ -116,7 +116,7 @@ pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
 pub use policy::{AskView, Effect, HintView, PolicyRuleView, PolicyView, ThenView, ToolApprovalView};
 pub use retry::NewRetry;
-pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
+pub use rules::{RuleDecision, RuleQuery, RuleScope, RuleState, RuleView};
 pub use start::Start;
 pub use view::{AUDITOR, AgentView, ListPage, SessionRow, SessionView, StateView, check_auditor};
 pub(crate) use view::{READ_BYTES, READ_PAGE};
@@ -186,7 +186,7 @@ pub(crate) struct Inner {
     conversations: conversations::Conversations,
     /// Whether it carries out effects.
     effects: bool,
-    /// Whether it marks its appends as stored directly.
+    /// Whether its appends say that they are stored by a program that has opened the store itself.
     direct: bool,
 }
 

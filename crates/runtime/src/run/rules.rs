@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use countersign_core::approval::rule::{RuleDecision, RuleScope};
 use countersign_core::{
     approval::{principal::Principal, rule::RuleId},
     call::args::Args,
@@ -29,8 +30,8 @@ pub struct RuleView {
     pub id: String,
     /// The scope: `session`, `arguments` or `tool`.
     pub scope: RuleScope,
-    /// Whether it approves; else it rejects.
-    pub approve: bool,
+    /// Whether it approves or rejects.
+    pub decision: RuleDecision,
     /// The agent it is for.
     pub agent: Arc<str>,
     /// The tool it is for.
@@ -90,18 +91,6 @@ impl RuleState {
     }
 }
 
-/// The scope of a standing rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleScope {
-    /// Its session.
-    Session,
-    /// Calls with its arguments, in all sessions of the user.
-    Arguments,
-    /// All calls of the tool, in all sessions of the user.
-    Tool,
-}
-
 impl RuleView {
     fn of(row: &RuleRow, inner: &Inner) -> RuleView {
         let rule = &row.rule;
@@ -109,12 +98,8 @@ impl RuleView {
         let suspension = inner.settings.authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
         RuleView {
             id: row.rule.id.name(&row.session_id),
-            scope: match (rule.everywhere, &rule.args) {
-                (false, _) => RuleScope::Session,
-                (true, Some(_)) => RuleScope::Arguments,
-                (true, None) => RuleScope::Tool,
-            },
-            approve: rule.approve,
+            scope: rule.scope,
+            decision: rule.decision,
             agent: rule.agent.clone(),
             tool: rule.tool.clone(),
             args: rule.args.clone(),

@@ -148,14 +148,14 @@ impl Inner {
         if approved.is_empty() {
             return Ok(Ok(approved));
         }
-        Ok(self.record_sent(live, (state, run), &approved, false).await?.map(|()| approved))
+        Ok(self.record_sent(live, (state, run), &approved, Draft::approval_sent).await?.map(|()| approved))
     }
 
     /// Records that approvals on record as sent were not: no request with them came further than to be refused. A crash
     /// before this leaves it unknown.
     async fn approval_refused(self: &Arc<Self>, live: &LiveRef, state: &State, run: RunNo, released: &[CallNo]) {
         if !released.is_empty() {
-            until_stored!(self, self.record_sent(live, (state, run), released, true));
+            until_stored!(self, self.record_sent(live, (state, run), released, Draft::approval_not_sent));
         }
     }
 
@@ -164,7 +164,7 @@ impl Inner {
         live: &LiveRef,
         (state, run): (&State, RunNo),
         calls: &[CallNo],
-        refused: bool,
+        add: fn(&mut Draft, Vec<CallNo>),
     ) -> Result<Result<(), Stale>, Refusal> {
         let mut guard = live.lock().await;
         let now_at = self.known(live, &mut guard).await?;
@@ -173,7 +173,7 @@ impl Inner {
         }
         let make = |now_at: &State| {
             let mut draft = Draft::new(now_at, self.now());
-            draft.approval_sent(calls.to_vec(), refused);
+            add(&mut draft, calls.to_vec());
             Ok(draft.finish())
         };
         self.record(live, &mut guard, make).await?;

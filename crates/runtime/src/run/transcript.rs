@@ -106,7 +106,7 @@ impl JournalTranscript {
             let conversation = Conversation::nested(self.locale, nested);
             return Ok(Folded { conversation, until: nested.began - 1, began: nested.began });
         }
-        if let Some(before) = self.window.at.checked_sub(1) {
+        if let Some(before) = self.window.checkpoint.checked_sub(1) {
             let page = self.inner.store.read(&self.session_id, before, 1).await.map_err(store_refusal)?;
             let compressed = records(&page).find_map(|record| match record {
                 Record::Compressed(compressed) => Some(compressed),

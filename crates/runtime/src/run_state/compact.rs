@@ -121,7 +121,7 @@ impl Entries {
             }
             // Most entries have one record: a list that grows allocates room for four, each of them large.
             let (pos, at, records) = (self.next(), self.at, self.records.drain(..).collect());
-            self.list.push(Arc::new(Entry { pos, at, direct: false, cursor: Cursor::default(), records }));
+            self.list.push(Arc::new(Entry { pos, at, via: None, cursor: Cursor::default(), records }));
         }
         Ok(())
     }

@@ -471,7 +471,7 @@ impl RunState {
     pub(super) fn not_pending(&self, call_id: &str) -> DecisionError {
         let named = |asked: &Interrupted| {
             asked.actions.iter().any(|action| &*action.tool_use_id == call_id)
-                || asked.at.as_ref().is_some_and(|at| at.name() == call_id)
+                || asked.question.as_ref().is_some_and(|at| at.name() == call_id)
         };
         let unknown = || DecisionError::Unknown { call_id: call_id.to_owned(), tool: None };
         self.decided_already(call_id, named).unwrap_or_else(unknown)

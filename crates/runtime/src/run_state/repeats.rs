@@ -78,7 +78,7 @@ enum Part<'a> {
 impl<'a> Short<'a> {
     /// `None`: nothing in it repeats.
     pub(super) fn of(before: Before<'a>, asked: &'a Interrupted) -> Option<Short<'a>> {
-        if asked.kind != Kind::Approval || asked.at.is_some() || asked.clock.is_some() {
+        if asked.kind != Kind::Approval || asked.question.is_some() || asked.clock.is_some() {
             return None;
         }
         let part = |(i, action): (usize, &'a Action)| {
@@ -119,7 +119,7 @@ impl<'a> Short<'a> {
 
 impl Serialize for Short<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Interrupted { n, expires_at, content, .. } = self.asked;
+        let Interrupted { n, expires_at, display_as_content: content, .. } = self.asked;
         let mut list = serializer.serialize_seq(None)?;
         list.serialize_element("i")?;
         list.serialize_element(n)?;
@@ -201,8 +201,8 @@ pub(super) fn read<'de, A: SeqAccess<'de>>(before: Before<'_>, mut list: A) -> R
                 kind: Kind::Approval,
                 actions,
                 expires_at,
-                content,
-                at: None,
+                display_as_content: content,
+                question: None,
                 clock: None,
             })))
         }

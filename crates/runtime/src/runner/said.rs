@@ -30,7 +30,7 @@ fn too_late(state: &RunState, late: &[InterruptionNo]) -> Option<(String, String
         let answered = state.answers.iter().any(|staged| staged.n == open.asked.n);
         let decides = !matches!(open.asked.kind, Kind::Interrupt | Kind::Input);
         let action = open.asked.actions.iter().find(|action| answered || decides && said(action.call))?;
-        let name = open.asked.at.as_ref().map_or_else(|| action.tool_use_id.to_string(), |at| at.name());
+        let name = open.asked.question.as_ref().map_or_else(|| action.tool_use_id.to_string(), |at| at.name());
         Some((name, open.asked.expires_at.map(rfc3339).unwrap_or_default()))
     })
 }

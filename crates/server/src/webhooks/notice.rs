@@ -1,8 +1,8 @@
 //! The content of a message: from an audit record and the inbox, without arguments and texts.
 
 use countersign_core::{
-    approval::key::approval_key, audit::AuditRecord, call::reviewer::Reviewer, journal::record::Millis,
-    number::InterruptionNo, time::rfc3339,
+    approval::key::parse_approval_key, audit::AuditRecord, call::reviewer::Reviewer, journal::record::Millis,
+    time::rfc3339,
 };
 use countersign_store::{InterruptionRow, Store, StoreError};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -117,6 +117,9 @@ pub(super) struct Data {
     /// How it ended: `decided`, `timeout` or `cancelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) resolution: Option<&'static str>,
+    /// If it was cancelled: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
     /// The kinds of its decisions, in the order of its actions; `answer` for questions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) decisions: Vec<String>,
@@ -129,25 +132,17 @@ pub(super) struct Data {
 struct Body {
     event: String,
     at: String,
-    session: String,
+    session_id: String,
     tenant: Option<String>,
-    request: Option<InterruptionNo>,
+    approval_key: Option<String>,
     kind: Option<String>,
     role: Option<String>,
     #[serde(default)]
     escalated_to: Vec<Reviewer>,
-    update: Option<Update>,
     by: Option<String>,
-    #[serde(default)]
-    vote: bool,
+    reason: Option<String>,
     #[serde(default)]
     decisions: Vec<Typed>,
-}
-
-#[derive(Deserialize)]
-struct Update {
-    update: String,
-    role: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -161,17 +156,15 @@ impl Body {
     /// A call whose outcome is unknown is announced with the request about it, which always follows and which a person
     /// can open, not with the record of its loss.
     fn kind(&self) -> Option<(NoticeKind, Option<&'static str>)> {
-        let update = self.update.as_ref().map(|update| update.update.as_str());
-        Some(match (self.event.as_str(), update) {
-            ("requested", _) if self.kind.as_deref() == Some("in_doubt") => (NoticeKind::InDoubt, None),
-            ("requested", _) => (NoticeKind::Requested, None),
-            ("updated", Some("reminder")) => (NoticeKind::Reminded, None),
-            ("updated", Some("reassigned")) => (NoticeKind::Reassigned, None),
-            ("timed_out", _) if self.escalated_to.is_empty() => (NoticeKind::TimedOut, Some("timeout")),
-            ("timed_out", _) => (NoticeKind::Escalated, Some("timeout")),
-            ("decided", _) if !self.vote => (NoticeKind::Resolved, Some("decided")),
-            ("answered" | "resumed", _) => (NoticeKind::Resolved, Some("decided")),
-            ("withdrawn", _) => (NoticeKind::Resolved, Some("cancelled")),
+        Some(match self.event.as_str() {
+            "requested" if self.kind.as_deref() == Some("in_doubt") => (NoticeKind::InDoubt, None),
+            "requested" => (NoticeKind::Requested, None),
+            "reminded" => (NoticeKind::Reminded, None),
+            "reassigned" => (NoticeKind::Reassigned, None),
+            "timed_out" if self.escalated_to.is_empty() => (NoticeKind::TimedOut, Some("timeout")),
+            "timed_out" => (NoticeKind::Escalated, Some("timeout")),
+            "decided" | "answered" | "resumed" => (NoticeKind::Resolved, Some("decided")),
+            "withdrawn" => (NoticeKind::Resolved, Some("cancelled")),
             _ => return None,
         })
     }
@@ -188,17 +181,18 @@ impl Notice {
         wanted: &super::Endpoint,
     ) -> Result<Option<Notice>, StoreError> {
         let Ok(body) = serde_json::from_str::<Body>(record.body.get()) else { return Ok(None) };
-        let (Some((kind, resolution)), Some(n)) = (body.kind(), body.request) else { return Ok(None) };
+        let (Some((kind, resolution)), Some(key)) = (body.kind(), body.approval_key.clone()) else { return Ok(None) };
+        let Some((session_id, n)) = parse_approval_key(&key) else { return Ok(None) };
         let is_other = wanted.tenant.as_ref().is_some_and(|tenant| Some(tenant) != body.tenant.as_ref());
         if is_other || !wanted.kinds.contains(&kind) {
             return Ok(None);
         }
-        let row = store.interruption(&body.session, n).await?;
+        let row = store.interruption(session_id, n).await?;
         // A receiver that is notified of a pending request now would act on one that is resolved, or was deleted.
         if kind.asks() && row.as_ref().is_none_or(|row| row.resolution.is_some()) {
             return Ok(None);
         }
-        let data = data(body, n, row, resolution, console);
+        let data = data(body, key, row, resolution, console);
         let id = format!("msg_{}", record.hash.get(..ID_CHARS).unwrap_or(&record.hash));
         Ok(Some(Notice { id, kind, timestamp: data.1, data: data.0 }))
     }
@@ -213,28 +207,27 @@ impl Notice {
 
 fn data(
     body: Body,
-    n: InterruptionNo,
+    approval_key: String,
     row: Option<InterruptionRow>,
     resolution: Option<&'static str>,
     console: &str,
 ) -> (Data, String) {
-    let approval_key = approval_key(&body.session, n);
     let url = format!("{console}/#/inbox?open={}", utf8_percent_encode(&approval_key, NON_ALPHANUMERIC));
     let answers = matches!(body.event.as_str(), "answered" | "resumed").then(|| "answer".to_owned());
-    let role = body.update.and_then(|update| update.role).or(body.role);
     let pending = resolution.is_none();
     let data = Data {
         approval_key: Some(approval_key),
-        session_id: Some(body.session),
+        session_id: Some(body.session_id),
         tenant: body.tenant,
         kind: body.kind,
         agent: row.as_ref().map(|row| row.agent.to_string()),
         tools: row.iter().flat_map(|row| row.tools.iter().map(ToString::to_string)).collect(),
-        role: role.or_else(|| row.as_ref().map(|row| row.role.clone())),
+        role: body.role.or_else(|| row.as_ref().map(|row| row.role.clone())),
         escalated_to: body.escalated_to.iter().map(|reviewer| reviewer.role().unwrap_or(USER).to_owned()).collect(),
         expires_at: row.and_then(|row| row.expires_at).filter(|_| pending).map(rfc3339),
         by: body.by,
         resolution,
+        reason: body.reason,
         decisions: body.decisions.into_iter().map(|decision| decision.r#type).chain(answers).collect(),
         url,
     };

@@ -438,8 +438,8 @@ async fn u4_of_a_request_that_is_over_nothing_says_that_it_is_pending() {
         let mut body = body;
         body.as_object_mut().unwrap().extend([
             ("at".to_owned(), json!("2026-01-02T03:04:05Z")),
-            ("session".to_owned(), json!("s")),
-            ("request".to_owned(), json!(1)),
+            ("session_id".to_owned(), json!("s")),
+            ("approval_key".to_owned(), json!("s_1")),
         ]);
         let body = serde_json::value::to_raw_value(&body).unwrap();
         let record = AuditRecord { n: 1, prev: "0".repeat(64), hash: "1".repeat(64), body };
@@ -449,8 +449,8 @@ async fn u4_of_a_request_that_is_over_nothing_says_that_it_is_pending() {
     for asks in [
         json!({ "event": "requested" }),
         json!({ "event": "requested", "kind": "in_doubt" }),
-        json!({ "event": "updated", "update": { "update": "reminder" } }),
-        json!({ "event": "updated", "update": { "update": "reassigned", "role": "board" } }),
+        json!({ "event": "reminded" }),
+        json!({ "event": "reassigned", "role": "board" }),
     ] {
         assert_eq!(told(asks.clone()).await, None, "{asks}");
     }

@@ -13,10 +13,7 @@ use std::{
 use countersign_core::{
     audit,
     call::reviewer::Reviewer,
-    journal::{
-        checkpoint::FOLD_VERSION,
-        record::{Millis, Record, records},
-    },
+    journal::{checkpoint::FOLD_VERSION, record::Millis},
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio_postgres::Row;
@@ -61,14 +58,14 @@ pub(super) struct Write {
     /// The node that stores it.
     node: i64,
     /// The format of its records.
-    needs: u32,
+    format: u32,
 }
 
 /// Takes the id of a new session: only one append ever gets it.
 const TAKE_ID: &str = "INSERT INTO ids (id) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id";
 const MAKE: &str = concat!(
     "INSERT INTO sessions
- (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
+ (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, format)
  SELECT id, $2::bigint, $3::bytea, $4::bytea, $5::bytea, $6::bytea, $7::text, $8::bigint, $9::bigint, $10::bigint[],
    $11::bigint, ($11::bigint IS NOT NULL)::int, $12::bigint FROM taken
  RETURNING row, CASE WHEN node IS NOT NULL THEN epoch END AS lease, ",
@@ -90,7 +87,7 @@ const MOVE: &str = concat!(
    epoch = s.epoch + (CASE WHEN ",
     is_free!("$9"),
     " THEN $10::boolean ELSE false END)::int,
-   needs = greatest(s.needs, $12)
+   format = greatest(s.format, $12)
  WHERE s.id = $1 AND s.pos = $2 AND ($11::bigint IS NULL OR (s.node = $9 AND s.epoch = $11))
    AND NOT EXISTS (SELECT FROM requests q WHERE q.session = s.row AND q.id = ANY($13))
    AND ",
@@ -110,7 +107,7 @@ pub(super) const CLAIMED: &str = "SELECT q.id, q.purpose FROM requests q JOIN se
 /// Whether a session with this id existed and was deleted.
 const IS_DELETED: &str = "SELECT FROM ids i WHERE i.id = $1 AND NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)";
 /// Locked, so that it is not deleted before the fork is made; others append to it meanwhile.
-const PAST: &str = "SELECT row, pos, needs FROM sessions WHERE id = $1 FOR KEY SHARE";
+const PAST: &str = "SELECT row, pos, format FROM sessions WHERE id = $1 FOR KEY SHARE";
 const COPY: &str = "WITH copied AS (
    INSERT INTO entries (session, pos, body)
    SELECT $1, pos, body FROM entries WHERE session = $2 AND pos > $3 AND pos <= $4 RETURNING 1
@@ -138,7 +135,7 @@ impl Write {
             guards: guards.clone(),
             is_at_work: after.is_at_work(),
             node,
-            needs: records(entries).map(Record::format).max().unwrap_or_default().min(knows),
+            format: entries.iter().map(|entry| entry.format()).max().unwrap_or_default().min(knows),
         })
     }
 
@@ -165,7 +162,7 @@ impl Write {
             (*updated_at).into(),
             Value::Ints(pending.iter().map(|n| i64::from(n.get())).collect()),
             Value::Int(self.is_at_work.then_some(self.node)),
-            self.needs.into(),
+            self.format.into(),
         ]
     }
 
@@ -259,7 +256,7 @@ impl Write {
             self.node.into(),
             self.is_at_work.into(),
             Value::Int(self.guards.lease.map(epoch_of)),
-            self.needs.into(),
+            self.format.into(),
             new,
             from.into(),
             until.into(),
@@ -321,9 +318,9 @@ impl Write {
             let missing = || no_past(from, self.expected);
             return Err(if is_deleted { StoreError::Deleted(from.clone()) } else { missing() }.into());
         };
-        let (source, end, needs): (i64, i64, i64) = (past.try_get(0)?, past.try_get(1)?, past.try_get(2)?);
-        if needs > i64::from(self.needs) {
-            on.ask("UPDATE sessions SET needs = $2 WHERE row = $1", vec![session.into(), needs.into()]).await?;
+        let (source, end, format): (i64, i64, i64) = (past.try_get(0)?, past.try_get(1)?, past.try_get(2)?);
+        if format > i64::from(self.format) {
+            on.ask("UPDATE sessions SET format = $2 WHERE row = $1", vec![session.into(), format.into()]).await?;
         }
         if end < int(self.expected) {
             return Err(no_past(from, self.expected).into());

@@ -288,8 +288,8 @@ const RESTED: &str = "SELECT s.id, s.pos FROM sessions s
  WHERE s.updated_at < $1 AND s.status NOT IN ('running', 'awaiting_input') AND s.pending = '{}' AND s.node IS NULL
    AND NOT EXISTS (SELECT FROM interruptions i WHERE i.session = s.row AND i.resolution IS NULL)
    AND NOT EXISTS (SELECT FROM rules r WHERE r.session = s.row
-     AND r.everywhere AND r.revoked_at IS NULL AND (r.until IS NULL OR r.until > $2))
-   AND s.needs <= $4
+     AND r.scope <> 'session' AND r.revoked_at IS NULL AND (r.until IS NULL OR r.until > $2))
+   AND s.format <= $4
  ORDER BY s.updated_at LIMIT $3";
 
 /// See [`super::super::Store::rested`]. Sessions that this node cannot read are left out.

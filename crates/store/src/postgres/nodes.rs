@@ -47,7 +47,7 @@ macro_rules! is_free {
 pub(super) use is_free;
 
 const CLAIM: &str = concat!(
-    "UPDATE sessions s SET node = $2, epoch = s.epoch + 1 WHERE s.id = $1 AND s.needs <= $3 AND (s.node = $2 OR ",
+    "UPDATE sessions s SET node = $2, epoch = s.epoch + 1 WHERE s.id = $1 AND s.format <= $3 AND (s.node = $2 OR ",
     is_free!("$2"),
     ") RETURNING s.epoch"
 );
@@ -60,7 +60,7 @@ const HAND_OVER: &str = "UPDATE sessions SET node = $4 WHERE id = $1 AND node = 
 /// Skips locked rows, whose sessions are being appended to or taken over at this moment.
 pub(super) const TAKE_OVER: &str = concat!(
     "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
-       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND s.needs <= $3
+       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND s.format <= $3
        AND NOT s.id = ANY($4) AND ",
     is_dead!("s.node"),
     " LIMIT $2 FOR UPDATE SKIP LOCKED

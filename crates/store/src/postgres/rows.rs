@@ -68,7 +68,7 @@ pub(super) fn get_maybe(row: &Row, column: usize) -> Result<Option<Arc<str>>, St
 macro_rules! head {
     ($more:literal, $from:literal) => {
         concat!(
-            "SELECT s.pos, s.needs, p.body, CASE WHEN s.pos IS NULL THEN EXISTS (SELECT FROM ids WHERE id = asked.id) END",
+            "SELECT s.pos, s.format, p.body, CASE WHEN s.pos IS NULL THEN EXISTS (SELECT FROM ids WHERE id = asked.id) END",
             $more,
             " FROM (SELECT $1::bytea AS id) AS asked LEFT JOIN sessions s ON s.id = asked.id
               LEFT JOIN snapshots p ON p.session = s.row AND p.version = $2",
@@ -156,11 +156,11 @@ pub(super) async fn list(on: &Link, sql: &'static str, values: Vec<Value>) -> Re
     ask_once(on, sql, &values).await.map_err(|e| error(&e))
 }
 
-const ENTRIES: &str = "SELECT s.pos, e.pos, e.body, s.needs FROM sessions s
+const ENTRIES: &str = "SELECT s.pos, e.pos, e.body, s.format FROM sessions s
  LEFT JOIN entries e ON e.session = s.row AND e.pos > $2 AND e.pos <= least(s.pos, $3)
  WHERE s.id = $1 ORDER BY e.pos";
 /// The same within bytes, which are added up without reading the bodies.
-const ENTRIES_WITHIN: &str = "SELECT s.pos, e.pos, e.body, s.needs FROM sessions s
+const ENTRIES_WITHIN: &str = "SELECT s.pos, e.pos, e.body, s.format FROM sessions s
  LEFT JOIN LATERAL (
    SELECT pos, body, sum(octet_length(body)) OVER (ORDER BY pos) AS bytes FROM entries
    WHERE session = s.row AND pos > $2 AND pos <= least(s.pos, $3)
@@ -222,10 +222,10 @@ pub(super) async fn request(on: &Link, session_id: &str, request_id: &str) -> Re
 /// Deadlines and reminders each have their own index. Sessions that this node cannot read are left to other nodes.
 pub(super) const DUE: [&str; 2] = [
     "SELECT expires_at, id, n FROM interruptions WHERE resolution IS NULL AND expires_at <= $1
-     AND (SELECT needs FROM sessions WHERE row = session) <= $3
+     AND (SELECT format FROM sessions WHERE row = session) <= $3
      ORDER BY expires_at, id, n LIMIT $2",
     "SELECT remind_at, id, n FROM interruptions WHERE resolution IS NULL AND remind_at <= $1
-     AND (SELECT needs FROM sessions WHERE row = session) <= $3
+     AND (SELECT format FROM sessions WHERE row = session) <= $3
      ORDER BY remind_at, id, n LIMIT $2",
 ];
 
@@ -236,7 +236,7 @@ macro_rules! take_due {
                SELECT session, n FROM interruptions WHERE resolution IS NULL AND ",
             $when,
             " <= $1 AND (seen_to IS NULL OR seen_to < clock_timestamp())
-                 AND (SELECT needs FROM sessions WHERE row = session) <= $3
+                 AND (SELECT format FROM sessions WHERE row = session) <= $3
                ORDER BY ",
             $when,
             ", id, n LIMIT $2 FOR UPDATE SKIP LOCKED

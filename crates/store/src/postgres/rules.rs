@@ -23,19 +23,19 @@ use super::{
 const SELECT: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r";
 /// A subject's rules for all sessions, by their index; without a subject, those of sessions without one.
 pub(super) const STANDING: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
- WHERE r.everywhere AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject = $4
+ WHERE r.scope <> 'session' AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject = $4
  ORDER BY r.made_at, r.session, r.n, r.action";
 const STANDING_OF_NOBODY: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
- WHERE r.everywhere AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject IS NULL
+ WHERE r.scope <> 'session' AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject IS NULL
  ORDER BY r.made_at, r.session, r.n, r.action";
 /// Those of one session.
 const OF_SESSION: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
- WHERE r.session = $1 AND NOT r.everywhere AND r.revoked_at IS NULL AND r.tool = $2 AND r.agent = $3
+ WHERE r.session = $1 AND r.scope = 'session' AND r.revoked_at IS NULL AND r.tool = $2 AND r.agent = $3
  ORDER BY r.n, r.action";
 const ONE: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
  WHERE r.session = $1 AND r.n = $2 AND r.action = $3";
 const MAKE: &str = "INSERT INTO rules
- (session, n, action, number, id, subject, tenant, agent, tool, everywhere, role, made_by, body, made_at, until,
+ (session, n, action, number, id, subject, tenant, agent, tool, scope, role, made_by, body, made_at, until,
   revoked_at)
  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
@@ -100,7 +100,7 @@ fn made(session: i64, row: &RuleRow) -> Result<Vec<Value>, StoreError> {
         tenant(row.tenant.as_deref()).into(),
         (&*rule.agent).into(),
         (&*rule.tool).into(),
-        rule.everywhere.into(),
+        Value::Word(rule.scope.name()),
         rule.role.role().into(),
         rule.by.as_deref().into(),
         json(row)?.into_bytes().into(),
@@ -113,7 +113,7 @@ fn made(session: i64, row: &RuleRow) -> Result<Vec<Value>, StoreError> {
 /// Rules for the same tool of the same agent, of the same user or the same session.
 async fn replaceable(on: &Transaction, session: i64, row: &RuleRow) -> Result<Vec<Row>, Undone> {
     let rule = &row.rule;
-    if rule.everywhere {
+    if rule.is_everywhere() {
         let (sql, values) = standing_of(row.tenant.as_deref(), row.subject.as_deref(), &rule.agent, &rule.tool);
         return on.ask(sql, values).await;
     }
@@ -221,7 +221,7 @@ pub(super) fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&
             None => {}
         }
         if let Some(everywhere) = everywhere {
-            query.and("r.everywhere = ?", [(*everywhere).into()]);
+            query.and("(r.scope <> 'session') = ?", [(*everywhere).into()]);
         }
         if let Some(RuleId { n, action }) = *id {
             query.and("r.n = ? AND r.action = ?", [n.into(), action.into()]);

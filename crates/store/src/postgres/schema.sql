@@ -36,7 +36,7 @@ CREATE TABLE sessions (
     node       bigint,
     epoch      bigint NOT NULL,
     -- The format of records that whoever reads it has to know.
-    needs      bigint NOT NULL
+    format     bigint NOT NULL
 ) WITH (fillfactor = 70);
 CREATE INDEX sessions_used ON sessions (updated_at, id);
 CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at, id) WHERE subject IS NOT NULL;
@@ -126,7 +126,7 @@ CREATE TABLE rules (
     tenant     bytea NOT NULL,
     agent      bytea NOT NULL,
     tool       bytea NOT NULL,
-    everywhere boolean NOT NULL,
+    scope      text NOT NULL,
     role       bytea,
     made_by    bytea,
     body       bytea NOT NULL,
@@ -135,7 +135,7 @@ CREATE TABLE rules (
     revoked_at bigint,
     PRIMARY KEY (session, n, action)
 );
-CREATE INDEX rules_standing ON rules (tenant, subject, tool, agent) WHERE everywhere AND revoked_at IS NULL;
+CREATE INDEX rules_standing ON rules (tenant, subject, tool, agent) WHERE scope <> 'session' AND revoked_at IS NULL;
 CREATE INDEX rules_made ON rules (made_at, id, number);
 CREATE INDEX rules_subject ON rules (tenant, subject, made_at, id, number) WHERE subject IS NOT NULL;
 CREATE INDEX rules_maker ON rules (tenant, made_by, made_at, id, number) WHERE made_by IS NOT NULL;

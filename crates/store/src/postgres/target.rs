@@ -26,12 +26,12 @@ use crate::sql::int;
 
 /// The last part determines the whole row: a fork's session begins after the past that it copied.
 const PUT: &str = "INSERT INTO sessions
- (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
+ (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, format)
  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12)
  ON CONFLICT (id) DO UPDATE SET pos = excluded.pos, agent = excluded.agent, subject = excluded.subject,
    tenant = excluded.tenant, title = excluded.title, status = excluded.status, created_at = excluded.created_at,
    updated_at = excluded.updated_at, pending = excluded.pending, node = excluded.node,
-   needs = greatest(sessions.needs, excluded.needs)
+   format = greatest(sessions.format, excluded.format)
  RETURNING row";
 /// Counting large tables takes longer than a statement of a server may take.
 const PATIENCE: &str = "SET LOCAL statement_timeout = 0";

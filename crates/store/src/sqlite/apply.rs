@@ -32,6 +32,8 @@ pub(super) struct Write {
     expected: u64,
     /// The number under which the past was copied, if this ends a fork.
     copied: Option<i64>,
+    /// The highest format of its entries.
+    format: u32,
     bodies: Vec<Value>,
     summary: Summary,
     title: Option<Value>,
@@ -85,6 +87,7 @@ impl Write {
             session_id: session_id.clone(),
             expected,
             copied: None,
+            format: entries.iter().map(|entry| entry.format()).max().unwrap_or_default(),
             bodies: entries.iter().zip(expected + 1..).map(|(e, pos)| body(e, pos)).collect::<Result<_, _>>()?,
             title,
             pending: json(&summary.pending)?,
@@ -99,15 +102,16 @@ impl Write {
         })
     }
 
-    /// The same for a new session whose past was copied under this number.
-    pub(super) fn after_copy(mut self, number: i64) -> Write {
+    /// The same for a new session whose past was copied under this number, with entries up to this format.
+    pub(super) fn after_copy(mut self, number: i64, format: u32) -> Write {
         self.copied = Some(number);
+        self.format = self.format.max(format);
         self
     }
 
     /// Whether it makes a rule that applies to more than its session.
     pub(super) fn makes_standing_rule(&self) -> bool {
-        self.changes.iter().any(|i| matches!(&i.change, Change::RuleMade(row) if row.rule.everywhere))
+        self.changes.iter().any(|i| matches!(&i.change, Change::RuleMade(row) if row.rule.is_everywhere()))
     }
 
     /// Roughly how many bytes it writes.
@@ -148,7 +152,8 @@ impl Write {
                     status.name(),
                     created_at,
                     updated_at,
-                    pending
+                    pending,
+                    self.format
                 ];
                 if *status == Status::Running {
                     running::mark(conn, row)?;
@@ -156,8 +161,8 @@ impl Write {
                 run(
                     conn,
                     "INSERT INTO sessions
-                     (row, id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                     (row, id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, format)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
                     values,
                 )?;
                 row
@@ -182,8 +187,10 @@ impl Write {
     /// page of the log.
     fn update(&self, conn: &Connection, known: &Known) -> Result<(), StoreError> {
         let Summary { agent, status, updated_at, .. } = &self.summary;
-        let values = params![known.row, self.last()?, agent, self.title, self.pending];
-        run(conn, "UPDATE sessions SET pos = ?2, agent = ?3, title = ?4, pending = ?5 WHERE row = ?1", values)?;
+        let values = params![known.row, self.last()?, agent, self.title, self.pending, self.format];
+        let sql = "UPDATE sessions SET pos = ?2, agent = ?3, title = ?4, pending = ?5, format = max(format, ?6)
+                   WHERE row = ?1";
+        run(conn, sql, values)?;
         if known.status != status.name() {
             run(conn, "UPDATE sessions SET status = ?2 WHERE row = ?1", params![known.row, status.name()])?;
             if *status == Status::Running {

@@ -99,6 +99,8 @@ impl SqliteStore {
         let lanes = self.lanes()?;
         let (until, born) = (append.expected(), append.after.created_at);
         let writer = lanes.writer()?;
+        let asked = from.clone();
+        let format = lanes.points.read(move |conn| rows::format(conn, &asked)).await?;
         let copy = Copy::begin(writer, append.session_id.clone()).await?;
         let mut after = 0;
         while after < until {
@@ -111,7 +113,7 @@ impl SqliteStore {
             after = *last;
             writer.write(Op::Piece(Piece { session: copy.session(), bodies })).await?;
         }
-        let write = Write::of(&append, &self.values)?.after_copy(copy.session());
+        let write = Write::of(&append, &self.values)?.after_copy(copy.session(), format);
         writer.write(Op::Append(Box::new(write))).await.map(|_| ())
     }
 

@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    journal::{record::Millis, state::Status},
+    journal::{
+        record::{FORMAT, Millis},
+        state::Status,
+    },
     number::InterruptionNo,
 };
 use rusqlite::{
@@ -305,10 +308,11 @@ const RESTED: &str = "SELECT s.id, s.pos FROM sessions s INDEXED BY sessions_use
    AND NOT EXISTS (SELECT 1 FROM interruptions i
      WHERE i.key BETWEEN s.row << 32 AND (s.row << 32 | 4294967295) AND i.resolution IS NULL)
    AND NOT EXISTS (SELECT 1 FROM rules r WHERE r.key BETWEEN s.row << 32 AND (s.row << 32 | 4294967295)
-     AND r.everywhere AND r.revoked_at IS NULL AND (r.until IS NULL OR r.until > ?2))
+     AND r.scope <> 'session' AND r.revoked_at IS NULL AND (r.until IS NULL OR r.until > ?2))
+   AND s.format <= ?4
  ORDER BY s.updated_at LIMIT ?3";
 
-/// See [`super::super::Store::rested`].
+/// See [`super::super::Store::rested`]. Sessions that this build cannot read are left out.
 pub(super) fn rested(
     conn: &Connection,
     before: Millis,
@@ -316,7 +320,8 @@ pub(super) fn rested(
     limit: usize,
 ) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
     let limit = int(limit);
-    let found: Vec<(Arc<str>, i64)> = all(conn, RESTED, [before, now, limit], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    let found: Vec<(Arc<str>, i64)> =
+        all(conn, RESTED, [before, now, limit, FORMAT.into()], |r| Ok((r.get(0)?, r.get(1)?)))?;
     Ok(found.into_iter().filter_map(|(id, pos)| Some((id, u64::try_from(pos).ok()?))).collect())
 }
 
@@ -449,7 +454,7 @@ mod tests {
     const FILL: &str = "
      WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 20500)
        INSERT INTO sessions SELECT n, 's' || n, 1, 'a', NULL, 'u' || n % 2, NULL,
-         CASE WHEN n % 1000 = 0 THEN 'running' ELSE 'completed' END, n, n / 3, '[]' FROM i;
+         CASE WHEN n % 1000 = 0 THEN 'running' ELSE 'completed' END, n, n / 3, '[]', 1 FROM i;
      INSERT INTO interruptions (key, subject, role, agent, tools, asked_at, asked_pos, resolution, resolved_at, resolved_pos)
        SELECT row << 32 | 1, subject, 'r', CASE WHEN row % 5000 = 0 THEN 'rare' ELSE 'a' END, '[\"t\"]', updated_at, 1,
          CASE WHEN row % 10 = 0 THEN NULL ELSE 'decided' END, 1, 1 FROM sessions;";

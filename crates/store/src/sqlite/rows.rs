@@ -7,7 +7,7 @@ use countersign_core::{
     call::args::Digest,
     journal::{
         checkpoint::FOLD_VERSION,
-        record::{Entry, Millis},
+        record::{Entry, FORMAT, Millis},
     },
     number::InterruptionNo,
 };
@@ -27,6 +27,7 @@ pub(super) struct RawHead {
     pos: i64,
     born: Millis,
     ending: Value,
+    format: u32,
     snapshot: Value,
     /// The position that the snapshot is the state at; 0 without one.
     after: i64,
@@ -39,12 +40,12 @@ pub(super) type RawEntry = (u64, Millis, Value);
 pub(super) fn head(conn: &Connection, session_id: &str) -> Result<Option<RawHead>, StoreError> {
     let head = find(
         conn,
-        "SELECT s.pos, s.created_at, s.title, p.body, ifnull(p.pos, 0) FROM sessions s
+        "SELECT s.pos, s.created_at, s.title, p.body, ifnull(p.pos, 0), s.format FROM sessions s
          LEFT JOIN snapshots p ON p.session = s.row AND p.version = ?2 WHERE s.id = ?1",
         params![session_id, FOLD_VERSION],
         |r| {
             let (ending, snapshot) = (column(r, 2)?, column(r, 3)?);
-            Ok(RawHead { pos: r.get(0)?, born: r.get(1)?, ending, snapshot, after: r.get(4)? })
+            Ok(RawHead { pos: r.get(0)?, born: r.get(1)?, ending, format: r.get(5)?, snapshot, after: r.get(4)? })
         },
     )?;
     if head.is_none() {
@@ -68,6 +69,8 @@ impl RawHead {
         let pos = u64::try_from(self.pos)
             .map_err(|_| StoreError::Corrupt(format!("session {session_id} ends at position {}", self.pos)))?;
         values.read_head(session_id, self.born, pos, self.ending)?;
+        // A snapshot would hide the entries it was made of.
+        readable(session_id, self.format)?;
         let place = Place::Snapshot { session: session_id, born: self.born };
         let body = match self.snapshot {
             Value::Null => None,
@@ -75,6 +78,16 @@ impl RawHead {
         };
         Ok(Head { pos, snapshot: body.and_then(|body| sql::snapshot(session_id, pos, body.as_bytes())) })
     }
+}
+
+/// Refuses a session with entries that this build does not know, or would misread.
+fn readable(session_id: &str, needs: u32) -> Result<(), StoreError> {
+    if needs > FORMAT { Err(StoreError::Newer { session_id: session_id.into(), needs, knows: FORMAT }) } else { Ok(()) }
+}
+
+/// The highest format of a session's entries; 0 if there is none.
+pub(super) fn format(conn: &Connection, session_id: &str) -> Result<u32, StoreError> {
+    Ok(find(conn, "SELECT format FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?.unwrap_or_default())
 }
 
 /// How many bytes a stored value has.
@@ -106,10 +119,11 @@ fn entries_in(
     (limit, bytes): (usize, usize),
     values: &Values,
 ) -> Result<Vec<RawEntry>, StoreError> {
-    let sql = "SELECT row, pos, created_at, title FROM sessions WHERE id = ?1";
-    let found: Option<(i64, i64, Millis, Value)> =
-        find(tx, sql, [session_id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, column(r, 3)?)))?;
-    let Some((session, last, born, ending)) = found else { return Ok(Vec::new()) };
+    let sql = "SELECT row, pos, created_at, title, format FROM sessions WHERE id = ?1";
+    let found: Option<(i64, i64, Millis, Value, u32)> =
+        find(tx, sql, [session_id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, column(r, 3)?, r.get(4)?)))?;
+    let Some((session, last, born, ending, format)) = found else { return Ok(Vec::new()) };
+    readable(session_id, format)?;
     let last = u64::try_from(last).unwrap_or_default();
     values.read_head(session_id, born, last, ending)?;
     if after >= last {
@@ -197,20 +211,20 @@ pub(super) fn request(conn: &Connection, session_id: &str, request_id: &str) -> 
     )
 }
 
-/// See [`super::super::Store::due`].
+/// See [`super::super::Store::due`]. Sessions that this build cannot read are left to newer ones.
 pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in [
         // The soonest deadlines have the highest places of all.
         "SELECT i.expires_at, s.id, i.key & 4294967295
          FROM interruptions i INDEXED BY interruptions_place CROSS JOIN sessions s ON s.row = i.key >> 32
-         WHERE i.place >= max(1 << 61, (1 << 62) - ?1) AND i.expires_at <= ?1
+         WHERE i.place >= max(1 << 61, (1 << 62) - ?1) AND i.expires_at <= ?1 AND s.format <= ?3
          ORDER BY i.place DESC, s.id, i.key LIMIT ?2",
         "SELECT i.remind_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32
-         WHERE i.resolution IS NULL AND i.remind_at IS NOT NULL AND i.remind_at <= ?1
+         WHERE i.resolution IS NULL AND i.remind_at IS NOT NULL AND i.remind_at <= ?1 AND s.format <= ?3
          ORDER BY i.remind_at, s.id, i.key LIMIT ?2",
     ] {
-        let params = params![now, int(limit)];
+        let params = params![now, int(limit), FORMAT];
         due.extend(all(conn, sql, params, |r| Ok((r.get(0)?, (r.get(1)?, InterruptionNo::new(r.get(2)?)))))?);
     }
     Ok(sql::earliest(due, limit))

@@ -23,11 +23,11 @@ const SELECT: &str = "SELECT s.id, s.created_at, r.key, r.action, r.body
  FROM rules r CROSS JOIN sessions s ON s.row = r.key >> 32";
 /// A subject's rules for all sessions, by their index.
 const STANDING: &str =
-    "r.everywhere AND r.revoked_at IS NULL AND r.subject IS ?1 AND r.tool = ?2 AND r.agent = ?3 AND r.tenant IS ?4
+    "r.scope <> 'session' AND r.revoked_at IS NULL AND r.subject IS ?1 AND r.tool = ?2 AND r.agent = ?3 AND r.tenant IS ?4
  ORDER BY r.made_at, r.key, r.action";
 /// Those of one session, by its range of keys.
 const OF_SESSION: &str =
-    "r.key BETWEEN ?1 AND ?2 AND NOT r.everywhere AND r.revoked_at IS NULL AND r.tool = ?3 AND r.agent = ?4
+    "r.key BETWEEN ?1 AND ?2 AND r.scope = 'session' AND r.revoked_at IS NULL AND r.tool = ?3 AND r.agent = ?4
  ORDER BY r.key, r.action";
 
 /// Adds a rule, and ends those it replaces.
@@ -53,7 +53,7 @@ pub(super) fn make(
     run(
         conn,
         "INSERT OR REPLACE INTO rules
-         (key, action, subject, tenant, agent, tool, everywhere, role, made_by, body, made_at, until)
+         (key, action, subject, tenant, agent, tool, scope, role, made_by, body, made_at, until)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             key(session, u64::from(row.rule.id.n.get()))?,
@@ -62,7 +62,7 @@ pub(super) fn make(
             row.tenant,
             rule.agent,
             rule.tool,
-            rule.everywhere,
+            rule.scope.name(),
             rule.role.role(),
             rule.by,
             body,
@@ -76,7 +76,7 @@ pub(super) fn make(
 /// Rules for the same tool of the same agent, of the same user or the same session.
 fn replaceable(conn: &Connection, session: i64, row: &RuleRow) -> Result<Vec<Stored>, StoreError> {
     let rule = &row.rule;
-    if rule.everywhere {
+    if rule.is_everywhere() {
         return select(conn, STANDING, params![row.subject, rule.tool, rule.agent, row.tenant]);
     }
     select(conn, OF_SESSION, params![key(session, 0)?, key(session, u64::from(u32::MAX))?, rule.tool, rule.agent])
@@ -239,7 +239,7 @@ fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Re
             None => {}
         }
         if let Some(everywhere) = everywhere {
-            query.and("r.everywhere = ?", [i64::from(*everywhere).into()]);
+            query.and("(r.scope <> 'session') = ?", [i64::from(*everywhere).into()]);
         }
         if let Some(RuleId { n, action }) = *id {
             query.and("r.key & 4294967295 = ? AND r.action = ?", [i64::from(n.get()).into(), i64::from(action).into()]);

@@ -43,8 +43,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("directory");
         let conn = schema::made(&dir.path().join("s.db"));
         for (row, status) in [(1, "running"), (2, "running"), (3, "completed")] {
-            let sql = "INSERT INTO sessions (row, id, pos, agent, status, created_at, updated_at, pending)
-                       VALUES (?1, 's' || ?1, 1, 'a', ?2, 1, 1, '[]')";
+            let sql = "INSERT INTO sessions (row, id, pos, agent, status, created_at, updated_at, pending, format)
+                       VALUES (?1, 's' || ?1, 1, 'a', ?2, 1, 1, '[]', 1)";
             conn.execute(sql, rusqlite::params![row, status]).expect("a session");
             mark(&conn, row).expect("marked");
             mark(&conn, row).expect("marked before");

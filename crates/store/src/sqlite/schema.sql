@@ -14,7 +14,9 @@ CREATE TABLE sessions (
     status     TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
-    pending    TEXT NOT NULL
+    pending    TEXT NOT NULL,
+    -- The highest format of its entries: a build that knows only earlier ones leaves the session alone.
+    format     INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX sessions_used ON sessions (updated_at);
 CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at) WHERE subject IS NOT NULL;
@@ -100,7 +102,7 @@ CREATE TABLE rules (
     tenant     TEXT,
     agent      TEXT NOT NULL,
     tool       TEXT NOT NULL,
-    everywhere INTEGER NOT NULL,
+    scope      TEXT NOT NULL,
     role       TEXT,
     made_by    TEXT,
     body       ANY NOT NULL,
@@ -109,7 +111,7 @@ CREATE TABLE rules (
     revoked_at INTEGER,
     UNIQUE (key, action)
 ) STRICT;
-CREATE INDEX rules_standing ON rules (subject, tool, agent) WHERE everywhere AND revoked_at IS NULL;
+CREATE INDEX rules_standing ON rules (subject, tool, agent) WHERE scope <> 'session' AND revoked_at IS NULL;
 CREATE INDEX rules_made ON rules (made_at);
 CREATE INDEX rules_subject ON rules (tenant, subject, made_at) WHERE subject IS NOT NULL;
 CREATE INDEX rules_maker ON rules (tenant, made_by, made_at) WHERE made_by IS NOT NULL;

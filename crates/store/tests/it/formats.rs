@@ -110,6 +110,7 @@ fn name(record: &Record) -> &'static str {
         Record::StateEdited(_) => "state_edited",
         Record::States(_) => "states",
         Record::ApprovalSent { .. } => "approval_sent",
+        Record::ApprovalNotSent { .. } => "approval_not_sent",
         Record::TurnEnded(_) => "turn_ended",
         Record::TurnFailed(_) => "turn_failed",
         Record::Retried(_) => "retried",

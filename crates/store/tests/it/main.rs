@@ -13,6 +13,7 @@ mod formats;
 mod giving_way;
 mod grouped;
 mod lists;
+mod members;
 mod nodes;
 mod places;
 mod pooled;

@@ -324,12 +324,12 @@ async fn r9_sessions_with_records_that_an_older_build_does_not_know_are_refused_
     shared.store(&newer, said).await.expect("stored");
     refused("old").await;
     // So does a fork that has their past.
-    database.run("UPDATE sessions SET needs = 7 WHERE id = 'due'");
+    database.run("UPDATE sessions SET format = 7 WHERE id = 'due'");
     let newest = build(&database, 7).await;
     let due = Driven { entries: newest.read("due", 0, 99).await.expect("read"), ..Driven::new("due") };
     newest.fork("due", fork_of(&due, 2, "fork", 5)).await.expect("fork");
-    let needs = database.query("SELECT needs::text FROM sessions WHERE id = 'fork'");
-    assert_eq!(needs[0][0].as_deref(), Some("7"));
+    let format = database.query("SELECT format::text FROM sessions WHERE id = 'fork'");
+    assert_eq!(format[0][0].as_deref(), Some("7"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

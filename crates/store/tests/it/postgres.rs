@@ -63,7 +63,7 @@ async fn r10_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
     for i in 0..8 {
         if i == 2 {
             database.run(&format!(
-                "INSERT INTO sessions (id, pos, agent, tenant, status, created_at, updated_at, pending, epoch, needs)
+                "INSERT INTO sessions (id, pos, agent, tenant, status, created_at, updated_at, pending, epoch, format)
                  SELECT ('other' || n)::bytea, 1, 'a', '', 'completed', n, n, '{{}}', 0, 1 FROM generate_series(1, {MANY}) n"
             ));
         }

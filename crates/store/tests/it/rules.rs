@@ -6,7 +6,7 @@ use countersign_core::{
     approval::{
         decision::Decision,
         principal::Principal,
-        rule::{Always, RuleId},
+        rule::{Always, RuleDecision, RuleId},
     },
     call::gate::{Ask, Verdict},
     decide::note::{self, NewNote, NoteInput},
@@ -81,7 +81,10 @@ async fn s7_rules_apply_to_their_user_until_they_are_revoked_or_replaced(store: 
     assert_eq!(old.rows[0].revoked_at, Some(500));
     let rule = store.standing(RuleOwner { subject: Some("ann".into()), ..RuleOwner::default() }, "a", "pay").await;
     let rule = rule.expect("standing").pop().expect("s5's").rule;
-    assert_eq!((rule.approve, rule.message.as_deref(), rule.until), (false, Some("no"), Some(1_000_000)));
+    assert_eq!(
+        (rule.decision, rule.message.as_deref(), rule.until),
+        (RuleDecision::Reject, Some("no"), Some(1_000_000))
+    );
     // Revoking a revoked rule changes nothing.
     let again = first.draft(600).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, Some("ann".into()));
     first.store(&*store, again).await.expect("stored");

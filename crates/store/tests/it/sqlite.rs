@@ -9,7 +9,12 @@ use std::{
 
 use countersign_core::{
     approval::decision::Decision,
-    journal::{draft::OnPending, outcome::CallOutcome, record::records, state::Phase},
+    journal::{
+        draft::OnPending,
+        outcome::CallOutcome,
+        record::{FORMAT, records},
+        state::Phase,
+    },
     limits,
     number::InterruptionNo,
 };
@@ -19,6 +24,7 @@ use countersign_store::{
 };
 use tempfile::TempDir;
 
+use crate::forks::fork_of;
 use crate::store_support::{Anything, Driven, asks, begun, load, open_sealed, texts, waiting};
 
 pub(crate) fn place() -> (TempDir, PathBuf) {
@@ -49,6 +55,42 @@ async fn r3_acknowledged_appends_are_there_after_reopening() {
         assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
         assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("s"), InterruptionNo::FIRST)]);
         assert!(store.interruption("s", InterruptionNo::FIRST).await.expect("row").is_some());
+    }
+}
+
+/// As a later build would have stored it.
+fn stored_by_a_later_build(path: &Path, session: &str) {
+    let conn = rusqlite::Connection::open(path).expect("open");
+    let changed = conn.execute("UPDATE sessions SET format = ?2 WHERE id = ?1", rusqlite::params![session, FORMAT + 1]);
+    assert_eq!(changed, Ok(1));
+}
+
+#[tokio::test]
+async fn r9_a_session_that_a_later_build_has_stored_is_refused_by_name_and_left_alone() {
+    for open in HOW {
+        let (_dir, path) = place();
+        let store = open(&path).expect("open");
+        let old = waiting(&store, "old", 1, None, "t", asks(None, 60)).await;
+        waiting(&store, "new", 1, None, "t", asks(None, 60)).await;
+        let mut rests = begun(&store, "rests", 1, None).await;
+        let answered = rests.answers(2, "done");
+        rests.store(&store, answered).await.expect("answered");
+        drop(store);
+        for session in ["new", "rests"] {
+            stored_by_a_later_build(&path, session);
+        }
+        let store = open(&path).expect("open again");
+        let told = format!("the session \"new\" has records of format {}, ", FORMAT + 1);
+        let refused = |error: StoreError| {
+            assert!(matches!(error, StoreError::Newer { .. }) && error.to_string().starts_with(&told), "{error}");
+        };
+        refused(store.head("new").await.expect_err("a head"));
+        refused(store.tail("new", 9, usize::MAX).await.expect_err("a tail"));
+        refused(store.read("new", 0, 9).await.expect_err("entries"));
+        refused(store.fork("new", fork_of(&old, 2, "fork", 5)).await.expect_err("a past"));
+        assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("old"), InterruptionNo::FIRST)]);
+        assert_eq!(store.rested(9, 9, 9).await.expect("rested"), [], "it deletes none either");
+        assert_eq!(load(&store, "old").await.as_ref(), Some(&old.state));
     }
 }
 

@@ -198,7 +198,7 @@ pub fn audit(sessions: &[Evidence<'_>], log: &[AuditRecord], findings: &mut Find
     let mut told: HashMap<String, Vec<&str>> = HashMap::new();
     for record in log {
         let session = serde_json::from_str::<serde_json::Value>(record.body.get());
-        let session = session.ok().and_then(|body| body["session"].as_str().map(str::to_owned)).unwrap_or_default();
+        let session = session.ok().and_then(|body| body["session_id"].as_str().map(str::to_owned)).unwrap_or_default();
         told.entry(session).or_default().push(record.body.get());
     }
     for evidence in sessions {
@@ -246,7 +246,7 @@ fn fork(evidence: &Evidence<'_>, own: usize, forked: &Forked, sessions: &[Eviden
     let original = sessions.iter().find(|original| *original.session_id == *forked.from);
     let past = original.and_then(|original| original.entries.get(..own));
     let text = |entries: &[Entry]| serde_json::to_string(entries).unwrap_or_default();
-    if past.is_none_or(|past| text(past) != text(&evidence.entries[..own])) || forked.at != own as u64 {
+    if past.is_none_or(|past| text(past) != text(&evidence.entries[..own])) || forked.checkpoint != own as u64 {
         findings.wrong(format!("G6 {at}: a fork has another past than its original, {}", forked.from));
     }
     if evidence.entries.len() != own + 1 {

@@ -67,7 +67,7 @@ fn asked(idempotent: bool) -> Vec<Value> {
 fn entries(records: Vec<Value>) -> Vec<Entry> {
     let mut cursor = Cursor::default();
     let entry = |(pos, value): (u64, Value)| {
-        let entry = Entry { pos, at: 0, direct: false, cursor: cursor.clone(), records: vec![record(value)] };
+        let entry = Entry { pos, at: 0, via: None, cursor: cursor.clone(), records: vec![record(value)] };
         cursor = expand::after(&entry);
         entry
     };
@@ -205,7 +205,7 @@ fn r3_lost_and_invented_requests_are_found() {
     let twice = json!({ "user_message": { "text": ["hello"], "request_id": "q1" } });
     let mut doubled = good();
     let pos = doubled.entries.len() as u64 + 1;
-    doubled.entries.push(Entry { pos, at: 0, direct: false, cursor: Cursor::default(), records: vec![record(twice)] });
+    doubled.entries.push(Entry { pos, at: 0, via: None, cursor: Cursor::default(), records: vec![record(twice)] });
     finds(&doubled, "is stored 2 times");
     let mut gap = good();
     gap.entries.remove(2);

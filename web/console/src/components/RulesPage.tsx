@@ -114,12 +114,12 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
       : []),
   ];
   return (
-    <li className="rule" data-approve={rule.approve || undefined} data-over={rule.state === "ended" || undefined}>
+    <li className="rule" data-approve={rule.decision === "approve" || undefined} data-over={rule.state === "ended" || undefined}>
       <div className="rule-head">
         <h2>
           <span className="rule-verb">
-            <Icon name={rule.approve ? "check" : "cross"} />
-            {t(rule.approve ? "rules.approves" : "rules.rejects")}
+            <Icon name={rule.decision === "approve" ? "check" : "cross"} />
+            {t(rule.decision === "approve" ? "rules.approves" : "rules.rejects")}
           </span>{" "}
           <code>
             <Visible text={rule.tool} />

@@ -29,12 +29,10 @@ const PLAIN: Record<string, MessageKey> = {
   outcome_unknown: "audit.outcomeUnknown",
   tool_changed: "audit.toolChanged",
   forked: "audit.forked",
-};
-const UPDATES: Record<string, MessageKey> = {
-  comment: "audit.commented",
+  commented: "audit.commented",
   reassigned: "audit.reassigned",
-  reminder: "audit.reminded",
-  approved: "audit.voted",
+  reminded: "audit.reminded",
+  voted: "audit.voted",
 };
 const DECISIONS: Record<string, MessageKey> = {
   approve: "audit.approved",
@@ -54,15 +52,15 @@ export function tell({ body: raw }: AuditRecord): Told {
   const given = raw as unknown as JsonValue;
   const body = isObject(given) ? given : {};
   const event = text(body.event) ?? "?";
-  const session = text(body.session);
+  const session = text(body.session_id);
   const key = keyOf(event, body);
-  const tools = [...list(body.actions).map((action) => text(action.tool)), text(body.tool)];
+  const tools = [...list(body.actions).map((action) => text(action.name)), text(body.tool)];
   return {
     what: key ? { key } : { event },
     by: text(body.by),
     at: text(body.at) ?? "",
     session,
-    request: session !== undefined && typeof body.request === "number" ? `${session}_${body.request}` : undefined,
+    request: text(body.approval_key),
     tools: [...new Set(tools.filter((tool) => tool !== undefined))],
     bad: key === "audit.rejected" || key === "audit.ruleRejected" || key === "audit.failed" || key === "audit.outcomeUnknown" || key === "audit.timedOut",
   };
@@ -73,17 +71,14 @@ function keyOf(event: string, body: JsonObject): MessageKey | undefined {
     case "requested":
       return KINDS[text(body.kind) ?? ""] ?? "audit.requested";
     case "decided": {
-      if (body.vote === true) return "audit.voted";
       const kinds = new Set(list(body.decisions).map((decision) => text(decision.type) ?? ""));
       const [only] = kinds;
       return kinds.size === 1 ? DECISIONS[only ?? ""] : "audit.decided";
     }
     case "timed_out":
       return Array.isArray(body.escalated_to) ? "audit.escalated" : "audit.timedOut";
-    case "updated":
-      return UPDATES[isObject(body.update) ? (text(body.update.update) ?? "") : ""];
-    case "decided_by_rule":
-      return body.allowed === true ? "audit.ruleApproved" : "audit.ruleRejected";
+    case "decided_unasked":
+      return body.verdict === "allow" ? "audit.ruleApproved" : "audit.ruleRejected";
     case "finished":
       return body.status === "error" ? "audit.failed" : body.status === "rejected" ? "audit.notRun" : "audit.finished";
     default:

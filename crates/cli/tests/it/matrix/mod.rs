@@ -293,7 +293,7 @@ async fn x_lists_show_what_may_be_seen_and_the_log_of_a_tenant_is_its_own() {
             let page = world.ask(who, "GET", &format!("/v1/audit?limit=1&cursor={after}"), None).await.ok();
             for record in page["records"].as_array().unwrap() {
                 assert_eq!(record["body"]["tenant"], who.tenant, "{who:?}: {record}");
-                told.insert(record["body"]["session"].as_str().unwrap().to_owned());
+                told.insert(record["body"]["session_id"].as_str().unwrap().to_owned());
             }
             let Some(cursor) = page["next_cursor"].as_str() else { break };
             after = cursor.parse().unwrap();

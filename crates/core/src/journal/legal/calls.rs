@@ -52,7 +52,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
             let call = call(*number)?;
             matches!(call.phase, Phase::Started(_)) || call.phase == Phase::Permitted && call.is_live()
         }
-        Record::ApprovalSent { calls, .. } => {
+        Record::ApprovalSent { calls } | Record::ApprovalNotSent { calls } => {
             let finished = |number: &CallNo| state.call(*number).is_some_and(|call| call.phase == Phase::Finished);
             // In a fork of a failed turn, too: its retry must not approve them again.
             state.status.is_open() && calls.iter().all(finished)

@@ -41,7 +41,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
         Record::StateEdited(_) => run.is_some_and(|run| !run.agent_loop) && state.status != Status::Running,
         Record::States(_) => run.is_some(),
         Record::Interrupted(asked) if asked.kind == Kind::Input => call_asks(state, asked),
-        Record::Interrupted(asked) if asked.at.is_some() => asks(state, asked),
+        Record::Interrupted(asked) if asked.question.is_some() => asks(state, asked),
         _ => return None,
     })
 }
@@ -69,7 +69,7 @@ fn tasks_done(run: &GraphRun, done: &TasksDone) -> bool {
 
 /// Whether an interruption shows what a call asked.
 fn call_asks(state: &State, asked: &Interrupted) -> bool {
-    let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
+    let (Some(at), [action]) = (&asked.question, &*asked.actions) else { return false };
     let call = state.call(action.call).filter(|call| call.phase == Phase::Asking);
     asked.n == state.next_interruption()
         && call.is_some_and(|call| {
@@ -83,7 +83,7 @@ fn call_asks(state: &State, asked: &Interrupted) -> bool {
 
 /// Whether an interruption shows what is asked.
 fn asks(state: &State, asked: &Interrupted) -> bool {
-    let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
+    let (Some(at), [action]) = (&asked.question, &*asked.actions) else { return false };
     asked.n == state.next_interruption()
         && matches!(asked.kind, Kind::Interrupt | Kind::InDoubt)
         && action.call.is_none()

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        record::{Action, Decided, Interrupted, Kind, Millis, Record, after},
+        record::{Action, Decided, Interrupted, Kind, Millis, Record, Withdrawal, after},
         state::{Call, Deadline, Open, Phase, State},
     },
     Illegal,
@@ -43,8 +43,8 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
             open.asked.expires_at.is_some_and(|due| state.updated_at >= due)
         }
         Record::Noted(noted) => state.waiting(noted.n).is_some(),
-        Record::Withdrawn { n, unasked, .. } => {
-            state.waiting(*n).is_some_and(|open| !unasked || open.asked.input_default().is_some())
+        Record::Withdrawn { n, why, .. } => {
+            state.waiting(*n).is_some_and(|open| *why != Withdrawal::TakenBack || open.asked.input_default().is_some())
         }
         _ => false,
     })

@@ -2,6 +2,7 @@
 
 use super::super::{
     record::Record,
+    restart::Restart,
     state::{Phase, State, Status},
 };
 
@@ -9,8 +10,12 @@ use super::super::{
 pub(super) fn fits(state: &State, before: u64, record: &Record) -> bool {
     match record {
         Record::Status { .. } => state.status.is_active(),
-        Record::Restarted(restarted) if state.status == Status::Failed => restarted.restored && !restarted.held,
-        Record::Restarted(restarted) => state.status.is_active() && (restarted.held || !restarted.restored),
+        Record::Restarted(restarted) if state.status == Status::Failed => {
+            restarted.why == Restart::Restored && !restarted.held
+        }
+        Record::Restarted(restarted) => {
+            state.status.is_active() && (restarted.held || restarted.why != Restart::Restored)
+        }
         Record::MakeRoom(_) => asks_next(state) && state.window.due.is_none(),
         Record::Compressed(compressed) => {
             // Whether it ends where a turn begins is checked with the whole journal.

@@ -7,7 +7,7 @@ type Definitions = Map<String, Value>;
 type Schema = Map<String, Value>;
 
 /// The members that discriminate between alternatives.
-const TAGS: [&str; 4] = ["type", "kind", "update", "scope"];
+const TAGS: [&str; 5] = ["type", "event", "kind", "update", "scope"];
 
 /// Rewrites every union of the definitions as one of self-contained alternatives.
 pub(super) fn plain(definitions: &Definitions, place: &'static str) -> Definitions {

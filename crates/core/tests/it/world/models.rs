@@ -125,7 +125,7 @@ impl World {
                 2 => ask(&[], 300),
                 3 => ask(&["admin"], 0),
                 4 => ask(&["user", "admin"], 200),
-                5 => Verdict::Refuse("no".into()),
+                5 => Verdict::Invalid("no".into()),
                 6 => Verdict::Deny("never".into()),
                 _ if name == "ask_user_question" => Verdict::Question(Ask::question()),
                 n => Verdict::Ask(strict(*n)),

@@ -76,14 +76,16 @@ impl World {
                         && asked.n == *n
                     {
                         // A question with a default answer rejects nothing.
-                        if asked.at.as_ref().is_none_or(|at| at.default.is_none()) {
+                        if asked.question.as_ref().is_none_or(|at| at.default.is_none()) {
                             asked.actions.iter().for_each(|a| drop(self.allowed.remove(&a.call)));
                         }
                     }
                 }
             }
             // What could begin may have begun since: a person must allow it as it is.
-            Record::Restarted(restarted) if restarted.restored => self.lose_what_was_allowed(),
+            Record::Restarted(restarted) if restarted.why == countersign_core::journal::restart::Restart::Restored => {
+                self.lose_what_was_allowed()
+            }
             // Its next attempt is the same one, with answers.
             Record::InputRequired(required) => {
                 let times = self.again.entry(required.call).or_insert(1);
@@ -108,7 +110,7 @@ impl World {
                     let begun = records(&self.journal)
                         .any(|record| matches!(record, Record::CallStarted { call, .. } if *call == one.call));
                     match (&one.verdict, self.by_policy.remove(&one.call)) {
-                        (Verdict::Deny(_) | Verdict::Refuse(_), _) => drop(self.allowed.remove(&one.call)),
+                        (Verdict::Deny(_) | Verdict::Invalid(_), _) => drop(self.allowed.remove(&one.call)),
                         // A person decides about the call as it is.
                         (_, by_policy) if begun => self.by_policy.extend(by_policy.map(|args| (one.call, args))),
                         (Verdict::Allow, Some(args)) => {

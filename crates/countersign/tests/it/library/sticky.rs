@@ -1,6 +1,7 @@
 //! D: decisions for the rest of a run.
 
 use countersign::{Agent, DecisionError, RunState, run};
+use countersign_core::approval::rule::RuleDecision;
 use proptest::prelude::*;
 
 use super::{Ran, calls, gated, ids, item, ran, script, told};
@@ -237,5 +238,5 @@ proptest! {
 
 fn words_stand(items: &[countersign::Interruption], after: &countersign::RunResult) -> bool {
     let sticky = &after.state.state().sticky;
-    !items.is_empty() && sticky.iter().any(|rule| rule.approve)
+    !items.is_empty() && sticky.iter().any(|rule| rule.decision == RuleDecision::Approve)
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use countersign_core::{
     journal::{
         progress::{GraphRun, Task, TaskPhase},
-        run::{DoneTask, FrameState, Raw, TaskFailed, TasksDone, Then},
+        run::{Arrival, DoneTask, FrameState, Raw, TaskFailed, TasksDone, Then},
         state::State,
     },
     limits,
@@ -152,7 +152,10 @@ impl Ending<'_> {
         // Also those that have finished have successors.
         let now = |name: &Arc<str>| resolve(&**graph, name).ok_or_else(|| node_gone(name));
         let names = names.iter().map(now).collect::<Result<Vec<_>, _>>()?;
-        let arrived = open.arrived.iter().map(|(to, from)| Ok::<_, NodeError>((now(to)?, now(from)?)));
+        let arrived = open
+            .arrived
+            .iter()
+            .map(|Arrival { node, from }| Ok::<_, NodeError>(Arrival { node: now(node)?, from: now(from)? }));
         let arrived = arrived.collect::<Result<Vec<_>, _>>()?;
         graph.merge(state, updates)?;
         let ahead = graph.next(&names, &arrived, state)?;

@@ -6,7 +6,7 @@ use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         permit::Permit,
-        record::{Record, records},
+        record::{Record, VIA_STORE, records},
         state::State,
     },
     refusal::Refusal,
@@ -172,7 +172,7 @@ impl Inner {
     /// `internal`: the session could not be read again.
     fn placed(&self, session: &Session, transition: Transition) -> Result<Placed, Refusal> {
         let placed = session.place(transition).map_err(Refusal::illegal)?;
-        Ok(if self.direct { placed.directly() } else { placed })
+        Ok(if self.direct { placed.via(VIA_STORE) } else { placed })
     }
 
     /// The lease that came with an append. A runtime without effects hands it to the nodes that have them.

@@ -17,7 +17,7 @@ use crate::RuleFilter;
 /// 20,000 sessions of 200 users and two tenants with as many interruptions for 20 roles and as many rules; few are running,
 /// pending or due.
 const FILL: &str = "
- INSERT INTO sessions (id, pos, agent, tenant, subject, status, created_at, updated_at, pending, node, epoch, needs)
+ INSERT INTO sessions (id, pos, agent, tenant, subject, status, created_at, updated_at, pending, node, epoch, format)
    SELECT convert_to('s' || i, 'UTF8'), 1, 'a', CASE WHEN i % 2 = 0 THEN '' ELSE '=north' END::bytea,
      convert_to('u' || i % 200, 'UTF8'), CASE WHEN i % 1000 = 0 THEN 'running' ELSE 'completed' END, i, i, '{}',
      CASE WHEN i % 1000 = 0 THEN i / 1000 % 4 END, 1, 1
