@@ -119,7 +119,7 @@ pub enum Event {
         pending: Vec<String>,
         /// On `failed`: the reason.
         #[serde(skip_serializing_if = "Option::is_none")]
-        error: Option<RunError>,
+        error: Option<RunFailure>,
     },
     /// An interruption was resolved or withdrawn.
     #[schemars(title = "ApprovalResolvedEvent")]
@@ -307,6 +307,7 @@ pub enum Resolution {
 /// Why a message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum StopReason {
     /// Normally.
     EndTurn,
@@ -339,16 +340,18 @@ impl From<Cut> for StopReason {
 
 /// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct RunError {
+#[schemars(rename = "RunError")]
+#[non_exhaustive]
+pub struct RunFailure {
     /// A stable code, such as `model_error` or `max_turns`.
     pub code: String,
     /// What failed.
     pub message: String,
 }
 
-impl From<&Failure> for RunError {
-    fn from(failure: &Failure) -> RunError {
-        RunError { code: failure.code().to_owned(), message: failure.message.clone() }
+impl From<&Failure> for RunFailure {
+    fn from(failure: &Failure) -> RunFailure {
+        RunFailure { code: failure.code().to_owned(), message: failure.message.clone() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{
     event::{
-        ApprovalUpdate, ContentBlock, Delta, Event, Resolution, Role, RunError, SessionEvent, StopReason, TypedDelta,
+        ApprovalUpdate, ContentBlock, Delta, Event, Resolution, Role, RunFailure, SessionEvent, StopReason, TypedDelta,
     },
     request,
 };
@@ -259,7 +259,7 @@ impl Out<'_> {
         });
     }
 
-    fn status(&mut self, status: Status, pending: &[InterruptionNo], error: Option<RunError>) {
+    fn status(&mut self, status: Status, pending: &[InterruptionNo], error: Option<RunFailure>) {
         self.event(|session| Event::RunStatus {
             status,
             pending: pending.iter().map(|n| approval_key(session, *n)).collect(),
@@ -417,7 +417,7 @@ impl Out<'_> {
     fn turn_failed(&mut self, failed: &TurnFailed) {
         self.cursor.failed = self.cursor.open;
         self.message_ends(failed.partial.as_ref(), stop_reason(&failed.failure));
-        self.status(Status::Failed, &failed.pending, Some(RunError::from(&*failed.failure)));
+        self.status(Status::Failed, &failed.pending, Some(RunFailure::from(&*failed.failure)));
     }
 
     /// What was pending in the original is not pending in the fork.
@@ -522,8 +522,8 @@ fn working(awaiting: bool) -> Status {
 }
 
 /// A fork that is held has had no mishap.
-fn on_hold(hold: Hold, pending: &[InterruptionNo]) -> Option<RunError> {
-    (hold.times > 0).then(|| RunError { code: hold.code().to_owned(), message: hold.why(!pending.is_empty()) })
+fn on_hold(hold: Hold, pending: &[InterruptionNo]) -> Option<RunFailure> {
+    (hold.times > 0).then(|| RunFailure { code: hold.code().to_owned(), message: hold.why(!pending.is_empty()) })
 }
 
 /// The beginning of a text, for display.

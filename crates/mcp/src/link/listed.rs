@@ -195,11 +195,7 @@ impl ListedTool {
     }
 
     pub(super) fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: self.as_name.clone(),
-            description: self.description.clone(),
-            parameters: self.parameters.clone(),
-        }
+        ToolSpec::new(self.as_name.clone(), self.description.clone(), self.parameters.clone())
     }
 
     /// The tool for an agent. Hints are for the policy's rules: whether it is idempotent is the operator's decision.

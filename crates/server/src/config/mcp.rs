@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use countersign_core::limits;
+use countersign_core::{call::timeout::Timeout, limits};
 use countersign_engine::key::ApiKey;
 use countersign_mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, REVISIONS, RequireApproval, SECONDS_MAX};
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ impl ConfigMcp {
             .idempotent(self.idempotent.iter().map(String::as_str))
             .call_limit(Duration::from_secs(self.timeout.into()))
             .connect_limit(Duration::from_secs(self.connect_timeout.into()))
-            .answer_seconds(self.answer_timeout);
+            .answer_timeout(Timeout::of(self.answer_timeout));
         if let Some(tools) = &self.tools {
             server = server.only(tools.iter().map(String::as_str));
         }

@@ -15,7 +15,7 @@ fn u4_a_webhook_gets_all_signed_messages_unless_it_says_otherwise() {
     let config = super::parse(&text).unwrap_or_else(|errors| panic!("{errors:?}"));
     let [webhook] = &config.webhooks[..] else { panic!("{:?}", config.webhooks) };
     assert_eq!((webhook.name.as_str(), webhook.format, webhook.private), ("desk", Format::Standard, false));
-    assert_eq!((webhook.events.as_slice(), webhook.attempts), (&NoticeKind::ALL[..], ATTEMPTS));
+    assert_eq!((webhook.events.as_slice(), webhook.attempts), (NoticeKind::ALL, ATTEMPTS));
     assert_eq!(webhook.host().as_deref(), Some("desk.example.com"));
 }
 
