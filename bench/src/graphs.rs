@@ -124,7 +124,7 @@ async fn answered(questions: u64) -> Result<(f64, u64)> {
     let runs = runs(Arc::new(MemoryStore::new()), &graph)?;
     let me = Principal::trusted();
     let outcome = runs.run(&me, "s", &Count { n: 0, items: questions }).await?;
-    let keys: Vec<String> = outcome.waiting().iter().map(|waiting| waiting.key.clone()).collect();
+    let keys: Vec<String> = outcome.pending().iter().map(|waiting| waiting.key.clone()).collect();
     let begin = Instant::now();
     let mut last = outcome;
     for key in &keys {

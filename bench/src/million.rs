@@ -2,6 +2,7 @@
 //! it takes to resume one and to show a person the ten that they may see, and whether deadlines are kept beside other work.
 //! `SESSIONS` makes it fewer.
 
+use countersign::policy::Timeout;
 use std::{
     ops::Range,
     process::Command,
@@ -116,7 +117,8 @@ pub(crate) fn serve(place: &str, count: &str) -> Result<()> {
     let (mut listed, mut resumed) = (Vec::new(), Vec::new());
     for _ in 0..if count == 0 { 0 } else { LISTED } {
         let begin = Instant::now();
-        let query = ApprovalQuery { status: Some(ApprovalStatus::Waiting), limit: 50, ..ApprovalQuery::default() };
+        let query =
+            ApprovalQuery { status: Some(ApprovalStatus::Waiting), limit: Some(50), ..ApprovalQuery::default() };
         let page = executor.block_on(runtime.approvals(&me(), query))?;
         listed.push(begin.elapsed().as_secs_f64() * 1e3);
         if page.rows.len() != OWN {
@@ -159,7 +161,7 @@ fn runtime(store: Arc<dyn Store>, waits: Range<u32>) -> Result<Runtime> {
     let model = Arc::new(Scripted::from_json(&script.to_string())?);
     let agent = |name: String, timeout: u32| {
         let order = tool("order", "Places an order.", |order: Order| async move { Ok(order.placed()) })
-            .needs_approval(Approval::always().timeout(timeout));
+            .needs_approval(Approval::always().timeout(Timeout::of(timeout)));
         Agent::new(name, ("script", model.clone())).tool(order)
     };
     let mut builder = Runtime::builder(store).agent(agent("trader".to_owned(), 0));

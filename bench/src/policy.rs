@@ -11,7 +11,7 @@ use countersign_core::{
 };
 use countersign_engine::{
     policy::{Glob, Judge, Policy, PolicyRule, Then},
-    tool::{AppContext, Approval, CallFacts, ToolEntry, ToolSpec, condition::CelCondition, function::tool},
+    tool::{AppContext, Approval, CallFacts, ToolEntry, condition::CelCondition, function::tool},
 };
 
 use crate::{Result, Verdict, cycle::median};
@@ -25,8 +25,7 @@ struct Nothing {}
 
 fn some_tool(name: &str) -> ToolEntry {
     let entry = tool("t", "A tool.", |_: Nothing| async { Ok(String::new()) });
-    let spec = ToolSpec { name: name.into(), ..entry.spec.clone() };
-    ToolEntry { spec, ..entry.needs_approval(Approval::never()) }
+    entry.named(name).needs_approval(Approval::never())
 }
 
 /// Rules like a back office's: four for each of 48 tools, then eight for all tools. Of the twelve that apply to a call,
@@ -76,7 +75,7 @@ async fn verdicts(judge: &Judge, args: &Args) -> Result<f64> {
             roles: &roles,
             agent: "agent_7",
             tool: "tool_20",
-            tool_use_id: "call_1",
+            call_id: "call_1",
             args,
             context: &context,
         };

@@ -149,8 +149,8 @@ fn hosted_in_words(server: &ConfigHostedMcp) -> String {
                 "MCP server {label} of the provider, at {at}: it asks about no call, and no rule here can stop one"
             );
         }
-        HostedApproval::Tools { never, .. } if never.is_empty() => "asks about every call".to_owned(),
-        HostedApproval::Tools { never, .. } => format!("asks about all calls except those of {}", named(never)),
+        HostedApproval::Lists { never, .. } if never.is_empty() => "asks about every call".to_owned(),
+        HostedApproval::Lists { never, .. } => format!("asks about all calls except those of {}", named(never)),
     };
     let decided = asks::decides(&approval.require);
     format!("MCP server {label} of the provider, at {at}: it {asked}, and {decided}")
@@ -196,7 +196,7 @@ fn found_json(config: &Config, reached: Option<&Reached>) -> Result<Value, Strin
             "require_approval": match &server.require_approval {
                 HostedApproval::Always => json!("always"),
                 HostedApproval::Never => json!("never"),
-                HostedApproval::Tools { always, never } => json!({ "always": always, "never": never }),
+                HostedApproval::Lists { always, never } => json!({ "always": always, "never": never }),
             },
         }))).collect::<Vec<_>>(),
         "webhooks": config.webhooks.iter().map(|webhook| json!({

@@ -116,7 +116,7 @@ async fn opened(
 /// Why a store cannot be opened by its file alone, without keys.
 pub(crate) fn unopened(error: &StoreError) -> String {
     match error {
-        StoreError::Sealed(SealError::NoKeys { store, keys }) => {
+        StoreError::Sealed(SealError::NoKeys { store, keys, .. }) => {
             format!("{store} is encrypted, with the key {keys}: name the configuration that has it, with --config")
         }
         error => error.to_string(),

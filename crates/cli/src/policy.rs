@@ -223,7 +223,7 @@ impl Report {
                 roles: &state.roles,
                 agent: &call.agent,
                 tool: &call.name,
-                tool_use_id: &call.id,
+                call_id: &call.id,
                 args,
             };
             let Some(verdict) = judge.verdict(&facts, state.locale).await else {

@@ -150,7 +150,7 @@ async fn started(
     let mut runtime = assembled::runtime(config, store, &options.auth, sessions)?;
     if let Some(days) = config.server.keep_days {
         // Only a server deletes: a command that opens the store briefly is not expected to.
-        runtime = runtime.keep(Duration::from_secs(u64::from(days) * 86_400));
+        runtime = runtime.retention(Duration::from_secs(u64::from(days) * 86_400));
     }
     let runtime = runtime.build().map_err(|error| error.to_string())?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
@@ -168,7 +168,7 @@ async fn leave(store: &dyn Store) {
 async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
     let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
     let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
-    Webhooks::open(store, endpoints, &console, config.locale).await
+    Ok(Webhooks::open(store, endpoints, &console, config.locale).await?)
 }
 
 /// SIGTERM and SIGINT: the first stops the server gracefully, the second at once.

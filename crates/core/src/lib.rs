@@ -19,6 +19,7 @@ pub mod number;
 pub mod plain;
 pub mod refusal;
 pub mod session;
+pub mod setting;
 mod shared;
 pub mod time;
 pub mod todo;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A session's language, fixed at its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Locale {
     /// English
     #[default]
@@ -321,7 +322,7 @@ static CATALOGUES: LazyLock<[Catalogue; 3]> = LazyLock::new(|| {
 
 impl Locale {
     /// Every locale.
-    pub const ALL: [Locale; 3] = [Locale::En, Locale::Vi, Locale::Zh];
+    pub const ALL: &'static [Locale] = &[Locale::En, Locale::Vi, Locale::Zh];
 
     /// The locale named `name` (`en`, `vi`, `zh`).
     #[must_use]
@@ -385,7 +386,7 @@ mod tests {
     fn c_every_text_is_in_every_language() {
         let keys: BTreeSet<&str> = Text::ALL.iter().map(|text| text.key()).collect();
         assert_eq!(keys.len(), Text::ALL.len());
-        for locale in Locale::ALL {
+        for &locale in Locale::ALL {
             let catalogue = locale.catalogue();
             assert_eq!(catalogue.keys().map(String::as_str).collect::<BTreeSet<_>>(), keys, "{locale:?}");
             for text in Text::ALL {
@@ -400,7 +401,8 @@ mod tests {
         assert_eq!(Locale::Zh.text(Text::Rejected), "操作已被用户取消");
         assert_eq!(Locale::Vi.text(Text::Rejected), "Thao tác đã bị người dùng từ chối");
         assert_eq!(Locale::En.text(Text::Rejected), "The user rejected this action");
-        assert_eq!(Locale::ALL.map(|locale| locale.text(Text::OtherOption)), ["Other", "Khác", "其他"]);
+        let others: Vec<_> = Locale::ALL.iter().map(|locale| locale.text(Text::OtherOption)).collect();
+        assert_eq!(others, ["Other", "Khác", "其他"]);
     }
 
     #[test]

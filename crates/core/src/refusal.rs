@@ -16,6 +16,7 @@ macro_rules! codes {
         /// The machine-readable reason of a refusal, the same on WebSocket and HTTP.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
         #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
         pub enum Code {
             $($(#[doc = $meaning])+ $code,)+
         }
@@ -223,7 +224,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "A run would end while a join waits for nodes that never run.",
         "Fix the routes that lead to the join, and retry the run.",
     ),
-    ("step_limit", "The run of a graph used up its rounds.", "Raise the limit, and retry the run."),
+    ("round_limit", "The run of a graph used up its rounds.", "Raise the limit, and retry the run."),
     ("too_deep", "Graphs are nested too deeply.", "Make the graph flatter."),
     ("too_many_tasks", "A round of a graph has more tasks than are allowed.", "Fan out over less."),
     ("too_many_questions", "Nodes ask more at once than is allowed.", "Ask less at once."),

@@ -69,27 +69,27 @@
 //!
 //! # Handling interruptions
 //!
-//! What to do depends on [`Interruption::kind`]. A [`Kind::Approval`] is [approved](RunState::approve), edited
-//! ([`RunState::approve_with`]) or [rejected](RunState::reject). A [`Kind::Question`], a [`Kind::Interrupt`] of a
-//! graph's node and a [`Kind::Input`] of a tool are [answered](RunState::answer).
+//! What to do depends on [`Interruption::kind`]. A [`InterruptionKind::Approval`] is [approved](RunState::approve), edited
+//! ([`RunState::approve_with`]) or [rejected](RunState::reject). A [`InterruptionKind::Question`], a [`InterruptionKind::Interrupt`] of a
+//! graph's node and a [`InterruptionKind::Input`] of a tool are [answered](RunState::answer).
 //!
-//! The outcome of a call that is [`Kind::InDoubt`] is unknown: it had begun, and its process ended before it had a
+//! The outcome of a call that is [`InterruptionKind::InDoubt`] is unknown: it had begun, and its process ended before it had a
 //! result. Check for its effect. **It ran**: give its result ([`RunState::respond`]). **It did not, or may run
 //! again**: [`RunState::run_again`]. **Give it up**: [reject](RunState::reject) it, and the model learns that its outcome
 //! is unknown. It cannot be [approved](RunState::approve), so a program that approves every interruption runs no call
 //! twice. A tool declared [idempotent](tool::ToolEntry::idempotent) never has an unknown
 //! outcome: it runs again with the same [`idempotency_key`](tool::ToolContext::idempotency_key). Nor does a call that is
-//! running in this process: a second run of the session is refused ([`RunErrorKind::AtWork`]).
+//! running in this process: a second run of the session is refused ([`RunErrorKind::SessionBusy`]).
 //!
 //! ```
-//! use countersign::{Kind, RunState};
+//! use countersign::{InterruptionKind, RunState};
 //!
 //! /// Approves new calls, and leaves those that may have run already to a person.
 //! fn decide(state: &mut RunState) -> Result<(), countersign::DecisionError> {
 //!     for item in &state.interruptions() {
 //!         match item.kind {
-//!             Kind::Approval => state.approve(item)?,
-//!             Kind::InDoubt => println!("{item}: look whether it did, then respond, run_again or reject"),
+//!             InterruptionKind::Approval => state.approve(item)?,
+//!             InterruptionKind::InDoubt => println!("{item}: look whether it did, then respond, run_again or reject"),
 //!             kind => println!("{item}: {kind:?}, to be answered"),
 //!         }
 //!     }
@@ -104,7 +104,7 @@
 //! calls that ran have their results:
 //!
 //! ```
-//! # use countersign::{Agent, Message, RunErrorKind, model::Answer, run, tool};
+//! # use countersign::{Agent, Message, RunErrorKind, model::ModelResponse, run, tool};
 //! /// Buys it.
 //! #[tool(needs_approval)]
 //! async fn buy() -> &'static str {
@@ -117,8 +117,8 @@
 //! #     let down = down.clone();
 //! #     async move { match messages.last() {
 //! #         Some(Message::ToolResult(_)) if down.swap(false, Ordering::SeqCst) => Err("down"),
-//! #         Some(Message::ToolResult(_)) => Ok(Answer::text("It is bought.")),
-//! #         _ => Ok(Answer::default().call("buy", &serde_json::json!({}))),
+//! #         Some(Message::ToolResult(_)) => Ok(ModelResponse::text("It is bought.")),
+//! #         _ => Ok(ModelResponse::default().call("buy", &serde_json::json!({}))),
 //! #     } }
 //! # }).tool(buy);
 //! # let mut paused = run(&agent, "Buy it.").await?;
@@ -155,11 +155,11 @@
 //! async fn buy() -> &'static str {
 //!     "bought"
 //! }
-//! # use countersign::model::Answer;
+//! # use countersign::model::ModelResponse;
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! # let agent = Agent::new("Helper", |messages: Vec<Message>| async move {
 //! #     let calls = messages.iter().any(|message| matches!(message, Message::ToolResult(_)));
-//! #     if calls { Answer::text("Never mind.") } else { Answer::default().call("buy", &serde_json::json!({})) }
+//! #     if calls { ModelResponse::text("Never mind.") } else { ModelResponse::default().call("buy", &serde_json::json!({})) }
 //! # }).tool(buy);
 //! let mut paused = run(&agent, "Buy it.").await?;
 //! paused.state.approve(&paused.interruptions[0])?;
@@ -187,7 +187,7 @@
 //!     atomic::{AtomicU32, Ordering},
 //! };
 //!
-//! use countersign::{Agent, Message, model::Answer, run, tool::{Approval, function}};
+//! use countersign::{Agent, Message, model::ModelResponse, run, tool::{Approval, function}};
 //! use serde_json::{Map, Value, json};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -199,14 +199,14 @@
 //! });
 //! let agent = Agent::new("Mailer", |messages: Vec<Message>| async move {
 //!     match messages.last() {
-//!         Some(Message::ToolResult(_)) => Answer::text("Done."),
-//!         _ => Answer::default().call("send", &json!({ "to": "ann@example.com" })),
+//!         Some(Message::ToolResult(_)) => ModelResponse::text("Done."),
+//!         _ => ModelResponse::default().call("send", &json!({ "to": "ann@example.com" })),
 //!     }
 //! })
 //! .tool(send.needs_approval(Approval::always()));
 //!
 //! let mut paused = run(&agent, "Write to Ann.").await?;
-//! assert_eq!(paused.interruptions[0].arguments, r#"{"to":"ann@example.com"}"#);
+//! assert_eq!(paused.interruptions[0].args, r#"{"to":"ann@example.com"}"#);
 //! assert_eq!(sent.load(Ordering::SeqCst), 0, "nothing runs before somebody approves");
 //! paused.state.reject(&paused.interruptions[0])?;
 //! assert_eq!(run(&agent, paused.state).await?.final_output, "Done.");
@@ -241,11 +241,12 @@ pub use countersign_core::{
     journal::{
         agents::CallResult,
         permit::Permit,
-        record::{CallStatus, Cut, Kind, Usage},
+        record::{CallStatus, Cut, Kind as InterruptionKind, Usage},
         run::Raw,
         state::Status,
     },
     locale::Locale,
+    setting::SettingError,
     wire::event::Resolution,
 };
 pub use countersign_engine::tool::guardrail::ToolGuardrailOutput;
@@ -255,9 +256,9 @@ pub use countersign_runtime::{
         Agent, AgentError, OnCut,
         context::RunContext,
         guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult},
-        team::{ToolUse, agent_tool, handoff},
+        team::{ToolUseBehavior, agent_tool, handoff},
     },
-    hooks::RunHooks,
+    hooks::{ApprovalResolved, ModelEnd, RunHooks},
     interruption::Interruption,
     run::budget::Price,
     run_state::{ContextStrategy, DecisionError, RunState, RunStateError},
@@ -278,7 +279,7 @@ pub mod compression {
 /// The messages of a conversation in their parts, for a model of one's own.
 pub mod conversation {
     pub use countersign_core::{
-        conversation::{Answer, ToolResult},
+        conversation::{AssistantMessage, ToolResult},
         journal::record::{Block, ToolUse},
     };
 }
@@ -294,7 +295,7 @@ pub mod graph {
     pub use countersign_runtime::{
         graph::{
             CompileError, Context, Each, Gone, Graph, GraphState, Identified, MergeError, Node, NodeError, NodeOptions,
-            Outcome, Renamed, Retry, Route, StateGraph, Waiting,
+            Outcome, Pending, Renamed, Retry, Route, StateGraph,
         },
         runner::GraphResult,
     };
@@ -317,7 +318,7 @@ pub mod mcp {
 /// Models: the trait, and its implementations for providers. An async function of the conversation is a model too:
 ///
 /// ```
-/// use countersign::{Agent, Message, model::Answer, run, tool};
+/// use countersign::{Agent, Message, model::ModelResponse, run, tool};
 ///
 /// /// Adds.
 /// #[tool]
@@ -328,8 +329,8 @@ pub mod mcp {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let agent = Agent::new("Adder", |messages: Vec<Message>| async move {
 ///     match messages.last() {
-///         Some(Message::ToolResult(sum)) => Answer::text(format!("It is {}.", sum.text)),
-///         _ => Answer::default().call("add", &serde_json::json!({ "a": 2, "b": 3 })),
+///         Some(Message::ToolResult(sum)) => ModelResponse::text(format!("It is {}.", sum.text)),
+///         _ => ModelResponse::default().call("add", &serde_json::json!({ "a": 2, "b": 3 })),
 ///     }
 /// })
 /// .tool(add);
@@ -342,7 +343,7 @@ pub mod model {
     pub use countersign_engine::{
         key::ApiKey,
         model::{
-            Answer, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, OutputSchema, TakesImages,
+            Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, ModelResponse, OutputSchema, TakesImages,
             Transcript,
         },
     };
@@ -405,11 +406,11 @@ pub mod run {
         audit::{Anchor, AuditRecord},
         journal::draft::OnPending,
         refusal::{Code, Refusal},
-        wire::event::{Request, StopReason},
+        wire::event::{Request, RunFailure, StopReason},
     };
     pub use countersign_runtime::run::{
         ApprovalQuery, ApprovalStatus, ApprovalView, AuditCheck, AuditError, ListPage, NewDecision, NewMessage,
-        NewRetry, NewSession, Outcome, Reply, Runs, Runtime, SessionView,
+        NewRetry, NewSession, Reply, Runs, Runtime, SessionQuery, SessionView, Stored, TurnOutcome,
     };
 }
 
@@ -455,7 +456,7 @@ pub mod tool {
     #[doc(hidden)]
     pub use countersign_engine::tool::__private;
     pub use countersign_engine::tool::{
-        AppContext, Approval, Decision, Hints, Previewer, Tool, ToolContext, ToolEntry, ToolError, ToolSpec,
+        AppContext, Approval, Hints, OnApprovalOutput, Previewer, Tool, ToolContext, ToolEntry, ToolError, ToolSpec,
         on_approval,
     };
 

@@ -280,7 +280,7 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
     let approval = approval(options, &args, &here);
     let idempotent = options.idempotent.then(|| quote!(.idempotent(true)));
     let read_only = options.read_only.then(|| quote!(.hints(#here::read_only())));
-    let time_limit = options.time_limit.as_ref().map(|limit| quote!(.time_limit(#limit)));
+    let time_limit = options.time_limit.as_ref().map(|limit| quote!(.time_limit(#here::seconds(#limit))));
     let about = format!("The arguments of the tool `{tool_name}`.");
     let title = if docs.is_empty() {
         let text = format!("The tool `{tool_name}`.");
@@ -327,7 +327,7 @@ fn approval(options: &Options, args: &Ident, here: &TokenStream) -> Option<Token
         Need::Closure(closure) => quote_spanned!(closure.span()=> #here::when::<#args, _, _>(#closure)),
         Need::Async(function) => quote_spanned!(function.span()=> #here::when_async::<#args, _, _, _>(#function)),
     };
-    let timeout = options.timeout.as_ref().map(|timeout| quote!(.timeout(#timeout)));
+    let timeout = options.timeout.as_ref().map(|timeout| quote!(.timeout(#here::timeout(#timeout))));
     let allow = (!options.allow.is_empty()).then(|| {
         let kinds = &options.allow;
         quote!(.allow([#(::countersign::DecisionType::#kinds),*]))

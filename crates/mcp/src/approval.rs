@@ -13,6 +13,7 @@ use countersign_engine::tool::{CallFacts, Condition, Require};
 /// The default is yes: tools that no list and no map names need one, and so does everything if nothing is set. A server
 /// can add tools at any time, and nobody has reviewed those.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub enum RequireApproval {
     /// Every call does.
     #[default]

@@ -31,7 +31,7 @@ pub struct McpServer {
     pub(super) idempotent: Vec<String>,
     pub(super) connect_limit: Duration,
     pub(super) call_limit: Duration,
-    pub(super) answer_seconds: Timeout,
+    pub(super) answer_timeout: Timeout,
     /// The revision of the protocol, unless it is negotiated.
     pub(super) revision: Option<ProtocolVersion>,
     /// The secrets that no text may repeat; known once it is built.
@@ -113,7 +113,7 @@ impl McpServer {
             idempotent: Vec::new(),
             connect_limit: seconds(CONNECT_SECONDS),
             call_limit: seconds(CALL_SECONDS),
-            answer_seconds: Timeout::Default,
+            answer_timeout: Timeout::Default,
             revision: None,
             secrets: Arc::default(),
         }
@@ -235,11 +235,11 @@ impl McpServer {
         self
     }
 
-    /// Seconds in which people answer the server's questions in the middle of a call; then the answer is `cancel`. 0:
-    /// no limit.
+    /// How long people have to answer the server's questions in the middle of a call, in whole seconds, rounded up; then the
+    /// answer is `cancel`. [`Timeout::Never`]: no limit.
     #[must_use]
-    pub fn answer_seconds(mut self, seconds: u32) -> McpServer {
-        self.answer_seconds = Timeout::of(seconds);
+    pub fn answer_timeout(mut self, time: impl Into<Timeout>) -> McpServer {
+        self.answer_timeout = time.into();
         self
     }
 

@@ -102,10 +102,10 @@ impl<P: Protocol> Http<P> {
     /// A field cannot be used; the text names it.
     pub(super) fn new(reach: Reach, protocol: P) -> Result<Http<P>, ModelConfigError> {
         if reach.model.trim().is_empty() {
-            return Err(ModelConfigError("`model` must not be empty".to_owned()));
+            return Err(ModelConfigError::new("`model` must not be empty".to_owned()));
         }
         if reach.idle_timeout.is_zero() {
-            return Err(ModelConfigError("`idle_timeout` must be more than 0 seconds".to_owned()));
+            return Err(ModelConfigError::new("`idle_timeout` must be more than 0 seconds".to_owned()));
         }
         let endpoint = Endpoint::new(&reach.base_url, P::PATH)?;
         let mut headers = HeaderMap::new();
@@ -116,17 +116,17 @@ impl<P: Protocol> Http<P> {
         match &reach.api_key {
             Some(key) if !key.expose().is_empty() => {
                 let mut value = HeaderValue::try_from(format!("{before}{}", key.expose())).map_err(|_| {
-                    ModelConfigError("the API key contains characters that cannot be sent in a header".to_owned())
+                    ModelConfigError::new("the API key contains characters that cannot be sent in a header".to_owned())
                 })?;
                 value.set_sensitive(true);
                 headers.insert(name, value);
             }
-            Some(_) => return Err(ModelConfigError("the API key is empty".to_owned())),
+            Some(_) => return Err(ModelConfigError::new("the API key is empty".to_owned())),
             None => {}
         }
         for (name, value) in http::headers(&reach.headers)? {
             if headers.insert(&name, value).is_some() {
-                return Err(ModelConfigError(format!("`headers` has {:?}, which is sent already", name.as_str())));
+                return Err(ModelConfigError::new(format!("`headers` has {:?}, which is sent already", name.as_str())));
             }
         }
         let mut secrets: Vec<ApiKey> = reach.api_key.iter().cloned().collect();

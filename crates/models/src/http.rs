@@ -35,7 +35,8 @@ pub(super) struct Endpoint {
 impl Endpoint {
     /// The address of `path` under `base_url`, whose query is kept.
     pub(super) fn new(base_url: &str, path: &[&str]) -> Result<Endpoint, ModelConfigError> {
-        let wrong = |why: &str| ModelConfigError(format!("`base_url` {why}; it looks like https://api.example.com/v1"));
+        let wrong =
+            |why: &str| ModelConfigError::new(format!("`base_url` {why}; it looks like https://api.example.com/v1"));
         let mut url = outgoing::address(base_url).map_err(|why| match &*why {
             outgoing::CREDENTIALS => wrong(&format!("{why}: use `api_key_env`")),
             why => wrong(why),
@@ -56,7 +57,7 @@ impl Endpoint {
     pub(super) fn client(&self) -> Result<Client, ModelConfigError> {
         outgoing::client(&self.url)
             .build()
-            .map_err(|e| ModelConfigError(format!("the HTTP client cannot be made: {}", chain(e))))
+            .map_err(|e| ModelConfigError::new(format!("the HTTP client cannot be made: {}", chain(e))))
     }
 }
 
@@ -78,7 +79,7 @@ const OWN_HEADERS: [&str; 9] = [
 /// # Errors
 /// A name or a value cannot be sent, or is reserved.
 pub(super) fn headers(added: &BTreeMap<String, ApiKey>) -> Result<Vec<(HeaderName, HeaderValue)>, ModelConfigError> {
-    let wrong = |name: &str, what: &str| ModelConfigError(format!("`headers` has {name:?}, {what}"));
+    let wrong = |name: &str, what: &str| ModelConfigError::new(format!("`headers` has {name:?}, {what}"));
     let mut headers = Vec::with_capacity(added.len());
     for (name, value) in added {
         let key = HeaderName::try_from(name).map_err(|_| wrong(name, "which is no name of a header"))?;
@@ -329,7 +330,9 @@ mod tests {
             match Endpoint::new(base, &[]).unwrap().client() {
                 Ok(_) => {}
                 // A machine without certificates can use plain HTTP only, and the error says so.
-                Err(error) => assert!(base.starts_with("https") && error.0.contains("CA certificates"), "{error}"),
+                Err(error) => {
+                    assert!(base.starts_with("https") && error.to_string().contains("CA certificates"), "{error}")
+                }
             }
         }
     }

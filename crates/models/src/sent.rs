@@ -13,7 +13,7 @@ use std::{
 
 use countersign_core::{
     call::args::Digest,
-    conversation::Answer,
+    conversation::AssistantMessage,
     journal::record::{Block, ToolUse},
 };
 use countersign_engine::tool::ToolSpec;
@@ -109,7 +109,7 @@ pub(super) struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    pub(super) fn new(answer: &'a Answer) -> Cutter<'a> {
+    pub(super) fn new(answer: &'a AssistantMessage) -> Cutter<'a> {
         let mut cutter = Cutter { text: String::new(), thinking: String::new(), calls: VecDeque::new(), at: (0, 0) };
         for block in &answer.blocks {
             match block {
@@ -157,7 +157,7 @@ mod tests {
     fn m1_an_answer_is_cut_only_where_the_provider_cut_it() {
         let call = |id: &str| Block::ToolUse(ToolUse::new(id, "t", "{}"));
         let blocks = vec![Block::Text("a đ".into()), call("1"), Block::Thinking("hm".into()), Block::Text("b".into())];
-        let answer = Answer { model: "m".into(), blocks, opaque: None };
+        let answer = AssistantMessage::new("m", blocks);
         let mut cutter = Cutter::new(&answer);
         assert_eq!((cutter.text(2), cutter.text(3)), (Some("a ".to_owned()), Some("đb".to_owned())));
         assert_eq!(cutter.thinking(2).as_deref(), Some("hm"));

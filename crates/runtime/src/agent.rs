@@ -33,7 +33,7 @@ use crate::{
         context::{Instructions, RunContext},
         guardrail::{Guardrail, GuardrailOutput},
         output::Output,
-        team::ToolUse,
+        team::ToolUseBehavior,
     },
     compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
@@ -73,7 +73,7 @@ pub struct Agent {
     pub(crate) output_guardrails: Vec<Guardrail>,
     pub(crate) output: Option<Arc<Output>>,
     pub(crate) handoff_description: Option<Arc<str>>,
-    pub(crate) tool_use: ToolUse,
+    pub(crate) tool_use: ToolUseBehavior,
     /// Its own name, if another agent has that already and this one was renamed.
     pub(crate) called: Option<Arc<str>>,
 }
@@ -90,6 +90,7 @@ impl fmt::Debug for Agent {
 /// What happens when a model's answer is incomplete: it reached the token limit, a filter stopped it, or the model
 /// refused. An empty answer fails the turn in any case, and calls that were cut never run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnCut {
     /// It counts as it is. If it ends the turn, the turn's stop reason says why it is incomplete.
     #[default]
@@ -122,7 +123,7 @@ impl Agent {
             output_guardrails: Vec::new(),
             output: None,
             handoff_description: None,
-            tool_use: ToolUse::default(),
+            tool_use: ToolUseBehavior::default(),
             called: None,
         }
     }

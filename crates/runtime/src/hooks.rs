@@ -1,8 +1,31 @@
 //! Hooks: callbacks for the events of a run.
 
+use countersign_core::journal::record::{Cut, Usage};
 use futures::future::BoxFuture;
 
 use crate::{agent::context::RunContext, interruption::Interruption, tool::condition::ProposedCall};
+
+/// A model's answer, for [`RunHooks::model_end`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ModelEnd<'a> {
+    /// Its text.
+    pub text: &'a str,
+    /// How many tool calls it has.
+    pub calls: usize,
+    /// Its tokens.
+    pub usage: &'a Usage,
+    /// Why it is incomplete, if it is.
+    pub cut: Option<Cut>,
+}
+
+/// An approval request that needs nobody any more, for [`RunHooks::approval_resolved`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ApprovalResolved<'a> {
+    /// The request, as it was.
+    pub interruption: &'a Interruption,
+}
 
 fn nothing() -> BoxFuture<'static, ()> {
     Box::pin(async {})
@@ -26,8 +49,8 @@ pub trait RunHooks: Send + Sync {
     fn model_start<'a>(&'a self, run: &'a RunContext) -> BoxFuture<'a, ()> {
         nothing()
     }
-    /// A model has answered, with this many tool calls.
-    fn model_end<'a>(&'a self, run: &'a RunContext, text: &'a str, calls: usize) -> BoxFuture<'a, ()> {
+    /// A model has answered.
+    fn model_end<'a>(&'a self, run: &'a RunContext, answer: &'a ModelEnd<'a>) -> BoxFuture<'a, ()> {
         nothing()
     }
     /// A call is about to run.
@@ -47,7 +70,7 @@ pub trait RunHooks: Send + Sync {
         nothing()
     }
     /// An approval request was resolved.
-    fn approval_resolved<'a>(&'a self, interruption: &'a Interruption) -> BoxFuture<'a, ()> {
+    fn approval_resolved<'a>(&'a self, resolved: &'a ApprovalResolved<'a>) -> BoxFuture<'a, ()> {
         nothing()
     }
 }

@@ -43,8 +43,8 @@ pub struct Interruption {
     /// The tool.
     pub tool: Arc<str>,
     /// The arguments exactly as they would run: canonical JSON.
-    pub arguments: String,
-    /// The SHA-256 of [`Interruption::arguments`], in hexadecimal.
+    pub args: String,
+    /// The SHA-256 of [`Interruption::args`], in hexadecimal.
     pub args_digest: String,
     /// The permanent name of this very request, in hexadecimal: a digest of the session, the interruption, the call and
     /// all that was shown. When the call is requested again, for whatever reason, it gets another one, and a decision
@@ -85,17 +85,17 @@ pub struct Interruption {
 /// `Agent A would like to use the tool T with {…}`; for other kinds than an approval, what it is.
 impl fmt::Display for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Interruption { agent, tool, arguments, .. } = self;
+        let Interruption { agent, tool, args, .. } = self;
         match self.kind {
             // See `RunState::run_again`.
             Kind::InDoubt => {
-                write!(f, "It is not known whether the tool {tool} of agent {agent} has run with {arguments}")
+                write!(f, "It is not known whether the tool {tool} of agent {agent} has run with {args}")
             }
-            Kind::Question => write!(f, "Agent {agent} asks {arguments}"),
+            Kind::Question => write!(f, "Agent {agent} asks {args}"),
             // A node, under the name of its question.
-            Kind::Interrupt => write!(f, "{agent} asks for {tool}: {arguments}"),
-            Kind::Input => write!(f, "The tool {tool} of agent {agent} asks {arguments}"),
-            _ => write!(f, "Agent {agent} would like to use the tool {tool} with {arguments}"),
+            Kind::Interrupt => write!(f, "{agent} asks for {tool}: {args}"),
+            Kind::Input => write!(f, "The tool {tool} of agent {agent} asks {args}"),
+            _ => write!(f, "Agent {agent} would like to use the tool {tool} with {args}"),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Interruption {
     /// # Errors
     /// They do not fit the type.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        read_args(&self.arguments)
+        read_args(&self.args)
     }
 
     /// The call's number, as the session has it.
@@ -153,7 +153,7 @@ impl Interruption {
             call_id: action.tool_use_id.clone(),
             agent: action.agent.clone(),
             tool: action.name.clone(),
-            arguments: action.args.text().to_owned(),
+            args: action.args.text().to_owned(),
             args_digest: action.args.digest().to_string(),
             digest: action.digest.to_string(),
             reason: action.ask.reason.clone(),

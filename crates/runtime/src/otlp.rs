@@ -59,7 +59,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1
 /// An address that spans cannot be sent to. Its message says how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct OtlpError(pub String);
+pub struct OtlpError(String);
 
 /// A span that has ended.
 pub(crate) struct Finished {

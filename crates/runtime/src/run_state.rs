@@ -161,6 +161,7 @@ pub enum RunStateError {
     NotARunState(String),
     /// It was written by another version of countersign, which can read it; the text is unchanged.
     #[error("this run state has version {found}, and this program reads version {known} only")]
+    #[non_exhaustive]
     Version {
         /// The version of the text.
         found: u64,
@@ -169,6 +170,7 @@ pub enum RunStateError {
     },
     /// It was a run state, and was cut, changed or assembled wrongly.
     #[error("this run state is damaged at entry {pos}: {what}")]
+    #[non_exhaustive]
     Damaged {
         /// The position of the first invalid entry, from 1; 0 is the text around the entries.
         pos: u64,
@@ -180,6 +182,7 @@ pub enum RunStateError {
     NoSession(String),
     /// Another process has claimed and resumed it.
     #[error("the state in {path} was taken already; it is in {claimed}")]
+    #[non_exhaustive]
     Claimed {
         /// The file.
         path: String,
@@ -194,6 +197,7 @@ pub enum RunStateError {
     Key,
     /// Its file could not be read or written.
     #[error("{path}: {error}")]
+    #[non_exhaustive]
     File {
         /// The file.
         path: String,

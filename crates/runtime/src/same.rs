@@ -12,7 +12,7 @@ use countersign_engine::{
     tool::{Require, TargetAgent, ToolEntry},
 };
 
-use crate::agent::{Agent, team::ToolUse};
+use crate::agent::{Agent, team::ToolUseBehavior};
 
 impl Agent {
     /// Whether both are the same agent.
@@ -87,12 +87,13 @@ impl Agent {
     }
 }
 
-impl ToolUse {
-    fn is_the_same(&self, other: &ToolUse) -> bool {
+impl ToolUseBehavior {
+    fn is_the_same(&self, other: &ToolUseBehavior) -> bool {
         match (self, other) {
-            (ToolUse::RunAgain, ToolUse::RunAgain) | (ToolUse::StopOnFirst, ToolUse::StopOnFirst) => true,
-            (ToolUse::StopAt(mine), ToolUse::StopAt(theirs)) => mine == theirs,
-            (ToolUse::Custom(mine), ToolUse::Custom(theirs)) => Arc::ptr_eq(mine, theirs),
+            (ToolUseBehavior::RunAgain, ToolUseBehavior::RunAgain)
+            | (ToolUseBehavior::StopOnFirst, ToolUseBehavior::StopOnFirst) => true,
+            (ToolUseBehavior::StopAt(mine), ToolUseBehavior::StopAt(theirs)) => mine == theirs,
+            (ToolUseBehavior::Custom(mine), ToolUseBehavior::Custom(theirs)) => Arc::ptr_eq(mine, theirs),
             _ => false,
         }
     }

@@ -18,6 +18,7 @@ mod accept;
 mod activity;
 mod app;
 mod auth;
+#[doc(hidden)]
 pub mod config;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -30,6 +31,7 @@ mod listener;
 mod metrics;
 mod options;
 mod origin;
+#[doc(hidden)]
 pub mod outgoing;
 mod places;
 mod problem;
@@ -45,5 +47,7 @@ pub use auth::{Auth, JwtAlgorithm, JwtOptions, KeySource, Token};
 pub use http::{asyncapi::asyncapi, openapi::openapi};
 pub use options::{ConnectionLimits, HEARTBEAT_SECONDS, Options};
 pub use problem::Problem;
-pub use server::{InProcess, Server};
+#[doc(hidden)]
+pub use server::InProcess;
+pub use server::Server;
 pub use webhooks::{Endpoint, Format, Mail, NoticeKind, SigningKey, Webhooks};

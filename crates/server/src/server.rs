@@ -141,6 +141,7 @@ impl Server {
     }
 
     /// Answers in this process, over no network, and does nothing else.
+    #[doc(hidden)]
     #[must_use]
     pub fn in_process(self) -> InProcess {
         let router = self.app(watch::channel(false).1, |_| Alongside::default());
@@ -170,6 +171,7 @@ impl Server {
     }
 
     /// Serves this process alone, over no network and until `used` resolves; then it shuts down as [`Server::serve`] does.
+    #[doc(hidden)]
     pub async fn serve_in_process<U: Future>(self, used: impl FnOnce(InProcess) -> U) -> U::Output {
         let used = |router| used(InProcess { router: TowerToHyperService::new(router) });
         self.live(|_, _| std::future::ready(()), used).await

@@ -109,7 +109,7 @@ pub trait Store: Send + Sync {
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>>;
     /// What was read answers an input that is sent again, so its first answer was lost: perhaps another process's, which had
     /// not seen it survive. The next [`Store::sync`] waits until it does.
-    fn doubt(&self) {}
+    fn mark_unsynced(&self) {}
     /// Makes a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the same
     /// positions, and those of the append follow. Nothing of it is visible before all of it is stored; if that never
     /// completes, nothing remains and the id is free. A long past is copied in pieces, between which others append.
@@ -519,6 +519,7 @@ pub enum StoreError {
         "the session {session_id:?} has records of format {needs}, which a newer version of countersign has stored, and this \
          one knows formats up to {knows}"
     )]
+    #[non_exhaustive]
     Newer {
         /// The session.
         session_id: Arc<str>,

@@ -39,6 +39,7 @@ const TAG: usize = 16;
 pub enum SealError {
     /// An invalid id or key. The key itself is not repeated.
     #[error("the store key {id:?} {what}")]
+    #[non_exhaustive]
     BadKey {
         /// The id.
         id: String,
@@ -47,6 +48,7 @@ pub enum SealError {
     },
     /// The store is sealed, and no keys are given.
     #[error("{store} is encrypted, with the key {keys}; it needs that key under [[store.keys]]")]
+    #[non_exhaustive]
     NoKeys {
         /// The store's file.
         store: String,
@@ -55,6 +57,7 @@ pub enum SealError {
     },
     /// The store is sealed with a key that is not among those given.
     #[error("{store} is encrypted with the key {id:?}, which is not given; name it under [[store.keys]]")]
+    #[non_exhaustive]
     MissingKey {
         /// The store's file.
         store: String,
@@ -63,6 +66,7 @@ pub enum SealError {
     },
     /// The key of this id is not the one the store was sealed with.
     #[error("the key {id:?} is not the one that {store} was encrypted with")]
+    #[non_exhaustive]
     WrongKey {
         /// The store's file.
         store: String,
@@ -77,6 +81,7 @@ pub enum SealError {
     Unfinished(String),
     /// A value is not what was sealed there.
     #[error("{place} {what}")]
+    #[non_exhaustive]
     Value {
         /// Where it is stored.
         place: String,

@@ -14,6 +14,7 @@ use countersign_core::{
     journal::permit::Permit,
     limits,
     locale::{Locale, Text},
+    setting::SettingError,
 };
 use futures::future::BoxFuture;
 use tokio::process::Command;
@@ -27,6 +28,11 @@ use countersign_engine::{
 pub const TIME_LIMIT_SECONDS: u32 = 60;
 /// Longest time limit of a command, in seconds: one day.
 pub const TIME_LIMIT_SECONDS_MAX: u32 = 24 * 3600;
+
+/// A time limit that is one: neither nothing, nor longer than [`TIME_LIMIT_SECONDS_MAX`].
+pub(crate) fn in_bounds(limit: Duration) -> Duration {
+    limit.clamp(Duration::from_secs(1), Duration::from_secs(TIME_LIMIT_SECONDS_MAX.into()))
+}
 /// How much of a command's output an error shows, in bytes.
 const SHOWN_BYTES: usize = 1024;
 
@@ -65,15 +71,15 @@ impl CommandTool {
     ///
     /// # Errors
     /// `argv` is empty, its program is empty, or a part has a NUL character.
-    pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Result<CommandTool, String> {
+    pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Result<CommandTool, SettingError> {
         let mut argv = argv.into_iter().map(Into::into);
         let program: String = argv.next().unwrap_or_default();
         let arguments: Vec<String> = argv.collect();
         if program.is_empty() {
-            return Err("a command needs a program".to_owned());
+            return Err("a command needs a program".into());
         }
         if program.contains('\0') || arguments.iter().any(|a| a.contains('\0')) {
-            return Err("a command must not contain a NUL character".to_owned());
+            return Err("a command must not contain a NUL character".into());
         }
         let inner = Inner {
             program: program.into(),
@@ -93,11 +99,10 @@ impl CommandTool {
         self
     }
 
-    /// Seconds until the command is killed; 60 by default, at most [`TIME_LIMIT_SECONDS_MAX`].
+    /// How long until the command is killed; a minute by default, 1 to 86 400 seconds.
     #[must_use]
-    pub fn time_limit(mut self, seconds: u32) -> CommandTool {
-        let seconds = seconds.clamp(1, TIME_LIMIT_SECONDS_MAX);
-        Arc::make_mut(&mut self.inner).time_limit = Duration::from_secs(seconds.into());
+    pub fn time_limit(mut self, limit: Duration) -> CommandTool {
+        Arc::make_mut(&mut self.inner).time_limit = in_bounds(limit);
         self
     }
 
@@ -134,7 +139,7 @@ impl Tool for CommandTool {
             let own = [
                 ("COUNTERSIGN_IDEMPOTENCY_KEY", permit.idempotency_key()),
                 ("COUNTERSIGN_SESSION_ID", permit.session_id().to_owned()),
-                ("COUNTERSIGN_TOOL_USE_ID", permit.tool_use_id().to_owned()),
+                ("COUNTERSIGN_TOOL_USE_ID", permit.call_id().to_owned()),
                 ("COUNTERSIGN_ATTEMPT", permit.attempt().to_string()),
             ];
             inner.run(permit.args().text(), &own, permit.locale()).await

@@ -1,6 +1,9 @@
 //! Real processes: each test checks one promise of [`super::CommandTool`].
 
-use std::{fs, time::Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use super::*;
 
@@ -150,7 +153,7 @@ async fn m2_the_time_limit_ends_the_command_and_all_it_started() {
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("grandchild");
     let script = format!("sleep 600 & echo $! > {}; wait", file.display());
-    let message = error(&sh(&script).time_limit(1)).await;
+    let message = error(&sh(&script).time_limit(Duration::from_secs(1))).await;
     assert!(
         message.starts_with("the command did not end within 1 seconds (its time_limit) and was stopped"),
         "{message}"

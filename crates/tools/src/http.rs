@@ -26,7 +26,7 @@ use tokio::time::timeout;
 
 pub use self::declared::{HttpRequest, HttpToolError, METHODS};
 use self::fill::{Filled, Secrets};
-use super::command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX};
+use super::command::{TIME_LIMIT_SECONDS, in_bounds};
 use countersign_engine::{
     outgoing::{self, chain},
     tool::{CallFacts, Hints, Previewer, Tool, ToolEntry, ToolError, ToolSpec},
@@ -60,12 +60,8 @@ pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 ///     .env("BROKER_TOKEN", ApiKey::new("a secret"))
 ///     .json(serde_json::json!({ "symbol": "{{ args.symbol }}", "quantity": "{{ args.quantity }}" }))
 ///     .build()?;
-/// let spec = ToolSpec {
-///     name: "place_order".into(),
-///     description: "Places an order.".into(),
-///     parameters: std::sync::Arc::new(serde_json::json!({ "type": "object" })),
-/// };
-/// let tool = orders.time_limit(20).entry(spec).needs_approval(Approval::always());
+/// let spec = ToolSpec::new("place_order", "Places an order.", serde_json::json!({ "type": "object" }));
+/// let tool = orders.time_limit(std::time::Duration::from_secs(20)).entry(spec).needs_approval(Approval::always());
 /// # let _ = tool;
 /// # Ok(())
 /// # }
@@ -91,12 +87,11 @@ impl HttpTool {
         Ok(HttpTool { inner: Arc::new(inner) })
     }
 
-    /// Seconds that a call may take, from the connection to the end of the answer; 60 by default, at most
-    /// [`TIME_LIMIT_SECONDS_MAX`].
+    /// How long a call may take, from the connection to the end of the answer; a minute by default, 1 to
+    /// 86 400 seconds.
     #[must_use]
-    pub fn time_limit(mut self, seconds: u32) -> HttpTool {
-        let seconds = seconds.clamp(1, TIME_LIMIT_SECONDS_MAX);
-        Arc::make_mut(&mut self.inner).time_limit = Duration::from_secs(seconds.into());
+    pub fn time_limit(mut self, limit: Duration) -> HttpTool {
+        Arc::make_mut(&mut self.inner).time_limit = in_bounds(limit);
         self
     }
 

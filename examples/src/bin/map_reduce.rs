@@ -5,7 +5,7 @@ use std::{env, process::ExitCode, sync::Arc};
 
 use countersign::{
     Principal,
-    graph::{Context, Graph, GraphState, Node, NodeError, Outcome, StateGraph, Waiting},
+    graph::{Context, Graph, GraphState, Node, NodeError, Outcome, Pending, StateGraph},
     run::{Code, Runs, Runtime},
     store::{
         Store,
@@ -133,7 +133,7 @@ async fn run() -> Result<()> {
     let mut outcome = begin_or_resume(&runs, &person, std::mem::take(&mut options.words)).await?;
     loop {
         match outcome {
-            Outcome::Paused { waiting, .. } => {
+            Outcome::Paused { pending: waiting, .. } => {
                 for question in &waiting {
                     println!("{}", shown(&question.payload)?);
                 }
@@ -154,7 +154,7 @@ async fn run() -> Result<()> {
                 return options.all_answered();
             }
             Outcome::Failed { message, .. } => return Err(message.into()),
-            Outcome::Cancelled => return Err("the run was cancelled".into()),
+            _ => return Err("the run was cancelled".into()),
         }
     }
 }
@@ -175,7 +175,7 @@ async fn begin_or_resume(runs: &Runs<Reviews>, person: &Principal, texts: Vec<St
 }
 
 /// The question that is answered, and how.
-fn read<'a>(answer: &str, waiting: &'a [Waiting]) -> Option<(&'a Waiting, Review)> {
+fn read<'a>(answer: &str, waiting: &'a [Pending]) -> Option<(&'a Pending, Review)> {
     let (number, words) = answer.split_once('=')?;
     let number: usize = number.trim().parse().ok()?;
     let question = waiting.iter().find(|question| question.payload["number"] == json!(number))?;

@@ -148,7 +148,7 @@ async fn run() -> Result<()> {
     let mut outcome = begin_or_resume(&runs, &std::mem::take(&mut options.words)).await?;
     loop {
         match outcome {
-            Outcome::Paused { waiting, .. } => {
+            Outcome::Paused { pending: waiting, .. } => {
                 let [question] = &*waiting else { return Err("one question at a time is asked here".into()) };
                 println!("{}", shown(&question.payload)?);
                 let asked = question.role.as_deref().unwrap_or("employee");
@@ -187,7 +187,7 @@ async fn run() -> Result<()> {
                 return options.all_answered();
             }
             Outcome::Failed { message, .. } => return Err(message.into()),
-            Outcome::Cancelled => return Err("the request was cancelled".into()),
+            _ => return Err("the request was cancelled".into()),
         }
     }
 }

@@ -55,7 +55,7 @@ fn s26_without_an_answer_nothing_is_decided() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("nobody answered"), "{output:?}");
     let left = std::fs::read_to_string(folder.path().join("result.json.claimed")).expect("the state");
     let state = countersign::RunState::from_json(&left).expect("whole");
-    assert_eq!(state.interruptions()[0].arguments, r#"{"location":"San Francisco"}"#);
+    assert_eq!(state.interruptions()[0].args, r#"{"location":"San Francisco"}"#);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::refusal::{Code, Refusal};
 /// The kind of a principal. Only persons decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum PrincipalKind {
     /// A person.
     #[default]
@@ -28,7 +29,7 @@ pub enum PrincipalKind {
 
 impl PrincipalKind {
     /// Every kind.
-    pub const ALL: [PrincipalKind; 3] = [PrincipalKind::Person, PrincipalKind::Service, PrincipalKind::Agent];
+    pub const ALL: &'static [PrincipalKind] = &[PrincipalKind::Person, PrincipalKind::Service, PrincipalKind::Agent];
 
     /// The kind as it is written in configurations and tokens.
     #[must_use]
@@ -43,7 +44,7 @@ impl PrincipalKind {
     /// The kind that is written as `name`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<PrincipalKind> {
-        PrincipalKind::ALL.into_iter().find(|kind| kind.name() == name)
+        PrincipalKind::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 }
 
@@ -75,6 +76,25 @@ impl Principal {
         Principal { subject: Some(subject.into()), roles, ..Principal::default() }
     }
 
+    /// A program that a person operates, without a tenant: it starts sessions, and decides nothing.
+    #[must_use]
+    pub fn service(subject: impl Into<Arc<str>>, roles: Vec<String>) -> Principal {
+        Principal { kind: PrincipalKind::Service, ..Principal::person(subject, roles) }
+    }
+
+    /// An agent, without a tenant: it asks people, and decides nothing.
+    #[must_use]
+    pub fn agent(subject: impl Into<Arc<str>>, roles: Vec<String>) -> Principal {
+        Principal { kind: PrincipalKind::Agent, ..Principal::person(subject, roles) }
+    }
+
+    /// Sets the tenant.
+    #[must_use]
+    pub fn tenant(mut self, tenant: impl Into<Arc<str>>) -> Principal {
+        self.tenant = Some(tenant.into());
+        self
+    }
+
     /// Whether it holds a role.
     #[must_use]
     pub fn holds(&self, role: &str) -> bool {
@@ -103,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_names_of_kinds_are_their_own() {
-        for kind in PrincipalKind::ALL {
+        for &kind in PrincipalKind::ALL {
             assert_eq!(PrincipalKind::from_name(kind.name()), Some(kind));
             assert_eq!(serde_json::to_value(kind).expect("JSON"), kind.name());
         }

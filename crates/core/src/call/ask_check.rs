@@ -197,7 +197,7 @@ mod tests {
             (levels(&["admin", "admin"]), "\"levels\" has \"admin\" twice"),
             (levels(&["an admin"]), "\"levels\" has \"an admin\", which is no role"),
             (
-                Ask { timeout: u32::MAX.into(), ..Ask::default() },
+                Ask { timeout: Timeout::of(u32::MAX), ..Ask::default() },
                 "\"timeout\" is 4294967295 seconds; it can be at most 34560000",
             ),
             (Ask { allowed: Some(vec![DecisionType::Defer]), ..Ask::default() }, "\"allow\" must have one of"),

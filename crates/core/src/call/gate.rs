@@ -19,6 +19,7 @@ use crate::call::reviewer::Reviewer;
 /// What a reviewer may do with a pending call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum DecisionType {
     /// Run it with the arguments shown.
     Approve,
@@ -34,15 +35,15 @@ pub enum DecisionType {
 
 impl DecisionType {
     /// The decisions allowed unless the tool configures others.
-    pub const DEFAULT: [DecisionType; 4] =
-        [DecisionType::Approve, DecisionType::Edit, DecisionType::Reject, DecisionType::Defer];
+    pub const DEFAULT: &'static [DecisionType] =
+        &[DecisionType::Approve, DecisionType::Edit, DecisionType::Reject, DecisionType::Defer];
     /// What the wire always lists beside a question; only answers or one reject are accepted (spec Q4).
-    pub const QUESTION: [DecisionType; 3] = [DecisionType::Approve, DecisionType::Edit, DecisionType::Reject];
+    pub const QUESTION: &'static [DecisionType] = &[DecisionType::Approve, DecisionType::Edit, DecisionType::Reject];
     /// What can be decided about a call whose outcome is unknown (spec R4).
-    pub const IN_DOUBT: [DecisionType; 3] = [DecisionType::Respond, DecisionType::Approve, DecisionType::Reject];
+    pub const IN_DOUBT: &'static [DecisionType] = &[DecisionType::Respond, DecisionType::Approve, DecisionType::Reject];
 
     /// What can be decided about such a call if it may not run again.
-    pub const ENDED: [DecisionType; 2] = [DecisionType::Respond, DecisionType::Reject];
+    pub const ENDED: &'static [DecisionType] = &[DecisionType::Respond, DecisionType::Reject];
 
     /// The name on the wire.
     #[must_use]
@@ -71,7 +72,8 @@ pub enum Risk {
 
 impl Risk {
     /// All of them, in ascending order, with their names.
-    pub const NAMED: [(&'static str, Risk); 3] = [("low", Risk::Low), ("medium", Risk::Medium), ("high", Risk::High)];
+    pub const NAMED: &'static [(&'static str, Risk)] =
+        &[("low", Risk::Low), ("medium", Risk::Medium), ("high", Risk::High)];
 }
 
 /// How people are asked about one call.
@@ -147,7 +149,7 @@ impl Ask {
     /// What the reviewer may do.
     #[must_use]
     pub fn allowed(&self) -> &[DecisionType] {
-        self.allowed.as_deref().unwrap_or(&DecisionType::DEFAULT)
+        self.allowed.as_deref().unwrap_or(DecisionType::DEFAULT)
     }
 
     /// Who decides at `level` (0 is the first).

@@ -35,6 +35,7 @@ fn is_none_left(lines: &u32) -> bool {
 /// The format of a preview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum PreviewKind {
     /// A unified diff of files.
     Diff,

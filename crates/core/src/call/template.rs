@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::{args::Args, json::Json};
-use crate::limits;
+use crate::{limits, setting::SettingError};
 
 /// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,16 +61,16 @@ impl Template {
     ///
     /// # Errors
     /// What is wrong in which placeholder: one that does not end, or that is not `args.…`.
-    pub fn parse(text: &str) -> Result<Template, String> {
-        Template::read(text, false)
+    pub fn parse(text: &str) -> Result<Template, SettingError> {
+        Template::read(text, false).map_err(SettingError::new)
     }
 
     /// Reads a template over the arguments and the environment.
     ///
     /// # Errors
     /// What is wrong in which placeholder: one that does not end, or that is neither `args.…` nor `env.NAME`.
-    pub fn parse_with_env(text: &str) -> Result<Template, String> {
-        Template::read(text, true)
+    pub fn parse_with_env(text: &str) -> Result<Template, SettingError> {
+        Template::read(text, true).map_err(SettingError::new)
     }
 
     fn read(text: &str, env: bool) -> Result<Template, String> {
@@ -179,7 +179,7 @@ mod tests {
         assert!(Template::parse("{{ env.KEY }}").is_err());
         for bad in ["{{ env }}", "{{ env. }}", "{{ env.A.B }}", "{{ env.1A }}", "{{ env.A-B }}", "{{ evn.A }}"] {
             let error = Template::parse_with_env(bad).expect_err(bad);
-            assert!(error.ends_with("write {{ args.NAME }} or {{ env.NAME }}"), "{error}");
+            assert!(error.to_string().ends_with("write {{ args.NAME }} or {{ env.NAME }}"), "{error}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How long people have to respond to a request (spec W7, Q4).
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -19,7 +19,9 @@ pub enum Timeout {
 }
 
 impl Timeout {
-    /// The timeout of this many seconds, 0 for no limit: the written form.
+    /// The timeout of this many seconds, 0 for no limit: the written form. A program says a [`Duration`], or
+    /// [`Timeout::Never`].
+    #[doc(hidden)]
     #[must_use]
     pub fn of(seconds: u32) -> Timeout {
         NonZeroU32::new(seconds).map_or(Timeout::Never, Timeout::After)
@@ -58,9 +60,11 @@ impl Timeout {
     }
 }
 
-impl From<u32> for Timeout {
-    fn from(seconds: u32) -> Timeout {
-        Timeout::of(seconds)
+/// Whole seconds, rounded up, and at least one: no time at all is a mistake, and not [no limit](Timeout::Never).
+impl From<Duration> for Timeout {
+    fn from(time: Duration) -> Timeout {
+        let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)).max(1);
+        Timeout::of(u32::try_from(seconds).unwrap_or(u32::MAX))
     }
 }
 
@@ -94,6 +98,19 @@ mod tests {
             assert_eq!(serde_json::from_str::<Ask>(&text).expect("read").timeout, timeout, "{text}");
         }
         assert_eq!(serde_json::to_string(&Ask::default()).expect("JSON"), "{}");
+    }
+
+    #[test]
+    fn w7_a_duration_is_whole_seconds_and_never_no_limit() {
+        for (time, seconds) in [
+            (Duration::ZERO, 1),
+            (Duration::from_millis(1), 1),
+            (Duration::from_secs(60), 60),
+            (Duration::from_millis(60_001), 61),
+            (Duration::MAX, u32::MAX),
+        ] {
+            assert_eq!(Timeout::from(time), Timeout::of(seconds), "{time:?}");
+        }
     }
 
     #[test]

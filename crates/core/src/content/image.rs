@@ -41,6 +41,7 @@ pub enum ImageSource {
 
 /// The types of images that models take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub enum MediaType {
     /// PNG
     #[serde(rename = "image/png")]
@@ -58,6 +59,7 @@ pub enum MediaType {
 
 /// Which images a model takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TakesImages {
     /// None.
     #[default]
@@ -119,6 +121,7 @@ impl MediaType {
 /// Why something is not an image that a model can get.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
+#[non_exhaustive]
 pub struct ImageError {
     /// The field of the source: `data` or `url`.
     pub field: &'static str,

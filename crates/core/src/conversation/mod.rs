@@ -41,7 +41,7 @@ pub enum Message {
     /// A user's message; adjacent texts are joined.
     User(Content),
     /// A model's answer.
-    Assistant(Arc<Answer>),
+    Assistant(Arc<AssistantMessage>),
     /// The result of one call of the answer before.
     ToolResult(Arc<ToolResult>),
 }
@@ -58,7 +58,7 @@ impl Message {
                 };
                 let opaque = answer.opaque.as_ref().map_or(0, |opaque| opaque.get().len());
                 let blocks: usize = answer.blocks.iter().map(block).sum();
-                size_of::<Answer>() + answer.blocks.len() * size_of::<Block>() + blocks + opaque
+                size_of::<AssistantMessage>() + answer.blocks.len() * size_of::<Block>() + blocks + opaque
             }
             Message::ToolResult(result) => size_of::<ToolResult>() + result.text.len(),
         };
@@ -66,8 +66,8 @@ impl Message {
     }
 }
 
-impl From<Answer> for Message {
-    fn from(answer: Answer) -> Message {
+impl From<AssistantMessage> for Message {
+    fn from(answer: AssistantMessage) -> Message {
         Message::Assistant(answer.into())
     }
 }
@@ -80,7 +80,8 @@ impl From<ToolResult> for Message {
 
 /// A model's answer.
 #[derive(Clone, Debug)]
-pub struct Answer {
+#[non_exhaustive]
+pub struct AssistantMessage {
     /// The configured name of the model that gave it.
     pub model: Arc<str>,
     /// Its blocks, in order.
@@ -89,8 +90,23 @@ pub struct Answer {
     pub opaque: Option<Box<RawValue>>,
 }
 
+impl AssistantMessage {
+    /// An answer of a model with these blocks.
+    pub fn new(model: impl Into<Arc<str>>, blocks: Vec<Block>) -> AssistantMessage {
+        AssistantMessage { model: model.into(), blocks, opaque: None }
+    }
+
+    /// Sets what the model's provider needs back unchanged.
+    #[must_use]
+    pub fn opaque(mut self, opaque: Option<Box<RawValue>>) -> AssistantMessage {
+        self.opaque = opaque;
+        self
+    }
+}
+
 /// The result of a call.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// The call's id as the model wrote it.
     pub id: Arc<str>,
@@ -103,6 +119,16 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
+    /// The result of the call with this id.
+    pub fn new(
+        id: impl Into<Arc<str>>,
+        name: impl Into<Arc<str>>,
+        text: impl Into<String>,
+        status: CallStatus,
+    ) -> ToolResult {
+        ToolResult { id: id.into(), name: name.into(), text: text.into(), status }
+    }
+
     /// Whether the call failed or was refused.
     #[must_use]
     pub fn is_error(&self) -> bool {
@@ -512,7 +538,10 @@ impl Conversation {
         let calls = (0..).zip(blocks.iter().filter_map(Block::tool_use));
         let open = |i: u32| Open { call: answer.first_call.later(i), result: None };
         self.open.extend(calls.map(|(i, _)| open(i)));
-        self.push(self.pos, Answer { model: answer.model.clone(), blocks, opaque: answer.opaque.clone() }.into());
+        self.push(
+            self.pos,
+            AssistantMessage { model: answer.model.clone(), blocks, opaque: answer.opaque.clone() }.into(),
+        );
     }
 
     fn decided(&mut self, decided: &Decided) {
@@ -591,7 +620,10 @@ impl Conversation {
     /// Keeps the output of a stopped turn: people have read it.
     fn keep_broken_off(&mut self) {
         if let Some((pos, text)) = self.broken_off.take() {
-            self.push(pos, Answer { model: Arc::from(""), blocks: vec![Block::Text(text)], opaque: None }.into());
+            self.push(
+                pos,
+                AssistantMessage { model: Arc::from(""), blocks: vec![Block::Text(text)], opaque: None }.into(),
+            );
         }
     }
 

@@ -83,11 +83,13 @@ pub struct PathStep {
     /// The tool, which is another agent.
     pub tool: Arc<str>,
     /// The call's id as the model wrote it.
-    pub tool_use_id: Arc<str>,
+    #[serde(rename = "tool_use_id")]
+    pub call_id: Arc<str>,
 }
 
 /// A call that has its result, for a rule that may end a run with it (spec S24).
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CallResult<'a> {
     /// The tool.
     pub tool: &'a str,
@@ -147,7 +149,7 @@ impl State {
         let mut path = Vec::new();
         let mut run = call.run;
         while let Some(outer) = self.caller(run) {
-            path.push(PathStep { agent: outer.agent.clone(), tool: outer.name.clone(), tool_use_id: outer.id.clone() });
+            path.push(PathStep { agent: outer.agent.clone(), tool: outer.name.clone(), call_id: outer.id.clone() });
             run = outer.run;
         }
         path.reverse();

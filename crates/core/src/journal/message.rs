@@ -27,6 +27,7 @@ pub struct MessageInput {
 /// What a message does to a session that is running or has pending requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum OnPending {
     /// Reject what is pending, with the message as the reason.
     Reject,

@@ -20,9 +20,12 @@ use crate::{
 #[derive(Debug)]
 pub struct Permit {
     session_id: Arc<str>,
+    subject: Option<Arc<str>>,
+    tenant: Option<Arc<str>>,
+    roles: Vec<String>,
     call: CallNo,
     attempt: u32,
-    tool_use_id: Arc<str>,
+    call_id: Arc<str>,
     agent: Arc<str>,
     tool: Arc<str>,
     args: Args,
@@ -40,9 +43,12 @@ impl Permit {
         let Call { id, agent, name, input, preview, nonce, .. } = state.call(call)?;
         Some(Permit {
             session_id: state.session_id.clone(),
+            subject: state.subject.clone(),
+            tenant: state.tenant.clone(),
+            roles: state.roles.clone(),
             call,
             attempt: *attempt,
-            tool_use_id: id.clone(),
+            call_id: id.clone(),
             agent: agent.clone(),
             tool: name.clone(),
             args: args.clone(),
@@ -59,6 +65,21 @@ impl Permit {
     pub fn session_id(&self) -> &str {
         &self.session_id
     }
+    /// The session's subject, if any.
+    #[must_use]
+    pub fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
+    }
+    /// The session's tenant, if any.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref()
+    }
+    /// The requester's roles at the start of the turn.
+    #[must_use]
+    pub fn roles(&self) -> &[String] {
+        &self.roles
+    }
     /// The call's number in its session, from 1.
     #[must_use]
     pub fn call(&self) -> u32 {
@@ -71,8 +92,8 @@ impl Permit {
     }
     /// The call's id as the model wrote it.
     #[must_use]
-    pub fn tool_use_id(&self) -> &str {
-        &self.tool_use_id
+    pub fn call_id(&self) -> &str {
+        &self.call_id
     }
     /// The agent that proposed the call.
     #[must_use]

@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn r9_r4_a_hold_names_the_ways_that_its_session_has() {
-        for (locale, graph, pending, restored) in Locale::ALL.into_iter().flat_map(|locale| {
+        for (locale, graph, pending, restored) in Locale::ALL.iter().flat_map(|&locale| {
             let bits = (0..8).map(|n| (n & 1 > 0, n & 2 > 0, n & 4 > 0));
             bits.map(move |(graph, pending, restored)| (locale, graph, pending, restored))
         }) {

@@ -120,7 +120,7 @@ pub enum Event {
         pending: Vec<String>,
         /// On `failed`: the reason.
         #[serde(skip_serializing_if = "Option::is_none")]
-        error: Option<RunError>,
+        error: Option<RunFailure>,
         /// On `running` and `awaiting_input`: the turn is held, and nothing of it continues until somebody says so.
         #[serde(skip_serializing_if = "Option::is_none")]
         held: Option<HeldTurn>,
@@ -315,6 +315,7 @@ pub enum Resolution {
 /// Why a message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum StopReason {
     /// Normally.
     EndTurn,
@@ -364,16 +365,18 @@ impl HeldTurn {
 
 /// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct RunError {
+#[schemars(rename = "RunError")]
+#[non_exhaustive]
+pub struct RunFailure {
     /// A stable code, such as `model_error` or `max_turns`.
     pub code: String,
     /// What failed.
     pub message: String,
 }
 
-impl From<&Failure> for RunError {
-    fn from(failure: &Failure) -> RunError {
-        RunError { code: failure.code().to_owned(), message: failure.message.clone() }
+impl From<&Failure> for RunFailure {
+    fn from(failure: &Failure) -> RunFailure {
+        RunFailure { code: failure.code().to_owned(), message: failure.message.clone() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{
     event::{
-        ApprovalUpdate, ContentBlock, Delta, Event, HeldTurn, Resolution, Role, RunError, SessionEvent, StopReason,
+        ApprovalUpdate, ContentBlock, Delta, Event, HeldTurn, Resolution, Role, RunFailure, SessionEvent, StopReason,
         TypedDelta,
     },
     request,
@@ -263,7 +263,7 @@ impl Out<'_> {
         });
     }
 
-    fn status(&mut self, status: Status, pending: &[InterruptionNo], error: Option<RunError>) {
+    fn status(&mut self, status: Status, pending: &[InterruptionNo], error: Option<RunFailure>) {
         self.event(|session| run_status(session, status, pending, error, None));
     }
 
@@ -423,7 +423,7 @@ impl Out<'_> {
     fn turn_failed(&mut self, failed: &TurnFailed) {
         self.cursor.failed = self.cursor.open;
         self.message_ends(failed.partial.as_ref(), stop_reason(&failed.failure));
-        self.status(Status::Failed, &failed.pending, Some(RunError::from(&*failed.failure)));
+        self.status(Status::Failed, &failed.pending, Some(RunFailure::from(&*failed.failure)));
     }
 
     /// What was pending in the original is not pending in the fork.
@@ -528,7 +528,7 @@ fn run_status(
     session: &str,
     status: Status,
     pending: &[InterruptionNo],
-    error: Option<RunError>,
+    error: Option<RunFailure>,
     held: Option<HeldTurn>,
 ) -> Event {
     let pending = pending.iter().map(|n| approval_key(session, *n)).collect();

@@ -9,6 +9,7 @@ use countersign_core::{
         rule::{Always, RuleDecision},
     },
     call::gate::{Ask, DecisionType, Gate, Verdict},
+    call::timeout::Timeout,
     conversation::{Conversation, Message},
     decide::{
         edited::Edit,
@@ -197,7 +198,7 @@ fn w5_a_set_is_applied_whole_or_not_at_all() {
 
 #[test]
 fn w5_a_deferred_action_comes_back_under_the_next_key_and_keeps_its_deadline() {
-    let mut world = waiting(&[("pay", plain()), ("pay", Ask { timeout: 100.into(), ..plain() })]);
+    let mut world = waiting(&[("pay", plain()), ("pay", Ask { timeout: Timeout::of(100), ..plain() })]);
     let due = world.state.waiting(InterruptionNo::FIRST).expect("waits").asked.expires_at;
     assert_eq!(due, Some(world.now + 100_000), "the smallest timeout that is not 0");
     world.now += 40_000;
@@ -214,7 +215,7 @@ fn w5_a_deferred_action_comes_back_under_the_next_key_and_keeps_its_deadline() {
 /// A journal with this record can be read again.
 #[test]
 fn w5_a_deferred_action_whose_deadline_passes_while_others_run_is_asked_again_and_times_out() {
-    let mut world = waiting(&[("pay", plain()), ("pay", Ask { timeout: 100.into(), ..plain() })]);
+    let mut world = waiting(&[("pay", plain()), ("pay", Ask { timeout: Timeout::of(100), ..plain() })]);
     let due = world.state.waiting(InterruptionNo::FIRST).expect("waits").asked.expires_at;
     decide(&mut world, 1, vec![Decision::approve(), Decision::defer()], Principal::trusted()).expect("deferred");
     world.apply(&crate::world::Op::Start(1)).expect("start");
@@ -291,7 +292,7 @@ fn w7_a_decision_at_the_deadline_has_lost_and_the_time_out_fires_once() {
 
 #[test]
 fn w7_a_timeout_of_zero_waits_for_ever() {
-    let world = waiting(&[("pay", Ask { timeout: 0.into(), ..plain() })]);
+    let world = waiting(&[("pay", Ask { timeout: Timeout::of(0), ..plain() })]);
     assert_eq!(world.state.waiting(InterruptionNo::FIRST).expect("waits").asked.expires_at, None);
     assert!(Draft::new(&world.state, i64::MAX).time_out(InterruptionNo::FIRST, &Tools::FIRST).is_none());
 }

@@ -63,7 +63,7 @@ fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
     (action.agent_says, action.title) = (Some(words.into()), Some(words.into()));
     let ask = Arc::make_mut(&mut action.ask);
     (ask.reason, ask.risk) = (Some(words.into()), Some(Risk::High));
-    action.path = vec![PathStep { agent: "a".into(), tool: words.into(), tool_use_id: "t".into() }];
+    action.path = vec![PathStep { agent: "a".into(), tool: words.into(), call_id: "t".into() }];
     action.preview = Some(Preview { kind: PreviewKind::Text, text: words.into(), left_out: 0, base: None });
     let at = serde_json::json!({ "task": 1, "node": words, "question": "q", "payload": { "b": 1, "a": words } });
     asked.question = Some(Arc::new(serde_json::from_value(at.clone()).expect("a place")));

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_core::{
     call::gate::Ask,
+    call::timeout::Timeout,
     conversation::Message,
     journal::{
         draft::{Catalog, Draft, OnPending, ToolFacts},
@@ -228,7 +229,7 @@ fn s21_a_retry_that_replaces_other_blocks_does_not_follow() {
 
 #[test]
 fn w7_a_deadline_counts_while_the_turn_has_failed() {
-    let mut world = waiting(&[("pay", Ask { timeout: 60.into(), ..plain() })]);
+    let mut world = waiting(&[("pay", Ask { timeout: Timeout::of(60), ..plain() })]);
     fails(&mut world);
     let from = world.journal.len();
     world.apply(&Op::Later(61)).expect("time passes");

@@ -5,6 +5,7 @@ use countersign_core::{
     call::{
         display::Display,
         gate::{Ask, Gate, Verdict},
+        timeout::Timeout,
     },
     decide::{
         reply::Reply,
@@ -64,7 +65,7 @@ fn calls(helper: &Helper, asks: bool, display: Display) -> World {
     world.commit(world.draft().message(go, helper).expect("a turn"));
     let call = ToolUse { display, ..ToolUse::new("t0", "pay", "{}".to_owned()) };
     let mut gate = match asks {
-        true => Gate::of(Verdict::Ask(Ask { timeout: 0.into(), ..plain() })),
+        true => Gate::of(Verdict::Ask(Ask { timeout: Timeout::of(0), ..plain() })),
         false => Gate::of(Verdict::Allow),
     };
     gate.ends = helper.ends;

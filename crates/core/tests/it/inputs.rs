@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     call::gate::{Gate, Verdict},
+    call::timeout::Timeout,
     journal::{
         input::{InputQuestion, InputRequired},
         outcome::CallOutcome,
@@ -85,7 +86,7 @@ fn asking_under(names: &[&str]) -> World {
         default: None,
     };
     let questions = names.iter().map(question).collect();
-    let (call, timeout) = (CallNo::new(1), 0.into());
+    let (call, timeout) = (CallNo::new(1), Timeout::of(0));
     let required = InputRequired { call, attempt: 1, questions, state: None, live: false, timeout };
     let transition = world.draft().ended(&[CallOutcome::Asks(required)], &world.tools).expect("it runs");
     world.running.clear();

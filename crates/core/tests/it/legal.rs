@@ -2,6 +2,7 @@
 
 use countersign_core::{
     call::gate::Ask,
+    call::timeout::Timeout,
     journal::{
         draft::{Draft, Transition},
         record::{Block, Entry, Interrupted, Millis, Record, SessionCreated},
@@ -55,7 +56,7 @@ fn s21_an_append_that_no_input_makes_is_refused() {
 /// Times of a state from outside, with which stores could not calculate.
 #[test]
 fn s21_a_time_that_no_clock_and_no_time_out_gives_is_refused() {
-    let world = waiting(&[("pay", Ask { timeout: 60.into(), ..plain() })]);
+    let world = waiting(&[("pay", Ask { timeout: Timeout::of(60), ..plain() })]);
     for at in [-1, Millis::MAX] {
         assert!(wrong(&world, |entry| entry.at = at).contains("between the years 1970 and 9999"));
     }

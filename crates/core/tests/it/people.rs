@@ -3,6 +3,7 @@
 use countersign_core::{
     approval::{decision::Decision, principal::Principal},
     call::gate::{Ask, Verdict},
+    call::timeout::Timeout,
     decide::note::{self, NewNote, NoteInput},
     journal::{
         draft::{MessageInput, OnPending},
@@ -100,8 +101,8 @@ fn p1_each_level_needs_somebody_else_and_not_self_somebody_who_did_not_ask() {
 
 #[test]
 fn p1_a_deadline_escalates_along_its_chain_and_then_rejects() {
-    let ask = Ask { timeout: 60.into(), escalate: vec!["lead".into(), "admin".into()], ..plain() };
-    let mut world = waiting(&[("pay", ask.clone()), ("wire", Ask { timeout: 60.into(), ..plain() })]);
+    let ask = Ask { timeout: Timeout::of(60), escalate: vec!["lead".into(), "admin".into()], ..plain() };
+    let mut world = waiting(&[("pay", ask.clone()), ("wire", Ask { timeout: Timeout::of(60), ..plain() })]);
     let time_out = |world: &mut World, n| {
         world.now += 60_000;
         world.commit(world.draft().time_out(n, &Tools::FIRST).expect("due"));
@@ -142,7 +143,7 @@ fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
     assert!(!remind(&mut world, 19));
     assert!(remind(&mut world, 25));
     assert!(!remind(&mut world, 299), "400 s is after the deadline of 300 s");
-    let mut world = waiting(&[("pay", Ask { timeout: 0.into(), reminders: vec![10, 20, 400], ..plain() })]);
+    let mut world = waiting(&[("pay", Ask { timeout: Timeout::of(0), reminders: vec![10, 20, 400], ..plain() })]);
     assert!(remind(&mut world, 30), "what was missed is said once");
     assert!(!remind(&mut world, 31));
 }

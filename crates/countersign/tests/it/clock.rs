@@ -38,7 +38,7 @@ const DAY: i64 = 24 * 60 * 60 * 1000;
 fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
     let model = Scripted::from_json(SCRIPT).expect("script");
     let agent = Agent::new("trader", ("demo", Arc::new(model)));
-    let agent = agent.tool(entry("trade", Approval::always().timeout(1), ledger));
+    let agent = agent.tool(entry("trade", Approval::always().timeout(Duration::from_secs(1)), ledger));
     Runtime::builder(store).agent(agent).build().expect("runtime")
 }
 
@@ -55,7 +55,7 @@ async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
         let pause = tokio::time::sleep(Duration::from_millis(1500));
         failing.meanwhile(|record| matches!(record, Record::Decided(_)), pause);
         let yes = NewDecision::new("s_1", vec![Decision::approve()]);
-        let late = runtime.decide(&Principal::trusted(), yes.clone(), false).await.expect_err("it is too late");
+        let late = runtime.decide(&Principal::trusted(), yes.clone()).await.expect_err("it is too late");
         assert_eq!(late.code, Code::ApprovalAlreadyResolved, "{name}: {late:?}");
         assert_eq!(late.details.expect("details").value()["resolution"], "timeout", "{name}");
         // The answer is true.
@@ -64,7 +64,7 @@ async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
         let over = runtime.wait(&Principal::trusted(), "s").await.expect("goes on");
         assert_eq!((over.status, &*over.text), (Status::Completed, "Over."), "{name}");
         assert!(ledger.lock().expect("ledger").is_empty(), "{name}: it ran");
-        let again = runtime.decide(&Principal::trusted(), yes, false).await.expect_err("over");
+        let again = runtime.decide(&Principal::trusted(), yes).await.expect_err("over");
         assert_eq!(again.details.expect("details").value()["resolution"], "timeout", "{name}");
     }
 }
@@ -79,7 +79,7 @@ async fn r6_w9_a_message_that_would_reject_what_has_timed_out_is_too_late() {
         assert_eq!(send(&runtime, "s", "trade").await.expect("paused").status, Status::AwaitingInput);
         tokio::time::sleep(Duration::from_millis(1500)).await;
         let rejects = NewMessage { on_pending: Some(OnPending::Reject), ..NewMessage::text("s", "no") };
-        let late = runtime.message(&Principal::trusted(), rejects, false).await.expect_err("it is too late");
+        let late = runtime.message(&Principal::trusted(), rejects).await.expect_err("it is too late");
         assert_eq!(late.code, Code::ApprovalAlreadyResolved, "{name}: {late:?}");
         let row = store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("asked");
         assert_eq!(row.resolution, Some(Resolution::Timeout), "{name}");
@@ -172,7 +172,7 @@ async fn r11_retention_goes_past_sessions_that_cannot_be_deleted() {
     let sessions = (0..120).map(|n| format!("bad{n}")).chain(["good".to_owned()]);
     let store = then_broken(sqlite, false, sessions).await;
     let agent = Agent::new("trader", ("demo", Arc::new(Scripted::from_json(SCRIPT).expect("script"))));
-    let second = Runtime::builder(store.clone()).agent(agent).keep(Duration::ZERO).build().expect("runtime");
+    let second = Runtime::builder(store.clone()).agent(agent).retention(Duration::ZERO).build().expect("runtime");
     second.start().await.expect("started");
     let gone = async {
         while !matches!(store.head("good").await, Err(StoreError::Deleted(_))) {
@@ -190,7 +190,7 @@ async fn r11_retention_deletes_nothing_by_a_clock_that_the_machines_own_contradi
     store.ahead.store(40 * DAY, Ordering::SeqCst);
     let agent = Agent::new("trader", ("demo", Arc::new(Scripted::from_json(SCRIPT).expect("script"))));
     let keep = Duration::from_secs(30 * 24 * 3600);
-    let second = Runtime::builder(store.clone()).agent(agent).keep(keep).build().expect("runtime");
+    let second = Runtime::builder(store.clone()).agent(agent).retention(keep).build().expect("runtime");
     second.start().await.expect("started");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(store.head("s").await.expect("head").is_some());
@@ -212,13 +212,13 @@ impl Tool for SetsTheClock {
 async fn s21_r9_what_could_not_be_read_again_is_refused_and_not_stored() {
     for (name, store, _dir) in stores() {
         let failing = Failing::over(store.clone());
-        let spec = ToolSpec { name: "trade".into(), description: "Trades.".into(), parameters: Arc::new(json!({})) };
+        let spec = ToolSpec::new("trade", "Trades.", Arc::new(json!({})));
         let trade = ToolEntry::new(spec, Arc::new(SetsTheClock(failing.clone()))).needs_approval(Approval::never());
         let agent = Agent::new("trader", ("demo", Arc::new(Scripted::from_json(SCRIPT).expect("script")))).tool(trade);
         let runtime = Runtime::builder(failing.clone()).agent(agent).build().expect("runtime");
         let me = Principal::trusted();
         send(&runtime, "s", "hello").await.expect("said");
-        runtime.message(&me, NewMessage::text("s", "trade"), false).await.expect("accepted");
+        runtime.message(&me, NewMessage::text("s", "trade")).await.expect("accepted");
         while failing.ahead.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

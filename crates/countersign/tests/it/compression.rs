@@ -110,7 +110,7 @@ fn long(text: &str) -> String {
 
 /// Retries without waits.
 fn at_once() -> RetryPolicy {
-    RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() }
+    RetryPolicy { initial_delay: Duration::from_millis(1), ..RetryPolicy::default() }
 }
 
 fn with(store: &Arc<dyn Store>, agent: Agent) -> Runtime {
@@ -294,12 +294,12 @@ async fn g5_a_cancel_in_the_middle_ends_the_turn_and_a_queued_message_is_kept() 
         let runtime = with(&store, Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(compression));
         let me = Principal::trusted();
         send(&runtime, "s", &long("one")).await.expect("one");
-        runtime.message(&me, NewMessage::text("s", "two"), false).await.expect("two");
+        runtime.message(&me, NewMessage::text("s", "two")).await.expect("two");
         summariser.asked.notified().await;
         let state = runtime.state(&me, "s").await.expect("state");
         assert_eq!(state.nodes, ["compression"], "{name}");
         let queued = NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text("s", "three") };
-        runtime.message(&me, queued, false).await.expect("queued");
+        runtime.message(&me, queued).await.expect("queued");
         runtime.cancel(&me, "s", None).await.expect("cancel");
         let outcome = runtime.wait(&me, "s").await.expect("wait");
         assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "Well."), "{name}");

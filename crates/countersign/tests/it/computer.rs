@@ -8,7 +8,7 @@ use std::{
 use countersign::{
     Agent, Decision, Principal, RunState, Status,
     model::scripted::Scripted,
-    run::{Outcome, Runtime},
+    run::{Runtime, TurnOutcome},
     store::{Store, memory::MemoryStore},
     tool::{
         Approval, ToolEntry, ToolError,
@@ -49,7 +49,7 @@ impl Computer for Paper {
         self.done.lock().expect("done").push("screenshot".to_owned());
         let scale = if self.png.len() <= most_bytes { 1.0 } else { 0.5 };
         let png = self.png[..self.png.len().min(most_bytes)].to_vec();
-        async move { Ok(Screenshot { png, scale }) }.boxed()
+        async move { Ok(Screenshot::new(png, scale)) }.boxed()
     }
     fn click(&self, at: Point, button: Button) -> BoxFuture<'_, Result<(), ToolError>> {
         self.note(format!("click {} {} {button:?}", at.x, at.y))
@@ -102,7 +102,7 @@ fn done_so_far(done: &Done) -> Vec<String> {
     done.lock().expect("done").clone()
 }
 
-fn preview(outcome: &Outcome) -> String {
+fn preview(outcome: &TurnOutcome) -> String {
     let preview = outcome.interruptions[0].actions()[0].preview.clone().expect("preview");
     assert_eq!(preview.kind, PreviewKind::Text);
     preview.text

@@ -16,7 +16,7 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use countersign::{
     Agent, Decision, Message, Status,
-    model::{Answer, scripted::Scripted},
+    model::{ModelResponse, scripted::Scripted},
     run::Runtime,
     store::{Store, memory::MemoryStore},
     tool::{
@@ -193,7 +193,7 @@ async fn s14_a_model_sees_what_is_on_the_screen_as_an_image() {
         let looks = !messages.iter().any(|message| matches!(message, Message::ToolResult(_)));
         *hears.lock().expect("heard") = messages;
         let look = json!({ "action": { "type": "screenshot" } });
-        async move { if looks { Answer::default().call("computer", &look) } else { Answer::text("I see.") } }
+        async move { if looks { ModelResponse::default().call("computer", &look) } else { ModelResponse::text("I see.") } }
     };
     let agent = Agent::new("user", model).tool(builtin::computer(computer).needs_approval(Approval::never()));
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

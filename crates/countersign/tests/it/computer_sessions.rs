@@ -7,7 +7,7 @@ use axum::{Router, extract::RawQuery, response::Html, response::Redirect, routin
 use countersign::{
     Agent, Args, Decision, Principal, Status,
     model::scripted::Scripted,
-    run::{Code, Outcome, Runtime},
+    run::{Code, Runtime, TurnOutcome},
     store::{Store, memory::MemoryStore},
     tool::builtin::Chromium,
 };
@@ -63,7 +63,7 @@ fn store() -> Arc<dyn Store> {
 }
 
 /// What a person is shown of the pending request.
-fn shown(outcome: &Outcome) -> String {
+fn shown(outcome: &TurnOutcome) -> String {
     assert_eq!(outcome.status, Status::AwaitingInput);
     outcome.interruptions[0].actions()[0].preview.clone().expect("preview").text
 }

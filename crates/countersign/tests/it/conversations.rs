@@ -142,7 +142,7 @@ impl World {
                 // The sender of the first message has seen everything.
                 let first = runtime.state(&me(), SESSION).await.is_err();
                 let message = NewMessage { on_pending, ..NewMessage::text(SESSION, "hello") };
-                if let Ok(stored) = runtime.message(&me(), message, first).await {
+                if let Ok(stored) = crate::support::message(runtime, message, first).await {
                     readers[0].following = stored.follow.or_else(|| readers[0].following.take());
                 }
                 model.settle(runtime, SESSION).await;
@@ -167,7 +167,7 @@ impl World {
                         _ => {
                             let on_pending = Some(OnPending::Queue);
                             let message = NewMessage { on_pending, ..NewMessage::text(SESSION, "gone") };
-                            drop(runtime.message(&me(), message, false).await);
+                            drop(runtime.message(&me(), message).await);
                         }
                     }
                 };
@@ -179,7 +179,7 @@ impl World {
                 tokio::select! { biased; () = gone => {}, () = request => {} }
                 // The stored session continues with the next request, once the store has caught up.
                 let nudge = || NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text(SESSION, "and?") };
-                while let Err(refused) = runtime.message(&me(), nudge(), false).await {
+                while let Err(refused) = runtime.message(&me(), nudge()).await {
                     if !refused.code.is_temporary() {
                         break;
                     }
@@ -257,7 +257,7 @@ impl World {
                     // It was running each time that the process ended, so it is held until somebody continues it.
                     let on_pending = Some(OnPending::Queue);
                     let go_on = NewMessage { on_pending, ..NewMessage::text(SESSION, "go on") };
-                    runtime.message(&me(), go_on, false).await.expect("queued");
+                    runtime.message(&me(), go_on).await.expect("queued");
                 }
                 decide(runtime, round, if round % 2 == 0 { 0 } else { 1 }).await;
             }
@@ -398,7 +398,7 @@ async fn decide(runtime: &Runtime, which: u8, how: u8) {
         decision.user_edit_content = Some("careful".to_owned());
     }
     // A refusal changes nothing.
-    let _ = runtime.decide(&me(), decision, false).await;
+    let _ = runtime.decide(&me(), decision).await;
 }
 
 /// Records the time-out of everything pending, as another process would whose clock is far ahead.

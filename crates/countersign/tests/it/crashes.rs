@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign::{
-    Agent, Decision, Kind, Permit, Principal, Status,
+    Agent, Decision, InterruptionKind, Permit, Principal, Status,
     model::scripted::Scripted,
-    run::{NewDecision, NewMessage, Outcome, Runtime},
+    run::{NewDecision, NewMessage, Runtime, TurnOutcome},
     store::Store,
     tool::{Approval, Tool, ToolEntry, ToolError},
 };
@@ -53,12 +53,12 @@ async fn crash_after_the_effect(store: &Arc<dyn Store>, ledger: &Ledger, idempot
     runtime.shutdown(Duration::ZERO).await;
 }
 
-async fn after_restart(runtime: &Runtime) -> Outcome {
+async fn after_restart(runtime: &Runtime) -> TurnOutcome {
     runtime.start().await.expect("start");
     runtime.wait(&Principal::trusted(), "s").await.expect("outcome")
 }
 
-async fn answer(runtime: &Runtime, key: &str, decision: Decision) -> Outcome {
+async fn answer(runtime: &Runtime, key: &str, decision: Decision) -> TurnOutcome {
     let decision = NewDecision::new(key, vec![decision]);
     runtime.decide_and_run(&Principal::trusted(), decision).await.expect("decided")
 }
@@ -77,7 +77,7 @@ async fn r4_a_call_with_an_unknown_outcome_waits_for_a_person_who_knows() {
             let doubt = after_restart(&runtime).await;
             assert_eq!(doubt.status, Status::AwaitingInput);
             let asked = &doubt.interruptions[0];
-            assert_eq!((asked.kind(), asked.expires_at().is_none()), (Kind::InDoubt, true));
+            assert_eq!((asked.kind(), asked.expires_at().is_none()), (InterruptionKind::InDoubt, true));
             assert_eq!(doubt.pending, ["s_2"]);
             assert_eq!(ledger.lock().expect("ledger").len(), 1, "not run again by itself");
             let done = answer(&runtime, "s_2", decision.clone()).await;
@@ -108,7 +108,7 @@ async fn r4_a_tool_declared_idempotent_only_now_does_not_upgrade_an_old_call() {
         let ledger = Ledger::default();
         crash_after_the_effect(&store, &ledger, false).await;
         let runtime = with(store, &ledger, false, true);
-        assert_eq!(after_restart(&runtime).await.interruptions[0].kind(), Kind::InDoubt);
+        assert_eq!(after_restart(&runtime).await.interruptions[0].kind(), InterruptionKind::InDoubt);
     }
 }
 
@@ -123,7 +123,7 @@ async fn w1_cancel_stops_what_runs_and_closes_what_waits() {
         let done = runtime.wait(&me, "s").await.expect("outcome");
         assert_eq!((done.status, done.pending.len()), (Status::Cancelled, 0));
         let late = NewDecision::new("s_1", vec![Decision::approve()]);
-        let late = runtime.decide(&me, late, false).await.expect_err("late");
+        let late = runtime.decide(&me, late).await.expect_err("late");
         assert_eq!(late.code.name(), "approval_already_resolved");
         assert_eq!(late.details.expect("details").value()["resolution"], "cancelled");
         assert_eq!(runtime.cancel(&me, "s", None).await.expect_err("again").code.name(), "nothing_to_cancel");
@@ -139,13 +139,13 @@ async fn w1_the_same_request_id_is_answered_again_and_done_once() {
         let me = Principal::trusted();
         let message = || NewMessage { request_id: Some("r1".into()), ..NewMessage::text("s", "buy") };
         for _ in 0..3 {
-            runtime.message(&me, message(), false).await.expect("acknowledged");
+            runtime.message(&me, message()).await.expect("acknowledged");
             runtime.wait(&me, "s").await.expect("paused");
         }
         let decision =
             || NewDecision { request_id: Some("r2".into()), ..NewDecision::new("s_1", vec![Decision::approve()]) };
         for _ in 0..3 {
-            runtime.decide(&me, decision(), false).await.expect("acknowledged");
+            runtime.decide(&me, decision()).await.expect("acknowledged");
             runtime.wait(&me, "s").await.expect("done");
         }
         assert_eq!(ledger.lock().expect("ledger").len(), 1);
@@ -166,7 +166,7 @@ async fn r2_of_many_decisions_at_once_one_wins_and_all_others_are_told() {
                 let by = Principal { trusted: true, ..Principal::person(format!("p{i}"), Vec::new()) };
                 let decisions = vec![if i % 2 == 0 { Decision::approve() } else { Decision::reject(None) }];
                 let decision = NewDecision::new("s_1", decisions);
-                (i, runtime.decide(&by, decision, false).await)
+                (i, runtime.decide(&by, decision).await)
             });
         }
         let (mut winners, mut losers) = (Vec::new(), Vec::new());

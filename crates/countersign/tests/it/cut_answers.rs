@@ -9,7 +9,7 @@ use countersign::{
     Agent, Cut, Message, OnCut, Principal, RunErrorKind, Status,
     model::{Model, ModelError, ModelEvent, ModelRequest, scripted::Scripted},
     run,
-    run::{Outcome, Runtime},
+    run::{Runtime, TurnOutcome},
     store::{Store, memory::MemoryStore},
     tool::Approval,
 };
@@ -67,7 +67,7 @@ async fn w2_an_answer_that_is_not_whole_does_not_look_finished() {
     for (name, cut, stop_reason) in CUTS {
         let script = json!({"turns": [{"text": "As far as", "stop_reason": name}, {"text": "Whole."}]});
         let runtime = one(&script, &Ledger::default());
-        let Outcome { status, stop_reason: said, text, .. } = send(&runtime, "s", "go").await.expect("outcome");
+        let TurnOutcome { status, stop_reason: said, text, .. } = send(&runtime, "s", "go").await.expect("outcome");
         assert_eq!((status, said, &*text), (Status::Completed, Some(stop_reason), "As far as"), "{name}");
         let events = events(&runtime).await;
         let stop = events.iter().rfind(|event| event["type"] == "message_stop").expect("a stop");

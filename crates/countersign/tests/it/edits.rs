@@ -12,7 +12,7 @@ use std::{
 use countersign::{
     Agent, Args, Decision, DecisionType, Permit, Principal, Status,
     model::scripted::Scripted,
-    policy::{Policy, PolicyRule, Then},
+    policy::{Policy, PolicyRule, Then, Timeout},
     run::{Code, NewDecision, Refusal, Runtime},
     store::memory::MemoryStore,
     tool::{
@@ -151,7 +151,7 @@ async fn p1_who_is_asked_about_an_edit_is_known_while_another_call_still_runs() 
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
     send(&runtime, "s", "go").await.expect("paused");
     let by = Principal::trusted();
-    runtime.decide(&by, NewDecision::new("s_1", vec![Decision::approve()]), false).await.expect("it runs");
+    runtime.decide(&by, NewDecision::new("s_1", vec![Decision::approve()])).await.expect("it runs");
     let edited = EditedAction { name: "pay".to_owned(), args: Args::parse(r#"{"n":1}"#).expect("args") };
     let edit = NewEdit { approval_key: "s_2".to_owned(), action: 0, edited, digest: None };
     let found = runtime.preview_edit(&by, edit).await.expect("an outcome").outcome;
@@ -167,7 +167,7 @@ async fn r9_a_decision_whose_edit_is_never_judged_is_refused_in_time_and_changes
     let ledger = Ledger::default();
     let hangs =
         |call: ProposedCall| async move { if call.args.text() == r#"{"n":0}"# { pending().await } else { Ok(true) } };
-    let pay = entry("pay", Approval::when_fn(hangs).timeout(0), &ledger);
+    let pay = entry("pay", Approval::when_fn(hangs).timeout(Timeout::Never), &ledger);
     let model = Arc::new(Scripted::from_json(script).expect("script"));
     let agent = Agent::new("clerk", ("demo", model)).tool(pay);
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");

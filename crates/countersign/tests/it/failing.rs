@@ -246,9 +246,9 @@ impl Store for Failing {
         self.confirmed.store(self.doubts.load(Ordering::SeqCst), Ordering::SeqCst);
         self.inner.sync()
     }
-    fn doubt(&self) {
+    fn mark_unsynced(&self) {
         self.doubts.fetch_add(1, Ordering::SeqCst);
-        self.inner.doubt();
+        self.inner.mark_unsynced();
     }
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         match self.check(&self.appends) {

@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 use countersign::{
     Agent, Args, Decision, Principal, Status, ToolGuardrailOutput,
     model::scripted::Scripted,
-    run::{NewDecision, Outcome, Runtime},
+    run::{NewDecision, Runtime, TurnOutcome},
     store::{Store, memory::MemoryStore},
     tool::{
         Approval,
@@ -37,7 +37,7 @@ fn memory() -> Arc<dyn Store> {
 }
 
 /// What is shown of the first pending action: the kind of its preview, and its text.
-fn shown(outcome: &Outcome) -> (PreviewKind, String) {
+fn shown(outcome: &TurnOutcome) -> (PreviewKind, String) {
     let preview = outcome.interruptions[0].actions()[0].preview.as_ref().expect("a preview");
     (preview.kind, preview.text.clone())
 }

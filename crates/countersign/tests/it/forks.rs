@@ -143,7 +143,7 @@ async fn g6_a_fork_asks_again_under_its_own_keys_and_the_original_stays_as_it_is
         assert_eq!(names, ["forked", "requested"], "{name}");
         assert_eq!((&events[0]["forked_from"], &events[1]["approval_key"]), (&"s".into(), &"f_2".into()));
         // Nothing of the past is pending, or has a key of the fork.
-        let query = ApprovalQuery { session_id: Some("f".to_owned()), limit: 10, ..ApprovalQuery::default() };
+        let query = ApprovalQuery { session_id: Some("f".to_owned()), limit: Some(10), ..ApprovalQuery::default() };
         let inbox = runtime.approvals(&me(), query).await.expect("inbox").rows;
         assert_eq!(inbox.len(), 1, "{name}");
         let refused = decide(&runtime, "f_1", vec![Decision::approve()]).await.expect_err("the original's");
@@ -363,7 +363,7 @@ async fn g6_only_the_owner_forks_and_an_agent_changes_no_call() {
         let made = runtime.fork(&agent, "s", NewFork::default()).await.expect("it may copy what is its own");
         let key = made.session.pending[0].clone();
         let decision = NewDecision::new(key, vec![Decision::approve()]);
-        assert_eq!(runtime.decide(&agent, decision, false).await.expect_err("an agent").code, Code::Forbidden);
+        assert_eq!(runtime.decide(&agent, decision).await.expect_err("an agent").code, Code::Forbidden);
         assert_eq!(made.session.subject.as_deref(), Some("ann"), "{name}");
         // A taken id, also one that is somebody else's.
         runtime.run(&bob, NewMessage::text("b", "buy")).await.expect("paused");

@@ -60,7 +60,7 @@ async fn g6_an_edit_withdraws_an_answer_that_a_failed_node_has_not_used(store: A
         assert!(refused.message.contains(&format!("withdraw the answer to \"{session}_1\"")), "{refused}");
         let _ = runs.edit(&boss, session, &WorkUpdate::new().last("new")).await.expect("edit");
         let asked = runs.retry(&ann, session).await.expect("retry");
-        assert_eq!(asked.waiting().iter().map(|one| &*one.key).collect::<Vec<_>>(), [format!("{session}_2")]);
+        assert_eq!(asked.pending().iter().map(|one| &*one.key).collect::<Vec<_>>(), [format!("{session}_2")]);
         let done = runs.resume(&boss, &format!("{session}_2"), true).await.expect("resume").done();
         assert_eq!(done.expect("done").log, ["new true"]);
     }
@@ -109,7 +109,7 @@ async fn g6_an_edit_mends_a_round_with_too_many_tasks(store: Arc<dyn Store>) {
     failed_with(&runs.resume(&me(), "s_1", true).await.expect("resume"), "too_many_tasks");
     let _ = runs.edit(&me(), "s", &WorkUpdate::new().replace_sum(2)).await.expect("edit");
     let asked = runs.retry(&me(), "s").await.expect("retry");
-    assert_eq!(asked.waiting()[0].payload, 2);
+    assert_eq!(asked.pending()[0].payload, 2);
     let done = runs.resume(&me(), "s_2", true).await.expect("resume").done().expect("done");
     assert_eq!(done.log, ["0", "1"]);
 }
@@ -147,7 +147,7 @@ where
 async fn in_doubt(store: &Arc<dyn Store>, graph: &Graph<Work>, session: &str, begun: &Count) -> (Runtime, Runs<Work>) {
     let (runtime, runs) = process(store, graph);
     let _ = runs.run(&me(), session, &Work::default()).await.expect("run");
-    runtime.decide(&me(), answer(&format!("{session}_1"), true), false).await.expect("answered");
+    runtime.decide(&me(), answer(&format!("{session}_1"), true)).await.expect("answered");
     until(begun).await;
     runtime.shutdown(Duration::ZERO).await;
     let (runtime, runs) = process(store, graph);
@@ -172,7 +172,7 @@ async fn g6_an_edit_beside_a_step_in_doubt_withdraws_what_was_answered_before(st
     let graph = pays(&begun, |_, paid| async move { Ok(said(paid?)) });
     let (runtime, runs) = in_doubt(&store, &graph, "s", &begun).await;
     let edited = runs.edit(&me(), "s", &WorkUpdate::new().last("new")).await.expect("edit");
-    assert_eq!(edited.waiting().iter().map(|one| &*one.key).collect::<Vec<_>>(), ["s_2"]);
+    assert_eq!(edited.pending().iter().map(|one| &*one.key).collect::<Vec<_>>(), ["s_2"]);
     runtime.decide_and_run(&me(), decides("s_2", Decision::respond("\"paid\""))).await.expect("reported");
     let asked = runs.outcome(&me(), "s").await.expect("outcome");
     assert_eq!(asked.key("sure?"), Some("s_3"), "{asked:?}");
@@ -316,7 +316,7 @@ fn drops(begun: &Count) -> Graph<Work> {
 
 /// The questions that wait, and whether each is about a step in doubt.
 fn asked(outcome: &Outcome<Work>) -> Vec<(&str, bool)> {
-    let mut asked: Vec<(&str, bool)> = outcome.waiting().iter().map(|one| (&*one.question, one.in_doubt)).collect();
+    let mut asked: Vec<(&str, bool)> = outcome.pending().iter().map(|one| (&*one.question, one.in_doubt)).collect();
     asked.sort_unstable();
     asked
 }

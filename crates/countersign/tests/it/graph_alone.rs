@@ -8,7 +8,8 @@ use std::{
 };
 
 use countersign::{
-    Agent, ContextStrategy, DecisionError, Principal, RunConfig, RunErrorKind, RunState, Runner, Sessions, Status,
+    Agent, CancelHandle, ContextStrategy, DecisionError, Principal, RunConfig, RunErrorKind, RunState, Runner,
+    Sessions, Status,
     graph::{
         Context, Graph, GraphResult, Node, NodeError,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, after_approval},
@@ -24,7 +25,7 @@ use countersign::{
 use crate::{
     failing::Failing,
     graph_support::{Again, Count, Work, WorkUpdate, in_line, said},
-    support::{Ledger, entry},
+    support::{Ledger, entry, kept},
 };
 
 /// A node that sends a mail, outside any step, and asks two questions.
@@ -68,10 +69,11 @@ async fn g3_an_answer_continues_the_node_where_it_stopped_while_the_paused_resul
     assert_eq!((work.sum, work.log, sent.get()), (12, vec!["mail 1".to_owned()], 1));
     // The same in a store, and with a look at the state in between.
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let paused = graph.run_in(store.clone(), Work::default()).await.expect("run");
-    let paused = graph.run_in(store.clone(), paused.state).await.expect("nothing was answered");
-    let paused = graph.run_in(store.clone(), answered(&paused, 3)).await.expect("resumed");
-    let done = graph.run_in(store, answered(&paused, 4)).await.expect("resumed").outcome.done().expect("done");
+    let paused = graph.run_with(Work::default(), kept(store.clone())).await.expect("run");
+    let paused = graph.run_with(paused.state, kept(store.clone())).await.expect("nothing was answered");
+    let paused = graph.run_with(answered(&paused, 3), kept(store.clone())).await.expect("resumed");
+    let done =
+        graph.run_with(answered(&paused, 4), kept(store.clone())).await.expect("resumed").outcome.done().expect("done");
     assert_eq!((done.sum, done.log, sent.get()), (34, vec!["mail 2".to_owned()], 2));
 }
 
@@ -80,12 +82,13 @@ async fn g3_an_answer_that_is_not_stored_leaves_the_node_where_it_stopped() {
     let sent = Count::default();
     let graph = mails(&sent);
     let store = Failing::over(Arc::new(MemoryStore::new()));
-    let paused = graph.run_in(store.clone(), Work::default()).await.expect("run");
+    let paused = graph.run_with(Work::default(), kept(store.clone())).await.expect("run");
     store.appends.store(1, Ordering::SeqCst);
-    let error = graph.run_in(store.clone(), answered(&paused, 1)).await.expect_err("the store fails");
+    let error = graph.run_with(answered(&paused, 1), kept(store.clone())).await.expect_err("the store fails");
     let given = error.into_state().expect("the state comes back");
-    let paused = graph.run_in(store.clone(), given).await.expect("resumed");
-    let done = graph.run_in(store, answered(&paused, 2)).await.expect("resumed").outcome.done().expect("done");
+    let paused = graph.run_with(given, kept(store.clone())).await.expect("resumed");
+    let done =
+        graph.run_with(answered(&paused, 2), kept(store.clone())).await.expect("resumed").outcome.done().expect("done");
     assert_eq!((done.sum, sent.get()), (12, 1));
 }
 
@@ -286,18 +289,18 @@ async fn w7_an_answer_to_a_graph_that_comes_too_late_is_told_so_and_the_run_goes
     for in_store in [false, true] {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let paused = match in_store {
-            true => graph.run_in(store.clone(), Work::default()).await,
+            true => graph.run_with(Work::default(), kept(store.clone())).await,
             false => graph.run(Work::default()).await,
         };
         let paused = paused.expect("run");
         let before = sent.get();
         tokio::time::sleep(Duration::from_millis(1100)).await;
-        let error = graph.run_in(store.clone(), answered(&paused, 1)).await.expect_err("too late");
+        let error = graph.run_with(answered(&paused, 1), kept(store.clone())).await.expect_err("too late");
         assert_eq!(error.kind(), RunErrorKind::TooLate, "{error}");
         let expired_at = paused.interruptions[0].expires_at.as_deref().expect("a deadline");
         assert_eq!(error.to_string(), format!("the deadline for call \"ask/n?\" passed at {expired_at}"));
         let state = error.into_state().expect("its state");
-        let done = graph.run_in(store, state).await.expect("resumed").outcome.done().expect("done");
+        let done = graph.run_with(state, kept(store.clone())).await.expect("resumed").outcome.done().expect("done");
         assert_eq!((done.sum, sent.get()), (7, before));
     }
 }
@@ -369,7 +372,7 @@ async fn s16_an_answer_by_name_is_for_what_was_asked_under_it_first() {
     assert_eq!(error.kind(), RunErrorKind::Decision);
     let mut state = paused.state;
     state.answer(&paused.interruptions[0], &5).expect("as it is shown now");
-    let done = graph.run_in(store, state).await.expect("resumed");
+    let done = graph.run_with(state, kept(store.clone())).await.expect("resumed");
     assert_eq!(done.outcome.done().expect("done").sum, 10);
 }
 
@@ -400,12 +403,40 @@ async fn p1_a_question_with_a_role_is_answered_by_whom_the_graph_is_run_as() {
     state.answer(&paused.interruptions[0], &true).expect("answered");
     let refused = graph.run(state.clone()).await.expect_err("nobody says who");
     assert!(matches!(refused.decision(), Some(DecisionError::NoPrincipal { .. })), "{refused}");
-    assert!(refused.to_string().contains("Graph::run_as"), "{refused}");
+    assert!(refused.to_string().contains("Graph::run_with"), "{refused}");
     let person = |name: &str, roles: &[&str]| Principal::person(name, roles.iter().map(|&r| r.to_owned()).collect());
-    let refused = graph.run_as(&person("bob", &[]), state.clone()).await.expect_err("he may not");
+    let as_of = |name: &str, roles: &[&str]| RunConfig::new().principal(person(name, roles));
+    let refused = graph.run_with(state.clone(), as_of("bob", &[])).await.expect_err("he may not");
     assert_eq!(refused.kind(), RunErrorKind::Refused, "{refused}");
-    let over = graph.run_as(&person("fay", &["finance"]), state).await.expect("answered");
+    let over = graph.run_with(state, as_of("fay", &["finance"])).await.expect("answered");
     assert_eq!(over.done().expect("done").log, ["reviewed: true"]);
+}
+
+/// A handle that cancels nothing, and a budget that is not one, would be worse than an error.
+#[tokio::test]
+async fn g5_a_setting_that_a_graph_does_not_honour_is_refused_and_its_state_comes_back() {
+    let graph = mails(&Count::default());
+    let paused = graph.run(Work::default()).await.expect("run");
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let cancel = CancelHandle::new();
+    for (config, name) in [
+        (RunConfig::new().cancel(&cancel), "RunConfig::cancel "),
+        (RunConfig::new().max_tokens(1), "RunConfig::max_tokens "),
+        (RunConfig::new().context(&1).expect("JSON"), "RunConfig::context "),
+        (kept(store.clone()).session("s"), "RunConfig::session "),
+    ] {
+        let refused = graph.run_with(paused.state.clone(), config.clone()).await.expect_err(name);
+        assert_eq!(refused.kind(), RunErrorKind::Settings, "{refused}");
+        assert!(refused.to_string().contains(name) && refused.state().is_some(), "{refused}");
+        if !name.contains("session") {
+            let refused = store.session("s").config(config).run_graph(&graph, Work::default()).await.expect_err(name);
+            assert_eq!(refused.kind(), RunErrorKind::Settings, "{refused}");
+        }
+    }
+    // A person in a store.
+    let ann = kept(store.clone()).principal(Principal::person("ann", Vec::new()));
+    let hers = graph.run_with(Work::default(), ann).await.expect("run");
+    assert_eq!(hers.state.state().subject.as_deref(), Some("ann"));
 }
 
 #[tokio::test]

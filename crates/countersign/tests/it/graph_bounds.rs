@@ -17,7 +17,7 @@ use crate::{
 };
 
 fn failed(outcome: &Outcome<impl std::fmt::Debug>, what: &str) {
-    let Outcome::Failed { code, message } = outcome else { panic!("{outcome:?}") };
+    let Outcome::Failed { code, message, .. } = outcome else { panic!("{outcome:?}") };
     assert!(code == "node_failed" && message.contains(what), "{code}: {message}");
 }
 
@@ -63,7 +63,7 @@ async fn r9_what_is_nested_too_deep_to_be_read_again_is_refused_before_it_is_sto
         for (session, depth) in [(format!("{place}-fits"), most - around), (format!("{place}-deep"), most - around + 1)]
         {
             let asked = process().run(&me(), &session, &Nest::default()).await.expect("run");
-            let refused = process().resume(&me(), &asked.waiting()[0].key, deep(most + 1)).await.expect_err("too deep");
+            let refused = process().resume(&me(), &asked.pending()[0].key, deep(most + 1)).await.expect_err("too deep");
             assert_eq!(refused.code, Code::InvalidMessage, "{refused}");
             let key = format!("{session}_1");
             let mut outcome = process().resume(&me(), &key, (place, depth)).await.expect("resume");

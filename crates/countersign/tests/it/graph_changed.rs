@@ -13,7 +13,7 @@ use crate::{
 };
 
 fn failed(outcome: &Outcome<Work>, wanted: &str, what: &str) {
-    let Outcome::Failed { code, message } = outcome else { panic!("{outcome:?}") };
+    let Outcome::Failed { code, message, .. } = outcome else { panic!("{outcome:?}") };
     assert!(code == wanted && message.contains(what), "{code}: {message}");
 }
 
@@ -196,7 +196,7 @@ async fn g1_a_node_that_panics_while_it_is_dropped_hangs_nothing(store: Arc<dyn 
     let counted = drops.clone();
     let options = NodeOptions::new()
         .time_limit(Duration::from_millis(50))
-        .retry(Retry::attempts(2).first(Duration::from_millis(1)));
+        .retry(Retry::new(2).initial_delay(Duration::from_millis(1)));
     let graph = in_line("falls", |graph| {
         let node = graph.node_with("node", options, move |ctx: Context<Work>| {
             counted.up();

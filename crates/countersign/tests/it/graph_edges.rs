@@ -101,7 +101,7 @@ async fn g6_the_state_at_a_checkpoint_is_what_it_was_then(store: Arc<dyn Store>)
     }
     assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23);
     let edited = runs.edit(&me(), "s", &WorkUpdate::new().sum(0)).await.expect("edit");
-    assert_eq!(edited.waiting().len(), 1);
+    assert_eq!(edited.pending().len(), 1);
     let page =
         runtime.checkpoints(&me(), "s", countersign_runtime::run::CheckpointQuery { cursor: None, limit: 200 }).await;
     let mut seen = Vec::new();
@@ -124,7 +124,7 @@ async fn g1_a_branch_that_fails_leaves_what_runs_alone(store: Arc<dyn Store>) {
         let round = graph.node("round", |_| async { Ok(WorkUpdate::new().sum(1)) });
         graph.start(round);
         graph.edge(round, round);
-        graph.step_limit(3);
+        graph.max_rounds(3);
     });
     let (b, p) = (begun.clone(), paid.clone());
     let graph = in_line("outer", |graph| {
@@ -148,7 +148,7 @@ async fn g1_a_branch_that_fails_leaves_what_runs_alone(store: Arc<dyn Store>) {
     });
     let (_, runs) = process(&store, &graph);
     let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    assert!(matches!(&outcome, Outcome::Failed { code, .. } if code == "step_limit"), "{outcome:?}");
+    assert!(matches!(&outcome, Outcome::Failed { code, .. } if code == "round_limit"), "{outcome:?}");
     assert_eq!((begun.get(), paid.get()), (1, 1));
 }
 
@@ -232,7 +232,7 @@ async fn g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole(store:
     let (_, runs) = process(&store, &graph("b"));
     let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let key = |outcome: &Outcome<Work>, node: &str| {
-        outcome.waiting().iter().find(|waiting| &*waiting.node == node).map(|waiting| waiting.key.clone())
+        outcome.pending().iter().find(|waiting| &*waiting.node == node).map(|waiting| waiting.key.clone())
     };
     let (a, b) = (key(&outcome, "a").expect("a"), key(&outcome, "b").expect("b"));
     let (_, runs) = process(&store, &graph("c"));
@@ -283,7 +283,7 @@ fn ran(ledger: &Ledger) -> Vec<String> {
     ledger.lock().expect("ledger").iter().map(|row| row.0.clone()).collect()
 }
 
-async fn say(runtime: &Runtime, key: &str, yes: bool) -> countersign::run::Outcome {
+async fn say(runtime: &Runtime, key: &str, yes: bool) -> countersign::run::TurnOutcome {
     let resume = Raw::of(&yes).expect("JSON");
     let new = NewDecision::new(key, Reply::Resume(resume));
     runtime.decide_and_run(&me(), new).await.expect("decided")
@@ -434,10 +434,10 @@ async fn g1_a_number_that_json_does_not_have_is_refused_before_anything_is_store
     assert_eq!(runtime.session(&me(), "s").await.expect_err("not stored").code, Code::SessionNotFound);
     for (place, what) in [("update", "/value: NaN"), ("step", "-inf"), ("item", "inf"), ("fan_out", "inf")] {
         let asked = runs.run(&me(), place, &Measured::default()).await.expect("run");
-        let refused = runs.resume(&me(), &asked.waiting()[0].key, f64::NAN).await.expect_err("no JSON");
+        let refused = runs.resume(&me(), &asked.pending()[0].key, f64::NAN).await.expect_err("no JSON");
         assert!(refused.code == Code::InvalidMessage && refused.message.contains(wrong), "{refused}");
-        let failed = runs.resume(&me(), &asked.waiting()[0].key, place).await.expect("resume");
-        let Outcome::Failed { code, message } = failed else { panic!("{place}: {failed:?}") };
+        let failed = runs.resume(&me(), &asked.pending()[0].key, place).await.expect("resume");
+        let Outcome::Failed { code, message, .. } = failed else { panic!("{place}: {failed:?}") };
         assert_eq!(code, "node_failed", "{message}");
         assert!(message.contains(what) && message.contains(wrong), "{place}: {message}");
         assert!(runs.state(&me(), place).await.expect("it can be read").all.len() < 2);

@@ -130,7 +130,7 @@ async fn g3_after_a_crash_a_name_that_was_used_at_once_fails_its_node() {
 #[tokio::test(start_paused = true)]
 async fn g3_when_a_node_is_tried_again_a_name_that_was_used_at_once_fails_it() {
     let (ledger, shut) = (Paid::default(), Arc::new(Semaphore::new(0)));
-    let retry = NodeOptions::new().retry(Retry::attempts(3).first(Duration::from_millis(1)));
+    let retry = NodeOptions::new().retry(Retry::new(3).initial_delay(Duration::from_millis(1)));
     let graph = pays_two(&shut, &ledger, retry, &Count::default());
     let opens = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -199,7 +199,7 @@ async fn g3_a_name_is_used_again_as_long_as_the_order_is_certain() {
     // Each answer in another process, so that the node starts over.
     for n in 1..4 {
         let paused = process(&store, &graph).1.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
-        assert!(paused.waiting().len() == 1, "{paused:?}");
+        assert!(paused.pending().len() == 1, "{paused:?}");
     }
     let done = process(&store, &graph).1.resume(&me(), "s_4", true).await.expect("resume").done().expect("done");
     assert_eq!((done.items, ran.get()), (vec![1, 2, 3, 4, 5], 5));

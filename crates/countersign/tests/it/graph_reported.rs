@@ -48,7 +48,7 @@ async fn p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraw
     assert_eq!(runs.state(&ann, "s").await.expect("state").sum, 0, "nothing has changed");
     assert_eq!(runs.edit(&bob, "s", &update()).await.expect_err("not his session").code, Code::Forbidden);
     let waits = runs.edit(&boss, "s", &update()).await.expect("she is an admin too");
-    assert_eq!(waits.waiting().len(), 1);
+    assert_eq!(waits.pending().len(), 1);
     // Nobody, or others.
     let refused = of(Some(&[])).edit(&boss, "s", &update()).await.expect_err("nobody");
     assert!(refused.code == Code::Forbidden && refused.message.contains("nobody"), "{refused}");
@@ -74,17 +74,17 @@ async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: A
         let (runtime, runs) = process(&store, &graph());
         let _ = runs.run(&ann, session, &Work::default()).await.expect("it waits");
         runtime.decide_and_run(&boss, answer(1)).await.expect("the admin");
-        runtime.decide(if clerks { &clerk } else { &ann }, answer(2), false).await.expect("the second question");
+        runtime.decide(if clerks { &clerk } else { &ann }, answer(2)).await.expect("the second question");
         until(&begun).await;
         runtime.shutdown(Duration::ZERO).await;
         let (runtime, _) = process(&store, &graph());
         runtime.start().await.expect("start");
         runtime.wait(&ann, session).await.expect("wait");
         let decision = |decision: Decision| NewDecision::new(format!("{session}_3"), vec![decision]);
-        let refused = runtime.decide(&ann, decision(Decision::respond("7")), false).await.expect_err("not hers");
+        let refused = runtime.decide(&ann, decision(Decision::respond("7"))).await.expect_err("not hers");
         assert_eq!(refused.code, Code::Forbidden);
         if clerks {
-            let again = runtime.decide(&clerk, decision(Decision::approve()), false).await.expect_err("not alone");
+            let again = runtime.decide(&clerk, decision(Decision::approve())).await.expect_err("not alone");
             assert_eq!(again.code, Code::DecisionNotAllowed);
         }
         let who = if clerks { &clerk } else { &boss };
@@ -140,7 +140,7 @@ async fn r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again(store
                 (runtime, runs) = process(&store, &pays::<String>(&begun));
             }
             let again = runs.retry(&me(), session).await.expect("retry");
-            let [asked] = again.waiting() else { panic!("{again:?}") };
+            let [asked] = again.pending() else { panic!("{again:?}") };
             assert_eq!(
                 (asked.in_doubt, &*asked.key, &*asked.question),
                 (true, &*format!("{session}_{}", n + 1), "pay")
@@ -227,7 +227,7 @@ async fn r4_a_result_that_cannot_be_read_is_asked_for_again_whatever_runs_beside
     open.up();
     runtime.wait(&me(), "s").await.expect("wait");
     let again = runs.outcome(&me(), "s").await.expect("outcome");
-    let [asked] = again.waiting() else { panic!("{again:?}") };
+    let [asked] = again.pending() else { panic!("{again:?}") };
     assert_eq!((&*asked.key, asked.in_doubt), ("s_2", true));
     runtime.decide_and_run(&me(), report("s_2", "\"paid\"")).await.expect("reported");
     let over = runs.outcome(&me(), "s").await.expect("outcome").done().expect("done");

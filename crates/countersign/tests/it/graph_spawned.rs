@@ -76,5 +76,5 @@ async fn g3_nodes_that_ask_at_once_share_the_limit() {
     let (_, runs) = process(&store, &graph);
     let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
     // The third one fails; the others stay pending.
-    assert_eq!(outcome.waiting().len(), 2 * EACH);
+    assert_eq!(outcome.pending().len(), 2 * EACH);
 }

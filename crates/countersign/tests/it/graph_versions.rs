@@ -76,7 +76,8 @@ fn runs<S: GraphState>(store: &Arc<dyn Store>, graph: &Graph<S>) -> Runs<S> {
 async fn g1_a_run_goes_on_after_the_type_of_its_state_has_a_new_version(store: Arc<dyn Store>) {
     let _ = runs(&store, &first()).run(&me(), "s", &Euros { amount: 7, paid: false }).await.expect("run");
 
-    let Outcome::Failed { code, message } = runs(&store, &changed()).resume(&me(), "s_1", true).await.expect("resume")
+    let Outcome::Failed { code, message, .. } =
+        runs(&store, &changed()).resume(&me(), "s_1", true).await.expect("resume")
     else {
         panic!("it was read")
     };

@@ -52,7 +52,7 @@ impl Life {
 
     /// Takes the first message; with a client that follows, if asked.
     fn message(&self, follow: bool) -> Option<Subscription> {
-        let stored = self.run(self.runtime.message(&me(), NewMessage::text("s", "go"), follow));
+        let stored = self.run(crate::support::message(&self.runtime, NewMessage::text("s", "go"), follow));
         stored.expect("stored").follow
     }
 
@@ -341,7 +341,7 @@ fn r7_followers_miss_nothing_of_a_request_whose_caller_is_gone() {
                     if cancels {
                         life.runtime.cancel(&me(), "s", None).await.expect("cancelled");
                     } else {
-                        life.runtime.message(&me(), message, false).await.expect("queued");
+                        life.runtime.message(&me(), message).await.expect("queued");
                     }
                 };
                 tokio::select! { biased; () = gone => {}, () = request => {} }

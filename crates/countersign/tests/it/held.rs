@@ -48,7 +48,7 @@ fn r9_a_turn_that_only_takes_long_is_not_blamed_for_the_end_of_the_process() {
     let sessions = ["a", "b", "c"];
     process(&store, async |runtime| {
         for session in sessions {
-            runtime.message(&Principal::trusted(), NewMessage::text(session, "go"), false).await.expect("message");
+            runtime.message(&Principal::trusted(), NewMessage::text(session, "go")).await.expect("message");
         }
     });
     // Each is resumed once, all concurrently.
@@ -76,7 +76,7 @@ fn r9_a_turn_that_is_alone_and_takes_long_is_held_after_two_ends() {
     let process = |seconds: u64| {
         process(&store, async |runtime| {
             if store.head("a").await.expect("head").is_none() {
-                runtime.message(&Principal::trusted(), NewMessage::text("a", "go"), false).await.expect("message");
+                runtime.message(&Principal::trusted(), NewMessage::text("a", "go")).await.expect("message");
             }
             tokio::time::sleep(Duration::from_secs(seconds)).await;
             taken_up(&store, &["a"]).await[0]

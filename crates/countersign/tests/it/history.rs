@@ -66,7 +66,8 @@ async fn w8_the_text_of_a_turn_is_whole_also_when_somebody_follows() {
         let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
         let me = Principal::trusted();
         for (session, follow) in [("alone", false), ("followed", true)] {
-            let stored = runtime.message(&me, NewMessage::text(session, "go"), follow).await.expect("message");
+            let stored =
+                crate::support::message(&runtime, NewMessage::text(session, "go"), follow).await.expect("message");
             let outcome = runtime.wait(&me, session).await.expect("outcome");
             assert_eq!(
                 (outcome.status, &*outcome.text),

@@ -39,11 +39,7 @@ fn order(base: &str, path: &str, key: &str) -> ToolEntry {
         .header("Authorization", "Bearer {{ env.KEY }}")
         .env("KEY", ApiKey::new(key))
         .json(json!({ "quantity": "{{ args.quantity }}" }));
-    let spec = ToolSpec {
-        name: "order".into(),
-        description: "Orders.".into(),
-        parameters: Arc::new(json!({ "type": "object" })),
-    };
+    let spec = ToolSpec::new("order", "Orders.", Arc::new(json!({ "type": "object" })));
     request.build().expect("tool").entry(spec).needs_approval(Approval::always())
 }
 

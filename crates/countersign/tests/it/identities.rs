@@ -60,7 +60,7 @@ async fn r11_a_deleted_sessions_id_is_never_used_again() {
         let new = || NewSession { session_id: Some("s".to_owned()), ..NewSession::default() };
         let fork = || NewFork { session_id: Some("s".to_owned()), ..NewFork::default() };
         let deleted = [
-            runtime.message(&me(), NewMessage::text("s", "again"), false).await.map(drop),
+            runtime.message(&me(), NewMessage::text("s", "again")).await.map(drop),
             runtime.create_session(&me(), new()).await.map(drop),
             runtime.fork(&me(), "other", fork()).await.map(drop),
             runtime.fork(&me(), "s", NewFork::default()).await.map(drop),
@@ -136,7 +136,7 @@ async fn r11_r8_a_session_that_is_deleted_begins_nothing_of_what_was_queued() {
         let runtime = runtime(heard, SCRIPT, &Ledger::default());
         send(&runtime, "s", "buy").await.expect("paused");
         let queued = NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text("s", "and then") };
-        runtime.message(&me(), queued, false).await.expect("queued");
+        runtime.message(&me(), queued).await.expect("queued");
         runtime.delete_session(&me(), "s").await.expect("deleted");
         assert_eq!(turns.load(Ordering::SeqCst), 1, "{name}");
         let log = store.audit(None, AuditRange::After(0), 100).await.expect("audit");

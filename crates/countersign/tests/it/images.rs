@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use countersign::{
     Agent, BoxStream, Content, Image, MediaType, Message, Principal, RunError, RunState, Runner,
     model::{
-        Answer, Model, ModelError, ModelEvent, ModelRequest, TakesImages,
+        Model, ModelError, ModelEvent, ModelRequest, ModelResponse, TakesImages,
         anthropic::{Anthropic, AnthropicConfig},
         openai::{OpenAi, OpenAiConfig},
         openai_chat::{OpenAiChat, OpenAiChatConfig},
@@ -147,7 +147,11 @@ fn script_without() -> Scripted {
 type Heard = Arc<Mutex<Vec<Vec<Message>>>>;
 
 /// A model that records its input, and answers with this.
-fn looks(name: &str, heard: &Heard, answer: impl Fn(&[Message]) -> Answer + Clone + Send + Sync + 'static) -> Agent {
+fn looks(
+    name: &str,
+    heard: &Heard,
+    answer: impl Fn(&[Message]) -> ModelResponse + Clone + Send + Sync + 'static,
+) -> Agent {
     let heard = heard.clone();
     Agent::new(name, move |messages: Vec<Message>| {
         let answer = answer(&messages);
@@ -167,7 +171,7 @@ fn said(messages: &[Message]) -> Vec<Content> {
 #[tokio::test]
 async fn s17_an_image_reaches_the_model_and_goes_with_a_saved_run() {
     let heard = Heard::default();
-    let agent = looks("Painter", &heard, |_| Answer::text("A dot."));
+    let agent = looks("Painter", &heard, |_| ModelResponse::text("A dot."));
     let result = run(&agent, both()).await.expect("it answers");
     assert_eq!(result.final_output, "A dot.");
     assert_eq!(said(&heard.lock().unwrap()[0]), [both()]);
@@ -215,7 +219,8 @@ async fn s25_an_agent_whose_model_takes_no_images_reads_that_there_was_one() {
     let reader_heard = Heard::default();
     let blind = Blind(reader_heard.clone());
     let reader = Agent::new("Reader", ("words", blind));
-    let agent = looks("Painter", &heard, |_| Answer::default().call("transfer_to_Reader", &json!({}))).handoff(reader);
+    let agent =
+        looks("Painter", &heard, |_| ModelResponse::default().call("transfer_to_Reader", &json!({}))).handoff(reader);
     let result = run(&agent, both()).await.expect("it answers");
     assert_eq!(result.final_output, "I read.");
     assert_eq!(said(&heard.lock().unwrap()[0]), [both()]);
@@ -342,7 +347,7 @@ async fn s23_an_image_is_left_out_for_a_refusal_only() {
     for (with, requests) in [(broken(), 1), (limited(), 4), (bad_request(), 2)] {
         let heard = Heard::default();
         let model = Refuses { addresses: &[EXPIRED], with: with.clone(), heard: heard.clone() };
-        let retry = RetryPolicy { base: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
+        let retry = RetryPolicy { initial_delay: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
         let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(Agent::new("Painter", ("eyes", model)));
         let runtime = runtime.retry(retry).build().expect("runtime");
         let message = NewMessage { content: expired(), ..NewMessage::text("s", "") };
@@ -354,7 +359,7 @@ async fn s23_an_image_is_left_out_for_a_refusal_only() {
     let own = heard.clone();
     let agent = Agent::new("Fails", move |messages: Vec<Message>| {
         own.lock().unwrap().push(messages);
-        async { Err::<Answer, _>("401: no such key") }
+        async { Err::<ModelResponse, _>("401: no such key") }
     });
     let error = run(&agent, "Hello").await.map(drop).expect_err("no answer").to_string();
     assert!(error.contains("401: no such key"), "{error}");
@@ -365,7 +370,7 @@ async fn s23_an_image_is_left_out_for_a_refusal_only() {
 #[tokio::test]
 async fn r9_a_model_is_shown_the_newest_images_only() {
     let heard = Heard::default();
-    let agent = looks("Painter", &heard, |_| Answer::text("I see."));
+    let agent = looks("Painter", &heard, |_| ModelResponse::text("I see."));
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
     let me = Principal::trusted();
     let shown = |last: &[Message]| -> Vec<bool> { said(last).iter().map(Content::has_images).collect() };
@@ -389,7 +394,7 @@ async fn r9_a_model_is_shown_the_newest_images_only() {
 #[tokio::test]
 async fn g6_a_fork_says_an_image_instead_and_is_refused_one_that_its_model_does_not_take() {
     let heard = Heard::default();
-    let painter = looks("Painter", &heard, |_| Answer::text("A dot."));
+    let painter = looks("Painter", &heard, |_| ModelResponse::text("A dot."));
     let reader = Agent::new("Reader", ("words", script_without()));
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(painter).agent(reader).build().expect("runtime");
     let me = Principal::trusted();
@@ -413,7 +418,7 @@ async fn x_a_guardrail_hears_that_there_is_an_image() {
     use countersign::GuardrailOutput;
     let heard = Arc::new(Mutex::new(Vec::new()));
     let own = heard.clone();
-    let agent = looks("Painter", &Heard::default(), |_| Answer::text("A dot.")).input_guardrail(
+    let agent = looks("Painter", &Heard::default(), |_| ModelResponse::text("A dot.")).input_guardrail(
         "listens",
         move |_: countersign::RunContext, text: String| {
             own.lock().unwrap().push(text);

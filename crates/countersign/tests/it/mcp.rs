@@ -11,7 +11,7 @@ use countersign::{
     mcp::{Mcp, McpServer, RequireApproval},
     model::{ApiKey, scripted::Scripted},
     policy::{Glob, HintFilter, Policy, PolicyRule, Then},
-    run::{Code, Outcome, Runtime},
+    run::{Code, Runtime, TurnOutcome},
     store::{Store, memory::MemoryStore},
 };
 use countersign_core::approval::rule::Always;
@@ -39,7 +39,7 @@ fn with(script: &str, servers: &[&Arc<Mcp>]) -> Runtime {
     over(Arc::new(MemoryStore::new()), script, servers)
 }
 
-fn asked(outcome: &Outcome) -> Vec<String> {
+fn asked(outcome: &TurnOutcome) -> Vec<String> {
     let actions = outcome.interruptions.iter().flat_map(|request| request.actions());
     actions.map(|action| action.name.to_string()).collect()
 }
@@ -582,7 +582,7 @@ async fn s13_r1_a_call_that_would_go_to_another_server_after_a_restart_is_asked_
         let two = McpServer::http("second", &*second.url).build().unwrap();
         over(store.clone(), &calls(&["delete"]), &[&one, &two])
     };
-    let shown = |outcome: &Outcome| {
+    let shown = |outcome: &TurnOutcome| {
         let request = json!(outcome.interruptions[0]);
         (request["actions"][0]["server"].clone(), request["review_configs"][0]["reason"].clone())
     };

@@ -9,9 +9,9 @@ use std::{
 };
 
 use countersign::{
-    Decision, Kind, Principal, Raw, RunState, Status,
+    Decision, InterruptionKind, Principal, Raw, RunState, Status,
     mcp::{Mcp, McpServer, RequireApproval},
-    run::{Code, NewDecision, NewMessage, Outcome, Reply, Runtime},
+    run::{Code, NewDecision, NewMessage, Reply, Runtime, TurnOutcome},
     store::{
         Store,
         memory::MemoryStore,
@@ -64,17 +64,17 @@ fn with(server: &Arc<Mcp>) -> Runtime {
     over(Arc::new(MemoryStore::new()), &calls(&["order"]), &[server])
 }
 
-async fn answer_by(runtime: &Runtime, by: &Principal, key: &str, value: &Value) -> Result<Outcome, Code> {
+async fn answer_by(runtime: &Runtime, by: &Principal, key: &str, value: &Value) -> Result<TurnOutcome, Code> {
     let resume: Raw = serde_json::from_value(value.clone()).unwrap();
     let new = NewDecision::new(key, Reply::Resume(resume));
     runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
 }
 
-async fn answer(runtime: &Runtime, key: &str, value: &Value) -> Result<Outcome, Code> {
+async fn answer(runtime: &Runtime, key: &str, value: &Value) -> Result<TurnOutcome, Code> {
     answer_by(runtime, &Principal::trusted(), key, value).await
 }
 
-fn kind(outcome: &Outcome) -> Kind {
+fn kind(outcome: &TurnOutcome) -> InterruptionKind {
     let value = serde_json::to_value(&outcome.interruptions[0]).unwrap();
     serde_json::from_value(value["kind"].clone()).unwrap()
 }
@@ -85,7 +85,7 @@ async fn s13_what_a_server_asks_waits_for_a_person_and_the_call_goes_on_with_the
         let fake = shop(era).await;
         let runtime = with(&server(&fake).build().unwrap());
         let outcome = send(&runtime, "s", "go").await.unwrap();
-        assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, Kind::Input), "{era:?}");
+        assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, InterruptionKind::Input), "{era:?}");
         let told = serde_json::to_value(&outcome.interruptions[0]).unwrap();
         assert_eq!(told["interrupt"]["payload"]["message"], "Which size?");
         assert_eq!((&told["interrupt"]["node"], &told["actions"][0]["name"]), (&json!("shop"), &json!("order")));
@@ -117,7 +117,7 @@ async fn s13_a_person_may_decline_and_who_does_not_answer_cancels() {
         let outcome = answer(&runtime, "s_1", &json!({ "action": "decline" })).await.unwrap();
         assert!(outcome.text.contains(r#"{"action":"decline"}"#), "{}", outcome.text);
 
-        let runtime = with(&server(&fake).answer_seconds(1).build().unwrap());
+        let runtime = with(&server(&fake).answer_timeout(Duration::from_secs(1)).build().unwrap());
         runtime.start().await.unwrap();
         send(&runtime, "late", "go").await.unwrap();
         let outcome = tokio::time::timeout(Duration::from_secs(20), async {
@@ -167,7 +167,7 @@ async fn s13_r4_before_2026_a_question_survives_a_restart_and_its_call_is_in_dou
     let (fake, folder) = (shop(Era::Sessions).await, tempfile::tempdir().unwrap());
     let after = restarted(&folder, || server(&fake)).await;
     let outcome = answer(&after, "s_1", &accept(4)).await.unwrap();
-    assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, Kind::InDoubt));
+    assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, InterruptionKind::InDoubt));
     assert_eq!(fake.calls().len(), 1, "it is not run again by itself");
     let outcome = decide(&after, "s_2", vec![Decision::approve()]).await.unwrap();
     assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 2), "and nobody is asked the same twice");
@@ -306,12 +306,12 @@ async fn s13_r4_a_call_whose_tool_changes_while_it_asks_is_begun_anew_or_not_at_
     let runtime = with(&asks);
     send(&runtime, "s", "go").await.unwrap();
     let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
-    assert_eq!((kind(&outcome), fake.calls().len()), (Kind::Input, 1));
+    assert_eq!((kind(&outcome), fake.calls().len()), (InterruptionKind::Input, 1));
     fake.tool(listing("order", "Orders twice."), |_| async move { text("twice") });
     fake.tell_change();
     fake.until(|_| asks.tools_now().iter().any(|tool| tool.description == "Orders twice.")).await;
     let outcome = answer(&runtime, "s_2", &accept(4)).await.unwrap();
-    assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, Kind::InDoubt));
+    assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, InterruptionKind::InDoubt));
     // The server gets the cancellation of the first.
     fake.until(|shared| shared.notified.lock().unwrap().iter().any(|told| told["method"] == "notifications/cancelled"))
         .await;
@@ -430,7 +430,11 @@ async fn s13_r4_a_call_that_is_run_again_gets_each_answer_once_in_their_order() 
         send(&runtime, "s", "go").await.unwrap();
         let mut outcome = answer(&runtime, "s_1", &accept(1)).await.unwrap();
         for last in 2..=4 {
-            assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, Kind::Input), "question {last}");
+            assert_eq!(
+                (outcome.status, kind(&outcome)),
+                (Status::AwaitingInput, InterruptionKind::Input),
+                "question {last}"
+            );
             // It asks the last question in a process that ends.
             runtime.shutdown(Duration::ZERO).await;
             drop(runtime);
@@ -439,7 +443,7 @@ async fn s13_r4_a_call_that_is_run_again_gets_each_answer_once_in_their_order() 
             runtime.start().await.unwrap();
             outcome = answer(&runtime, &outcome.pending[0], &accept(last)).await.unwrap();
             if !idempotent {
-                assert_eq!(kind(&outcome), Kind::InDoubt, "after answer {last}");
+                assert_eq!(kind(&outcome), InterruptionKind::InDoubt, "after answer {last}");
                 outcome = decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.unwrap();
             }
         }
@@ -524,7 +528,7 @@ async fn s13_r4_an_answer_to_a_server_that_forgot_its_question_is_kept_and_a_per
     let after = restarted(&folder, || server(&fake)).await;
     forgets.store(1, Ordering::SeqCst);
     let outcome = answer(&after, "s_1", &accept(4)).await.unwrap();
-    assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, Kind::InDoubt));
+    assert_eq!((outcome.status, kind(&outcome)), (Status::AwaitingInput, InterruptionKind::InDoubt));
     let told = serde_json::to_value(&outcome.interruptions[0]).unwrap();
     let reason = told["review_configs"][0]["reason"].as_str().unwrap_or_else(|| panic!("{told}"));
     assert!(reason.contains("no longer knows its question"), "{reason}");

@@ -6,7 +6,7 @@ use countersign::{
     Decision, Status,
     mcp::{Mcp, McpServer, RequireApproval},
     model::ApiKey,
-    run::{Outcome, Runtime},
+    run::{Runtime, TurnOutcome},
     store::memory::MemoryStore,
 };
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn runtime(server: &Arc<Mcp>) -> Runtime {
 }
 
 /// The result of a call, approved if that is needed.
-async fn call(runtime: &Runtime, session: &str, n: u32) -> Outcome {
+async fn call(runtime: &Runtime, session: &str, n: u32) -> TurnOutcome {
     let outcome = send(runtime, session, "go").await.unwrap();
     match outcome.status {
         Status::AwaitingInput => decide(runtime, &format!("{session}_{n}"), vec![Decision::approve()]).await.unwrap(),

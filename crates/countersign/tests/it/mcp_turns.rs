@@ -4,9 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign::{
-    Kind, Principal, Raw, Status,
+    InterruptionKind, Principal, Raw, Status,
     mcp::{McpServer, RequireApproval},
-    run::{NewDecision, Outcome, Reply, Runtime},
+    run::{NewDecision, Reply, Runtime, TurnOutcome},
     store::{Store, memory::MemoryStore},
 };
 use countersign_core::journal::record::{Record, records};
@@ -37,18 +37,18 @@ done
 "#;
 
 /// The pending questions: key, the call that each is shown with, and message.
-fn asked(outcome: &Outcome) -> Vec<(String, String, String)> {
+fn asked(outcome: &TurnOutcome) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let one = |(request, key): (_, &String)| {
         let request: Value = serde_json::to_value::<&countersign::run::Request>(request).unwrap();
-        assert_eq!(request["kind"], json!(Kind::Input), "{request}");
+        assert_eq!(request["kind"], json!(InterruptionKind::Input), "{request}");
         let (call, payload) = (&request["actions"][0]["id"], &request["interrupt"]["payload"]);
         (key.clone(), text(call), text(&payload["message"]))
     };
     outcome.interruptions.iter().zip(&outcome.pending).map(one).collect()
 }
 
-async fn answer(runtime: &Runtime, key: &str, size: u32) -> Outcome {
+async fn answer(runtime: &Runtime, key: &str, size: u32) -> TurnOutcome {
     let value = json!({ "action": "accept", "content": { "size": size } });
     let resume: Raw = serde_json::from_value(value).unwrap();
     let new = NewDecision::new(key, Reply::Resume(resume));

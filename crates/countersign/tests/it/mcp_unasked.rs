@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use countersign::{
     Principal, Raw, Status,
     mcp::{McpServer, RequireApproval},
-    run::{Code, NewDecision, Outcome, Reply, Runtime},
+    policy::Timeout,
+    run::{Code, NewDecision, Reply, Runtime, TurnOutcome},
     store::{Store, memory::MemoryStore},
     tool::source::ToolSource as _,
 };
@@ -58,7 +59,7 @@ async fn shop(then: Then, go: &Arc<Notify>) -> McpFake {
     fake
 }
 
-async fn until(runtime: &Runtime, status: Status) -> Outcome {
+async fn until(runtime: &Runtime, status: Status) -> TurnOutcome {
     let so = async {
         loop {
             let outcome = runtime.wait(&Principal::trusted(), "s").await.unwrap();
@@ -71,7 +72,7 @@ async fn until(runtime: &Runtime, status: Status) -> Outcome {
     tokio::time::timeout(Duration::from_secs(20), so).await.expect("it comes to that")
 }
 
-async fn answer(runtime: &Runtime) -> Result<Outcome, Code> {
+async fn answer(runtime: &Runtime) -> Result<TurnOutcome, Code> {
     let resume: Raw = serde_json::from_value(json!({ "action": "accept", "content": { "size": 4 } })).unwrap();
     let new = NewDecision::new("s_1", Reply::Resume(resume));
     runtime.decide_and_run(&Principal::trusted(), new).await.map_err(|refusal| refusal.code)
@@ -83,7 +84,8 @@ async fn s13_a_question_that_its_server_takes_back_is_withdrawn_and_its_call_goe
         let (go, store): (_, Arc<dyn Store>) = (Arc::new(Notify::new()), Arc::new(MemoryStore::new()));
         let fake = shop(then, &go).await;
         // Without a limit it would wait for ever.
-        let server = McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never).answer_seconds(0);
+        let server =
+            McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never).answer_timeout(Timeout::Never);
         let server = server.build().unwrap();
         let runtime = over(store.clone(), &calls(&["order"]), &[&server]);
         runtime.start().await.unwrap();
@@ -151,7 +153,7 @@ async fn r4_s13_a_call_that_is_given_up_while_its_answer_is_stored_is_in_doubt_a
     assert_eq!(fake.calls().len(), 1);
 }
 
-fn kind(outcome: &Outcome) -> Value {
+fn kind(outcome: &TurnOutcome) -> Value {
     serde_json::to_value(&outcome.interruptions[0]).unwrap()["kind"].clone()
 }
 

@@ -10,7 +10,7 @@ use countersign::{
     },
 };
 use countersign_core::{
-    conversation::{Answer, ToolResult},
+    conversation::{AssistantMessage, ToolResult},
     journal::record::{Block, CallStatus, ToolUse},
 };
 use futures::StreamExt as _;
@@ -133,19 +133,12 @@ async fn m1_aimock_accepts_our_conversation_with_calls_and_results() {
     ]);
     let aimock = Aimock::start(fixtures, &["--strict"]).await;
     let call = |id: &str, input: &str| Block::ToolUse(ToolUse::new(id, "pay", input));
-    let result = |id: &str, text: &str| {
-        Message::from(ToolResult {
-            id: id.into(),
-            name: "pay".into(),
-            text: text.to_owned(),
-            status: CallStatus::Error,
-        })
-    };
+    let result = |id: &str, text: &str| Message::from(ToolResult::new(id, "pay", text.to_owned(), CallStatus::Error));
     let blocks = vec![call("c1", r#"{"p":1.10}"#), call("c2", "{broken")];
     let mut conversation = user("pay twice");
     let own = serde_json::value::RawValue::from_string(r#"{"by":"openai-chat","model":"gpt-4o"}"#.to_owned()).unwrap();
     conversation.extend([
-        Message::from(Answer { model: "m".into(), blocks, opaque: Some(own) }),
+        Message::from(AssistantMessage::new("m", blocks).opaque(Some(own))),
         result("c1", "paid"),
         result("c2", "denied by a person"),
     ]);

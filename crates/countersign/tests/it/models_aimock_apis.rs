@@ -11,7 +11,7 @@ use countersign::{
     },
 };
 use countersign_core::{
-    conversation::{Answer, ToolResult},
+    conversation::{AssistantMessage, ToolResult},
     journal::record::{Block, CallStatus, ToolUse},
 };
 use futures::StreamExt as _;
@@ -137,14 +137,9 @@ async fn m1_aimock_accepts_our_conversation_with_reasoning_calls_and_results() {
             Block::ToolUse(ToolUse::new("call_p", "pay", r#"{"p":15}"#)),
         ];
         let mut conversation = user("go");
-        conversation.push(Message::from(Answer { model: "m".into(), blocks, opaque }));
+        conversation.push(Message::from(AssistantMessage::new("m", blocks).opaque(opaque)));
         let text = "denied by a person".to_owned();
-        conversation.push(Message::from(ToolResult {
-            id: "call_p".into(),
-            name: "pay".into(),
-            text,
-            status: CallStatus::Error,
-        }));
+        conversation.push(Message::from(ToolResult::new("call_p", "pay", text, CallStatus::Error)));
         let (told, _) = ask(&model, conversation).await;
         assert!(told.contains(&"text Understood.".to_owned()), "{name}: {told:?}");
     }

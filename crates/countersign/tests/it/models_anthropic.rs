@@ -10,7 +10,7 @@ use countersign::{
     },
 };
 use countersign_core::{
-    conversation::{Answer, ToolResult},
+    conversation::{AssistantMessage, ToolResult},
     journal::record::{Block, CallStatus, ToolUse},
 };
 use countersign_engine::model::OutputSchema;
@@ -123,16 +123,16 @@ async fn s23_pings_are_waited_for_longer_than_silence() {
 }
 
 fn answered(blocks: Vec<Block>, opaque: Option<Box<RawValue>>) -> Message {
-    Message::from(Answer { model: "m".into(), blocks, opaque })
+    Message::from(AssistantMessage::new("m", blocks).opaque(opaque))
 }
 
 fn result(id: &str, text: &str, is_error: bool) -> Message {
-    Message::from(ToolResult {
-        id: id.into(),
-        name: "n".into(),
-        text: text.to_owned(),
-        status: if is_error { CallStatus::Error } else { CallStatus::Success },
-    })
+    Message::from(ToolResult::new(
+        id,
+        "n",
+        text.to_owned(),
+        if is_error { CallStatus::Error } else { CallStatus::Success },
+    ))
 }
 
 /// The body that is sent with this conversation.
@@ -212,7 +212,7 @@ async fn m1_anthropic_the_request_is_in_the_apis_shape() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     for strict in [true, false] {
         let mut asked = request(user("hi"), "Be brief.", vec![tool("pay")]);
-        asked.output = Some(OutputSchema { name: "answer".into(), schema: schema.clone().into(), strict });
+        asked.output = Some(OutputSchema::new("answer", schema.clone()).strict(strict));
         assert_eq!(tell(model(&fake).call(asked).collect().await), ["usage 330 42, 300 cached", "stop"]);
     }
     let seen = fake.seen.lock().unwrap();

@@ -203,11 +203,8 @@ pub(crate) fn request(conversation: Vec<Message>, instructions: &str, tools: Vec
 }
 
 pub(crate) fn tool(name: &str) -> ToolSpec {
-    ToolSpec {
-        name: name.into(),
-        description: format!("Does {name}.").into(),
-        parameters: Arc::new(serde_json::json!({"type": "object", "properties": {"city": {"type": "string"}}})),
-    }
+    let parameters = serde_json::json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    ToolSpec::new(name, format!("Does {name}."), parameters)
 }
 
 /// The events of one call, as the model gave them.
@@ -251,6 +248,7 @@ pub(crate) fn tell(events: Vec<Result<ModelEvent, ModelError>>) -> Vec<String> {
             Ok(ModelEvent::Opaque(raw)) => ("opaque", anywhere(&raw)),
             Ok(ModelEvent::Cut(cut)) => ("cut", cut.name().to_owned()),
             Ok(ModelEvent::Stop) => ("stop", String::new()),
+            Ok(other) => panic!("{other:?}"),
             Err(error) if error.transient => ("transient", error.message),
             Err(error) => ("permanent", error.message),
         };

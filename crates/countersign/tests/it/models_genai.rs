@@ -10,7 +10,7 @@ use countersign::{
     },
 };
 use countersign_core::{
-    conversation::{Answer, ToolResult},
+    conversation::{AssistantMessage, ToolResult},
     journal::record::{Block, CallStatus, ToolUse},
 };
 use countersign_engine::model::OutputSchema;
@@ -62,16 +62,11 @@ fn conversation(opaque: Option<Box<RawValue>>) -> Vec<Message> {
         Block::ToolUse(ToolUse::new("call_b", "look", "{}")),
     ];
     let result = |id: &str, name: &str, text: &str| {
-        Message::from(ToolResult {
-            id: id.into(),
-            name: name.into(),
-            text: text.to_owned(),
-            status: CallStatus::Success,
-        })
+        Message::from(ToolResult::new(id, name, text.to_owned(), CallStatus::Success))
     };
     vec![
         Message::User("pay".into()),
-        Message::from(Answer { model: "m".into(), blocks, opaque }),
+        Message::from(AssistantMessage::new("m", blocks).opaque(opaque)),
         result("call_a", "pay", "paid"),
         result("call_b", "look", "seen"),
     ]
@@ -189,7 +184,7 @@ async fn m1_ollama_streams_become_blocks_and_the_key_is_sent() {
     assert_eq!(told(&model).await, ["thinking hm", "text so ", r#"call c1 pay {"n":5}"#, "usage 3 4", "stop"]);
     let mut asked = request(conversation(None), "Be brief.", vec![tool("pay")]);
     let schema = json!({"type": "object"});
-    asked.output = Some(OutputSchema { name: "answer".into(), schema: schema.into(), strict: true });
+    asked.output = Some(OutputSchema::new("answer", schema).strict(true));
     let _: Vec<_> = model.call(asked).collect().await;
     let seen = fake.seen.lock().unwrap();
     assert_eq!(seen[0].path, "/v1/api/chat");

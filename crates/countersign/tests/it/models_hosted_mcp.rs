@@ -13,7 +13,7 @@ use countersign::{
         openai_chat::{OpenAiChat, OpenAiChatConfig},
     },
     policy::{Glob, Policy, PolicyRule, Then},
-    run::{NewDecision, NewMessage, NewRetry, Outcome, Runtime},
+    run::{NewDecision, NewMessage, NewRetry, Runtime, TurnOutcome},
     store::memory::MemoryStore,
     tool::{self, condition::ProposedCall, on_approval},
 };
@@ -127,10 +127,10 @@ async fn s13_the_declaration_is_sent_in_all_its_forms() {
         (HostedApproval::Always, json!("always")),
         (HostedApproval::Never, json!("never")),
         (
-            HostedApproval::Tools { always: names(&["send"]), never: names(&["list", "look"]) },
+            HostedApproval::Lists { always: names(&["send"]), never: names(&["list", "look"]) },
             json!({"always": {"tool_names": ["send"]}, "never": {"tool_names": ["list", "look"]}}),
         ),
-        (HostedApproval::Tools { always: Vec::new(), never: Vec::new() }, json!("always")),
+        (HostedApproval::Lists { always: Vec::new(), never: Vec::new() }, json!("always")),
     ] {
         let mut asked = request(user("hi"), "", Vec::new());
         asked.hosted = [bank().require_approval(require).unwrap()].into();
@@ -152,7 +152,7 @@ async fn s13_the_declaration_is_sent_in_all_its_forms() {
 
 #[test]
 fn m149_overlapping_names_and_labels_that_cannot_be_are_refused() {
-    let both = HostedApproval::Tools { always: vec!["a".into(), "b".into()], never: vec!["b".into()] };
+    let both = HostedApproval::Lists { always: vec!["a".into(), "b".into()], never: vec!["b".into()] };
     let error = bank().require_approval(both).unwrap_err().to_string();
     assert_eq!(error, "`require_approval` of \"bank\": \"b\" is both under `always` and under `never`");
     for label in ["", "a__b", "_a", "a-", "a b", &"a".repeat(65)] {
@@ -196,7 +196,7 @@ fn runtime(fake: &Fake, policy: Policy) -> Runtime {
     Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).policy(policy).build().expect("runtime")
 }
 
-async fn ask(runtime: &Runtime) -> Outcome {
+async fn ask(runtime: &Runtime) -> TurnOutcome {
     runtime.run(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("run")
 }
 
@@ -295,13 +295,13 @@ fn failed(code: &str) -> String {
 fn by(fake: &Fake, store: Arc<dyn countersign::store::Store>) -> Runtime {
     let agent = Agent::new("a", ("m", Arc::new(model(fake)))).hosted_mcp(bank());
     let retry = countersign::model::retry::RetryPolicy {
-        base: std::time::Duration::from_millis(1),
+        initial_delay: std::time::Duration::from_millis(1),
         ..countersign::model::retry::RetryPolicy::default()
     };
     Runtime::builder(store).agent(agent).retry(retry).build().expect("runtime")
 }
 
-async fn approve(runtime: &Runtime, waiting: &Outcome) -> Outcome {
+async fn approve(runtime: &Runtime, waiting: &TurnOutcome) -> TurnOutcome {
     let approval_key = waiting.interruptions[0].approval_key().to_owned();
     let new = NewDecision::new(approval_key, vec![Decision::approve()]);
     runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided")
@@ -419,7 +419,7 @@ async fn r4_the_rest_of_an_answer_that_was_cut_is_asked_for_without_the_approval
     .await;
     let agent = Agent::new("a", ("m", Arc::new(model(&fake)))).hosted_mcp(bank()).on_cut(countersign::OnCut::Continue);
     let retry = countersign::model::retry::RetryPolicy {
-        base: std::time::Duration::from_millis(1),
+        initial_delay: std::time::Duration::from_millis(1),
         ..countersign::model::retry::RetryPolicy::default()
     };
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).retry(retry).build().expect("runtime");
@@ -471,9 +471,9 @@ async fn m146_a_program_decides_about_a_hosted_call_without_a_pause() {
     let decides = on_approval(move |call: ProposedCall| {
         seen.lock().unwrap().push((call.tool.to_string(), call.args.text().to_owned()));
         let decision = match &*call.tool {
-            "mcp__bank__send" => Ok(tool::Decision::Approve),
-            "mcp__bank__wipe" => Ok(tool::Decision::Reject(Some("Never.".to_owned()))),
-            "mcp__bank__list" => Ok(tool::Decision::Ask),
+            "mcp__bank__send" => Ok(tool::OnApprovalOutput::Approve),
+            "mcp__bank__wipe" => Ok(tool::OnApprovalOutput::Reject(Some("Never.".to_owned()))),
+            "mcp__bank__list" => Ok(tool::OnApprovalOutput::Ask),
             _ => Err("it failed".to_owned()),
         };
         async move { decision }
@@ -516,8 +516,9 @@ async fn m146_a_program_decides_about_a_hosted_call_without_a_pause() {
 #[tokio::test]
 async fn m146_where_a_program_decides_about_all_hosted_calls_nobody_is_asked() {
     let fake = provider(&[("send", ARGS)]).await;
-    let server = bank()
-        .decided_by(|entry| entry.on_approval(on_approval(|_: ProposedCall| async { Ok(tool::Decision::Approve) })));
+    let server = bank().decided_by(|entry| {
+        entry.on_approval(on_approval(|_: ProposedCall| async { Ok(tool::OnApprovalOutput::Approve) }))
+    });
     let agent = Agent::new("a", ("m", Arc::new(model(&fake)))).hosted_mcp(server);
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
     let ended = ask(&runtime).await;

@@ -13,7 +13,7 @@ use countersign::{
     },
 };
 use countersign_core::{
-    conversation::{Answer, ToolResult},
+    conversation::{AssistantMessage, ToolResult},
     journal::record::{Block, CallStatus, ToolUse},
     limits,
 };
@@ -195,7 +195,7 @@ async fn m1_headers_and_the_bound_on_answers_are_sent_by_every_provider() {
         let headers = BTreeMap::from([(name.to_owned(), ApiKey::new(value))]);
         let api_key = Some(ApiKey::new("k"));
         let error = OpenAiChat::new(OpenAiChatConfig { headers, api_key, ..OpenAiChatConfig::new("m") }).unwrap_err();
-        assert!(error.0.contains(why), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
     }
 }
 
@@ -206,13 +206,8 @@ async fn sent_back(fake: &Fake, thinking: &str) -> Value {
     let blocks = vec![Block::Thinking(thinking.into()), Block::ToolUse(ToolUse::new("a", "look", "{}"))];
     let mut conversation = user("go");
     let text = "seen".to_owned();
-    conversation.push(Message::from(Answer { model: "m".into(), blocks, opaque }));
-    conversation.push(Message::from(ToolResult {
-        id: "a".into(),
-        name: "look".into(),
-        text,
-        status: CallStatus::Success,
-    }));
+    conversation.push(Message::from(AssistantMessage::new("m", blocks).opaque(opaque)));
+    conversation.push(Message::from(ToolResult::new("a", "look", text, CallStatus::Success)));
     let _: Vec<_> = model.call(request(conversation, "", vec![tool("look")])).collect().await;
     fake.seen.lock().unwrap().last().unwrap().body["messages"][1].clone()
 }

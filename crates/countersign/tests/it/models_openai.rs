@@ -5,7 +5,7 @@ use countersign::{
     model::{Model as _, ModelEvent},
 };
 use countersign_core::{
-    conversation::{Answer, ToolResult},
+    conversation::{AssistantMessage, ToolResult},
     journal::record::{Block, CallStatus, ToolUse},
 };
 use futures::{StreamExt as _, stream};
@@ -273,7 +273,7 @@ async fn m1_text_is_given_out_as_it_arrives() {
 
 fn answer(model: &str, blocks: Vec<Block>, opaque: Option<&str>) -> Message {
     let opaque = opaque.map(|json| RawValue::from_string(json.to_owned()).unwrap());
-    Message::from(Answer { model: model.into(), blocks, opaque })
+    Message::from(AssistantMessage::new(model, blocks).opaque(opaque))
 }
 
 fn use_tool(id: &str, name: &str, input: &str) -> Block {
@@ -281,7 +281,7 @@ fn use_tool(id: &str, name: &str, input: &str) -> Block {
 }
 
 fn result(id: &str, text: &str) -> Message {
-    Message::from(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), status: CallStatus::Success })
+    Message::from(ToolResult::new(id, "n", text.to_owned(), CallStatus::Success))
 }
 
 #[tokio::test]
@@ -345,8 +345,7 @@ async fn m1_the_form_of_the_answer_is_sent_with_its_schema() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     for strict in [true, false] {
         let mut asked = request(user("hi"), "", Vec::new());
-        let output =
-            countersign_engine::model::OutputSchema { name: "answer".into(), schema: schema.clone().into(), strict };
+        let output = countersign_engine::model::OutputSchema::new("answer", schema.clone()).strict(strict);
         asked.output = Some(output);
         assert_eq!(tell(fake.model().call(asked).collect().await), ["stop"]);
         let want =

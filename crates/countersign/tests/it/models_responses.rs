@@ -8,7 +8,7 @@ use countersign::{
     },
 };
 use countersign_core::{
-    conversation::{Answer, ToolResult},
+    conversation::{AssistantMessage, ToolResult},
     journal::record::{Block, CallStatus, ToolUse},
 };
 use countersign_engine::model::OutputSchema;
@@ -115,16 +115,16 @@ fn interleaved_blocks() -> Vec<Block> {
 }
 
 pub(crate) fn answered(blocks: Vec<Block>, opaque: Option<Box<RawValue>>) -> Message {
-    Message::from(Answer { model: "m".into(), blocks, opaque })
+    Message::from(AssistantMessage::new("m", blocks).opaque(opaque))
 }
 
 pub(crate) fn result(id: &str, text: &str, is_error: bool) -> Message {
-    Message::from(ToolResult {
-        id: id.into(),
-        name: "n".into(),
-        text: text.to_owned(),
-        status: if is_error { CallStatus::Error } else { CallStatus::Success },
-    })
+    Message::from(ToolResult::new(
+        id,
+        "n",
+        text.to_owned(),
+        if is_error { CallStatus::Error } else { CallStatus::Success },
+    ))
 }
 
 /// The input that is sent with this conversation.
@@ -238,7 +238,7 @@ async fn m1_responses_the_request_is_in_the_apis_shape() {
     };
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
     let mut asked = request(user("hi"), "Be brief.", vec![tool("pay")]);
-    asked.output = Some(OutputSchema { name: "answer".into(), schema: schema.clone().into(), strict: true });
+    asked.output = Some(OutputSchema::new("answer", schema.clone()).strict(true));
     assert_eq!(
         tell(OpenAi::new(config).unwrap().call(asked).collect().await),
         ["usage 5 7, 2 cached, 3 reasoning", "stop"]

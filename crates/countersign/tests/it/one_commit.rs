@@ -86,7 +86,7 @@ async fn r4_a_decision_whose_sender_goes_away_starts_its_call_once_or_not_at_all
         {
             let decision = NewDecision::new("s_1", vec![Decision::approve()]);
             let me = Principal::trusted();
-            let mut sent = pin!(runtime.decide(&me, decision, false));
+            let mut sent = pin!(runtime.decide(&me, decision));
             for _ in 0..polls {
                 if poll_fn(|context| Poll::Ready(sent.as_mut().poll(context).is_ready())).await {
                     break;

@@ -178,6 +178,7 @@ pub fn agent(model: &Arc<Paced>) -> Agent {
 
 /// A runtime with that agent, which retries a broken stream at once.
 pub fn runtime(store: &Arc<dyn Store>, model: &Arc<Paced>) -> Runtime {
-    let retry = RetryPolicy { base: Duration::ZERO, max: Duration::ZERO, attempts: 5, ..RetryPolicy::default() };
+    let retry =
+        RetryPolicy { initial_delay: Duration::ZERO, max_delay: Duration::ZERO, attempts: 5, ..RetryPolicy::default() };
     Runtime::builder(store.clone()).agent(agent(model)).retry(retry).build().expect("runtime")
 }

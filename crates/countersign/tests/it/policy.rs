@@ -6,7 +6,7 @@ use countersign::{
     Agent, Decision, DecisionType, Principal, Status,
     model::scripted::Scripted,
     policy::{Glob, HintFilter, Policy, PolicyRule, Then},
-    run::{Code, NewDecision, NewMessage, Outcome, Runtime},
+    run::{Code, NewDecision, NewMessage, Runtime, TurnOutcome},
     store::Store,
     tool::{
         Approval, Hints,
@@ -65,11 +65,11 @@ fn runtime(store: Arc<dyn Store>, calls: &[(&str, i64)], policy: Policy, ledger:
     Runtime::builder(store).agent(agent).policy(policy).build().expect("runtime")
 }
 
-async fn say(runtime: &Runtime, by: &Principal, session: &str) -> Outcome {
+async fn say(runtime: &Runtime, by: &Principal, session: &str) -> TurnOutcome {
     runtime.run(by, NewMessage::text(session, "go")).await.expect("run")
 }
 
-async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision) -> Result<Outcome, Code> {
+async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision) -> Result<TurnOutcome, Code> {
     let new = NewDecision::new(key, vec![decision]);
     runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
 }
@@ -186,7 +186,7 @@ async fn w7_a_rule_that_never_answers_about_an_edit_holds_up_no_deadline() {
         let model = Scripted::from_json(
             r#"{"turns": [{"tool_calls": [{"name": "pay", "args": {"n": 1}}]}], "at_end": "repeat"}"#,
         );
-        let tool = entry("pay", Approval::when_fn(asks).timeout(3), &ledger);
+        let tool = entry("pay", Approval::when_fn(asks).timeout(Duration::from_secs(3)), &ledger);
         let agent = Agent::new("a", ("m", Arc::new(model.expect("script")))).tool(tool);
         let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
         runtime.start().await.expect("started");
@@ -415,7 +415,7 @@ async fn p1_comments_and_votes_are_seen_with_the_approval() {
         say(&runtime, &ann, "s").await;
         let comment = |by: Principal, text: &'static str| {
             let runtime = runtime.clone();
-            async move { runtime.note(&by, "s_1", NewNote::Comment(text.into()), Some(text.to_owned()), false).await }
+            async move { runtime.note(&by, "s_1", NewNote::Comment(text.into()), Some(text.to_owned())).await }
         };
         comment(ann.clone(), "please").await.expect("the owner may");
         comment(ann.clone(), "please").await.expect("the same request again is done once");
@@ -424,7 +424,7 @@ async fn p1_comments_and_votes_are_seen_with_the_approval() {
         decide(&runtime, &bob, "s_1", Decision::approve()).await.expect("a vote");
         // Another person's request of the same name is another request.
         let same = NewDecision { request_id: Some("please".into()), ..NewDecision::new("s_1", Vec::new()) };
-        let refused = runtime.decide(&person("kim", &["admin"]), same, false).await;
+        let refused = runtime.decide(&person("kim", &["admin"]), same).await;
         assert_eq!(refused.expect_err("looked at").code, Code::DecisionsMismatch, "{name}");
         let agent = Principal { kind: countersign_core::approval::principal::PrincipalKind::Agent, ..ann.clone() };
         assert_eq!(comment(agent, "the CFO agreed").await.expect_err("no person").code, Code::Forbidden);
@@ -509,7 +509,7 @@ async fn p1_a_written_list_of_decisions_counts_whatever_is_in_it() {
     let written = |allowed: &[DecisionType]| Ask { allowed: Some(allowed.to_vec()), ..Ask::default() };
     let tool = written(&[DecisionType::Respond, DecisionType::Reject]);
     let both = |rule: &Ask| rule.stricter(&tool).allowed().to_vec();
-    assert_eq!(both(&written(&DecisionType::DEFAULT)), [DecisionType::Reject]);
+    assert_eq!(both(&written(DecisionType::DEFAULT)), [DecisionType::Reject]);
     assert_eq!(both(&Ask::default()), [DecisionType::Respond, DecisionType::Reject]);
 }
 
@@ -524,7 +524,7 @@ async fn p1_what_is_handed_back_to_who_asked_is_not_theirs_to_approve() {
         let runtime = runtime(store, &[("pay", 1)], policy, &ledger);
         say(&runtime, &kim, "s").await;
         let back = NewNote::Reassign { role: None, subject: Some("kim".into()), text: None };
-        runtime.note(&bob, "s_1", back, None, false).await.expect("handed back");
+        runtime.note(&bob, "s_1", back, None).await.expect("handed back");
         let refused = decide(&runtime, &kim, "s_1", Decision::approve()).await;
         assert_eq!(refused.expect_err("who asked"), Code::Forbidden, "{name}");
         let outcome = decide(&runtime, &kim, "s_1", Decision::reject(None)).await.expect("no is always possible");
@@ -541,8 +541,8 @@ async fn p1_who_asked_does_not_reassign_what_only_others_may_approve() {
         let runtime = runtime(store, &[("pay", 1)], policy, &Ledger::default());
         say(&runtime, &kim, "s").await;
         let to = |who: &str| NewNote::Reassign { role: None, subject: Some(who.into()), text: None };
-        let refused = runtime.note(&kim, "s_1", to("eve"), None, false).await.expect_err("the requester");
+        let refused = runtime.note(&kim, "s_1", to("eve"), None).await.expect_err("the requester");
         assert_eq!(refused.code, Code::Forbidden, "{name}");
-        runtime.note(&bob, "s_1", to("eve"), None, false).await.expect("another reviewer");
+        runtime.note(&bob, "s_1", to("eve"), None).await.expect("another reviewer");
     }
 }

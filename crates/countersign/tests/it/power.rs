@@ -44,7 +44,7 @@ async fn surviving_seq(store: &Failing) -> u64 {
 #[tokio::test]
 async fn w2_an_event_with_a_seq_is_given_only_when_it_is_on_the_disk() {
     let (store, runtime) = new();
-    let followed = runtime.message(&me(), NewMessage::text("s", "go"), true).await.expect("taken");
+    let followed = runtime.message_followed(&me(), NewMessage::text("s", "go")).await.expect("taken");
     let mut follow = followed.follow.expect("followed");
     let mut texts = 0;
     let key = loop {
@@ -62,7 +62,7 @@ async fn w2_an_event_with_a_seq_is_given_only_when_it_is_on_the_disk() {
     assert_eq!(texts, 3, "the user's, and one of each answer");
     let new = NewDecision::new(key, vec![Decision::approve()]);
     let before = store.survives("s");
-    runtime.decide(&me(), new, false).await.expect("decided");
+    runtime.decide(&me(), new).await.expect("decided");
     assert!(store.survives("s") > before, "an acknowledged decision");
     loop {
         let frame = follow.next().await.expect("event");
@@ -84,12 +84,12 @@ async fn r3_what_was_acknowledged_read_or_returned_survives_a_power_cut() {
     assert_eq!(store.survives("s"), written(&store).await, "a read: {state:?}");
     let new = NewDecision::new("s_1", vec![Decision::approve()]);
     let before = written(&store).await;
-    runtime.decide(&me(), new, false).await.expect("decided");
+    runtime.decide(&me(), new).await.expect("decided");
     assert!(store.survives("s") > before, "an acknowledged decision");
     runtime.wait(&me(), "s").await.expect("outcome");
     assert_eq!(store.survives("s"), written(&store).await, "what was waited for");
     let before = written(&store).await;
-    runtime.message(&me(), NewMessage::text("s", "again"), false).await.expect("taken");
+    runtime.message(&me(), NewMessage::text("s", "again")).await.expect("taken");
     assert!(store.survives("s") > before, "an acknowledged message");
     runtime.wait(&me(), "s").await.expect("outcome");
 }
@@ -106,9 +106,9 @@ async fn r3_who_sends_again_what_has_no_request_id_is_answered_once_it_is_where_
     assert_eq!(doubts(), [1, 1]);
     send(&runtime, "s", "go").await.expect("paused");
     let approve = || NewDecision::new("s_1", vec![Decision::approve()]);
-    runtime.decide(&me(), approve(), false).await.expect("decided");
+    runtime.decide(&me(), approve()).await.expect("decided");
     assert_eq!(doubts(), [1, 1]);
-    let again = runtime.decide(&me(), approve(), false).await.expect_err("it is decided");
+    let again = runtime.decide(&me(), approve()).await.expect_err("it is decided");
     assert_eq!((again.code, doubts()), (Code::ApprovalAlreadyResolved, [2, 2]));
 }
 
@@ -134,7 +134,7 @@ const SLOW: &str = r#"{"turns":[{"thinking":"Let me see.","text":"It is done.","
 async fn w2_a_block_that_is_being_written_is_shown_only_when_its_beginning_is_on_the_disk() {
     let store = Failing::over(Arc::new(MemoryStore::new()));
     let runtime = runtime(store.clone(), SLOW, &Ledger::default());
-    let followed = runtime.message(&me(), NewMessage::text("s", "go"), true).await.expect("taken");
+    let followed = runtime.message_followed(&me(), NewMessage::text("s", "go")).await.expect("taken");
     let mut follow = followed.follow.expect("followed");
     // Its beginning is not stored at once either: nothing is shown before it is.
     store.appends.store(2, Ordering::SeqCst);
@@ -160,7 +160,7 @@ async fn w2_following_appends_nothing() {
     let records = |followed: bool, script: &'static str| async move {
         let store = Failing::over(Arc::new(MemoryStore::new()));
         let runtime = runtime(store.clone(), script, &Ledger::default());
-        let taken = runtime.message(&me(), NewMessage::text("s", "go"), followed).await.expect("taken");
+        let taken = crate::support::message(&runtime, NewMessage::text("s", "go"), followed).await.expect("taken");
         let mut late = Vec::new();
         while followed && runtime.state(&me(), "s").await.expect("state").session.status == Status::Running {
             late.push(runtime.subscribe(&me(), "s", Some(0)).await.expect("followed"));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use countersign::{
     Agent, Message, Principal, Status,
     model::{Model, ModelError, ModelEvent, ModelRequest},
-    run::{NewMessage, Outcome, Runtime},
+    run::{NewMessage, Runtime, TurnOutcome},
     store::memory::MemoryStore,
     tool::function,
 };
@@ -67,7 +67,7 @@ fn forgets(with: ModelError) -> (Runtime, Heard) {
     (Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime"), heard)
 }
 
-async fn say(runtime: &Runtime) -> Outcome {
+async fn say(runtime: &Runtime) -> TurnOutcome {
     runtime.run(&Principal::trusted(), NewMessage::text("s", "What time is it?")).await.expect("run")
 }
 
@@ -122,7 +122,7 @@ async fn s23_what_is_refused_without_it_too_is_told_by_its_first_reason_and_is_s
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
     let me = Principal::trusted();
     // Whoever follows keeps the session in memory.
-    let _followed = runtime.message(&me, NewMessage::text("s", "What time is it?"), true).await.expect("taken");
+    let _followed = runtime.message_followed(&me, NewMessage::text("s", "What time is it?")).await.expect("taken");
     let failed = runtime.wait(&me, "s").await.expect("outcome");
     assert!(failed.error.expect("an error").message.contains("402 Payment Required"));
     runtime.retry(&me, "s", NewRetry::default()).await.expect("retry");

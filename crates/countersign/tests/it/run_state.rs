@@ -4,8 +4,9 @@ use countersign_core::session::Session;
 use std::sync::Arc;
 
 use countersign::{
-    Agent, Decision, Kind, Locale, Principal, RunState, RunStateError, Status,
+    Agent, Decision, InterruptionKind, Locale, Principal, RunState, RunStateError, Status,
     model::scripted::Scripted,
+    policy::Timeout,
     run::{NewDecision, NewMessage, Reply, Runtime},
     store::{Store, memory::MemoryStore},
     tool::{Approval, builtin},
@@ -90,7 +91,7 @@ async fn s17_a_saved_session_goes_on_in_another_store_where_it_stopped() {
 
         let ledger = Ledger::default();
         let runtime = runtime(store.clone(), SCRIPT, &ledger);
-        let query = ApprovalQuery { limit: 10, ..Default::default() };
+        let query = ApprovalQuery { limit: Some(10), ..Default::default() };
         let inbox = runtime.approvals(&Principal::trusted(), query).await.expect("inbox");
         assert_eq!(inbox.rows.len(), 1, "{name}");
         let done = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("done");
@@ -147,7 +148,7 @@ async fn s17_a_queued_message_and_its_request_id_are_restored() {
         state.save(&*store).await.expect(name);
         assert!(store.request("s", "r1").await.expect("known").is_some(), "{name}");
         assert_eq!(RunState::load(&*store, "s").await.expect("saved").to_json(), state.to_json(), "{name}");
-        let query = ApprovalQuery { limit: 10, ..Default::default() };
+        let query = ApprovalQuery { limit: Some(10), ..Default::default() };
         let inbox = runtime(store, SCRIPT, &ledger).approvals(&Principal::trusted(), query).await.expect("inbox");
         assert!(inbox.rows.iter().all(|row| row.resolution.is_some()), "{name}");
     }
@@ -207,7 +208,7 @@ async fn s21_a_state_of_another_version_is_refused_by_it_whatever_else_it_has() 
     assert_ne!(whole, text);
     for other in [r#"{"schema":"countersign.run_state","version":2,"compressed":"…"}"#, &whole] {
         let error = RunState::from_json(other).expect_err("another version");
-        assert!(matches!(error, RunStateError::Version { found: 2, known: 1 }), "{error}");
+        assert!(matches!(error, RunStateError::Version { found: 2, known: 1, .. }), "{error}");
         let told = "this run state has version 2, and this program reads version 1 only";
         assert!(error.to_string().starts_with(told), "{error}");
     }
@@ -215,7 +216,7 @@ async fn s21_a_state_of_another_version_is_refused_by_it_whatever_else_it_has() 
     let dir = tempfile::tempdir().expect("directory");
     let path = dir.path().join("run.json");
     std::fs::write(&path, &whole).expect("written");
-    assert!(matches!(RunState::take(&path), Err(RunStateError::Version { found: 2, known: 1 })));
+    assert!(matches!(RunState::take(&path), Err(RunStateError::Version { found: 2, known: 1, .. })));
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), whole);
     assert_eq!(std::fs::read_dir(dir.path()).expect("directory").count(), 1);
 }
@@ -230,7 +231,7 @@ fn asking(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
         {"text":"{{ last_tool_result }}"}]}"#;
     let model = Scripted::from_json(script).expect("script");
     let mut ask = builtin::ask_user_question();
-    ask.approval = ask.approval.timeout(0);
+    ask.approval = ask.approval.timeout(Timeout::Never);
     let agent = Agent::new("asker", ("demo", Arc::new(model)))
         .tool(ask)
         .tool(builtin::write_todos())
@@ -254,7 +255,7 @@ fn fifty() -> NewDecision {
 #[tokio::test]
 async fn s17_a_session_with_a_question_is_saved_and_goes_on() {
     let state = RunState::from_json(&asked().await.to_json()).expect("read");
-    assert_eq!(state.requests()[0].kind(), Kind::Question);
+    assert_eq!(state.requests()[0].kind(), InterruptionKind::Question);
     assert_eq!(state.state().todos.len(), 1);
     for (name, store, _dir) in stores() {
         state.save(&*store).await.expect("restored");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use countersign::{
     Agent, Decision, Principal, RunState, Status,
     model::scripted::Scripted,
-    policy::{Glob, Policy, PolicyRule, Then},
-    run::{Code, NewDecision, NewMessage, Outcome, Runtime},
+    policy::{Glob, Policy, PolicyRule, Then, Timeout},
+    run::{Code, NewDecision, NewMessage, Runtime, TurnOutcome},
     store::{Store, memory::MemoryStore},
     tool::Approval,
 };
@@ -31,7 +31,7 @@ fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
         .tool(entry("note", Approval::never(), ledger))
         .tool(entry("pay", Approval::never(), ledger).content_message(ContentMessage::Model));
     let two = Ask {
-        timeout: 0.into(),
+        timeout: Timeout::of(0),
         levels: vec!["admin".into(), "legal".into()],
         quorum: 2,
         not_self: true,
@@ -45,7 +45,8 @@ fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
         then: Then::Ask(ask),
         ..PolicyRule::default()
     };
-    let policy = Policy { rules: vec![rule("note", Ask { timeout: 0.into(), ..Ask::default() }), rule("pay", two)] };
+    let policy =
+        Policy { rules: vec![rule("note", Ask { timeout: Timeout::of(0), ..Ask::default() }), rule("pay", two)] };
     Runtime::builder(store).agent(agent).policy(policy).build().expect("runtime")
 }
 
@@ -54,7 +55,7 @@ fn person(name: &str, roles: &[&str]) -> Principal {
     Principal { tenant: Some("north".into()), ..Principal::person(name, roles) }
 }
 
-async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision) -> Result<Outcome, Code> {
+async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision) -> Result<TurnOutcome, Code> {
     let new = NewDecision::new(key, vec![decision]);
     runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
 }
@@ -67,7 +68,7 @@ async fn governed(store: Arc<dyn Store>) -> String {
     decide(&runtime, &ann, "s_1", Decision::approve().always(Always::Session)).await.expect("a rule");
     runtime.run(&ann, NewMessage::text("s", "and pay")).await.expect("run");
     runtime.revoke_rule(&ann, "s_1.0").await.expect("revoked");
-    let note = |note| runtime.note(&bob, "s_2", note, None, false);
+    let note = |note| runtime.note(&bob, "s_2", note, None);
     note(NewNote::Comment("is this right?".into())).await.expect("a comment");
     decide(&runtime, &bob, "s_2", Decision::approve()).await.expect("a vote");
     note(NewNote::Reassign { role: None, subject: Some("eve".into()), text: Some("yours".into()) })

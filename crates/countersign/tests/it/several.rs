@@ -121,7 +121,7 @@ impl Three {
 
 async fn approve(runtime: &Runtime, key: &str) {
     let yes = NewDecision::new(key, vec![Decision::approve()]);
-    runtime.decide(&me(), yes, false).await.expect("decided");
+    runtime.decide(&me(), yes).await.expect("decided");
 }
 
 async fn becomes(runtime: &Runtime, status: Status) {
@@ -246,7 +246,7 @@ async fn r5_a_node_without_others_fails_a_turn_whose_agent_it_does_not_know_soon
     let database = Database::new();
     let able = agent("new", HELLO);
     let first = Runtime::builder(open(&database).await).agent(able).without_effects().build().expect("runtime");
-    first.message(&me(), NewMessage::text("s", "hello"), false).await.expect("a message");
+    first.message(&me(), NewMessage::text("s", "hello")).await.expect("a message");
     first.shutdown(Duration::ZERO).await;
     // With its store, which is then no node any more.
     drop(first);
@@ -263,7 +263,7 @@ async fn r4_r5_a_turn_is_not_blamed_for_a_node_that_only_lost_its_lease() {
     let (one, two) = (open(&database).await, open(&database).await);
     let (begun, idle) = (Paced::new([vec![text("Hello"), stop()]]), Paced::new([vec![text("Hello"), stop()]]));
     let (first, second) = (paced::runtime(&one, &begun), paced::runtime(&two, &idle));
-    first.message(&me(), NewMessage::text("s", "hello"), false).await.expect("a message");
+    first.message(&me(), NewMessage::text("s", "hello")).await.expect("a message");
     begun.release(1);
     begun.settle(&first, "s").await;
     let times = async || {
@@ -311,8 +311,7 @@ impl Tool for Told {
 async fn r11_what_a_node_keeps_of_a_session_goes_when_another_deletes_it() {
     let database = Database::new();
     let told = Told::default();
-    let spec =
-        ToolSpec { name: "t".into(), description: "A tool.".into(), parameters: Arc::new(serde_json::json!({})) };
+    let spec = ToolSpec::new("t", "A tool.", Arc::new(serde_json::json!({})));
     let agent = Agent::new("trader", ("m", Arc::new(Reads))).tool(ToolEntry::new(spec, Arc::new(told.clone())));
     let first = Runtime::builder(open(&database).await).agent(agent).build().expect("runtime");
     first.start().await.expect("start");

@@ -16,7 +16,7 @@ use countersign::{
     run::{Code, Runtime},
     store::{Store, memory::MemoryStore},
     tool::{
-        Decision as Said, ToolEntry,
+        OnApprovalOutput as Said, ToolEntry,
         builtin::{self, Shell, Workspace},
         condition::ProposedCall,
         on_approval,

@@ -10,6 +10,7 @@ use axum::{Json, Router, extract::State, routing::post};
 use countersign::{
     Agent, RunConfig, RunState, Runner,
     otlp::{self, Traces},
+    policy::Timeout,
     tool::{Approval, ToolEntry},
 };
 use countersign_runtime::run::spans;
@@ -92,7 +93,7 @@ pub fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
 }
 
 fn gated(name: &str, ledger: &Ledger) -> ToolEntry {
-    entry(name, Approval::always().timeout(0), ledger)
+    entry(name, Approval::always().timeout(Timeout::Never), ledger)
 }
 
 /// A runner of one session.

@@ -33,7 +33,7 @@ use tokio::sync::Notify;
 use crate::{
     failing::Failing,
     graph_support::{Work, WorkUpdate, in_line, me, process},
-    support::{Ledger, decide, entry, send},
+    support::{Ledger, decide, entry, kept, send},
     team::{Teller, call, ran, teller, text},
 };
 
@@ -189,7 +189,7 @@ async fn s13_r4_a_load_that_fails_while_tools_are_reached_is_tried_again() {
     let agent = |source| Agent::new("a", ("m", teller([vec![call("c", "far", "{}")]]))).tools_of(source);
     let endless = ToolEntry { tool: Arc::new(Endless(begun.clone())), ..far() };
     let before = Runtime::builder(inner.clone()).agent(agent(Source::of(endless, 1))).build().expect("one");
-    before.message(&Principal::trusted(), NewMessage::text("s", "go"), false).await.expect("stored");
+    before.message(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("stored");
     begun.notified().await;
     before.shutdown(Duration::ZERO).await;
 
@@ -288,7 +288,7 @@ async fn r3_a_graphs_update_whose_answer_is_lost_counts_once() {
                 // People answer after the outage.
                 store.appends.store(0, Ordering::SeqCst);
                 let paused = runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
-                assert_eq!(paused.waiting().len(), 1, "{losses:?}");
+                assert_eq!(paused.pending().len(), 1, "{losses:?}");
             }
             // As another process folds it.
             let (_, runs) = process(&plain, &graph);
@@ -424,7 +424,7 @@ async fn g3_what_is_to_be_asked_again_is_not_forgotten_when_the_store_fails() {
     let fails = async move { away.appends.store(1, Ordering::SeqCst) };
     store.meanwhile(|record| matches!(record, Record::Retried(_)), fails);
     let asked = runs.retry(&me(), "s").await.expect("retry");
-    assert_eq!(asked.waiting().iter().map(|one| &*one.key).collect::<Vec<_>>(), ["s_2"], "{asked:?}");
+    assert_eq!(asked.pending().iter().map(|one| &*one.key).collect::<Vec<_>>(), ["s_2"], "{asked:?}");
     assert_eq!(store.failed.load(Ordering::SeqCst), 1);
     assert!(!kinds(&store).await.contains(&"TaskWaits".to_owned()), "nothing has arrived that it could go on with");
     assert_eq!(runs.resume(&me(), "s_2", 3).await.expect("resume").done().expect("done").sum, 3);
@@ -439,15 +439,15 @@ async fn s17_a_graphs_run_gives_its_state_back_when_its_store_fails() {
         // A store that does not have the run yet, or its own.
         let asked = match elsewhere {
             true => graph.run(Work::default()).await,
-            false => graph.run_in(store.clone(), Work::default()).await,
+            false => graph.run_with(Work::default(), kept(store.clone())).await,
         };
         let mut asked = asked.expect("paused");
         asked.state.answer(&asked.interruptions[0], &5).expect("answered");
         store.appends.store(appends, Ordering::SeqCst);
         store.heads.store(heads, Ordering::SeqCst);
-        let error = graph.run_in(store.clone(), asked.state).await.expect_err("the store fails");
+        let error = graph.run_with(asked.state, kept(store.clone())).await.expect_err("the store fails");
         let given = error.into_state().expect("the state comes back");
-        let done = graph.run_in(store, given).await.expect("resumed").outcome.done();
+        let done = graph.run_with(given, kept(store.clone())).await.expect("resumed").outcome.done();
         assert_eq!(done.expect("done").sum, 5);
     }
 }
@@ -461,7 +461,7 @@ async fn s17_a_graphs_run_that_another_has_put_into_the_store_meanwhile_is_claim
     let other = asked.state.clone();
     let restored = async move { other.save(&*inner).await.expect("restored") };
     store.meanwhile(|record| matches!(record, Record::SessionCreated(_)), restored);
-    let error = graph.run_in(store, asked.state).await.expect_err("the other was first");
+    let error = graph.run_with(asked.state, kept(store.clone())).await.expect_err("the other was first");
     assert_eq!(error.kind(), RunErrorKind::Claimed);
     assert!(error.state().is_some());
 }
@@ -524,5 +524,5 @@ async fn g6_an_edited_run_continues_even_if_it_cannot_be_read_then() {
     store.gap.store(false, Ordering::SeqCst);
     // The node starts over with it, and asks again.
     let outcome = runs.outcome(&me(), "s").await.expect("outcome");
-    assert_eq!(outcome.waiting().iter().map(|waiting| &*waiting.key).collect::<Vec<_>>(), ["s_2"]);
+    assert_eq!(outcome.pending().iter().map(|waiting| &*waiting.key).collect::<Vec<_>>(), ["s_2"]);
 }

@@ -37,7 +37,7 @@ fn prepared(store: Arc<dyn Store>, streams: Vec<Vec<Part>>) -> Runtime {
     let ledger = Ledger::default();
     let model = Arc::new(Prepared(Mutex::new(streams.into())));
     let agent = Agent::new("a", ("m", model)).tool(entry("look", Approval::never(), &ledger));
-    let retry = RetryPolicy { base: Duration::ZERO, max: Duration::ZERO, ..RetryPolicy::default() };
+    let retry = RetryPolicy { initial_delay: Duration::ZERO, max_delay: Duration::ZERO, ..RetryPolicy::default() };
     Runtime::builder(store).agent(agent).retry(retry).build().expect("runtime")
 }
 
@@ -89,7 +89,8 @@ const SCRIPT: &str = r#"{"turns":[
 async fn r7_a_reader_who_comes_back_at_any_seq_has_the_same_in_the_end() {
     for (name, store, _dir) in stores() {
         let runtime = runtime(store, SCRIPT, &Ledger::default());
-        let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
+        let stored =
+            runtime.message_followed(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("message");
         let mut live = Client::default();
         let mut subscription = stored.follow.expect("follow");
         let mut frames = until_quiet(&mut subscription, &mut live).await;
@@ -114,7 +115,8 @@ async fn s23_a_stream_that_breaks_off_is_asked_again_and_its_open_block_starts_o
     for (_, store, _dir) in stores() {
         let streams = vec![vec![text("Hel"), broken()], vec![text("Good "), text("day"), STOP()]];
         let runtime = prepared(store, streams);
-        let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
+        let stored =
+            runtime.message_followed(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("message");
         let mut client = Client::default();
         until_quiet(&mut stored.follow.expect("follow"), &mut client).await;
         assert_eq!(client.said(), ["go", "Good day"]);
@@ -128,7 +130,8 @@ async fn s23_what_was_finished_before_the_break_is_not_repeated_if_the_model_say
         let first = vec![text("Look."), call("x"), input("{\"n\""), broken()];
         let again = vec![text("Lo"), text("ok."), call("x"), input("{\"n\":1}"), STOP()];
         let runtime = prepared(store, vec![first, again, vec![text("Fin."), STOP()]]);
-        let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
+        let stored =
+            runtime.message_followed(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("message");
         let mut client = Client::default();
         until_quiet(&mut stored.follow.expect("follow"), &mut client).await;
         assert_eq!(client.said(), ["go", "Look.", "{\"n\":1}", r#"ran look {"n":1}"#, "Fin."]);
@@ -142,7 +145,8 @@ async fn s23_a_different_second_answer_is_shown_anew_and_only_it_counts() {
         let first = vec![text("I will look."), call("x"), broken()];
         let again = vec![text("No need."), STOP()];
         let runtime = prepared(store, vec![first, again]);
-        let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
+        let stored =
+            runtime.message_followed(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("message");
         let mut client = Client::default();
         until_quiet(&mut stored.follow.expect("follow"), &mut client).await;
         // A text does not start over in the place of a call: it is outside the group.
@@ -158,7 +162,8 @@ async fn s23_an_answer_that_only_repeats_closes_what_an_earlier_stream_left_open
     for (_, store, _dir) in stores() {
         let first = vec![text("Look."), call("x"), input("{"), broken()];
         let runtime = prepared(store, vec![first, vec![text("Look."), STOP()]]);
-        let stored = runtime.message(&Principal::trusted(), NewMessage::text("s", "go"), true).await.expect("message");
+        let stored =
+            runtime.message_followed(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("message");
         let mut client = Client::default();
         until_quiet(&mut stored.follow.expect("follow"), &mut client).await;
         assert_eq!(client.said(), ["go", "Look.", "{", "Look."]);

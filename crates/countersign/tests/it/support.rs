@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use countersign::{
-    Agent, CallStatus, Decision, Permit, Principal,
+    Agent, CallStatus, Decision, Permit, Principal, RunConfig,
     model::scripted::Scripted,
-    run::{NewDecision, NewMessage, Outcome, Refusal, Runtime},
+    run::{self, NewDecision, NewMessage, Refusal, Runtime, TurnOutcome},
     store::{
         Store,
         memory::MemoryStore,
@@ -35,11 +35,11 @@ impl Tool for Recorder {
 }
 
 pub fn entry(name: &str, approval: Approval, ledger: &Ledger) -> ToolEntry {
-    let spec = ToolSpec {
-        name: name.into(),
-        description: "A tool of the tests.".into(),
-        parameters: Arc::new(serde_json::json!({ "type": "object", "properties": { "n": { "type": "number" } } })),
-    };
+    let spec = ToolSpec::new(
+        name,
+        "A tool of the tests.",
+        Arc::new(serde_json::json!({ "type": "object", "properties": { "n": { "type": "number" } } })),
+    );
     ToolEntry::new(spec, Arc::new(Recorder(ledger.clone()))).needs_approval(approval)
 }
 
@@ -64,11 +64,22 @@ pub fn runtime(store: Arc<dyn Store>, script: &str, ledger: &Ledger) -> Runtime 
     Runtime::builder(store).agent(agent).build().expect("runtime")
 }
 
-pub async fn send(runtime: &Runtime, session: &str, text: &str) -> Result<Outcome, Refusal> {
+/// A run that this store records.
+pub fn kept(store: Arc<dyn Store>) -> RunConfig {
+    RunConfig::new().store(store)
+}
+
+/// A message, whose events are followed or not.
+pub async fn message(runtime: &Runtime, message: NewMessage, follow: bool) -> Result<run::Stored, Refusal> {
+    let me = Principal::trusted();
+    if follow { runtime.message_followed(&me, message).await } else { runtime.message(&me, message).await }
+}
+
+pub async fn send(runtime: &Runtime, session: &str, text: &str) -> Result<TurnOutcome, Refusal> {
     runtime.run(&Principal::trusted(), NewMessage::text(session, text)).await
 }
 
-pub async fn decide(runtime: &Runtime, key: &str, decisions: Vec<Decision>) -> Result<Outcome, Refusal> {
+pub async fn decide(runtime: &Runtime, key: &str, decisions: Vec<Decision>) -> Result<TurnOutcome, Refusal> {
     let decision = NewDecision::new(key, decisions);
     runtime.decide_and_run(&Principal::trusted(), decision).await
 }

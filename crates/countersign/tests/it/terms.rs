@@ -183,7 +183,7 @@ async fn r5_who_waits_for_another_process_that_stores_nothing_is_told_what_to_do
             };
             let waited = tokio::time::timeout(Duration::from_secs(600), waits).await.expect("it has a bound");
             let error = waited.expect_err("another process has it");
-            assert_eq!(error.kind(), RunErrorKind::AtWork, "{error}");
+            assert_eq!(error.kind(), RunErrorKind::SessionBusy, "{error}");
             let says = "session \"s\": another process has the session, and has stored nothing of it for 60 s";
             assert!(error.to_string().starts_with(says), "{error}");
             assert_eq!(error.state().expect("its state").state().status, Status::Running);
@@ -301,7 +301,7 @@ mod late {
         first.run(&me, NewMessage::text("s", "hello")).await.expect("greeted");
         second.start().await.expect("start");
         let _follows = second.subscribe(&me, "s", None).await.expect("followed");
-        first.message(&me, NewMessage::text("s", "buy"), false).await.expect("a message");
+        first.message(&me, NewMessage::text("s", "buy")).await.expect("a message");
         late.hints.send(Hint::Changed("s".into())).expect("it listens");
         // The second finds the session running, and is about to claim it when the first pauses it.
         late.begun.acquire().await.expect("open").forget();
@@ -339,9 +339,9 @@ mod late {
             }
         };
         let decision = NewDecision::new("s_1", vec![Decision::approve()]);
-        second.decide(&me, decision, false).await.expect("decided");
+        second.decide(&me, decision).await.expect("decided");
         timeout(Duration::from_secs(20), completed("s")).await.expect("the other node runs the call");
-        second.message(&me, NewMessage::text("s", "more"), false).await.expect("a message");
+        second.message(&me, NewMessage::text("s", "more")).await.expect("a message");
         timeout(Duration::from_secs(20), completed("s")).await.expect("the other node goes on");
     }
 
@@ -353,7 +353,7 @@ mod late {
         let model = Paced::new([vec![text("Never."), stop()]]);
         let me = Principal::trusted();
         paced::runtime(&(gone.clone() as Arc<dyn Store>), &model)
-            .message(&me, NewMessage::text("s", "hello"), false)
+            .message(&me, NewMessage::text("s", "hello"))
             .await
             .expect("a message");
         let last = gone.read("s", 0, 99).await.expect("read").pop().expect("an entry");
@@ -373,7 +373,7 @@ mod late {
             }
         };
         timeout(Duration::from_secs(60), given_back).await.expect("it is taken over, and given back");
-        let refused = alive.message(&me, NewMessage::text("s", "more"), false).await.expect_err("it cannot be read");
+        let refused = alive.message(&me, NewMessage::text("s", "more")).await.expect_err("it cannot be read");
         assert!(refused.message.contains("session s, position 3: unknown variant `bet_placed`"), "{refused}");
         let other = alive.run(&me, NewMessage::text("t", "hello")).await.expect("another session");
         assert_eq!(other.status, Status::Completed);
@@ -396,10 +396,10 @@ mod late {
         old.start().await.expect("start");
         new.start().await.expect("start");
         let me = Principal::trusted();
-        old.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        old.message(&me, NewMessage::text("s", "hello")).await.expect("a message");
         // The older one calls its model, which does not answer, until it is notified that it cannot continue.
         let queued = NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text("s", "more") };
-        new.message(&me, queued, false).await.expect("a message to the newer one");
+        new.message(&me, queued).await.expect("a message to the newer one");
         model.release(2);
         let answered = async {
             let is_answer = |record: &Record| matches!(record, Record::ModelResponded(_));
@@ -408,7 +408,7 @@ mod late {
             }
         };
         timeout(Duration::from_secs(60), answered).await.expect("the newer one goes on with it");
-        let refused = old.message(&me, NewMessage::text("s", "again"), false).await.expect_err("it is the newer one's");
+        let refused = old.message(&me, NewMessage::text("s", "again")).await.expect_err("it is the newer one's");
         assert!(refused.message.contains("which a newer version of countersign has stored"), "{refused}");
     }
 
@@ -437,7 +437,7 @@ mod late {
         model.release(2);
         let (first, second) = (paced::runtime(&one, &begun), paced::runtime(&two, &model));
         first.start().await.expect("start");
-        first.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        first.message(&me, NewMessage::text("s", "hello")).await.expect("a message");
         let (mut follows, mut client) =
             (first.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
         begun.release(1);
@@ -481,7 +481,7 @@ mod late {
         let (first, second) = (paced::runtime(&one, &model), paced::runtime(&two, &idle));
         first.start().await.expect("start");
         second.start().await.expect("start");
-        first.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        first.message(&me, NewMessage::text("s", "hello")).await.expect("a message");
         let (mut follows, mut client) =
             (second.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
         model.release(1);
@@ -526,7 +526,7 @@ mod late {
         let second = paced::runtime(&store, &Paced::new([]));
         first.start().await.expect("start");
         second.start().await.expect("start");
-        first.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        first.message(&me, NewMessage::text("s", "hello")).await.expect("a message");
         model.release(1);
         // On record, so that the other node looks at nothing new.
         let (mut own, mut seen) = (first.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
@@ -558,7 +558,7 @@ mod late {
         let (first, second) = (paced::runtime(&one, &model), paced::runtime(&two, &idle));
         first.start().await.expect("start");
         second.start().await.expect("start");
-        first.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        first.message(&me, NewMessage::text("s", "hello")).await.expect("a message");
         model.release(2);
         model.settle(&first, "s").await;
         let (mut follows, mut client) =

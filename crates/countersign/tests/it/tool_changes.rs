@@ -9,7 +9,7 @@ use std::sync::{
 use countersign::{
     Agent, Args, Decision, Permit, Principal, RunState, Status,
     model::scripted::Scripted,
-    run::{Code, NewDecision, Outcome, Reply, Runtime},
+    run::{Code, NewDecision, Reply, Runtime, TurnOutcome},
     store::{
         Store,
         sqlite::{SqliteOptions, SqliteStore},
@@ -42,7 +42,7 @@ fn ran(ledger: &Ledger) -> Vec<String> {
     ledger.lock().expect("ledger").iter().map(|(tool, ..)| tool.clone()).collect()
 }
 
-fn reason(outcome: &Outcome) -> String {
+fn reason(outcome: &TurnOutcome) -> String {
     let request = serde_json::to_value(&outcome.interruptions[0]).expect("json");
     request["review_configs"][0]["reason"].as_str().unwrap_or_default().to_owned()
 }
@@ -120,7 +120,7 @@ async fn s13_s21_a_tool_that_is_gone_can_be_rejected_and_no_approval_is_spent_on
     }
     let yes = serde_json::value::to_raw_value(&true).expect("json");
     let yes = NewDecision::new("s_1", Reply::Resume(yes.into()));
-    assert_eq!(gone.decide(&Principal::trusted(), yes, false).await.expect_err("no").code, Code::Unresolvable);
+    assert_eq!(gone.decide(&Principal::trusted(), yes).await.expect_err("no").code, Code::Unresolvable);
     let outcome = decide(&gone, "s_1", vec![Decision::reject(None), Decision::approve()]).await.expect("decided");
     assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["tell".to_owned()]));
 }
@@ -299,7 +299,7 @@ async fn s7_s12_s13_what_was_let_through_in_a_persons_place_is_asked_about_if_it
             let mut pay = entry("pay", Approval::always().levels(["boss"]), &ledger);
             pay.spec.description = text.into();
             if program {
-                pay = pay.on_approval(on_approval(async |_| Ok(tool::Decision::Approve)));
+                pay = pay.on_approval(on_approval(async |_| Ok(tool::OnApprovalOutput::Approve)));
             }
             let mut hang = entry("hang", Approval::never(), &ledger);
             hang.tool = Arc::new(Endless(begun.clone()));

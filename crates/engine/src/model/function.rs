@@ -11,25 +11,25 @@ use super::{Model, ModelError, ModelEvent, ModelRequest, TakesImages};
 /// What a function answers: a text, calls of tools, or both.
 ///
 /// ```
-/// # use countersign_engine::model::Answer;
-/// let answer = Answer::text("Let me see.").call("get_weather", &serde_json::json!({ "city": "Hue" }));
+/// # use countersign_engine::model::ModelResponse;
+/// let answer = ModelResponse::text("Let me see.").call("get_weather", &serde_json::json!({ "city": "Hue" }));
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct ModelResponse {
     text: String,
     /// Tools and arguments.
     calls: Vec<(String, Result<String, String>)>,
 }
 
-impl Answer {
+impl ModelResponse {
     /// A text.
-    pub fn text(text: impl Into<String>) -> Answer {
-        Answer { text: text.into(), calls: Vec::new() }
+    pub fn text(text: impl Into<String>) -> ModelResponse {
+        ModelResponse { text: text.into(), calls: Vec::new() }
     }
 
     /// Adds a call of a tool. Arguments that cannot be serialised as JSON fail the answer.
     #[must_use]
-    pub fn call(mut self, tool: impl Into<String>, args: &impl Serialize) -> Answer {
+    pub fn call(mut self, tool: impl Into<String>, args: &impl Serialize) -> ModelResponse {
         self.calls.push((tool.into(), serde_json::to_string(args).map_err(|error| error.to_string())));
         self
     }
@@ -45,36 +45,36 @@ impl Answer {
     }
 }
 
-/// What a function may return as its answer: an [`Answer`], a text, or a `Result` of one. An error fails the model call
+/// What a function may return as its answer: an [`ModelResponse`], a text, or a `Result` of one. An error fails the model call
 /// without a retry.
 pub trait IntoAnswer {
     /// The answer.
     ///
     /// # Errors
     /// Its own error.
-    fn into_answer(self) -> Result<Answer, ModelError>;
+    fn into_answer(self) -> Result<ModelResponse, ModelError>;
 }
 
-impl IntoAnswer for Answer {
-    fn into_answer(self) -> Result<Answer, ModelError> {
+impl IntoAnswer for ModelResponse {
+    fn into_answer(self) -> Result<ModelResponse, ModelError> {
         Ok(self)
     }
 }
 
 impl IntoAnswer for &str {
-    fn into_answer(self) -> Result<Answer, ModelError> {
-        Ok(Answer::text(self))
+    fn into_answer(self) -> Result<ModelResponse, ModelError> {
+        Ok(ModelResponse::text(self))
     }
 }
 
 impl IntoAnswer for String {
-    fn into_answer(self) -> Result<Answer, ModelError> {
-        Ok(Answer::text(self))
+    fn into_answer(self) -> Result<ModelResponse, ModelError> {
+        Ok(ModelResponse::text(self))
     }
 }
 
 impl<A: IntoAnswer, E: Display> IntoAnswer for Result<A, E> {
-    fn into_answer(self) -> Result<Answer, ModelError> {
+    fn into_answer(self) -> Result<ModelResponse, ModelError> {
         self.map_err(|error| ModelError::permanent(error.to_string()))?.into_answer()
     }
 }
@@ -83,11 +83,11 @@ impl<A: IntoAnswer, E: Display> IntoAnswer for Result<A, E> {
 ///
 /// ```
 /// # use countersign_core::conversation::Message;
-/// # use countersign_engine::model::{Answer, Model};
+/// # use countersign_engine::model::{ModelResponse, Model};
 /// let adds = |messages: Vec<Message>| async move {
 ///     match messages.last() {
-///         Some(Message::ToolResult(sum)) => Answer::text(format!("It is {}.", sum.text)),
-///         _ => Answer::default().call("add", &serde_json::json!({ "a": 2, "b": 3 })),
+///         Some(Message::ToolResult(sum)) => ModelResponse::text(format!("It is {}.", sum.text)),
+///         _ => ModelResponse::default().call("add", &serde_json::json!({ "a": 2, "b": 3 })),
 ///     }
 /// };
 /// assert_eq!(adds.name(), "function");
@@ -103,7 +103,7 @@ where
         let answer = async move {
             let messages = request.conversation.messages().await?;
             let answer = answers(Arc::unwrap_or_clone(messages)).await.into_answer();
-            answer.and_then(Answer::events)
+            answer.and_then(ModelResponse::events)
         };
         let events = answer.map(|events| match events {
             Ok(events) => events.into_iter().map(Ok).collect(),

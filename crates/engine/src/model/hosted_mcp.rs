@@ -46,7 +46,7 @@ pub enum HostedApproval {
     /// None: the provider runs them without asking, and no rule here can stop one.
     Never,
     /// By the tools' names. The provider asks about those in neither list.
-    Tools {
+    Lists {
         /// Asked about.
         always: Vec<String>,
         /// Not asked about.
@@ -98,21 +98,21 @@ impl HostedMcp {
             && label.ends_with(plain)
             && !label.contains(BETWEEN);
         if !right {
-            return Err(ModelConfigError(format!(
+            return Err(ModelConfigError::new(format!(
                 "{label:?} is not a valid label of an MCP server; it must have 1 to {LABEL_BYTES} of the characters \
                  A-Z a-z 0-9 _ -, begin and end with a letter or digit, and have no __ in it"
             )));
         }
         if !is_address(server_url) {
-            return Err(ModelConfigError(format!(
+            return Err(ModelConfigError::new(format!(
                 "`server_url` of the MCP server {label:?} must be a URL with http or https, without a password"
             )));
         }
-        let spec = ToolSpec {
-            name: format!("{PREFIX}{label}{BETWEEN}*").into(),
-            description: format!("A tool of the MCP server {label:?}, which the model's provider calls.").into(),
-            parameters: Arc::new(json!({"type": "object"})),
-        };
+        let spec = ToolSpec::new(
+            format!("{PREFIX}{label}{BETWEEN}*"),
+            format!("A tool of the MCP server {label:?}, which the model's provider calls."),
+            Arc::new(json!({"type": "object"})),
+        );
         let entry = ToolEntry::new(spec, Arc::new(SayYes)).needs_approval(Approval::always()).idempotent(true);
         Ok(HostedMcp {
             label: label.into(),
@@ -151,8 +151,9 @@ impl HostedMcp {
     /// # Errors
     /// A tool is in both lists, or a name is empty.
     pub fn require_approval(mut self, require: HostedApproval) -> Result<HostedMcp, ModelConfigError> {
-        if let HostedApproval::Tools { always, never } = &require {
-            let wrong = |what: String| Err(ModelConfigError(format!("`require_approval` of {:?}: {what}", self.label)));
+        if let HostedApproval::Lists { always, never } = &require {
+            let wrong =
+                |what: String| Err(ModelConfigError::new(format!("`require_approval` of {:?}: {what}", self.label)));
             if always.iter().chain(never).any(String::is_empty) {
                 return wrong("a tool's name must not be empty".to_owned());
             }
@@ -216,7 +217,7 @@ impl HostedMcp {
             "require_approval": match &self.require {
                 HostedApproval::Always => json!("always"),
                 HostedApproval::Never => json!("never"),
-                HostedApproval::Tools { always, never } => {
+                HostedApproval::Lists { always, never } => {
                     let mut lists = serde_json::Map::new();
                     for (name, tools) in [("always", always), ("never", never)] {
                         if !tools.is_empty() {

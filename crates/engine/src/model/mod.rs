@@ -14,7 +14,7 @@ use countersign_core::{
 use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::value::RawValue;
 
-pub use self::function::{Answer, IntoAnswer};
+pub use self::function::{IntoAnswer, ModelResponse};
 use self::hosted_mcp::HostedMcp;
 use crate::key::ApiKey;
 use crate::tool::ToolSpec;
@@ -178,6 +178,7 @@ pub trait Transcript: Send + Sync {
 
 /// The schema that a model's answer must have.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OutputSchema {
     /// Its name: 1 to 64 letters, digits, `_` or `-`, which providers accept.
     pub name: Arc<str>,
@@ -188,8 +189,27 @@ pub struct OutputSchema {
     pub strict: bool,
 }
 
-/// A part of a model's answer.
+impl OutputSchema {
+    /// A schema that the provider need not enforce.
+    pub fn new(name: impl Into<Arc<str>>, schema: impl Into<Arc<serde_json::Value>>) -> OutputSchema {
+        OutputSchema { name: name.into(), schema: schema.into(), strict: false }
+    }
+
+    /// Has the provider enforce it.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> OutputSchema {
+        self.strict = strict;
+        self
+    }
+}
+
+/// What a run says of a part of an answer that it does not know.
+#[doc(hidden)]
+pub const UNKNOWN_PART: &str = "the model sent a part of an answer that this version of countersign does not know";
+
+/// A part of a model's answer. What reads them fails with [`ModelError::permanent`] on one that it does not know.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum ModelEvent {
     /// More of a text block.
     Text(String),
@@ -217,7 +237,14 @@ pub enum ModelEvent {
 /// An invalid configuration of a model. Its text names the field and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ModelConfigError(pub String);
+pub struct ModelConfigError(String);
+
+impl ModelConfigError {
+    /// A mistake in the configuration, in words.
+    pub fn new(what: impl Into<String>) -> ModelConfigError {
+        ModelConfigError(what.into())
+    }
+}
 
 /// Why a model gave no answer.
 #[derive(Clone, Debug, thiserror::Error)]

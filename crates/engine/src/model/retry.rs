@@ -10,9 +10,9 @@ pub struct RetryPolicy {
     /// Calls in all, including the first; 1 (or 0) means no retry.
     pub attempts: u32,
     /// The wait after the first failure; each further one doubles it.
-    pub base: Duration,
+    pub initial_delay: Duration,
     /// The longest wait that doubling reaches.
-    pub max: Duration,
+    pub max_delay: Duration,
     /// The longest wait that a provider may request by `Retry-After`; a longer one is cut to this.
     pub retry_after_max: Duration,
     /// The random part of a wait, from 0 to 1, so that sessions do not retry all at once.
@@ -24,8 +24,8 @@ impl Default for RetryPolicy {
     fn default() -> RetryPolicy {
         RetryPolicy {
             attempts: 4,
-            base: Duration::from_millis(500),
-            max: Duration::from_secs(20),
+            initial_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(20),
             retry_after_max: Duration::from_secs(60),
             jitter: 0.25,
         }
@@ -48,14 +48,15 @@ impl RetryPolicy {
         if !error.transient || attempt >= self.attempts {
             return None;
         }
-        let doubled = self.base.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
+        let doubled = self.initial_delay.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
         let part = |number: f64| if number.is_nan() { 0.0 } else { number.clamp(0.0, 1.0) };
         let chance = part(self.jitter) * part(random);
         // A part of the maximal duration may be rounded up beyond it.
         let of = |time: Duration, part: f64| Duration::try_from_secs_f64(time.as_secs_f64() * part).unwrap_or(time);
-        let backoff = of(doubled.min(self.max), 1.0 - chance);
-        let asked =
-            error.retry_after.map(|asked| asked.min(self.retry_after_max).saturating_add(of(self.base, chance)));
+        let backoff = of(doubled.min(self.max_delay), 1.0 - chance);
+        let asked = error
+            .retry_after
+            .map(|asked| asked.min(self.retry_after_max).saturating_add(of(self.initial_delay, chance)));
         Some(asked.map_or(backoff, |asked| asked.max(backoff)))
     }
 }
@@ -105,7 +106,12 @@ mod tests {
         assert_eq!(policy.delay(1, &error, -3.0), ms(500));
         let huge = RetryPolicy { attempts: u32::MAX, jitter: f64::INFINITY, ..RetryPolicy::default() };
         assert_eq!(huge.delay(u32::MAX - 1, &error, 0.0), ms(20_000));
-        let none = RetryPolicy { jitter: f64::NAN, base: Duration::MAX, max: Duration::MAX, ..RetryPolicy::default() };
+        let none = RetryPolicy {
+            jitter: f64::NAN,
+            initial_delay: Duration::MAX,
+            max_delay: Duration::MAX,
+            ..RetryPolicy::default()
+        };
         let asked = ModelError { retry_after: Some(Duration::from_secs(1)), ..ModelError::transient("429") };
         assert_eq!(none.delay(1, &asked, 0.5), Some(Duration::MAX));
     }

@@ -116,7 +116,7 @@ mod tests {
             roles: &[],
             agent: "a",
             tool: "t",
-            tool_use_id: "c",
+            call_id: "c",
             args: &args,
             context: &AppContext::default(),
         };

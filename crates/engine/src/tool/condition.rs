@@ -12,7 +12,7 @@ mod numbers;
 
 use std::{fmt, future::Future, sync::Arc};
 
-use countersign_core::{call::args::Args, journal::permit::Permit};
+use countersign_core::{call::args::Args, journal::permit::Permit, setting::SettingError};
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
@@ -38,7 +38,7 @@ pub struct ProposedCall {
     /// The tool.
     pub tool: String,
     /// The call's id from the model.
-    pub tool_use_id: String,
+    pub call_id: String,
     /// The arguments.
     pub args: Args,
     /// The application's own data.
@@ -46,17 +46,18 @@ pub struct ProposedCall {
 }
 
 impl ProposedCall {
-    /// The call that a permit is for. Its requester is not known here.
+    /// The call that a permit is for, with the same facts as the condition and the reviewer had.
+    #[doc(hidden)]
     #[must_use]
     pub fn of(permit: &Permit, context: AppContext) -> ProposedCall {
         ProposedCall {
             session_id: permit.session_id().to_owned(),
-            subject: None,
-            tenant: None,
-            roles: Vec::new(),
+            subject: permit.subject().map(str::to_owned),
+            tenant: permit.tenant().map(str::to_owned),
+            roles: permit.roles().to_vec(),
             agent: permit.agent().to_owned(),
             tool: permit.tool().to_owned(),
-            tool_use_id: permit.tool_use_id().to_owned(),
+            call_id: permit.call_id().to_owned(),
             args: permit.args().clone(),
             context,
         }
@@ -88,7 +89,7 @@ impl From<&CallFacts<'_>> for ProposedCall {
             roles: call.roles.to_vec(),
             agent: call.agent.to_owned(),
             tool: call.tool.to_owned(),
-            tool_use_id: call.tool_use_id.to_owned(),
+            call_id: call.call_id.to_owned(),
             args: call.args.clone(),
             context: call.context.clone(),
         }
@@ -152,7 +153,7 @@ impl Approval {
     ///
     /// # Errors
     /// The expression is invalid, or has an unknown name.
-    pub fn when_cel(expression: &str) -> Result<Approval, String> {
+    pub fn when_cel(expression: &str) -> Result<Approval, SettingError> {
         Ok(Approval::when(Arc::new(CelCondition::compile(expression)?)))
     }
 }
@@ -171,7 +172,7 @@ mod tests {
             roles: &[],
             agent: "trader",
             tool: "pay",
-            tool_use_id: "call_1",
+            call_id: "call_1",
             args: &args,
             context: &AppContext::default(),
         };

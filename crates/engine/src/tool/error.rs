@@ -59,9 +59,9 @@ impl ToolError {
         ToolError { message, asks: None, forgotten: true }
     }
 
-    /// The error of a function, which describes itself to the model. A `ToolError` stays what it is, also boxed: it may
-    /// ask a question, or have an unknown outcome, and then the model must not simply call again.
-    pub(crate) fn of<E: Display + 'static>(error: E) -> ToolError {
+    /// Any error of a function, which describes itself to the model: `.map_err(ToolError::of)`. A `ToolError` stays what it
+    /// is, also boxed: it may ask a question, or have an unknown outcome, and then the model must not simply call again.
+    pub fn of<E: Display + 'static>(error: E) -> ToolError {
         let any: &dyn Any = &error;
         let boxed = any.downcast_ref::<Box<dyn Error + Send + Sync>>().and_then(|error| error.downcast_ref());
         match any.downcast_ref().or(boxed) {

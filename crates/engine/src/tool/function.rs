@@ -5,7 +5,6 @@ pub mod written;
 use std::{
     any::TypeId,
     collections::BTreeMap,
-    fmt::Display,
     future::Future,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
@@ -34,7 +33,7 @@ pub struct ToolContext {
     /// The agent that proposed the call.
     pub agent: String,
     /// The call's id from the model.
-    pub tool_use_id: String,
+    pub call_id: String,
     /// The attempt, from 1. It grows after a crash, after answers to the tool's questions, and when a reviewer has the call run
     /// again (spec R4).
     pub attempt: u32,
@@ -63,7 +62,7 @@ impl From<&Permit> for ToolContext {
         ToolContext {
             session_id: permit.session_id().to_owned(),
             agent: permit.agent().to_owned(),
-            tool_use_id: permit.tool_use_id().to_owned(),
+            call_id: permit.call_id().to_owned(),
             attempt: permit.attempt(),
             idempotency_key: permit.idempotency_key(),
             locale: permit.locale(),
@@ -151,7 +150,7 @@ impl FunctionTool {
                 text(&function(context, args).await?, locale)
             })
         };
-        let spec = ToolSpec { name: name.into(), description: description.into(), parameters: parameters_of::<T>() };
+        let spec = ToolSpec::new(name, description, parameters_of::<T>());
         FunctionTool { spec, run: Arc::new(run), fits: fits::<T> }
     }
 
@@ -201,10 +200,10 @@ where
 }
 
 /// A tool of an async function that also gets the context of its call. It may have what the program gave it, such as a
-/// database, and fail with any error, whose text is for the model; a [`ToolError`] stays one:
+/// database; [`ToolError::of`] makes any error one whose text is for the model:
 ///
 /// ```
-/// # use countersign_engine::tool::{ToolContext, function};
+/// # use countersign_engine::tool::{ToolContext, ToolError, function};
 /// # #[derive(Clone)]
 /// # struct Bank;
 /// # #[derive(Debug, thiserror::Error)]
@@ -223,22 +222,18 @@ where
 /// let pay = function::tool_with_context("pay", "Pays.", move |context: ToolContext, payment: Payment| {
 ///     let bank = bank.clone();
 ///     // The same key at every attempt: the bank pays once.
-///     async move { bank.pay(&context.idempotency_key, payment.cents).await }
+///     async move { bank.pay(&context.idempotency_key, payment.cents).await.map_err(ToolError::of) }
 /// });
 /// let pay = pay.idempotent(true);
 /// ```
-pub fn tool_with_context<T, R, E, F, Fut>(name: &str, description: &str, function: F) -> ToolEntry
+pub fn tool_with_context<T, R, F, Fut>(name: &str, description: &str, function: F) -> ToolEntry
 where
     T: DeserializeOwned + JsonSchema + Send + 'static,
     R: Serialize,
-    E: Display + 'static,
     F: Fn(ToolContext, T) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<R, E>> + Send + 'static,
+    Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
 {
-    FunctionTool::with_context(name, description, move |context, args| {
-        function(context, args).map(|done| done.map_err(ToolError::of))
-    })
-    .entry()
+    FunctionTool::with_context(name, description, function).entry()
 }
 
 /// Parses arguments as a type. In JSON Schema `1.0` and `1e2` are integers, so a person may have approved them where
@@ -327,7 +322,7 @@ mod tests {
         ToolContext {
             session_id: "s1".to_owned(),
             agent: "trader".to_owned(),
-            tool_use_id: "call_1".to_owned(),
+            call_id: "call_1".to_owned(),
             attempt: 1,
             idempotency_key: "s1/c1".to_owned(),
             locale: Locale::En,

@@ -9,6 +9,7 @@ use super::condition::ProposedCall;
 
 /// The verdict of a tool's guardrail.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ToolGuardrailOutput {
     /// The call continues.
     Allow,

@@ -12,7 +12,7 @@ mod same;
 pub mod source;
 mod spec;
 
-use std::{any::Any, fmt, future::Future, sync::Arc};
+use std::{any::Any, fmt, future::Future, sync::Arc, time::Duration};
 
 use countersign_core::{
     call::{
@@ -28,7 +28,7 @@ use countersign_core::{
 use futures::future::BoxFuture;
 
 pub use self::error::{Asks, ToolError};
-pub use self::on_approval::{Decision, ON_APPROVAL, OnApproval, on_approval};
+pub use self::on_approval::{ON_APPROVAL, OnApproval, OnApprovalOutput, on_approval};
 use self::{
     guardrail::{ToolGuardrail, ToolGuardrailOutput, ToolGuardrails},
     order::{Order, Ticket},
@@ -68,12 +68,14 @@ pub trait Tool: Send + Sync {
     }
     /// Whether an attempt that ended with questions ([`Asks::live`]) still waits here for the answers. If it does not,
     /// the call is lost, and its outcome unknown unless it is idempotent (spec R4).
+    #[doc(hidden)]
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         let _ = (session_id, call, input);
         false
     }
     /// Waits until such an attempt needs no answer any more: its question was taken back, or it has its result. `false`:
     /// it has its answers, or was given up.
+    #[doc(hidden)]
     fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
         let _ = (session_id, call, input);
         Box::pin(std::future::ready(false))
@@ -113,7 +115,7 @@ pub trait Condition: Send + Sync {
     fn describe(&self) -> Option<&str>;
 }
 
-/// The facts a condition may use.
+/// The facts a condition may use. A test of one makes them with `..CallFacts::new(…)`.
 pub struct CallFacts<'a> {
     /// The session.
     pub session_id: &'a str,
@@ -128,11 +130,29 @@ pub struct CallFacts<'a> {
     /// The tool.
     pub tool: &'a str,
     /// The call's id from the model.
-    pub tool_use_id: &'a str,
+    pub call_id: &'a str,
     /// The arguments.
     pub args: &'a Args,
     /// The application's own data.
     pub context: &'a AppContext,
+}
+
+impl<'a> CallFacts<'a> {
+    /// A call of a tool in nobody's session, for tests of conditions and previews.
+    #[must_use]
+    pub fn new(tool: &'a str, args: &'a Args, context: &'a AppContext) -> CallFacts<'a> {
+        CallFacts {
+            session_id: "",
+            subject: None,
+            tenant: None,
+            roles: &[],
+            agent: "",
+            tool,
+            call_id: "",
+            args,
+            context,
+        }
+    }
 }
 
 /// A tool's approval rule.
@@ -165,10 +185,10 @@ impl Approval {
     pub fn when(condition: Arc<dyn Condition>) -> Approval {
         Approval { require: Require::When(condition), ask: Ask::default() }
     }
-    /// Seconds to decide; 0: no limit (spec W7).
+    /// How long people have to decide, in whole seconds, rounded up; or [`Timeout::Never`] for no limit (spec W7).
     #[must_use]
-    pub fn timeout(mut self, seconds: u32) -> Approval {
-        self.ask.timeout = Timeout::of(seconds);
+    pub fn timeout(mut self, time: impl Into<Timeout>) -> Approval {
+        self.ask.timeout = time.into();
         self
     }
     /// The decisions a reviewer may make. Without [`DecisionType::Defer`] a reviewer at a server cannot defer it while
@@ -238,6 +258,8 @@ pub struct ToolEntry {
     pub idempotent: bool,
     /// How it is run.
     pub tool: Arc<dyn Tool>,
+    /// How long one run of a call may take.
+    pub time_limit: Option<Duration>,
     /// What a call of it means to the session.
     pub kind: ToolKind,
     /// What of its calls is streamed, and where (spec Q5).
@@ -339,6 +361,7 @@ impl ToolEntry {
             approval: Approval::never(),
             idempotent: false,
             tool,
+            time_limit: None,
             kind: ToolKind::Ordinary,
             stream: StreamRule::default(),
             content_message: None,
@@ -499,14 +522,25 @@ impl ToolEntry {
         self
     }
 
-    /// Stops a call of it after this many seconds; the model then gets an error. 0: no limit.
+    /// Stops a call of it after this time; the model then gets an error. `None`: no limit.
     #[must_use]
-    pub fn time_limit(mut self, seconds: u32) -> ToolEntry {
-        if seconds > 0 {
-            let limit = std::time::Duration::from_secs(seconds.into());
-            self.tool = Arc::new(function::written::Limited { tool: self.tool, limit });
-        }
+    pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> ToolEntry {
+        self.time_limit = limit.into();
         self
+    }
+
+    /// Runs one attempt, within its [time limit](ToolEntry::time_limit).
+    pub fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let Some(limit) = self.time_limit else { return self.tool.run(permit) };
+        let run = self.tool.run(permit);
+        Box::pin(async move {
+            tokio::time::timeout(limit, run).await.unwrap_or_else(|_| {
+                let seconds = limit.as_secs_f64();
+                Err(ToolError::new(format!(
+                    "the tool did not end within {seconds} seconds and was stopped; it may have done a part of its work"
+                )))
+            })
+        })
     }
 
     /// Renames it. Providers accept 1 to 64 of the characters `A-Z a-z 0-9 _ -`.

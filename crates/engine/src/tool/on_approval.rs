@@ -18,12 +18,13 @@ use super::{CallFacts, condition::ProposedCall};
 /// under the name [`ON_APPROVAL`].
 pub trait OnApproval: Send + Sync {
     /// The decision. An error or a panic means that a person is asked.
-    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>>;
+    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<OnApprovalOutput, String>>;
 }
 
 /// A program's decision on a call; see [`OnApproval`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+#[non_exhaustive]
+pub enum OnApprovalOutput {
     /// It runs.
     Approve,
     /// It does not run, and the model gets this text; without one, a standard text.
@@ -38,18 +39,18 @@ pub const ON_APPROVAL: &str = "on_approval";
 /// An async function that decides.
 ///
 /// ```
-/// # use countersign_engine::tool::{Decision, ToolEntry, condition::ProposedCall, on_approval};
+/// # use countersign_engine::tool::{OnApprovalOutput, ToolEntry, condition::ProposedCall, on_approval};
 /// # fn with(shell: ToolEntry) -> ToolEntry {
 /// shell.on_approval(on_approval(|call: ProposedCall| async move {
 ///     let harmless = call.args.text() == r#"{"commands":["git status"]}"#;
-///     Ok(if harmless { Decision::Approve } else { Decision::Ask })
+///     Ok(if harmless { OnApprovalOutput::Approve } else { OnApprovalOutput::Ask })
 /// }))
 /// # }
 /// ```
 pub fn on_approval<F, Fut>(function: F) -> Arc<dyn OnApproval>
 where
     F: Fn(ProposedCall) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Decision, String>> + Send + 'static,
+    Fut: Future<Output = Result<OnApprovalOutput, String>> + Send + 'static,
 {
     Arc::new(Function(function))
 }
@@ -59,9 +60,9 @@ struct Function<F>(F);
 impl<F, Fut> OnApproval for Function<F>
 where
     F: Fn(ProposedCall) -> Fut + Send + Sync,
-    Fut: Future<Output = Result<Decision, String>> + Send + 'static,
+    Fut: Future<Output = Result<OnApprovalOutput, String>> + Send + 'static,
 {
-    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>> {
+    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<OnApprovalOutput, String>> {
         Box::pin((self.0)(ProposedCall::from(call)))
     }
 }

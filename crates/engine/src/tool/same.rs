@@ -15,6 +15,7 @@ impl ToolEntry {
             approval: Approval { require, ask },
             idempotent,
             tool,
+            time_limit,
             kind,
             stream,
             content_message,
@@ -46,6 +47,7 @@ impl ToolEntry {
             && *idempotent == other.idempotent
             // For an agent's tool only the agent matters.
             && (target.is_some() || Arc::ptr_eq(tool, &other.tool))
+            && *time_limit == other.time_limit
             && *kind == other.kind
             && *stream == other.stream
             && *content_message == other.content_message

@@ -9,6 +9,7 @@ use countersign_core::{
 
 /// A tool as a model sees it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ToolSpec {
     /// Its name.
     pub name: Arc<str>,
@@ -19,10 +20,20 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
+    /// What the model sees of a tool: its name, its description, and the JSON Schema of its arguments.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        description: impl Into<Arc<str>>,
+        parameters: impl Into<Arc<serde_json::Value>>,
+    ) -> ToolSpec {
+        ToolSpec { name: name.into(), description: description.into(), parameters: parameters.into() }
+    }
+
     /// Its schema, to check arguments by, compiled by `compile` as [`ArgsSchema::compile`] does.
     ///
     /// # Errors
     /// Why no agent can have it.
+    #[doc(hidden)]
     pub fn checked<S>(&self, compile: impl FnOnce(&Arc<serde_json::Value>) -> Result<S, String>) -> Result<S, String> {
         if self.name.is_empty() || self.name.len() > limits::NAME_BYTES {
             return Err(format!("a tool's name has 1 to {} bytes", limits::NAME_BYTES));
@@ -34,6 +45,7 @@ impl ToolSpec {
     }
 
     /// Why no agent can have it, if so.
+    #[doc(hidden)]
     #[must_use]
     pub fn mistake(&self) -> Option<String> {
         self.checked(|parameters| ArgsSchema::compile(parameters)).err()

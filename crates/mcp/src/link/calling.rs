@@ -348,7 +348,7 @@ impl Link {
 
     fn asks(&self, questions: Vec<InputQuestion>, state: Option<String>, live: bool) -> ToolError {
         let state = state.map(Arc::from);
-        ToolError::asks(Asks { questions, state, live, timeout: self.settings.answer_seconds })
+        ToolError::asks(Asks { questions, state, live, timeout: self.settings.answer_timeout })
     }
 
     /// A text for the model.

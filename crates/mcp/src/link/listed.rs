@@ -241,11 +241,7 @@ impl ListedTool {
     }
 
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: self.as_name.clone(),
-            description: self.description.clone(),
-            parameters: self.parameters.clone(),
-        }
+        ToolSpec::new(self.as_name.clone(), self.description.clone(), self.parameters.clone())
     }
 
     /// The tool for an agent; none if it was not read, which is logged. Hints are for the policy's rules: whether it is idempotent is the operator's decision.

@@ -37,6 +37,7 @@ pub const THINKING_BUDGET_MIN: u32 = 1024;
 
 /// How much a model thinks before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Thinking {
     /// Up to this many tokens, at least [`THINKING_BUDGET_MIN`]; for models with a budget.
     Budget(u32),
@@ -108,14 +109,16 @@ impl Anthropic {
         let AnthropicConfig { model, base_url, api_key, idle_timeout, headers, max_tokens, thinking, images } = config;
         let budget = match thinking {
             Some(Thinking::Budget(tokens)) if tokens < THINKING_BUDGET_MIN => {
-                return Err(ModelConfigError(format!("`thinking` must have at least {THINKING_BUDGET_MIN} tokens")));
+                return Err(ModelConfigError::new(format!(
+                    "`thinking` must have at least {THINKING_BUDGET_MIN} tokens"
+                )));
             }
             Some(Thinking::Budget(tokens)) => tokens,
             Some(Thinking::Adaptive) | None => 0,
         };
         let max_tokens = max_tokens.unwrap_or_else(|| MAX_TOKENS.saturating_add(budget));
         if max_tokens <= budget {
-            return Err(ModelConfigError(format!(
+            return Err(ModelConfigError::new(format!(
                 "`max_tokens` must be more than the {budget} tokens for thinking, which count as part of them; it is \
                  {max_tokens}"
             )));

@@ -8,7 +8,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use countersign_core::{
     content as said,
-    conversation::{Answer, Message},
+    conversation::{AssistantMessage, Message},
     journal::record::{Block, ToolUse},
 };
 use serde::Serialize;
@@ -213,7 +213,12 @@ fn allowed_id(id: &str, n: u32) -> String {
 }
 
 /// The content of an answer of this model, unchanged; `None` if it is another model's or no longer matches.
-fn as_it_came<'a>(answer: &'a Answer, origin: &Origin, tools: &[ToolSpec], ids: &mut Ids) -> Option<Vec<Content<'a>>> {
+fn as_it_came<'a>(
+    answer: &'a AssistantMessage,
+    origin: &Origin,
+    tools: &[ToolSpec],
+    ids: &mut Ids,
+) -> Option<Vec<Content<'a>>> {
     let opaque = Opaque::of(answer, origin)?;
     let mut cutter = Cutter::new(answer);
     let mut parts = Vec::with_capacity(opaque.content.len());
@@ -264,7 +269,7 @@ fn call_of<'a>(call: &'a ToolUse, tools: &[ToolSpec], ids: &mut Ids) -> Content<
 }
 
 /// An answer as plain text and calls, without the provider's own data.
-fn in_plain_words<'a>(answer: &'a Answer, tools: &[ToolSpec], ids: &mut Ids) -> Vec<Content<'a>> {
+fn in_plain_words<'a>(answer: &'a AssistantMessage, tools: &[ToolSpec], ids: &mut Ids) -> Vec<Content<'a>> {
     let mut content = Vec::new();
     for block in &answer.blocks {
         match block {

@@ -133,33 +133,33 @@ impl Genai {
         if images == TakesImages::All {
             let what =
                 "`images` is \"all\", and this provider gets nothing from addresses; it may be \"inline\" or \"none\"";
-            return Err(ModelConfigError(what.to_owned()));
+            return Err(ModelConfigError::new(what.to_owned()));
         }
         let kind = match &*provider {
             "gemini" => AdapterKind::Gemini,
             "ollama" => AdapterKind::Ollama,
             _ => {
-                return Err(ModelConfigError(format!(
+                return Err(ModelConfigError::new(format!(
                     "`provider` is {provider:?}; it must be \"gemini\" or \"ollama\""
                 )));
             }
         };
         if model.trim().is_empty() {
-            return Err(ModelConfigError("`model` must not be empty".to_owned()));
+            return Err(ModelConfigError::new("`model` must not be empty".to_owned()));
         }
         if idle_timeout.is_zero() {
-            return Err(ModelConfigError("`idle_timeout` must be more than 0 seconds".to_owned()));
+            return Err(ModelConfigError::new("`idle_timeout` must be more than 0 seconds".to_owned()));
         }
         if api_key.as_ref().is_some_and(|key| key.expose().is_empty()) {
-            return Err(ModelConfigError("the API key is empty".to_owned()));
+            return Err(ModelConfigError::new("the API key is empty".to_owned()));
         }
         // What is appended to it has no leading slash.
         let endpoint = Endpoint::new(&base_url, &[""])?;
         if endpoint.url().query().is_some() {
-            return Err(ModelConfigError("`base_url` must not have a query".to_owned()));
+            return Err(ModelConfigError::new("`base_url` must not have a query".to_owned()));
         }
         let client = Client::builder().with_reqwest(endpoint.client()?).build();
-        let client = client.map_err(|error| ModelConfigError(error.to_string()))?;
+        let client = client.map_err(|error| ModelConfigError::new(error.to_string()))?;
         let key = api_key.as_ref().map(ApiKey::expose).unwrap_or_default().to_owned();
         let mut options = ChatOptions::default().with_capture_usage(true).with_stream_header_timeout(idle_timeout);
         if kind == AdapterKind::Ollama && !key.is_empty() {

@@ -9,7 +9,7 @@ use ::genai::{
 };
 use countersign_core::{
     content::{self, Content, ImageSource},
-    conversation::{Answer, Message},
+    conversation::{AssistantMessage, Message},
     journal::record::{Block, ToolUse},
 };
 use serde_json::Value;
@@ -125,7 +125,7 @@ fn settle(messages: &mut Vec<ChatMessage>, results: &mut Vec<ToolResponse>) {
 }
 
 /// The parts of an answer of this model, unchanged; `None` if it is another model's or no longer matches.
-fn as_it_came(answer: &Answer, own: &Opaque, tools: &[ToolSpec]) -> Option<Vec<ContentPart>> {
+fn as_it_came(answer: &AssistantMessage, own: &Opaque, tools: &[ToolSpec]) -> Option<Vec<ContentPart>> {
     let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
     let elsewhere = opaque.at.is_some() && opaque.at != own.at;
     if opaque.by != own.by || opaque.model != own.model || elsewhere {
@@ -143,7 +143,7 @@ fn as_it_came(answer: &Answer, own: &Opaque, tools: &[ToolSpec]) -> Option<Vec<C
     cutter.is_done().then_some(parts)
 }
 
-fn in_plain_words(answer: &Answer, tools: &[ToolSpec]) -> Vec<ContentPart> {
+fn in_plain_words(answer: &AssistantMessage, tools: &[ToolSpec]) -> Vec<ContentPart> {
     let part = |block: &Block| match block {
         Block::Text(text) if text.is_empty() => None,
         Block::Text(text) => Some(ContentPart::Text(text.clone())),

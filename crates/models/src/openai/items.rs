@@ -1,6 +1,6 @@
 //! The data kept with an answer beside its blocks, so that its items can be sent back unchanged.
 
-use countersign_core::conversation::Answer;
+use countersign_core::conversation::AssistantMessage;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -25,7 +25,7 @@ pub(super) struct Opaque {
 
 impl Opaque {
     /// The data kept with an answer, if this model gave it.
-    pub(super) fn of(answer: &Answer, origin: &Origin) -> Option<Opaque> {
+    pub(super) fn of(answer: &AssistantMessage, origin: &Origin) -> Option<Opaque> {
         let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
         (opaque.by == BY && origin.gave(&opaque.model, opaque.at.as_deref())).then_some(opaque)
     }

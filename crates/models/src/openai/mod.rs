@@ -107,7 +107,7 @@ impl OpenAi {
     pub fn new(config: OpenAiConfig) -> Result<OpenAi, ModelConfigError> {
         let OpenAiConfig { model, base_url, api_key, idle_timeout, headers, max_tokens, images, .. } = config;
         if max_tokens == Some(0) {
-            return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
+            return Err(ModelConfigError::new("`max_tokens` must be at least 1".to_owned()));
         }
         let by_name = || !WITHOUT_REASONING.iter().any(|name| model.starts_with(name));
         let protocol = Responses {

@@ -7,7 +7,7 @@ use std::{
 
 use countersign_core::{
     content,
-    conversation::{Answer, Message, ToolResult},
+    conversation::{AssistantMessage, Message, ToolResult},
     journal::record::{Block, ToolUse},
     locale::{Locale, Text},
 };
@@ -225,7 +225,7 @@ fn result_of<'a>(
 
 /// The items of an answer of this model, unchanged; `None` if it is another model's or no longer matches.
 fn as_it_came<'a>(
-    answer: &'a Answer,
+    answer: &'a AssistantMessage,
     origin: &Origin,
     tools: &[ToolSpec],
     asked: &mut Vec<(&'a str, String)>,
@@ -346,7 +346,7 @@ fn call_of<'a>(call: &'a ToolUse, id: Option<String>, call_id: String, tools: &[
 }
 
 /// An answer as plain text and calls, without the provider's own data.
-fn in_plain_words<'a>(answer: &'a Answer, tools: &[ToolSpec], ids: &mut Ids) -> Vec<Input<'a>> {
+fn in_plain_words<'a>(answer: &'a AssistantMessage, tools: &[ToolSpec], ids: &mut Ids) -> Vec<Input<'a>> {
     let mut items: Vec<Input<'a>> = Vec::new();
     for block in &answer.blocks {
         match block {

@@ -110,7 +110,7 @@ impl OpenAiChat {
     pub fn new(config: OpenAiChatConfig) -> Result<OpenAiChat, ModelConfigError> {
         let OpenAiChatConfig { model, base_url, api_key, idle_timeout, headers, max_tokens, images } = config;
         if max_tokens == Some(0) {
-            return Err(ModelConfigError("`max_tokens` must be at least 1".to_owned()));
+            return Err(ModelConfigError::new("`max_tokens` must be at least 1".to_owned()));
         }
         let protocol = Chat {
             origin: Origin::new(&model, &base_url)?,

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use countersign_core::{
     content::{Content, Part},
-    conversation::{Answer, Message},
+    conversation::{AssistantMessage, Message},
     journal::record::Block,
 };
 use serde::Serialize;
@@ -252,7 +252,7 @@ fn messages<'a>(
 }
 
 fn answer_wire<'a>(
-    answer: &'a Answer,
+    answer: &'a AssistantMessage,
     origin: &Origin,
     tools: &[ToolSpec],
     ids: &mut Ids,

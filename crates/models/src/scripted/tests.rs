@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use countersign_core::{
-    conversation::{Answer, Message, ToolResult},
+    conversation::{AssistantMessage, Message, ToolResult},
     journal::record::CallStatus,
 };
 use futures::future::BoxFuture;
@@ -264,11 +264,9 @@ fn m4_a_script_file_is_named_in_its_errors() {
 
 /// The messages and calls: `user: TEXT`, `answer`, or `TOOL STATUS: RESULT`.
 fn talk(lines: &[&str]) -> Talk {
-    let result = |name: &str, status, text: &str| {
-        Message::from(ToolResult { id: "c".into(), name: name.into(), text: text.to_owned(), status })
-    };
+    let result = |name: &str, status, text: &str| Message::from(ToolResult::new("c", name, text.to_owned(), status));
     let message = |line: &&str| match line.split_once(": ") {
-        None => Message::from(Answer { model: "m".into(), blocks: Vec::new(), opaque: None }),
+        None => Message::from(AssistantMessage::new("m", Vec::new())),
         Some(("user", text)) => Message::User(text.to_owned().into()),
         Some((call, text)) => match call.split_once(' ').expect("a status") {
             (name, "rejected") => result(name, CallStatus::Rejected, text),

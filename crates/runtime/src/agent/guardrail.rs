@@ -41,6 +41,7 @@ impl GuardrailOutput {
 /// The place of a guardrail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum GuardrailKind {
     /// Before an agent's first model call of a turn.
     Input,

@@ -30,7 +30,7 @@ impl Output {
 
     /// Its description for the model.
     pub(crate) fn for_model(&self) -> OutputSchema {
-        OutputSchema { name: self.name.clone(), schema: self.schema.clone(), strict: false }
+        OutputSchema::new(self.name.clone(), self.schema.clone())
     }
 
     /// The JSON of an answer: models often put it into a code fence although asked not to.

@@ -51,14 +51,15 @@ impl From<&str> for AgentRef {
     }
 }
 
-/// See [`ToolUse::Custom`].
+/// See [`ToolUseBehavior::Custom`].
 pub type LastWord = dyn Fn(&[CallResult<'_>]) -> Option<String> + Send + Sync;
 
 /// When the results of an answer's calls end an agent's run, without calling its model again (spec S24).
 ///
 /// No result ends the run while a call of the same answer is pending.
 #[derive(Clone, Default)]
-pub enum ToolUse {
+#[non_exhaustive]
+pub enum ToolUseBehavior {
     /// Never: the model gets the results.
     #[default]
     RunAgain,
@@ -71,22 +72,22 @@ pub enum ToolUse {
     Custom(Arc<LastWord>),
 }
 
-impl ToolUse {
+impl ToolUseBehavior {
     /// Whether the results of an answer may end the run.
     pub(crate) fn may_end(&self) -> bool {
-        !matches!(self, ToolUse::RunAgain)
+        !matches!(self, ToolUseBehavior::RunAgain)
     }
 
     pub(crate) fn last_word(&self, results: &[CallResult<'_>]) -> Option<String> {
         let output = |result: &CallResult<'_>| result.output.to_owned();
         match self {
-            ToolUse::RunAgain => None,
-            ToolUse::StopOnFirst => results.first().map(output),
-            ToolUse::StopAt(names) => {
+            ToolUseBehavior::RunAgain => None,
+            ToolUseBehavior::StopOnFirst => results.first().map(output),
+            ToolUseBehavior::StopAt(names) => {
                 results.iter().find(|result| names.iter().any(|name| **name == *result.tool)).map(output)
             }
             // A function that panics has not ended the run.
-            ToolUse::Custom(function) => {
+            ToolUseBehavior::Custom(function) => {
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| function(results))).unwrap_or(None)
             }
         }
@@ -128,7 +129,7 @@ impl Agent {
 
     /// When the results of tools end the run. Default: never, the model gets them.
     #[must_use]
-    pub fn tool_use(mut self, rule: ToolUse) -> Agent {
+    pub fn tool_use(mut self, rule: ToolUseBehavior) -> Agent {
         self.tool_use = rule;
         self
     }
@@ -144,11 +145,7 @@ pub fn agent_tool(agent: impl Into<AgentRef>, name: &str, description: &str) -> 
         "additionalProperties": false,
     });
     let target = Target::Agent(agent.name.clone());
-    of_agent(
-        ToolSpec { name: name.into(), description: description.into(), parameters: Arc::new(parameters) },
-        target,
-        agent,
-    )
+    of_agent(ToolSpec::new(name, description, Arc::new(parameters)), target, agent)
 }
 
 /// A handoff to an agent, by value or by name. Like any tool it can require approval, and have another name:
@@ -166,11 +163,11 @@ pub fn handoff(to: impl Into<AgentRef>) -> ToolEntry {
     let to = to.into();
     let about = to.about.clone().unwrap_or_default();
     let description = format!("Hands the conversation to the agent {}. {about}", to.name);
-    let spec = ToolSpec {
-        name: transfer_to(&to.name),
-        description: description.trim_end().into(),
-        parameters: Arc::new(json!({ "type": "object", "properties": {}, "additionalProperties": false })),
-    };
+    let spec = ToolSpec::new(
+        transfer_to(&to.name),
+        description.trim_end(),
+        Arc::new(json!({ "type": "object", "properties": {}, "additionalProperties": false })),
+    );
     let target = Target::Handoff(to.name.clone());
     of_agent(spec, target, to)
 }

@@ -27,6 +27,7 @@ pub struct AgentState {
 
 /// A call of the latest answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AgentCall<'a> {
     /// Its id, as the model gave it.
     pub id: &'a str,
@@ -51,6 +52,7 @@ pub fn approval_payload<'a>(
 
 /// The progress of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CallStage {
     /// Pending a decision.
     NeedsApproval,
@@ -303,6 +305,7 @@ pub fn after_tools(turn: &AgentState) -> AfterTools {
 /// let graph = agent.graph.compile()?;
 /// # Ok::<(), countersign::graph::CompileError>(())
 /// ```
+#[non_exhaustive]
 pub struct AgentLoop {
     /// The graph. It runs one node at a time.
     pub graph: StateGraph<AgentState>,

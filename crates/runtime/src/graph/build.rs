@@ -335,8 +335,8 @@ impl<S: GraphState> StateGraph<S> {
         FanOut { graph: self, each: each.node }
     }
 
-    /// Fails a run after this many rounds (spec G1: cycles with a step limit). The default is 10,000.
-    pub fn step_limit(&mut self, rounds: u32) {
+    /// Fails a run after this many rounds (spec G1: cycles with a limit). The default is 10,000.
+    pub fn max_rounds(&mut self, rounds: u32) {
         self.rounds = rounds.max(1);
     }
 

@@ -55,6 +55,7 @@ impl<E: std::error::Error> From<E> for NodeError {
 /// Why a graph cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the graph {graph:?}: {problem}")]
+#[non_exhaustive]
 pub struct CompileError {
     /// The graph.
     pub graph: String,

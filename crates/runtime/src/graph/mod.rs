@@ -21,11 +21,12 @@ pub use compiled::Graph;
 pub use context::{Answer, Context, Interrupt, Step};
 pub use error::{CompileError, NodeError};
 pub use options::{NodeOptions, Retry};
-pub use outcome::{Outcome, Waiting};
+pub use outcome::{Outcome, Pending};
 pub use state::{GraphState, Identified, MergeError, Route};
 
 /// A node or question that a paused run refers to but that no longer exists: see [`StateGraph::migrate`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Gone<'a> {
     /// The node.
     pub node: &'a str,

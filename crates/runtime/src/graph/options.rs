@@ -38,31 +38,36 @@ pub struct Retry {
     /// Tries in total, at least 1.
     pub attempts: u32,
     /// Delay before the second try.
-    pub first: Duration,
+    pub initial_delay: Duration,
     /// Growth factor of the delay.
     pub factor: f64,
     /// Longest delay.
-    pub most: Duration,
+    pub max_delay: Duration,
 }
 
 impl Default for Retry {
     /// Three tries, with delays of half a second and one second.
     fn default() -> Retry {
-        Retry { attempts: 3, first: Duration::from_millis(500), factor: 2.0, most: Duration::from_secs(60) }
+        Retry {
+            attempts: 3,
+            initial_delay: Duration::from_millis(500),
+            factor: 2.0,
+            max_delay: Duration::from_secs(60),
+        }
     }
 }
 
 impl Retry {
     /// This many tries in total, with the default delays.
     #[must_use]
-    pub fn attempts(attempts: u32) -> Retry {
+    pub fn new(attempts: u32) -> Retry {
         Retry { attempts: attempts.max(1), ..Retry::default() }
     }
 
     /// Delay before the second try; the following ones grow.
     #[must_use]
-    pub fn first(mut self, first: Duration) -> Retry {
-        self.first = first;
+    pub fn initial_delay(mut self, delay: Duration) -> Retry {
+        self.initial_delay = delay;
         self
     }
 
@@ -72,7 +77,7 @@ impl Retry {
             return None;
         }
         let factor = self.factor.max(1.0).powi(i32::try_from(failed.saturating_sub(1)).unwrap_or(i32::MAX));
-        let seconds = (self.first.as_secs_f64() * factor).min(self.most.as_secs_f64());
+        let seconds = (self.initial_delay.as_secs_f64() * factor).min(self.max_delay.as_secs_f64());
         Duration::try_from_secs_f64(seconds).ok()
     }
 }

@@ -7,19 +7,22 @@ use serde_json::Value;
 /// The outcome of a run that is paused or has ended. A pause is a value, not an error.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a run that has failed is an outcome, not an error"]
+#[non_exhaustive]
 pub enum Outcome<S> {
     /// It is done.
     Done(S),
     /// It has pending interruptions.
+    #[non_exhaustive]
     Paused {
         /// The state after all completed rounds.
         state: S,
         /// The pending questions, oldest first.
-        waiting: Vec<Waiting>,
+        pending: Vec<Pending>,
     },
     /// It failed. [`crate::run::Runs::retry`] continues it.
+    #[non_exhaustive]
     Failed {
-        /// A stable code, such as `node_failed`, `step_limit`, `question_gone`.
+        /// A stable code, such as `node_failed`, `round_limit`, `question_gone`.
         code: String,
         /// What failed.
         message: String,
@@ -31,7 +34,7 @@ pub enum Outcome<S> {
 /// A pending question.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Waiting {
+pub struct Pending {
     /// The key it is answered by.
     pub key: String,
     /// The node, preceded by the nodes of its enclosing graphs: `research/plan`.
@@ -51,9 +54,9 @@ pub struct Waiting {
 impl<S> Outcome<S> {
     /// The pending questions; empty if the run is not paused.
     #[must_use]
-    pub fn waiting(&self) -> &[Waiting] {
+    pub fn pending(&self) -> &[Pending] {
         match self {
-            Outcome::Paused { waiting, .. } => waiting,
+            Outcome::Paused { pending, .. } => pending,
             _ => &[],
         }
     }
@@ -61,7 +64,7 @@ impl<S> Outcome<S> {
     /// The key of the pending question with this name.
     #[must_use]
     pub fn key(&self, question: &str) -> Option<&str> {
-        self.waiting().iter().find(|waiting| &*waiting.question == question).map(|waiting| &*waiting.key)
+        self.pending().iter().find(|one| &*one.question == question).map(|one| &*one.key)
     }
 
     /// The final state; `None` if it is not done.

@@ -21,11 +21,19 @@ pub trait GraphState: Clone + Send + Sync + Serialize + DeserializeOwned + 'stat
 /// Why the updates of a round cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the field {field:?} of the state: {problem}")]
+#[non_exhaustive]
 pub struct MergeError {
     /// The field.
     pub field: &'static str,
     /// What is wrong with it, and how to fix it.
     pub problem: String,
+}
+
+impl MergeError {
+    /// What is wrong with a field, and how to fix it.
+    pub fn new(field: &'static str, problem: impl Into<String>) -> MergeError {
+        MergeError { field, problem: problem.into() }
+    }
 }
 
 /// An item with an id, for lists whose items are replaced by id.

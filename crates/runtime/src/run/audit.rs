@@ -29,12 +29,14 @@ pub struct AuditCheck {
 
 /// Why a log was not found intact.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AuditError {
     /// It could not be verified.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// It is not what was written.
     #[error("the audit log is not intact: {fault}")]
+    #[non_exhaustive]
     Fault {
         /// How many records were intact before it, of all tenants.
         checked: u64,

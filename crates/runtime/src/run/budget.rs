@@ -28,11 +28,20 @@ impl ToolErrorFormatter {
 
 /// The price of a model per million tokens, in any currency.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Price {
     /// Input tokens.
     pub input: f64,
     /// Output tokens.
     pub output: f64,
+}
+
+impl Price {
+    /// A price per million tokens, in any currency.
+    #[must_use]
+    pub fn new(input: f64, output: f64) -> Price {
+        Price { input, output }
+    }
 }
 
 /// The budget of a run: most that its session may have used.

@@ -101,8 +101,8 @@ impl RuntimeBuilder {
     /// Deletes sessions that have not been used for so long, unless they are running or pending, or a standing rule
     /// that was made in them applies to other sessions. By default none is deleted by itself.
     #[must_use]
-    pub fn keep(mut self, rested: std::time::Duration) -> RuntimeBuilder {
-        self.keep = Some(rested);
+    pub fn retention(mut self, unused: std::time::Duration) -> RuntimeBuilder {
+        self.keep = Some(unused);
         self
     }
     /// Sessions run in this tokio runtime instead of the caller's, so that long arguments and answers delay none of the

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     compression::Strategy,
-    model::{Model, ModelError, ModelEvent, ModelRequest, Transcript},
+    model::{Model, ModelError, ModelEvent, ModelRequest, Transcript, UNKNOWN_PART},
 };
 
 impl Inner {
@@ -147,6 +147,7 @@ async fn read(model: &Arc<dyn Model>, request: ModelRequest) -> Result<(String, 
             | ModelEvent::ToolUse { .. }
             | ModelEvent::Input(_)
             | ModelEvent::Opaque(_) => {}
+            _ => return Err(ModelError::permanent(UNKNOWN_PART)),
         }
     }
     Err(ended_early())

@@ -32,7 +32,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let existing = self.inner.load(live, &mut guard).await?;
         if existing.pos > 0 {
-            self.inner.store.doubt();
+            self.inner.store.mark_unsynced();
             self.inner.released().await?;
             return visible(by, &existing).map(|()| SessionView::of_state(&existing));
         }

@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use super::{
-    Inner, Outcome, Runtime, Stored, failpoint, kept_id, live::LiveRef, nodes::contested, store_refusal,
+    Inner, Runtime, Stored, TurnOutcome, failpoint, kept_id, live::LiveRef, nodes::contested, store_refusal,
     subscription::Subscription,
 };
 use crate::store::{Durability, StoreError, index::Purpose};
@@ -88,7 +88,19 @@ impl Runtime {
     /// `invalid_answers`, `invalid_message`, `request_id_reused`, `store_unavailable`, `internal` (judging its edits takes
     /// too long). The interruption is then unchanged; only where the text says that the decision was interrupted it may have
     /// been taken.
-    pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
+    pub async fn decide(&self, by: &Principal, decision: NewDecision) -> Result<Stored, Refusal> {
+        self.decide_with(by, decision, false).await
+    }
+
+    /// The same, with the session's events from this decision on ([`Stored::follow`]).
+    ///
+    /// # Errors
+    /// As [`Runtime::decide`].
+    pub async fn decide_followed(&self, by: &Principal, decision: NewDecision) -> Result<Stored, Refusal> {
+        self.decide_with(by, decision, true).await
+    }
+
+    async fn decide_with(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
         let (runtime, by) = (self.clone(), by.clone());
         // A caller that is dropped half way must not leave a call that is on record as started and never runs.
         let taken = tokio::spawn(
@@ -111,7 +123,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Runtime::decide`]; `session_busy`: another node has the session, and stores nothing.
-    pub async fn decide_and_run(&self, by: &Principal, decision: NewDecision) -> Result<Outcome, Refusal> {
+    pub async fn decide_and_run(&self, by: &Principal, decision: NewDecision) -> Result<TurnOutcome, Refusal> {
         let taken = self.take_decision(by, decision, false, Durability::Buffered).await;
         let (live, _, start) = self.inner.or_refused(taken).await?;
         self.inner.clone().drive_here(live, start).await
@@ -276,7 +288,7 @@ impl Inner {
         match row {
             Some(row) if row.resolution.is_some() => {
                 // Whoever sends it again learns from the refusal that it was taken.
-                self.store.doubt();
+                self.store.mark_unsynced();
                 self.released().await?;
                 self.resolved_refusal(&row).await
             }

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
-    Inner, Outcome,
+    Inner, TurnOutcome,
     advance::By,
     driver::{Driver, Step},
     failpoint,
@@ -102,7 +102,11 @@ impl Inner {
     }
 
     /// Resumes the session here, from where an input has begun it, and returns its outcome.
-    pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef, begun: Option<Driven>) -> Result<Outcome, Refusal> {
+    pub(super) async fn drive_here(
+        self: Arc<Self>,
+        live: LiveRef,
+        begun: Option<Driven>,
+    ) -> Result<TurnOutcome, Refusal> {
         self.clone().drive_until_idle(&live, begun).await?;
         let mut guard = live.lock().await;
         let state = self.known(&live, &mut guard).await?;

@@ -36,7 +36,7 @@ use crate::{
     agent::{Ready, ReadyTool},
     policy,
     store::{RuleOwner, StoreError},
-    tool::{AppContext, CallFacts, Decision, ON_APPROVAL, OnApproval, ToolEntry},
+    tool::{AppContext, CallFacts, ON_APPROVAL, OnApproval, OnApprovalOutput, ToolEntry},
 };
 
 /// Schema errors reported to the model for one call.
@@ -140,25 +140,26 @@ impl Inner {
         before: Option<&Weighed>,
         Standing { verdict, rule, instead, rules_read, .. }: &mut Standing,
         locale: Locale,
-    ) -> Option<Decision> {
+    ) -> Option<OnApprovalOutput> {
         let (Verdict::Ask(ask), Some(decides)) = (&mut *verdict, &tool.entry.on_approval) else { return None };
         let decided = match before {
-            Some(before) => before.said.clone().unwrap_or(Decision::Ask),
+            Some(before) => before.said.clone().unwrap_or(OnApprovalOutput::Ask),
             None => on_approval(&**decides, facts, ask, locale).await,
         };
         match &decided {
             // The program's approval replaces the tool's rule. A policy rule that asks still needs a person; so
             // does a standing rule that cannot be read.
-            Decision::Approve if !*rules_read || self.policy_asks(tool, facts, locale) => {}
-            Decision::Approve => {
+            OnApprovalOutput::Approve if !*rules_read || self.policy_asks(tool, facts, locale) => {}
+            OnApprovalOutput::Approve => {
                 *instead = Some(std::mem::take(ask));
                 (*verdict, *rule) = (Verdict::Allow, Some(ON_APPROVAL.into()));
             }
-            Decision::Reject(why) => {
+            OnApprovalOutput::Reject(why) => {
                 let why = self.rejected(facts, why.as_deref(), locale);
                 (*verdict, *rule) = (Verdict::Deny(why), Some(ON_APPROVAL.into()));
             }
-            Decision::Ask => {}
+            // Whatever else it says, a person is asked.
+            _ => {}
         }
         Some(decided)
     }
@@ -169,7 +170,7 @@ impl Inner {
             Some(text) => text.to_owned(),
             None => {
                 let default = locale.text(Text::Rejected);
-                self.rejection(facts.tool, facts.tool_use_id, default).unwrap_or_else(|| default.to_owned())
+                self.rejection(facts.tool, facts.call_id, default).unwrap_or_else(|| default.to_owned())
             }
         }
     }
@@ -450,7 +451,7 @@ pub(super) struct Weighed {
     pub(super) gate: Gate,
     /// The verdict of the policy and the tool's own rule, before standing rules.
     judged: Option<Verdict>,
-    said: Option<Decision>,
+    said: Option<OnApprovalOutput>,
     /// The guardrails' result from before a person is asked, if they ran then.
     checked: Option<Checked>,
 }
@@ -463,7 +464,12 @@ impl Weighed {
 }
 
 /// A program's decision on a call. If it fails, a person is asked, and told so (spec S26).
-async fn on_approval(decides: &dyn OnApproval, call: &CallFacts<'_>, ask: &mut Ask, locale: Locale) -> Decision {
+async fn on_approval(
+    decides: &dyn OnApproval,
+    call: &CallFacts<'_>,
+    ask: &mut Ask,
+    locale: Locale,
+) -> OnApprovalOutput {
     let failed = match AssertUnwindSafe(async { decides.decide(call).await }).catch_unwind().await {
         Ok(Ok(decision)) => return decision,
         Ok(Err(error)) => locale.fill(Text::ConditionFailed, &[("error", &error)]),
@@ -473,7 +479,7 @@ async fn on_approval(decides: &dyn OnApproval, call: &CallFacts<'_>, ask: &mut A
         Some(reason) => format!("{reason}; {ON_APPROVAL}: {failed}"),
         None => format!("{ON_APPROVAL}: {failed}"),
     });
-    Decision::Ask
+    OnApprovalOutput::Ask
 }
 
 /// The preview for a reviewer, or why there is none.
@@ -508,7 +514,7 @@ fn facts<'a>(
         roles: &state.roles,
         agent,
         tool,
-        tool_use_id,
+        call_id: tool_use_id,
         args,
         context,
     }

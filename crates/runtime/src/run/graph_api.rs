@@ -35,7 +35,7 @@ use super::{
     visible,
 };
 use crate::{
-    graph::{Graph, GraphState, NodeError, Outcome, Waiting, compiled::AnyGraph, task::AnyState},
+    graph::{Graph, GraphState, NodeError, Outcome, Pending, compiled::AnyGraph, task::AnyState},
     store::Durability,
 };
 
@@ -289,7 +289,7 @@ impl<S: GraphState> Runs<S> {
             // It runs, or waits.
             _ => Outcome::Paused {
                 state: self.typed(by, state).await?,
-                waiting: state.open.iter().filter_map(|open| Waiting::of(&state.session_id, open)).collect(),
+                pending: state.open.iter().filter_map(|open| Pending::of(&state.session_id, open)).collect(),
             },
         })
     }
@@ -322,11 +322,11 @@ impl Inner {
     }
 }
 
-impl Waiting {
-    fn of(session_id: &str, open: &countersign_core::journal::state::Open) -> Option<Waiting> {
+impl Pending {
+    fn of(session_id: &str, open: &countersign_core::journal::state::Open) -> Option<Pending> {
         let at = open.asked.question.as_ref()?;
         let read = |raw: &str| serde_json::from_str::<Value>(raw).unwrap_or_default();
-        Some(Waiting {
+        Some(Pending {
             key: approval_key(session_id, open.asked.n),
             node: at.node.clone(),
             question: at.question.clone(),

@@ -45,7 +45,7 @@ use crate::{
         context::RunContext,
         guardrail::{Guardrail, GuardrailKind, GuardrailResult, ToolGuardrail, ToolGuardrailOutput},
     },
-    hooks::RunHooks,
+    hooks::{ModelEnd, RunHooks},
     run::budget::{Limits, ToolErrorFormatter, over_budget},
     store::StoreError,
     tool::{AppContext, CallFacts, ToolError, condition::ProposedCall, order::Ticket},
@@ -215,7 +215,8 @@ impl Inner {
         }
         if !self.settings.hooks.is_empty() {
             let context = self.run_context(state, run).await;
-            self.tell(|hooks| hooks.model_end(&context, &text, calls)).await;
+            let end = ModelEnd { text: &text, calls, usage: &answer.usage, cut: answer.cut };
+            self.tell(|hooks| hooks.model_end(&context, &end)).await;
         }
         if calls > 0 {
             return Ok(());
@@ -372,7 +373,7 @@ impl Inner {
                 guardrail: guardrail.name.to_string(),
                 agent: call.agent.as_str().into(),
                 tool: Some(call.tool.as_str().into()),
-                call_id: Some(call.tool_use_id.as_str().into()),
+                call_id: Some(call.call_id.as_str().into()),
                 tripped: false,
                 rejected: None,
                 info: Value::Null,
@@ -439,7 +440,7 @@ impl Inner {
             if !self.lasts(term) {
                 return None;
             }
-            return Some((context.within(async { tool.entry.tool.run(permit).await }).await, None));
+            return Some((context.within(async { tool.entry.run(permit).await }).await, None));
         }
         let (call, locale) = (ProposedCall::of(&permit, context.clone()), permit.locale());
         if let Some(guardrails) = guardrails {
@@ -455,7 +456,7 @@ impl Inner {
             return None;
         }
         // Its outcome is kept even if a guardrail or hook fails.
-        let run = AssertUnwindSafe(context.within(async { tool.entry.tool.run(permit).await })).catch_unwind().await;
+        let run = AssertUnwindSafe(context.within(async { tool.entry.run(permit).await })).catch_unwind().await;
         drop(turn);
         let mut outcome = run.unwrap_or_else(|_| Err(ToolError::new(locale.text(Text::ToolFailed))));
         if let (Some(guardrails), Ok(output)) = (guardrails, &outcome) {

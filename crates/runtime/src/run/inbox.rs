@@ -31,7 +31,7 @@ use serde_json::Value;
 
 use super::{
     Inner, Runtime, store_refusal,
-    view::{ListPage, READ_BYTES, READ_PAGE, held_turn, visible_to},
+    view::{ListPage, PAGE, READ_BYTES, READ_PAGE, held_turn, visible_to},
 };
 use crate::store::{InterruptionFilter, InterruptionRow, Page};
 
@@ -43,6 +43,7 @@ const TOLD: usize = 10_000;
 
 /// An interruption in the inbox: the block that asked, and its resolution.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ApprovalView {
     /// The session.
     pub session_id: Arc<str>,
@@ -162,6 +163,7 @@ struct ReplyMembers {
 /// Whether an interruption is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ApprovalStatus {
     /// It is pending.
     Waiting,
@@ -184,8 +186,8 @@ pub struct ApprovalQuery {
     pub session_id: Option<String>,
     /// The end of the previous page.
     pub cursor: Option<String>,
-    /// Rows per page.
-    pub limit: usize,
+    /// Rows per page; 50 by default.
+    pub limit: Option<usize>,
 }
 
 impl Runtime {
@@ -203,7 +205,7 @@ impl Runtime {
             session_id: query.session_id,
             visible_to: visible_to(by),
         };
-        let page = Page { cursor: query.cursor, limit: query.limit };
+        let page = Page { cursor: query.cursor, limit: query.limit.unwrap_or(PAGE) };
         let paged = self.inner.store.interruptions(filter, page).await.map_err(store_refusal)?;
         let mut rows = Vec::with_capacity(paged.rows.len());
         for row in &paged.rows {

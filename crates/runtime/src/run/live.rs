@@ -453,7 +453,7 @@ mod tests {
             runtime.run(&me, NewMessage::text(format!("s{i}"), "hello")).await.expect("run");
         }
         assert_eq!(runtime.inner.live_sessions().len(), 0);
-        let stored = runtime.message(&me, NewMessage::text("s", "hello"), true).await.expect("message");
+        let stored = runtime.message_followed(&me, NewMessage::text("s", "hello")).await.expect("message");
         runtime.wait(&me, "s").await.expect("wait");
         assert_eq!(runtime.inner.live_sessions().len(), 1, "followed");
         drop(stored);

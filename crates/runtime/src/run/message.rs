@@ -13,20 +13,32 @@ use countersign_core::{
 };
 
 use super::{
-    NewMessage, Outcome, Runtime, Stored, failpoint, graph_runs::takes_messages, kept_id, live::LiveRef, may_continue,
-    nodes::contested, owned, session_id, subscription::Subscription,
+    NewMessage, Runtime, Stored, TurnOutcome, failpoint, graph_runs::takes_messages, kept_id, live::LiveRef,
+    may_continue, nodes::contested, owned, session_id, subscription::Subscription,
 };
 use crate::store::{Durability, index::Purpose};
 
 impl Runtime {
     /// Accepts a message and starts the turn. The message is stored when this returns; the turn continues in the
-    /// background. With `follow`, the session's events from this message on come with the result.
+    /// background.
     ///
     /// # Errors
     /// `invalid_session_id`, `unknown_agent`, `images_not_supported`, `session_not_found` (another owner's),
     /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (`by` may not decide, and rejects
     /// pending interruptions, or continues a turn of a restored store), `request_id_reused`, `store_unavailable`.
-    pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
+    pub async fn message(&self, by: &Principal, message: NewMessage) -> Result<Stored, Refusal> {
+        self.send(by, message, false).await
+    }
+
+    /// The same, with the session's events from this message on ([`Stored::follow`]).
+    ///
+    /// # Errors
+    /// As [`Runtime::message`].
+    pub async fn message_followed(&self, by: &Principal, message: NewMessage) -> Result<Stored, Refusal> {
+        self.send(by, message, true).await
+    }
+
+    async fn send(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
         let taken = self.take_message(by, message, follow, Durability::Synced).await;
         let (live, stored) = self.inner.or_refused(taken).await?;
         self.inner.spawn_driver(live);
@@ -39,7 +51,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Runtime::message`].
-    pub async fn run(&self, by: &Principal, message: NewMessage) -> Result<Outcome, Refusal> {
+    pub async fn run(&self, by: &Principal, message: NewMessage) -> Result<TurnOutcome, Refusal> {
         let taken = self.take_message(by, message, false, Durability::Buffered).await;
         let (live, _) = self.inner.or_refused(taken).await?;
         self.inner.clone().drive_here(live, None).await

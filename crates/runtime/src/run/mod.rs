@@ -118,7 +118,7 @@ pub use policy::{AskView, Effect, HintView, PolicyRuleView, PolicyView, ThenView
 pub use retry::NewRetry;
 pub use rules::{RuleDecision, RuleQuery, RuleScope, RuleState, RuleView};
 pub use start::Start;
-pub use view::{AUDITOR, AgentView, ListPage, SessionRow, SessionView, StateView, check_auditor};
+pub use view::{AUDITOR, AgentView, ListPage, SessionQuery, SessionRow, SessionView, StateView, check_auditor};
 pub(crate) use view::{READ_BYTES, READ_PAGE};
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
@@ -227,17 +227,19 @@ impl NewMessage {
 
 /// An input that was stored.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Stored {
     /// The session.
     pub session_id: Arc<str>,
-    /// The session's events from this input on, if requested.
+    /// The session's events from this input on, if it is followed.
     pub follow: Option<Subscription>,
 }
 
 /// The state of a turn when nothing more happens by itself.
 #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Outcome")]
 #[non_exhaustive]
-pub struct Outcome {
+pub struct TurnOutcome {
     /// The session.
     pub session_id: Arc<str>,
     /// Its status. `running` if the node was told to stop while this was waited for: another one goes on, so ask again.
@@ -253,7 +255,7 @@ pub struct Outcome {
     pub interruptions: Vec<Request>,
     /// Why the turn failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<countersign_core::wire::event::RunError>,
+    pub error: Option<countersign_core::wire::event::RunFailure>,
 }
 
 impl Runtime {
@@ -358,7 +360,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `session_not_found`, `store_unavailable`.
-    pub async fn wait(&self, by: &Principal, session_id: &str) -> Result<Outcome, Refusal> {
+    pub async fn wait(&self, by: &Principal, session_id: &str) -> Result<TurnOutcome, Refusal> {
         let live = self.inner.named(session_id)?;
         self.inner.rests(&live).await;
         let mut guard = live.lock().await;

@@ -29,6 +29,28 @@ impl Runtime {
         approval_key: &str,
         note: NewNote,
         request_id: Option<String>,
+    ) -> Result<Stored, Refusal> {
+        self.note_with(by, (approval_key, note, request_id), false).await
+    }
+
+    /// The same, with the session's events from this note on ([`Stored::follow`]).
+    ///
+    /// # Errors
+    /// As [`Runtime::note`].
+    pub async fn note_followed(
+        &self,
+        by: &Principal,
+        approval_key: &str,
+        note: NewNote,
+        request_id: Option<String>,
+    ) -> Result<Stored, Refusal> {
+        self.note_with(by, (approval_key, note, request_id), true).await
+    }
+
+    async fn note_with(
+        &self,
+        by: &Principal,
+        (approval_key, note, request_id): (&str, NewNote, Option<String>),
         follow: bool,
     ) -> Result<Stored, Refusal> {
         let not_found = || resolve::not_found(approval_key);

@@ -182,7 +182,7 @@ impl Part {
         if above.is_disabled() {
             return Span::none();
         }
-        let span = tool_span(&above, permit.session_id(), permit.tool(), permit.tool_use_id(), "function");
+        let span = tool_span(&above, permit.session_id(), permit.tool(), permit.call_id(), "function");
         if permit.attempt() > 1 {
             span.record("countersign.attempt", permit.attempt());
         }

@@ -11,7 +11,7 @@ mod writer;
 use std::sync::Arc;
 
 use countersign_core::{
-    conversation::{Answer, Message},
+    conversation::{AssistantMessage, Message},
     journal::{
         draft::Draft,
         record::ModelResponded,
@@ -298,7 +298,7 @@ struct Reads {
 /// The conversation for a model that is to continue a cut answer.
 struct GoingOn {
     before: ReadBy,
-    answer: Answer,
+    answer: AssistantMessage,
     ask: String,
 }
 

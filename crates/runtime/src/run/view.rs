@@ -18,7 +18,7 @@ use countersign_core::{
     time::rfc3339,
     todo::Todo,
     wire::{
-        event::{HeldTurn, Request, RunError, StopReason},
+        event::{HeldTurn, Request, RunFailure, StopReason},
         expand,
     },
 };
@@ -27,7 +27,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::MutexGuard;
 
-use super::{Activity, Inner, Outcome, Runtime, live::LiveState, nodes::term_ended, store_refusal, visible};
+use super::{Activity, Inner, Runtime, TurnOutcome, live::LiveState, nodes::term_ended, store_refusal, visible};
 use crate::{
     agent::output::Output,
     store::{Page, PendingCount, SessionFilter, StoreError, Summary, Visible},
@@ -56,6 +56,7 @@ pub fn check_auditor(by: &Principal, what: &str) -> Result<(), Refusal> {
 
 /// A session, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SessionRow {
     /// Its id.
     pub session_id: Arc<str>,
@@ -79,6 +80,7 @@ pub struct SessionRow {
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SessionView {
     /// Its id.
     pub session_id: Arc<str>,
@@ -106,7 +108,7 @@ pub struct SessionView {
     pub held: Option<HeldTurn>,
     /// Why its turn failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<RunError>,
+    pub error: Option<RunFailure>,
 }
 
 impl SessionView {
@@ -216,11 +218,28 @@ impl StateView {
 
 /// A page of a list.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ListPage<T> {
     /// The rows.
     pub rows: Vec<T>,
     /// The cursor of the next page, if there is one.
     pub next_cursor: Option<String>,
+}
+
+/// The rows of a page where a query says nothing else.
+pub(super) const PAGE: usize = 50;
+
+/// Which sessions to list.
+#[derive(Clone, Debug, Default)]
+pub struct SessionQuery {
+    /// Their status.
+    pub status: Option<Status>,
+    /// The agent that answers.
+    pub agent: Option<String>,
+    /// The end of the previous page.
+    pub cursor: Option<String>,
+    /// Rows per page; 50 by default.
+    pub limit: Option<usize>,
 }
 
 impl Runtime {
@@ -270,16 +289,10 @@ impl Runtime {
     ///
     /// # Errors
     /// `invalid_message` (bad cursor), `store_unavailable`.
-    pub async fn sessions(
-        &self,
-        by: &Principal,
-        status: Option<Status>,
-        agent: Option<String>,
-        cursor: Option<String>,
-        limit: usize,
-    ) -> Result<ListPage<SessionRow>, Refusal> {
-        let filter = SessionFilter { status, agent, visible_to: visible_to(by) };
-        let paged = self.inner.store.sessions(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
+    pub async fn sessions(&self, by: &Principal, query: SessionQuery) -> Result<ListPage<SessionRow>, Refusal> {
+        let filter = SessionFilter { status: query.status, agent: query.agent, visible_to: visible_to(by) };
+        let page = Page { cursor: query.cursor, limit: query.limit.unwrap_or(PAGE) };
+        let paged = self.inner.store.sessions(filter, page).await.map_err(store_refusal)?;
         self.inner.released().await?;
         Ok(ListPage { rows: paged.rows.iter().map(SessionRow::of).collect(), next_cursor: paged.next })
     }
@@ -401,7 +414,11 @@ impl Inner {
     }
 
     /// The outcome of a session, with the text of its latest answer. The session stays locked no longer than needed.
-    pub(super) async fn outcome(&self, state: &State, guard: MutexGuard<'_, LiveState>) -> Result<Outcome, Refusal> {
+    pub(super) async fn outcome(
+        &self,
+        state: &State,
+        guard: MutexGuard<'_, LiveState>,
+    ) -> Result<TurnOutcome, Refusal> {
         let answer = guard.answer_at(state.answer_pos);
         drop(guard);
         let mut text = String::new();
@@ -430,14 +447,14 @@ impl Inner {
             Status::Cancelled => Some(StopReason::Cancelled),
             _ => state.failure.as_ref().map(|failure| expand::stop_reason(failure)),
         };
-        Ok(Outcome {
+        Ok(TurnOutcome {
             session_id: state.session_id.clone(),
             status: state.status,
             stop_reason,
             text,
             pending: state.pending_keys(),
             interruptions: Inner::interruptions(state),
-            error: state.failure.as_deref().map(RunError::from),
+            error: state.failure.as_deref().map(RunFailure::from),
         })
     }
 }

@@ -67,6 +67,7 @@ pub(crate) struct StagedAnswer {
 pub enum DecisionError {
     /// No such call is pending in this run.
     #[error("no call {call_id:?}{} is pending in this run: RunState::interruptions has what is", of_tool(tool.as_ref()))]
+    #[non_exhaustive]
     Unknown {
         /// The call.
         call_id: String,
@@ -79,6 +80,7 @@ pub enum DecisionError {
          without a decision goes on with it",
         by.as_ref().map(|by| format!(" by {by:?}")).unwrap_or_default()
     )]
+    #[non_exhaustive]
     Decided {
         /// The call.
         call_id: String,
@@ -97,6 +99,7 @@ pub enum DecisionError {
         "it is not known whether the call {call_id:?} of the tool {tool:?} has taken effect, and approving it would run it again: \
          find out, then say what came of it (RunState::respond), let it run again (RunState::run_again), or reject it"
     )]
+    #[non_exhaustive]
     InDoubt {
         /// The call.
         call_id: String,
@@ -104,12 +107,13 @@ pub enum DecisionError {
         tool: String,
     },
     /// The run does not say who decides, and the request is for certain people: give it
-    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal), or run the graph with
-    /// [`Graph::run_as`](crate::graph::Graph::run_as).
+    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal), of a graph with
+    /// [`Graph::run_with`](crate::graph::Graph::run_with).
     #[error(
-        "the call {call_id:?} needs to know who decides, since {why}: say it with RunConfig::principal, or of a graph with \
-         Graph::run_as (in a store: StoredSession::config), such as Principal::person(\"ann\", roles), or Principal::trusted() for a program that checks that itself"
+        "the call {call_id:?} needs to know who decides, since {why}: say it with RunConfig::principal (of a graph: Graph::run_with; \
+         in a store: StoredSession::config), such as Principal::person(\"ann\", roles), or Principal::trusted() for a program that checks that itself"
     )]
+    #[non_exhaustive]
     NoPrincipal {
         /// The call.
         call_id: String,
@@ -118,12 +122,14 @@ pub enum DecisionError {
     },
     /// Several calls of this id are pending, of different answers: take the right one from [`RunState::interruptions`].
     #[error("several calls with the id {call_id:?} are pending: take the right one from RunState::interruptions")]
+    #[non_exhaustive]
     Ambiguous {
         /// The id.
         call_id: String,
     },
     /// The call has its result already.
     #[error("the call {call_id:?} of the tool {tool:?} already has its result")]
+    #[non_exhaustive]
     Executed {
         /// The call.
         call_id: String,
@@ -134,6 +140,7 @@ pub enum DecisionError {
     /// at another level, after a deferral, or since its outcome is unknown. [`RunState::interruptions`] has the current
     /// request.
     #[error("the call {call_id:?} has been requested again since this was shown; decide on the current request")]
+    #[non_exhaustive]
     Stale {
         /// The call.
         call_id: String,
@@ -142,6 +149,7 @@ pub enum DecisionError {
     },
     /// There is a different decision on this call, which has not taken effect: [`RunState::retract`] it first.
     #[error("the call {call_id:?} already has another decision ({before}); retract it first")]
+    #[non_exhaustive]
     Duplicate {
         /// The call.
         call_id: String,
@@ -150,6 +158,7 @@ pub enum DecisionError {
     },
     /// Its tool does not allow this decision.
     #[error("the tool {tool:?} does not allow {decision:?}; it allows {}", allowed.join(", "))]
+    #[non_exhaustive]
     NotAllowed {
         /// The tool.
         tool: String,
@@ -160,6 +169,7 @@ pub enum DecisionError {
     },
     /// The new arguments do not fit the tool.
     #[error("the new arguments of {tool:?} are invalid: {}", errors.join("; "))]
+    #[non_exhaustive]
     InvalidEdit {
         /// The tool.
         tool: String,
@@ -169,6 +179,7 @@ pub enum DecisionError {
     /// The decision is too large, or reaches further than it may: a decision for later calls too needs an ordinary
     /// approval, and cannot approve for several people.
     #[error("the decision on the call {call_id:?} is invalid: {error}")]
+    #[non_exhaustive]
     Invalid {
         /// The call.
         call_id: String,
@@ -178,12 +189,14 @@ pub enum DecisionError {
     /// It needs an answer, not this decision: [`RunState::answer`]. A model's question ([`Kind::Question`]) can be
     /// rejected instead, for this time alone.
     #[error("the call {call_id:?} asks a question: answer it; only a model's question can be rejected instead")]
+    #[non_exhaustive]
     NeedsAnswer {
         /// The call.
         call_id: String,
     },
     /// The answer does not fit the question.
     #[error("the answer to the call {call_id:?} is invalid: {error}")]
+    #[non_exhaustive]
     InvalidAnswer {
         /// The call.
         call_id: String,
@@ -192,6 +205,7 @@ pub enum DecisionError {
     },
     /// The tool or the agent of the call is gone: it can be rejected, but not run.
     #[error("the call {call_id:?} cannot run: {why}")]
+    #[non_exhaustive]
     Unresolvable {
         /// The call.
         call_id: String,
@@ -532,7 +546,7 @@ fn of_tool(tool: Option<&String>) -> String {
 fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
     approval_key(session_id, open.asked.n) == item.approval_key
         && *action.digest == *item.digest
-        && action.args.text() == item.arguments
+        && action.args.text() == item.args
         && action.name == item.tool
 }
 

@@ -288,6 +288,52 @@ impl RunConfig {
         })
     }
 
+    /// The settings that have an effect on a graph: who runs it, in which language, and where it is kept.
+    pub(crate) fn check_for_graph(&self) -> Result<(), String> {
+        // A new setting is of a graph, too, or is refused.
+        let RunConfig {
+            context,
+            max_turns,
+            formatter,
+            pre_approval,
+            hooks,
+            parallel_calls,
+            trace_content,
+            limits: Limits { tokens, money, prices },
+            store: _,
+            session_id: _,
+            locale: _,
+            retry,
+            policy,
+            principal: _,
+            cancel,
+            nested_events,
+            request_id: _,
+        } = self;
+        let refused = [
+            ("context", context.is_some()),
+            ("max_turns", max_turns.is_some()),
+            ("tool_error_formatter", formatter.is_some()),
+            ("pre_approval_input_guardrails", pre_approval.is_some()),
+            ("hooks", !hooks.is_empty()),
+            ("parallel_calls", parallel_calls.is_some()),
+            ("trace_content", trace_content.is_some()),
+            ("max_tokens", tokens.is_some()),
+            ("max_cost", money.is_some()),
+            ("price", !prices.is_empty()),
+            ("retry", retry.is_some()),
+            ("policy", policy.is_some()),
+            ("cancel", cancel.is_some()),
+            ("nested_events", nested_events.is_some()),
+        ];
+        match refused.iter().find(|(_, is_set)| *is_set) {
+            None => Ok(()),
+            Some((name, _)) => Err(format!(
+                "RunConfig::{name} has no effect on a graph, which takes a principal, a store and a locale; leave it out"
+            )),
+        }
+    }
+
     /// These settings, with what is not set taken from `base`.
     pub(crate) fn over(self, base: &RunConfig) -> RunConfig {
         let mut prices = base.limits.prices.clone();

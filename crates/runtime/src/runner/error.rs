@@ -66,7 +66,7 @@ pub enum RunErrorKind {
     /// Another run is driving the session, in the same store, and will store its outcomes: one of this process, or one
     /// of another process that has stored nothing for a minute. Nothing has run here; wait for that run's result, and
     /// get the state then ([`RunState::load`]).
-    AtWork,
+    SessionBusy,
     /// The state could not be read or saved: [why](RunError::state_error).
     State,
     /// The agents are not valid together.
@@ -209,7 +209,7 @@ impl RunError {
             Cause::NoPrice { .. } => RunErrorKind::NoPrice,
             Cause::Claimed(_) | Cause::Ran(_) => RunErrorKind::Claimed,
             Cause::Settings(_) | Cause::NoStore(_) => RunErrorKind::Settings,
-            Cause::AtWork(_) | Cause::Elsewhere { .. } => RunErrorKind::AtWork,
+            Cause::AtWork(_) | Cause::Elsewhere { .. } => RunErrorKind::SessionBusy,
             Cause::State(_) => RunErrorKind::State,
             Cause::Agent(_) => RunErrorKind::Agent,
             Cause::Refused(_) => RunErrorKind::Refused,

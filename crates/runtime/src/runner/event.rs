@@ -22,31 +22,37 @@ use countersign_core::{
 #[non_exhaustive]
 pub enum RunEvent {
     /// The user's message: the run's input, or a queued one.
+    #[non_exhaustive]
     UserSaid {
         /// The text.
         text: String,
     },
     /// More of the answer.
+    #[non_exhaustive]
     TextDelta {
         /// What is added.
         text: String,
     },
     /// A text of the answer is complete.
+    #[non_exhaustive]
     Text {
         /// All of it.
         text: String,
     },
     /// More of the model's reasoning, as far as the model shows it.
+    #[non_exhaustive]
     ThinkingDelta {
         /// What is added.
         text: String,
     },
     /// A piece of reasoning is complete.
+    #[non_exhaustive]
     Thinking {
         /// All of it.
         text: String,
     },
     /// More arguments of a call.
+    #[non_exhaustive]
     ArgumentsDelta {
         /// The call's id from the model.
         call_id: String,
@@ -56,15 +62,17 @@ pub enum RunEvent {
         json: String,
     },
     /// The model has called a tool. Nothing has run yet.
+    #[non_exhaustive]
     ToolCalled {
         /// The call's id from the model.
         call_id: String,
         /// The tool.
         tool: String,
         /// The arguments as the model wrote them; not necessarily JSON.
-        arguments: String,
+        args: String,
     },
     /// A call has its result.
+    #[non_exhaustive]
     ToolResult {
         /// The call's id from the model.
         call_id: String,
@@ -76,6 +84,7 @@ pub enum RunEvent {
         output: String,
     },
     /// Another agent answers from now on: a handoff (spec S25).
+    #[non_exhaustive]
     AgentChanged {
         /// The previous agent.
         from: Arc<str>,
@@ -83,6 +92,7 @@ pub enum RunEvent {
         agent: Arc<str>,
     },
     /// An approval request. It can be decided once the stream has ended.
+    #[non_exhaustive]
     ApprovalRequested {
         /// The key of the request.
         approval_key: String,
@@ -90,6 +100,7 @@ pub enum RunEvent {
         items: Vec<Interruption>,
     },
     /// A request is resolved.
+    #[non_exhaustive]
     ApprovalResolved {
         /// Its key.
         approval_key: String,
@@ -106,13 +117,14 @@ pub enum RunEvent {
     /// differs from its beginning.
     AnswerReplaced,
     /// The status of the run. After any other than [`Status::Running`] the stream ends.
+    #[non_exhaustive]
     Status {
         /// The status.
         status: Status,
         /// The keys of the pending requests.
         pending: Vec<String>,
         /// Why the turn has failed, if it has.
-        error: Option<event::RunError>,
+        error: Option<event::RunFailure>,
         /// Why the turn is held, if it is.
         held: Option<event::HeldTurn>,
     },
@@ -313,7 +325,7 @@ impl Reader {
             Some(Block::Text(text)) if self.user => RunEvent::UserSaid { text },
             Some(Block::Text(text)) => RunEvent::Text { text },
             Some(Block::Thinking(text)) => RunEvent::Thinking { text },
-            Some(Block::Call { id, tool, input }) => RunEvent::ToolCalled { call_id: id, tool, arguments: input },
+            Some(Block::Call { id, tool, input }) => RunEvent::ToolCalled { call_id: id, tool, args: input },
             Some(Block::Result { id, tool, status, output }) => {
                 RunEvent::ToolResult { call_id: id, tool, status, output }
             }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use countersign_core::{
     approval::principal::Principal,
     journal::record::Kind,
+    locale::Locale,
     refusal::{Code, Refusal},
 };
 
 use super::{
     RunError,
+    config::RunConfig,
     error::Cause,
     said::{answers, in_time},
     start::{Stopped, claim, put},
@@ -74,7 +76,7 @@ impl<S> GraphResult<S> {
             Outcome::Done(state) => return Ok(state),
             Outcome::Failed { code, message } => Cause::Failed { code, message },
             Outcome::Cancelled => Cause::Cancelled,
-            Outcome::Paused { waiting, .. } => Cause::Paused(waiting.len()),
+            Outcome::Paused { pending: waiting, .. } => Cause::Paused(waiting.len()),
         };
         Err(RunError::new(cause, Some(self.state)))
     }
@@ -122,67 +124,83 @@ impl<S: GraphState> Graph<S> {
     /// # Errors
     /// [`RunError`]; a failed run is an [`Outcome::Failed`], and an error of [`GraphResult::done`].
     pub async fn run(&self, input: impl Into<GraphInput<S>>) -> Result<GraphResult<S>, RunError> {
-        self.begin(Arc::new(MemoryStore::new()), (input.into(), None), false).await
+        self.run_with(input, RunConfig::new()).await
     }
 
-    /// The same for this person: a run that they begin is theirs, and what is answered on a paused one is their answer. An
-    /// answer that is for certain people, as of a question with a [role](crate::graph::Interrupt::role), needs that: [`Graph::run`]
-    /// refuses it ([`DecisionError::NoPrincipal`](crate::run_state::DecisionError::NoPrincipal)). In a store it is the
-    /// [configuration](super::StoredSession::config) of the run's session that says who.
+    /// The same with settings: the [principal](RunConfig::principal), whose a run is that they begin, and whose answers are those
+    /// on a paused one; a [store](RunConfig::store), which records the run as it proceeds, in a session with a new id; the
+    /// [language](RunConfig::locale). Other settings have no effect on a graph, and are refused.
+    ///
+    /// An answer that is for certain people, as of a question with a [role](crate::graph::Interrupt::role), needs the
+    /// principal: otherwise it is refused ([`DecisionError::NoPrincipal`](crate::run_state::DecisionError::NoPrincipal)). To find a
+    /// run again after a crash, give its session an id of your own: [`StoredSession::run_graph`](super::StoredSession::run_graph).
     ///
     /// # Errors
-    /// As [`Graph::run`]; [`RunErrorKind::Refused`](super::RunErrorKind::Refused) if they may not answer it.
-    pub async fn run_as(&self, by: &Principal, input: impl Into<GraphInput<S>>) -> Result<GraphResult<S>, RunError> {
-        self.begin(Arc::new(MemoryStore::new()), (input.into(), Some(by.clone())), false).await
-    }
-
-    /// The same with a store, which records the run as it proceeds, in a session with a new id. To find the
-    /// run again after a crash, give it an id of your own: [`StoredSession::run_graph`](super::StoredSession::run_graph).
-    ///
-    /// # Errors
-    /// As [`Graph::run`]; [`RunErrorKind::Claimed`](super::RunErrorKind::Claimed) if the run has advanced in the store
-    /// since, [`RunErrorKind::AtWork`](super::RunErrorKind::AtWork) if another process has it and stores nothing.
-    pub async fn run_in(
+    /// As [`Graph::run`]; [`RunErrorKind::Settings`](super::RunErrorKind::Settings) for a setting that a graph does not
+    /// honour, [`RunErrorKind::Refused`](super::RunErrorKind::Refused) if the principal may not answer it. With a store
+    /// [`RunErrorKind::Claimed`](super::RunErrorKind::Claimed) if the run has advanced in it since,
+    /// [`RunErrorKind::SessionBusy`](super::RunErrorKind::SessionBusy) if another process has it and stores nothing.
+    pub async fn run_with(
         &self,
-        store: Arc<dyn Store>,
         input: impl Into<GraphInput<S>>,
+        config: RunConfig,
     ) -> Result<GraphResult<S>, RunError> {
-        self.begin(store, (input.into(), None), true).await
-    }
-
-    async fn begin(
-        &self,
-        store: Arc<dyn Store>,
-        (input, by): (GraphInput<S>, Option<Principal>),
-        durable: bool,
-    ) -> Result<GraphResult<S>, RunError> {
+        let input = input.into();
+        let wrong = match &config.session_id {
+            Some(_) => Err(
+                "RunConfig::session names no session of a graph: use Sessions::session and StoredSession::run_graph"
+                    .to_owned(),
+            ),
+            None => config.check_for_graph(),
+        };
+        if let Err(what) = wrong {
+            let state = match input {
+                GraphInput::State(_) => None,
+                GraphInput::Paused(state) => Some(*state),
+            };
+            return Err(RunError::new(Cause::Settings(what), state));
+        }
+        let durable = config.store.is_some();
+        let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         match input {
             GraphInput::State(state) => {
-                let (runtime, runs) = self.runs_in(&store)?;
+                let (runtime, runs) = self.runs_in(&store, config.locale)?;
                 let id = uuid::Uuid::now_v7().to_string();
-                let outcome = Box::pin(runs.run(&by.unwrap_or_else(Principal::trusted), &*id, &state)).await;
+                let by = config.principal.unwrap_or_else(Principal::trusted);
+                let outcome = Box::pin(runs.run(&by, &*id, &state)).await;
                 result(&runtime, (&*store, durable), &id, outcome).await
             }
-            GraphInput::Paused(state) => self.resume_in((by, None), (&store, durable), *state).await,
+            GraphInput::Paused(state) => {
+                let who = (config.principal, config.locale, None);
+                self.resume_in(who, (&store, durable), *state).await
+            }
         }
     }
 
-    pub(super) fn runs_in(&self, store: &Arc<dyn Store>) -> Result<(Runtime, Runs<S>), RunError> {
+    pub(super) fn runs_in(
+        &self,
+        store: &Arc<dyn Store>,
+        locale: Option<Locale>,
+    ) -> Result<(Runtime, Runs<S>), RunError> {
         let settings = Settings { patient: true, ..Settings::default() };
-        let runtime = Runtime::builder(store.clone()).graph(self).settings(settings).build()?;
+        let mut builder = Runtime::builder(store.clone()).graph(self).settings(settings);
+        if let Some(locale) = locale {
+            builder = builder.locale(locale);
+        }
+        let runtime = builder.build()?;
         let runs = runtime.runs(self)?;
         Ok((runtime, runs))
     }
 
     pub(super) async fn resume_in(
         &self,
-        (by, request_id): (Option<Principal>, Option<String>),
+        (by, locale, request_id): (Option<Principal>, Option<Locale>, Option<String>),
         (store, durable): (&Arc<dyn Store>, bool),
         mut state: RunState,
     ) -> Result<GraphResult<S>, RunError> {
         let id = state.state().session_id.clone();
         let begun = async {
-            let (runtime, runs) = self.runs_in(store)?;
+            let (runtime, runs) = self.runs_in(store, locale)?;
             runs.of_this_graph(state.state())?;
             let by = (by.as_ref(), request_id);
             Box::pin(prepare_to_resume(&runtime, by, (&**store, durable), &mut state)).await?;

@@ -115,7 +115,7 @@ impl Nested {
     fn of(&self, run: RunNo, event: RunEvent) -> Option<RunEvent> {
         let call = self.state.caller(run)?;
         let mut path = self.state.path(call);
-        path.push(PathStep { agent: call.agent.clone(), tool: call.name.clone(), tool_use_id: call.id.clone() });
+        path.push(PathStep { agent: call.agent.clone(), tool: call.name.clone(), call_id: call.id.clone() });
         let agent = match &event {
             RunEvent::AgentChanged { agent, .. } => agent.clone(),
             _ => self.state.agent_of(run).clone(),
@@ -135,7 +135,7 @@ fn complete(block: &Block) -> Option<RunEvent> {
     match block {
         Block::Thinking(text) => Some(RunEvent::Thinking { text: text.clone() }),
         Block::ToolUse(ToolUse { id, name, input, .. }) => {
-            Some(RunEvent::ToolCalled { call_id: id.to_string(), tool: name.to_string(), arguments: input.clone() })
+            Some(RunEvent::ToolCalled { call_id: id.to_string(), tool: name.to_string(), args: input.clone() })
         }
         Block::Text(_) => None,
     }

@@ -34,8 +34,14 @@ struct Decides {
     decide: Decide,
 }
 
-/// Stores, with the sessions in them.
-pub trait Sessions {
+mod sealed {
+    pub trait Sealed {}
+    impl<S: crate::store::Store + 'static> Sealed for std::sync::Arc<S> {}
+    impl Sealed for std::sync::Arc<dyn crate::store::Store> {}
+}
+
+/// Stores, with the sessions in them. It cannot be implemented for anything else.
+pub trait Sessions: sealed::Sealed {
     /// The session of this id, which may not exist yet.
     fn session(&self, id: impl Into<String>) -> StoredSession;
 }
@@ -236,7 +242,7 @@ impl StoredSession {
     /// continues it by running the same line again.
     ///
     /// A session that is run like this has one run; the next one needs its own session. Of the
-    /// [configuration](StoredSession::config) only the principal counts.
+    /// [configuration](StoredSession::config) a graph takes the principal and the language, and refuses the rest.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -276,7 +282,7 @@ impl StoredSession {
         }
         self.takes_a_graph()?;
         let by = self.config.principal.unwrap_or_else(Principal::trusted);
-        let (runtime, runs) = graph.runs_in(&self.store)?;
+        let (runtime, runs) = graph.runs_in(&self.store, self.config.locale)?;
         // Another process may begin it at the same time.
         let outcome = Box::pin(runs.run_once(&by, &self.id, &state)).await;
         here::result(&runtime, (&*self.store, true), &self.id, outcome).await
@@ -288,24 +294,27 @@ impl StoredSession {
     /// outcome.
     ///
     /// # Errors
-    /// As [`Graph::run_in`]; if an answer is refused, nothing has run.
+    /// As [`Graph::run_with`]; if an answer is refused, nothing has run.
     /// [`RunErrorKind::State`](super::RunErrorKind::State) if there is no such session,
     /// [`RunErrorKind::Refused`](super::RunErrorKind::Refused) if it is not of this graph,
-    /// [`RunErrorKind::Settings`](super::RunErrorKind::Settings) for a message, which no graph takes.
+    /// [`RunErrorKind::Settings`](super::RunErrorKind::Settings) for a message or a setting, which no graph takes.
     pub async fn resume_graph<S: GraphState>(self, graph: &Graph<S>) -> Result<GraphResult<S>, RunError> {
         self.takes_a_graph()?;
         self.check_request_id()?;
         let state = self.state().await?;
         let (kept, is_repeat) = self.request(&state)?;
         let decides = if is_repeat { Vec::new() } else { self.decides };
-        graph.resume_in((self.config.principal, kept), (&self.store, true), decided(state, decides)?).await
+        graph
+            .resume_in((self.config.principal, self.config.locale, kept), (&self.store, true), decided(state, decides)?)
+            .await
     }
 
     fn takes_a_graph(&self) -> Result<(), RunError> {
-        if self.says.is_empty() {
-            return Ok(());
-        }
-        Err(RunError::new(Cause::Settings("a graph takes answers, not messages".to_owned()), None))
+        let checked = match self.says.is_empty() {
+            true => self.config.check_for_graph(),
+            false => Err("a graph takes answers, not messages".to_owned()),
+        };
+        checked.map_err(|what| RunError::new(Cause::Settings(what), None))
     }
 
     fn check_request_id(&self) -> Result<(), Refusal> {

@@ -34,7 +34,7 @@ use crate::run::{
 /// while let Some(event) = stream.next().await? {
 ///     match event {
 ///         RunEvent::TextDelta { text } => print!("{text}"),
-///         RunEvent::ToolCalled { tool, arguments, .. } => println!("{tool} {arguments}"),
+///         RunEvent::ToolCalled { tool, args, .. } => println!("{tool} {args}"),
 ///         RunEvent::ApprovalRequested { items, .. } => println!("waits: {}", items.len()),
 ///         _ => {}
 ///     }

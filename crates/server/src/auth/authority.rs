@@ -112,7 +112,7 @@ impl Access {
             let (code, with) = if has_token { (SuspensionCode::NoRole, &*with) } else { (SuspensionCode::NoToken, "") };
             return Err(Suspension::new(code, format!("{subject:?} has no token{with} any more")));
         };
-        let bound = u64::from(jwt.options().standing_seconds);
+        let bound = jwt.options().standing_for.as_secs();
         let person = (maker.tenant.map(Arc::from), Arc::from(subject));
         match jwt.seen().when(&person, maker.role) {
             Some(at) if now < at.saturating_add(bound) => Ok(()),
@@ -130,6 +130,8 @@ impl Access {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::{
         super::{JwtOptions, KeySource, Token, jwt::Jwt},
         *,
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn p4_a_rule_counts_for_so_long_after_its_maker_was_seen_with_its_role() {
         let mut options = JwtOptions::new("https://id.test", "countersign", KeySource::File("none".into()));
-        options.standing_seconds = 100;
+        options.standing_for = Duration::from_secs(100);
         let access = access(&[], Some(Jwt::new(options)));
         let jwt = access.jwt.clone().expect("JWTs");
         let why = |maker, now| access.check(maker, now).map_err(|why| why.code);

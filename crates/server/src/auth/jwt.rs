@@ -6,6 +6,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use countersign_core::approval::principal::{Principal, PrincipalKind};
@@ -22,6 +23,10 @@ use super::{
 
 /// Longest subject or tenant, in bytes.
 const NAME_BYTES: usize = 128;
+/// Allowed clock skew, by default.
+pub(crate) const LEEWAY_SECONDS: u32 = 30;
+/// How long a standing approval outlives the last sighting of its maker, by default.
+pub(crate) const STANDING_SECONDS: u32 = 24 * 60 * 60;
 /// Most validated tokens cached.
 const CHECKED: usize = 4096;
 
@@ -43,8 +48,8 @@ impl JwtAlgorithm {
     ];
 
     /// Accepted by default.
-    pub const DEFAULT: [JwtAlgorithm; 3] =
-        [JwtAlgorithm(Algorithm::RS256), JwtAlgorithm(Algorithm::ES256), JwtAlgorithm(Algorithm::EdDSA)];
+    pub const DEFAULT: &'static [JwtAlgorithm] =
+        &[JwtAlgorithm(Algorithm::RS256), JwtAlgorithm(Algorithm::ES256), JwtAlgorithm(Algorithm::EdDSA)];
 
     /// The names of all supported algorithms.
     pub fn names() -> impl Iterator<Item = &'static str> {
@@ -84,11 +89,11 @@ pub struct JwtOptions {
     pub tenant_claim: Option<String>,
     /// The claim that says `person`, `service` or `agent`; a token without it is refused. `None`: all are persons.
     pub kind_claim: Option<String>,
-    /// Allowed clock skew, in seconds.
-    pub leeway_seconds: u32,
-    /// How many seconds a standing approval stays in force after its maker was last seen with the role it needs; rules
+    /// Allowed clock skew, in whole seconds.
+    pub leeway: Duration,
+    /// How long a standing approval stays in force after its maker was last seen with the role it needs; rules
     /// that reject always apply.
-    pub standing_seconds: u32,
+    pub standing_for: Duration,
 }
 
 impl JwtOptions {
@@ -115,8 +120,8 @@ impl JwtOptions {
             roles_claim: "roles".to_owned(),
             tenant_claim: None,
             kind_claim: None,
-            leeway_seconds: 30,
-            standing_seconds: 24 * 60 * 60,
+            leeway: Duration::from_secs(LEEWAY_SECONDS.into()),
+            standing_for: Duration::from_secs(STANDING_SECONDS.into()),
         }
     }
 }
@@ -190,7 +195,7 @@ impl Jwt {
             rule.set_audience(&[&options.audience]);
             rule.set_required_spec_claims(&["exp", "iss", "aud"]);
             rule.validate_nbf = true;
-            rule.leeway = options.leeway_seconds.into();
+            rule.leeway = options.leeway.as_secs();
             (*algorithm, rule)
         });
         let rules = rules.collect();
@@ -293,7 +298,7 @@ impl Jwt {
         // `exp` was validated: it is a number.
         let exp = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates, which is right")]
-        let until = (exp as u64).saturating_add(u64::from(*leeway_seconds)).saturating_add(1);
+        let until = (exp as u64).saturating_add(leeway.as_secs()).saturating_add(1);
         let principal = Principal {
             subject: Some(name(claims, subject_claim)?),
             tenant,
@@ -394,7 +399,7 @@ mod tests {
             let error = who(change).expect_err(why);
             assert!(error.contains(why), "{error}");
         }
-        assert_eq!(jwt(|o| o.leeway_seconds = 5).read(&claims).expect("known").until, Some(1006));
+        assert_eq!(jwt(|o| o.leeway = Duration::from_secs(5)).read(&claims).expect("known").until, Some(1006));
     }
 
     #[test]

@@ -33,6 +33,7 @@ const KEYS: usize = 256;
 
 /// Where the public keys of JWTs come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeySource {
     /// A JWK Set at this address: https, or http on this machine.
     Url(String),

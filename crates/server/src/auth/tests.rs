@@ -1,6 +1,6 @@
 //! Who may connect, and what happens when that is replaced.
 
-use std::{fs, future::Future, path::PathBuf, pin::pin, task::Poll};
+use std::{fs, future::Future, path::PathBuf, pin::pin, task::Poll, time::Duration};
 
 use countersign_runtime::run::{Authority as _, RuleMaker, SuspensionCode};
 use ring::{
@@ -144,7 +144,7 @@ async fn x_an_issuer_that_does_not_answer_delays_no_revocation() {
     let options = JwtOptions::new("https://id.test", "countersign", keys);
     let moved = JwtOptions { keys: elsewhere, ..options.clone() };
     let stranger = JwtOptions { issuer: "https://other.test".into(), ..moved.clone() };
-    for next in [options.clone(), JwtOptions { leeway_seconds: 31, ..options.clone() }, moved, stranger] {
+    for next in [options.clone(), JwtOptions { leeway: Duration::from_secs(31), ..options.clone() }, moved, stranger] {
         let auth = Auth::new(vec![static_token("ann"), static_token("bob")], Some(options.clone()));
         let mut ann = auth.admit(&of("ann")).await.expect("known");
         let mut replacing = pin!(auth.replace(vec![static_token("bob"), static_token("cat")], Some(next)));
@@ -167,7 +167,8 @@ async fn x_p4_changed_options_keep_the_keys_and_who_was_seen() {
     assert_eq!(maker_of(&auth, "ann"), Ok(()));
     // The issuer cannot be reached any more.
     fs::remove_file(&file).expect("removed");
-    let changed = JwtOptions { leeway_seconds: 31, standing_seconds: 60, ..options.clone() };
+    let changed =
+        JwtOptions { leeway: Duration::from_secs(31), standing_for: Duration::from_secs(60), ..options.clone() };
     auth.replace(Vec::new(), Some(changed.clone())).await;
     assert_eq!(maker_of(&auth, "ann"), Ok(()));
     pass.check().expect("the same person with the same rights");

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use countersign_core::{call::schema::ArgsSchema, limits};
 use countersign_engine::tool::Require;
 use countersign_mcp::RequireApproval;
-use countersign_runtime::agent::{OnCut, team::ToolUse};
+use countersign_runtime::agent::{OnCut, team::ToolUseBehavior};
 use countersign_tools::builtin::WORKSPACE_NAMES;
 use serde_json::{Value, json};
 
@@ -118,11 +118,13 @@ pub enum ConfigToolUse {
 impl ConfigToolUse {
     /// The runtime's form of it.
     #[must_use]
-    pub fn rule(&self) -> ToolUse {
+    pub fn rule(&self) -> ToolUseBehavior {
         match self {
-            ConfigToolUse::RunAgain => ToolUse::RunAgain,
-            ConfigToolUse::StopOnFirst => ToolUse::StopOnFirst,
-            ConfigToolUse::StopAt(names) => ToolUse::StopAt(names.iter().map(|name| name.as_str().into()).collect()),
+            ConfigToolUse::RunAgain => ToolUseBehavior::RunAgain,
+            ConfigToolUse::StopOnFirst => ToolUseBehavior::StopOnFirst,
+            ConfigToolUse::StopAt(names) => {
+                ToolUseBehavior::StopAt(names.iter().map(|name| name.as_str().into()).collect())
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `[auth]`: who may connect (spec C, X).
 
-use std::{cell::RefCell, collections::HashMap, fmt};
+use std::{cell::RefCell, collections::HashMap, fmt, time::Duration};
 
 use countersign_core::{
     approval::principal::{Principal, PrincipalKind},
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::auth::{
     JwtAlgorithm, JwtOptions, KeySource, Token, check_token, check_url, count_keys, is_of_nothing, is_subprotocol,
+    jwt::{LEEWAY_SECONDS, STANDING_SECONDS},
 };
 
 /// Most clock skew that can be allowed, in seconds.
@@ -103,7 +104,7 @@ fn token(section: &Section<'_>, known: &RefCell<Known>) -> Option<ConfigToken> {
     let digest = digest(section, known);
     let roles = section.field("roles", "The roles it holds.", roles().or(Vec::new()))?;
     let tenant = section.field("tenant", "The tenant it belongs to.", short(limits::SUBJECT_BYTES).optional("none"))?;
-    let kinds = PrincipalKind::ALL.map(|kind| (kind.name(), kind)).to_vec();
+    let kinds = PrincipalKind::ALL.iter().map(|kind| (kind.name(), *kind)).collect();
     let person = || PrincipalKind::Person;
     let kind = section.field("kind", "What it is.", choice("kind", kinds).or_as("`\"person\"`", person))?;
     let token = ConfigToken { subject: subject?, roles, tenant, kind, digest: digest? };
@@ -214,19 +215,23 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
         roles_claim: section.field("roles_claim", roles, claim().or(default.roles_claim.clone()))?,
         tenant_claim: section.field("tenant_claim", tenant, claim().optional("there are no tenants"))?,
         kind_claim: section.field("kind_claim", kind, claim().optional("all are persons"))?,
-        leeway_seconds: section.field(
+        leeway: seconds(section.field(
             "leeway_seconds",
             leeway,
-            whole(0..=LEEWAY_SECONDS_MAX, "seconds").or(default.leeway_seconds),
-        )?,
-        standing_seconds: section.field(
+            whole(0..=LEEWAY_SECONDS_MAX, "seconds").or(LEEWAY_SECONDS),
+        )?),
+        standing_for: seconds(section.field(
             "standing_seconds",
             standing,
-            whole(0..=STANDING_SECONDS_MAX, "seconds").or(default.standing_seconds),
-        )?,
+            whole(0..=STANDING_SECONDS_MAX, "seconds").or(STANDING_SECONDS),
+        )?),
         ..default.clone()
     };
     Some(JwtOptions { issuer: issuer?, audience: audience?, keys: keys?, ..options })
+}
+
+fn seconds(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
 }
 
 fn keys(section: &Section<'_>) -> Option<KeySource> {

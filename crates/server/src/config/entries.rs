@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use countersign_core::{
@@ -134,7 +135,7 @@ pub fn guardrails(config: &Config) -> Result<BTreeMap<String, CommandGuardrail>,
     let guardrail = |declared: &ConfigGuardrail| {
         let command = CommandTool::new(&declared.command)?
             .cwd(&declared.cwd)
-            .time_limit(declared.time_limit)
+            .time_limit(Duration::from_secs(declared.time_limit.into()))
             .pass_env(&declared.env);
         Ok((declared.name.clone(), CommandGuardrail::new(&declared.name, command)))
     };
@@ -225,7 +226,7 @@ fn on_folder(tool: &ConfigTool, builtin: &str, workspace: &Workspace, env: &[Str
     let mut entry = if builtin == builtin::SHELL {
         let mut shell = Shell::new(workspace).pass_env(env.iter().map(String::as_str));
         if let Some(seconds) = tool.time_limit {
-            shell = shell.time_limit(seconds);
+            shell = shell.time_limit(Duration::from_secs(seconds.into()));
         }
         if let Some(bytes) = tool.output_limit {
             shell = shell.output_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -265,16 +266,12 @@ fn ran(tool: &ConfigTool) -> Result<ToolEntry, String> {
     ArgsSchema::compile(&tool.parameters)?;
     let time_limit = tool.time_limit.unwrap_or(TIME_LIMIT_SECONDS);
     let output_limit = tool.output_limit.map_or(limits::RESULT_BYTES, |bytes| bytes as usize);
-    let spec = ToolSpec {
-        name: tool.name.as_str().into(),
-        description: "".into(),
-        parameters: Arc::new(tool.parameters.clone()),
-    };
+    let spec = ToolSpec::new(tool.name.as_str(), "", Arc::new(tool.parameters.clone()));
     Ok(match &tool.runs {
         ConfigRuns::Command { command, cwd, env } => {
             let declared = command;
             let command = CommandTool::new(command.iter().map(String::as_str))?.cwd(cwd);
-            let command = command.time_limit(time_limit).output_limit(output_limit);
+            let command = command.time_limit(Duration::from_secs(time_limit.into())).output_limit(output_limit);
             let tool = Arc::new(command.pass_env(env.iter().map(String::as_str)));
             // A call that was approved for one program is asked about again before another runs.
             let declared = json!([declared, cwd]).to_string();
@@ -282,7 +279,7 @@ fn ran(tool: &ConfigTool) -> Result<ToolEntry, String> {
         }
         ConfigRuns::Http(request) => {
             let request = request.build().map_err(|error| error.to_string())?;
-            request.time_limit(time_limit).output_limit(output_limit).entry(spec)
+            request.time_limit(Duration::from_secs(time_limit.into())).output_limit(output_limit).entry(spec)
         }
         _ => return Err("it is neither a command nor a request".to_owned()),
     })

@@ -135,7 +135,7 @@ impl CommandGuardrail {
         call: ProposedCall,
         output: Option<String>,
     ) -> Result<ToolGuardrailOutput, String> {
-        let ProposedCall { session_id, agent, tool, tool_use_id, args, .. } = call;
+        let ProposedCall { session_id, agent, tool, call_id, args, .. } = call;
         // The arguments keep every digit, as they will run.
         let args = RawValue::from_string(args.text().to_owned()).map_err(|error| error.to_string())?;
         #[derive(serde::Serialize)]
@@ -149,15 +149,8 @@ impl CommandGuardrail {
             #[serde(skip_serializing_if = "Option::is_none")]
             output: Option<String>,
         }
-        let input = Input {
-            kind,
-            session_id: &session_id,
-            agent: &agent,
-            tool: &tool,
-            tool_use_id: &tool_use_id,
-            args,
-            output,
-        };
+        let input =
+            Input { kind, session_id: &session_id, agent: &agent, tool: &tool, tool_use_id: &call_id, args, output };
         let input = serde_json::to_string(&input).map_err(|error| error.to_string())?;
         Ok(match self.ask(&input).await? {
             Said { trip: true, info, .. } => ToolGuardrailOutput::Trip(info),
@@ -175,6 +168,8 @@ impl CommandGuardrail {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use countersign_engine::tool::function;
     use countersign_models::scripted::Scripted;
     use countersign_runtime::{agent::guardrail::GuardrailKind, runner::run};
@@ -234,7 +229,8 @@ mod tests {
             ("echo no such token >&2; exit 9", "the command failed with exit code 9: no such token"),
             ("cat > /dev/null; while :; do :; done", "within 1 seconds"),
         ] {
-            let command = CommandTool::new(["sh", "-c", program]).expect("a command").time_limit(1);
+            let command =
+                CommandTool::new(["sh", "-c", program]).expect("a command").time_limit(Duration::from_secs(1));
             let guardrail = CommandGuardrail::new("g", command);
             for kind in KINDS {
                 let tool = function::tool("a", "A tool.", |_: serde_json::Map<String, Value>| async { Ok("done") });
@@ -244,7 +240,7 @@ mod tests {
                     GuardrailKind::Input => guardrail.on_input(agent(tool)),
                     GuardrailKind::Output => guardrail.on_output(agent(tool)),
                     GuardrailKind::ToolInput => agent(guardrail.on_tool_input(tool)),
-                    GuardrailKind::ToolOutput => agent(guardrail.on_tool_output(tool)),
+                    _ => agent(guardrail.on_tool_output(tool)),
                 };
                 let stopped = run(&agent, "go").await.expect_err(program);
                 let result = stopped.guardrail().expect(program);

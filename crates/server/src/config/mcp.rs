@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use countersign_core::limits;
+use countersign_core::{call::timeout::Timeout, limits};
 use countersign_engine::key::ApiKey;
 use countersign_mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, REVISIONS, RequireApproval, SECONDS_MAX};
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ impl ConfigMcp {
             .idempotent(self.idempotent.iter().map(String::as_str))
             .call_limit(Duration::from_secs(self.time_limit.into()))
             .connect_limit(Duration::from_secs(self.connect_seconds.into()))
-            .answer_seconds(self.answer_seconds);
+            .answer_timeout(Timeout::of(self.answer_seconds));
         if let Some(tools) = &self.allowed_tools {
             server = server.only(tools.iter().map(String::as_str));
         }

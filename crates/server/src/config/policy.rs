@@ -1,5 +1,6 @@
 //! `[policy]`: rules that say when approval is required, and by whom (spec P1).
 
+use countersign_core::setting::SettingError;
 use std::cell::Cell;
 
 use countersign_core::call::{ask_check::role_error, gate::Ask, reviewer::Reviewer};
@@ -187,7 +188,7 @@ pub(super) fn policy(rules: &[ConfigRule]) -> Result<countersign_engine::policy:
     use countersign_engine::policy::{HintFilter, Policy, PolicyRule, Then};
     let globs = |patterns: &[String]| patterns.iter().map(|pattern| Glob::new(pattern.as_str())).collect();
     let rules = rules.iter().map(|rule| {
-        let at = |error: String| format!("the rule at line {}: {error}", rule.line);
+        let at = |error: SettingError| format!("the rule at line {}: {error}", rule.line);
         let [read_only, destructive, open_world, idempotent] = rule.hints;
         Ok(PolicyRule {
             name: rule.name.clone(),

@@ -12,7 +12,12 @@ mod schema;
 mod tracing;
 mod webhooks;
 
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use countersign_core::{
     approval::principal::PrincipalKind,
@@ -321,7 +326,7 @@ fn c_everything_that_is_declared_is_read() {
     let approval = order.approval.as_ref().expect("approval");
     assert_eq!(approval.require, ConfigRequire::When("args.quantity * args.price > 1000000".to_owned()));
     let ask = Ask {
-        timeout: 0.into(),
+        timeout: Timeout::of(0),
         allowed: Some(vec![DecisionType::Reject, DecisionType::Approve]),
         levels: vec!["user".into(), "admin".into()],
         ..Ask::default()
@@ -343,8 +348,8 @@ fn c_everything_that_is_declared_is_read() {
         algorithms: vec![JwtAlgorithm::from_name("ES384").expect("known")],
         roles_claim: "realm_access.roles".to_owned(),
         tenant_claim: Some("org".to_owned()),
-        leeway_seconds: 0,
-        standing_seconds: 3600,
+        leeway: Duration::ZERO,
+        standing_for: Duration::from_secs(3600),
         ..JwtOptions::new("https://id.example.com", "countersign", url)
     };
     assert_eq!(config.jwt, Some(jwt));
@@ -415,7 +420,7 @@ fn q5_built_in_tools_are_there_and_can_be_changed() {
     let config = parse(&text).expect("config");
     let entries = tool_entries(&config).expect("entries");
     let ask = &entries["ask_user_question"];
-    assert_eq!((ask.approval.ask.timeout, &*ask.spec.description), (60.into(), "Ask."));
+    assert_eq!((ask.approval.ask.timeout, &*ask.spec.description), (Timeout::of(60), "Ask."));
     assert_eq!(ask.stream, StreamRule::ALONE);
     let todos = &entries["write_todos"];
     assert_eq!((todos.stream.stream_tool_use, todos.content_message.is_some()), (false, false));
@@ -438,7 +443,7 @@ fn s12_built_in_tools_on_a_folder_are_there_where_there_is_one() {
     let entries = tool_entries(&config).expect("entries");
     let asks = |name: &str| !matches!(entries[name].approval.require, Require::Never);
     assert_eq!((asks("read_file"), asks("write_file"), asks("note"), asks("sh")), (false, true, false, true));
-    assert_eq!(entries["write_file"].approval.ask.timeout, 60.into());
+    assert_eq!(entries["write_file"].approval.ask.timeout, Timeout::of(60));
     assert_eq!((&*entries["note"].spec.name, &*entries["note"].spec.description), ("note", "Note."));
     assert!(entries["apply_patch"].preview.is_some() && entries.contains_key("list_files"));
     // Without a folder they do not exist.

@@ -93,7 +93,7 @@ impl ConfigWebhook {
         let url = url(section, format, allow_private_networks, allow_http);
         let keys = keys(section, format);
         let mail = mail(section, format);
-        let known: Vec<_> = NoticeKind::ALL.into_iter().map(|kind| (kind.name(), kind)).collect();
+        let known: Vec<_> = NoticeKind::ALL.iter().map(|kind| (kind.name(), *kind)).collect();
         let events = set(choice("event", known), |kind: &NoticeKind| kind.name());
         let events = events.and(|entry, events| {
             if entry.items().is_empty() {

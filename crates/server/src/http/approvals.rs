@@ -67,7 +67,7 @@ pub(super) async fn list(
         tool: params.tool,
         session_id: params.session_id,
         cursor: params.cursor,
-        limit: page_limit(params.limit)?,
+        limit: Some(page_limit(params.limit)?),
     };
     let page = app.runtime.approvals(&by, query).await?;
     Ok(Json(Approvals { approvals: page.rows, next_cursor: page.next_cursor }))
@@ -150,7 +150,7 @@ pub(super) async fn decide(
     let reply = Reply::of(body.decisions, body.answers.as_deref(), body.resume)?;
     let (kinds, digest, user_edit_content) = (reply.kinds(), body.digest, body.user_edit_content);
     let decision = NewDecision { approval_key: key.clone(), reply, digest, user_edit_content, request_id };
-    let stored = app.runtime.decide(pass.by(), decision, false).await.map_err(Problem::of)?;
+    let stored = app.runtime.decide(pass.by(), decision).await.map_err(Problem::of)?;
     app.metrics.decided(&kinds);
     if params.wait {
         return Ok(Json(outcome(&app, &mut pass, &stored.session_id).await?).into_response());
@@ -288,6 +288,6 @@ async fn note(
     request_id: Option<String>,
 ) -> Result<Json<ApprovalView>, Problem> {
     let (runtime, teller, of) = (app.runtime.clone(), by.clone(), key.clone());
-    to_the_end(async move { runtime.note(&teller, &of, note, request_id, false).await }).await?;
+    to_the_end(async move { runtime.note(&teller, &of, note, request_id).await }).await?;
     Ok(Json(app.runtime.approval(&by, &key).await?))
 }

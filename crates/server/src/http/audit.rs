@@ -6,7 +6,10 @@ use axum::{
     http::header,
     response::{IntoResponse as _, Response},
 };
-use countersign_core::audit::{Anchor, AuditRecord};
+use countersign_core::{
+    audit::{Anchor, AuditRecord},
+    refusal::{Code, Refusal},
+};
 use countersign_runtime::run::{AuditCheck, AuditError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,10 +140,11 @@ pub(super) async fn verify(
         Ok(AuditCheck { checked, readable, anchor, .. }) => {
             AuditVerification { intact: true, checked, readable, anchor: Some(anchor.to_string()), fault: None }
         }
-        Err(AuditError::Fault { checked, readable, fault }) => {
+        Err(AuditError::Fault { checked, readable, fault, .. }) => {
             let fault = Some(AuditFault { n: fault.n, message: fault.what });
             AuditVerification { intact: false, checked, readable, anchor: None, fault }
         }
         Err(AuditError::Refused(refusal)) => return Err(refusal.into()),
+        Err(other) => return Err(Refusal::new(Code::Internal, other.to_string()).into()),
     }))
 }

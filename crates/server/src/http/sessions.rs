@@ -13,7 +13,7 @@ use countersign_core::{
     refusal::Refusal,
     wire::{input::InputContent, schema::AnyObject},
 };
-use countersign_runtime::run::{NewMessage, NewSession, Outcome, SessionRow, SessionView, StateView};
+use countersign_runtime::run::{NewMessage, NewSession, SessionQuery, SessionRow, SessionView, StateView, TurnOutcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -111,7 +111,8 @@ pub(super) async fn list(
     Params(params): Params<ListSessions>,
 ) -> Result<Json<Sessions>, Problem> {
     let limit = page_limit(params.limit)?;
-    let page = app.runtime.sessions(&by, params.status, params.agent, params.cursor, limit).await?;
+    let query = SessionQuery { status: params.status, agent: params.agent, cursor: params.cursor, limit: Some(limit) };
+    let page = app.runtime.sessions(&by, query).await?;
     Ok(Json(Sessions { sessions: page.rows, next_cursor: page.next_cursor }))
 }
 
@@ -216,7 +217,13 @@ pub(super) async fn send(
     };
     let follow = wants_events(&headers);
     let (runtime, sender) = (app.runtime.clone(), pass.by().clone());
-    let stored = to_the_end(async move { runtime.message(&sender, message, follow).await }).await?;
+    let stored = to_the_end(async move {
+        match follow {
+            true => runtime.message_followed(&sender, message).await,
+            false => runtime.message(&sender, message).await,
+        }
+    })
+    .await?;
     app.metrics.message(Transport::Http);
     match stored.follow {
         Some(subscription) => Ok(events::turn(app, pass, subscription)),
@@ -225,7 +232,7 @@ pub(super) async fn send(
 }
 
 /// The outcome once the session is idle, if the caller may still see the session by then.
-pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Result<Outcome, Refusal> {
+pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Result<TurnOutcome, Refusal> {
     loop {
         let by = pass.by().clone();
         tokio::select! {

@@ -23,6 +23,7 @@ const QUESTIONS: [&str; 3] = ["question", "interrupt", "input"];
 
 /// The form of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// Standard Webhooks, signed.
     #[default]
@@ -39,7 +40,7 @@ pub enum Format {
 
 impl Format {
     /// Each with its name in the file.
-    pub const NAMED: [(&'static str, Format); 5] = [
+    pub const NAMED: &'static [(&'static str, Format)] = &[
         ("standard", Format::Standard),
         ("slack", Format::Slack),
         ("teams", Format::Teams),
@@ -50,7 +51,7 @@ impl Format {
     /// Its name in the file.
     #[must_use]
     pub fn name(self) -> &'static str {
-        Format::NAMED.into_iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
+        Format::NAMED.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
     }
 }
 

@@ -19,6 +19,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use countersign_core::{
     call::shown::line,
     locale::{Locale, Text},
+    setting::SettingError,
 };
 use countersign_engine::{key::ApiKey, redact::redacted};
 use lettre::{
@@ -80,10 +81,10 @@ impl Mail {
     ///
     /// # Errors
     /// What is no address; nobody to send to, or more than 100.
-    pub fn new(from: &str, to: &[String]) -> Result<Mail, String> {
+    pub fn new(from: &str, to: &[String]) -> Result<Mail, SettingError> {
         let to = to.iter().map(|one| address(one)).collect::<Result<Vec<_>, _>>()?;
         if to.is_empty() || to.len() > PEOPLE {
-            return Err(format!("names {} addresses; there must be 1 to {PEOPLE}", to.len()));
+            return Err(format!("names {} addresses; there must be 1 to {PEOPLE}", to.len()).into());
         }
         Ok(Mail { from: address(from)?, to, login: None, is_encrypted: true })
     }

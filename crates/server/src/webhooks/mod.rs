@@ -32,7 +32,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use countersign_core::locale::Locale;
+use countersign_core::{locale::Locale, setting::SettingError};
 use countersign_engine::key::ApiKey;
 use countersign_store::{Store, StoreError, machine_time};
 use reqwest::{Client, Url};
@@ -52,6 +52,7 @@ const ENDPOINTS: usize = 1000;
 
 /// An endpoint: the address of messages, their kinds, and their form.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Endpoint {
     /// Its name; the store knows it by that.
     pub name: String,
@@ -73,6 +74,24 @@ pub struct Endpoint {
     pub allow_http: bool,
     /// Most attempts to deliver a message.
     pub max_attempts: u32,
+}
+
+impl Endpoint {
+    /// An endpoint at a public address, which gets every message in the standard format, unsigned.
+    #[must_use]
+    pub fn new(name: impl Into<String>, url: ApiKey) -> Endpoint {
+        Endpoint {
+            name: name.into(),
+            url,
+            keys: Vec::new(),
+            format: Format::default(),
+            mail: None,
+            kinds: NoticeKind::ALL.to_vec(),
+            tenant: None,
+            private: false,
+            attempts: ATTEMPTS,
+        }
+    }
 }
 
 /// A running endpoint.
@@ -115,6 +134,15 @@ impl Webhooks {
     /// # Errors
     /// An address or the store cannot be used.
     pub async fn open(
+        store: Arc<dyn Store>,
+        endpoints: Vec<Endpoint>,
+        console: &str,
+        locale: Locale,
+    ) -> Result<Webhooks, SettingError> {
+        Ok(Webhooks::opened(store, endpoints, console, locale).await?)
+    }
+
+    async fn opened(
         store: Arc<dyn Store>,
         endpoints: Vec<Endpoint>,
         console: &str,

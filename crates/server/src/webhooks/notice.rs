@@ -15,6 +15,7 @@ pub(super) const USER: &str = "user";
 
 /// What a message is about: its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NoticeKind {
     /// People are asked to decide.
     Requested,
@@ -36,7 +37,7 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// Those that an endpoint may get.
-    pub const ALL: [NoticeKind; 7] = [
+    pub const ALL: &'static [NoticeKind] = &[
         NoticeKind::Requested,
         NoticeKind::Reminded,
         NoticeKind::Reassigned,

@@ -1,6 +1,7 @@
 //! Signatures: Standard Webhooks' (version `v1`, HMAC-SHA256 over id, time and body), and Feishu's.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use countersign_core::setting::SettingError;
 use countersign_engine::key::ApiKey;
 use ring::hmac;
 
@@ -18,7 +19,7 @@ impl SigningKey {
     ///
     /// # Errors
     /// It is none; the text does not repeat it.
-    pub fn standard(secret: &str) -> Result<SigningKey, String> {
+    pub fn standard(secret: &str) -> Result<SigningKey, SettingError> {
         let is_right = secret
             .trim()
             .strip_prefix(PREFIX)
@@ -27,7 +28,7 @@ impl SigningKey {
             return Ok(SigningKey(ApiKey::new(secret)));
         }
         let (least, most) = (BYTES.start(), BYTES.end());
-        Err(format!("which has no secret; one is \"{PREFIX}\" and {least} to {most} random bytes as base64"))
+        Err(format!("which has no secret; one is \"{PREFIX}\" and {least} to {most} random bytes as base64").into())
     }
 
     /// The secret of a Feishu or Lark robot, a text.

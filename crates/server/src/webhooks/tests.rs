@@ -176,7 +176,7 @@ fn u4_x_no_name_in_an_e_mail_begins_a_header_or_a_line() {
     let mut notice = hostile();
     notice.data.tools = vec!["pay\r\nBcc: eve@evil.example\r\n\r\nApproved".to_owned(), "x".repeat(500)];
     notice.data.agent = Some("clerk\nResolved (approved): pay\u{2028}x".to_owned());
-    for locale in Locale::ALL {
+    for &locale in Locale::ALL {
         let written = mail::message(&desk(), &notice, locale).expect("an e-mail").formatted();
         let written = String::from_utf8(written).expect("ASCII");
         assert!(written.is_ascii());
@@ -214,7 +214,7 @@ fn u4_addresses_of_e_mail_are_checked() {
     for wrong in
         ["", "desk", "desk@", "a@example.com, b@example.com", "a@example.com\r\nBcc: b@example.com", "A\n <a@b.c>"]
     {
-        let told = Mail::new(wrong, &["ann@example.com".to_owned()]).expect_err(wrong);
+        let told = Mail::new(wrong, &["ann@example.com".to_owned()]).expect_err(wrong).to_string();
         assert!(told.contains("an address is name@example.com"), "{told}");
     }
     let foreign = mail::address("Bàn <desk@ví-dụ.example>").expect("an address");
@@ -269,7 +269,7 @@ fn u4_signatures_are_those_of_the_reference_library() {
     let ours = SigningKey::standard(SECRET).map(|key| key.sign(id, 1_649_367_553, body));
     assert_eq!(ours.ok(), theirs.ok());
     for wrong in ["", "whsec_", "whsec_c2hvcnQ=", "whsec_!", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="] {
-        let told = SigningKey::standard(wrong).expect_err(wrong);
+        let told = SigningKey::standard(wrong).expect_err(wrong).to_string();
         assert!(wrong.len() < 8 || !told.contains(wrong), "{told}");
     }
 }
@@ -466,7 +466,7 @@ async fn u4_of_a_request_that_is_over_nothing_says_that_it_is_pending() {
 
 #[test]
 fn u4_every_type_of_message_is_written_by_its_name() {
-    for kind in NoticeKind::ALL.into_iter().chain([NoticeKind::Test]) {
+    for kind in NoticeKind::ALL.iter().copied().chain([NoticeKind::Test]) {
         assert_eq!(json!(kind), json!(kind.name()));
     }
 }

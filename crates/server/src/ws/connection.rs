@@ -238,7 +238,10 @@ impl Connection {
                 request_id: message.request_id,
                 on_pending: message.on_pending,
             };
-            app.runtime.message(by, new, follow).await
+            match follow {
+                true => app.runtime.message_followed(by, new).await,
+                false => app.runtime.message(by, new).await,
+            }
         };
         match stored.await {
             Ok(stored) => {
@@ -271,7 +274,10 @@ impl Connection {
                 user_edit_content: approval.user_edit_content,
                 request_id: approval.request_id,
             };
-            let stored = app.runtime.decide(by, new, follow).await?;
+            let stored = match follow {
+                true => app.runtime.decide_followed(by, new).await?,
+                false => app.runtime.decide(by, new).await?,
+            };
             app.metrics.decided(&kinds);
             Ok(stored)
         };
@@ -290,7 +296,11 @@ impl Connection {
             if parse_approval_key(&key).map(|(session_id, _)| session_id) != Some(&*session_id) {
                 return Err(resolve::not_in_session(&key, &session_id));
             }
-            app.runtime.note(by, &key, note, about.request_id.clone(), follow).await
+            let request_id = about.request_id.clone();
+            match follow {
+                true => app.runtime.note_followed(by, &key, note, request_id).await,
+                false => app.runtime.note(by, &key, note, request_id).await,
+            }
         };
         match stored.await {
             Ok(stored) => self.stored(about.request_id, stored).await,

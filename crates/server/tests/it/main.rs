@@ -120,11 +120,11 @@ impl Tool for Slow {
 #[tokio::test]
 async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
     let slow = Arc::new(Slow::default());
-    let spec = ToolSpec {
-        name: "pay".into(),
-        description: "Pays.".into(),
-        parameters: Arc::new(json!({ "type": "object", "properties": { "n": { "type": "number" } } })),
-    };
+    let spec = ToolSpec::new(
+        "pay",
+        "Pays.",
+        Arc::new(json!({ "type": "object", "properties": { "n": { "type": "number" } } })),
+    );
     let pay = ToolEntry::new(spec, slow.clone()).needs_approval(Approval::always()).preview(slow.clone());
     let model =
         Scripted::from_json(r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]},{"text":"done"}]}"#).unwrap();
@@ -204,18 +204,9 @@ async fn u4_webhooks_of_a_mounted_router_send() {
     let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", receiver.local_addr().unwrap());
     let store = Arc::new(MemoryStore::new());
-    let endpoint = Endpoint {
-        name: "mine".to_owned(),
-        url: ApiKey::new(&url),
-        keys: Vec::new(),
-        format: Format::Slack,
-        mail: None,
-        kinds: vec![NoticeKind::Requested],
-        tenant: None,
-        allow_private_networks: true,
-        allow_http: true,
-        max_attempts: 1,
-    };
+    let mut endpoint = Endpoint::new("mine", ApiKey::new(&url));
+    (endpoint.format, endpoint.kinds) = (Format::Slack, vec![NoticeKind::Requested]);
+    (endpoint.allow_private_networks, endpoint.allow_http, endpoint.max_attempts) = (true, true, 1);
     let webhooks = Webhooks::open(store.clone(), vec![endpoint], "http://localhost/", Locale::En).await.unwrap();
     let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]}]}"#;
     let pay = tool("pay", "Pays.", |_: serde_json::Map<String, serde_json::Value>| async { Ok("paid") });

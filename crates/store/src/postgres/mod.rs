@@ -377,7 +377,7 @@ impl Store for PostgresStore {
         self.confirmer.confirm().boxed()
     }
 
-    fn doubt(&self) {
+    fn mark_unsynced(&self) {
         self.pool.history.doubt();
     }
 
@@ -434,7 +434,7 @@ impl Store for PostgresStore {
         async move {
             let known = read!(self, |on| rows::request(on, &session_id, &request_id))?;
             if known.is_some() {
-                self.doubt();
+                self.mark_unsynced();
             }
             Ok(known)
         }

@@ -9,6 +9,7 @@ use countersign_core::{
         rule::{Always, RuleDecision, RuleId},
     },
     call::gate::{Ask, Verdict},
+    call::timeout::Timeout,
     decide::note::{self, NewNote, NoteInput},
     journal::{outcome::CallOutcome, record::Millis, state::Phase},
     number::InterruptionNo,
@@ -228,9 +229,9 @@ async fn s7_a_rule_is_listed_as_standing_until_it_expires(store: Tested) {
 }
 
 async fn p1_reminders_are_due_beside_deadlines_and_once(store: Tested) {
-    let reminded = Verdict::Ask(Ask { timeout: 100.into(), reminders: vec![10, 20], ..Ask::default() });
+    let reminded = Verdict::Ask(Ask { timeout: Timeout::of(100), reminders: vec![10, 20], ..Ask::default() });
     let mut driven = waiting(&*store, "s", 1_000, None, "pay", reminded).await;
-    waiting(&*store, "t", 1_000, None, "pay", Verdict::Ask(Ask { timeout: 15.into(), ..Ask::default() })).await;
+    waiting(&*store, "t", 1_000, None, "pay", Verdict::Ask(Ask { timeout: Timeout::of(15), ..Ask::default() })).await;
     let due = async |now: Millis| store.due(now, 10).await.expect("due");
     assert!(due(10_999).await.is_empty());
     assert_eq!(due(11_000).await, [("s".into(), InterruptionNo::FIRST)]);

@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 use countersign_core::{
     approval::{decision::Decision, principal::Principal},
     call::gate::{Ask, Gate, Verdict},
+    call::timeout::Timeout,
     decide::resolve::{DecideInput, decide},
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
@@ -183,7 +184,11 @@ impl Driven {
 
 /// A gate that asks the holders of a role, or the session's own subject.
 pub(crate) fn asks(role: Option<&str>, timeout: u32) -> Verdict {
-    Verdict::Ask(Ask { timeout: timeout.into(), levels: role.into_iter().map(Into::into).collect(), ..Ask::default() })
+    Verdict::Ask(Ask {
+        timeout: Timeout::of(timeout),
+        levels: role.into_iter().map(Into::into).collect(),
+        ..Ask::default()
+    })
 }
 
 /// A stored session with its first message.

@@ -85,6 +85,7 @@ pub trait Computer: Send + Sync {
 
 /// What kind of computer it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Environment {
     /// A browser.
     Browser,
@@ -98,11 +99,20 @@ pub enum Environment {
 
 /// A picture of a screen.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Screenshot {
     /// The picture as PNG.
     pub png: Vec<u8>,
     /// Its scale: 0.5 is half as wide and half as high as the screen.
     pub scale: f64,
+}
+
+impl Screenshot {
+    /// A picture as PNG, in this scale.
+    #[must_use]
+    pub fn new(png: Vec<u8>, scale: f64) -> Screenshot {
+        Screenshot { png, scale }
+    }
 }
 
 /// The tool `computer` on this computer. A person is asked about each call, and is shown its actions.
@@ -157,15 +167,14 @@ fn named<T: Tool + Previewer + 'static>(
     if !definitions.is_null() {
         parameters["$defs"] = definitions;
     }
-    let spec = ToolSpec {
-        name: name.into(),
-        description: format!(
+    let spec = ToolSpec::new(
+        name,
+        format!(
             "Use {what} by its screen of {width} x {height} pixels. Send actions, or one action; the result is a picture \
              of the screen after the last one."
-        )
-        .into(),
-        parameters: Arc::new(parameters),
-    };
+        ),
+        Arc::new(parameters),
+    );
     ToolEntry { aliases, ..ToolEntry::new(spec, tool.clone()).needs_approval(Approval::always()).preview(tool) }
 }
 

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::{process::Command, time::Instant};
 
-use super::{super::command::TIME_LIMIT_SECONDS_MAX, workspace::Workspace};
+use super::{super::command::in_bounds, workspace::Workspace};
 use countersign_engine::{
     process::{self, Outcome, PASSED_ENV},
     tool::{Approval, CallFacts, Previewer, Tool, ToolEntry, ToolError, ToolSpec, reserved::SHELL},
@@ -73,10 +73,10 @@ impl Shell {
         }
     }
 
-    /// Seconds until a call's command lines are killed; 120 by default, at most [`TIME_LIMIT_SECONDS_MAX`].
+    /// How long until a call's command lines are killed; two minutes by default, 1 to 86 400 seconds.
     #[must_use]
-    pub fn time_limit(mut self, seconds: u32) -> Shell {
-        self.time_limit = Duration::from_secs(seconds.clamp(1, TIME_LIMIT_SECONDS_MAX).into());
+    pub fn time_limit(mut self, limit: Duration) -> Shell {
+        self.time_limit = in_bounds(limit);
         self
     }
 
@@ -97,14 +97,12 @@ impl Shell {
     /// The tool; a person is asked about each call.
     #[must_use]
     pub fn entry(self) -> ToolEntry {
-        let spec = ToolSpec {
-            name: SHELL.into(),
-            description:
-                "Run command lines with sh, one after the other, in the workspace's folder. Each begins anew: \
-                          a change of folder or of a variable does not last."
-                    .into(),
-            parameters: Arc::new(schema_of::<Commands>()),
-        };
+        let spec = ToolSpec::new(
+            SHELL,
+            "Run command lines with sh, one after the other, in the workspace's folder. Each begins anew: \
+                          a change of folder or of a variable does not last.",
+            Arc::new(schema_of::<Commands>()),
+        );
         let (source, shell) = (self.source.clone(), Arc::new(self));
         ToolEntry::new(spec, shell.clone()).of_source(source).needs_approval(Approval::always()).preview(shell)
     }

@@ -35,14 +35,13 @@ pub fn named(name: &str) -> Option<ToolEntry> {
 /// [`Approval::timeout`].
 #[must_use]
 pub fn ask_user_question() -> ToolEntry {
-    let spec = ToolSpec {
-        name: question::TOOL.into(),
-        description: "Ask the user one or more questions and wait for the answers. Use it when you cannot go on \
+    let spec = ToolSpec::new(
+        question::TOOL,
+        "Ask the user one or more questions and wait for the answers. Use it when you cannot go on \
                       well without knowing what the user wants. The user can always write an answer of their own, \
                       so do not add an option for that. If you recommend an option, put it first and end its label \
-                      with \"(Recommended)\"."
-            .into(),
-        parameters: Arc::new(json!({
+                      with \"(Recommended)\".",
+        Arc::new(json!({
             "type": "object",
             "required": ["questions"],
             "properties": {
@@ -76,7 +75,7 @@ pub fn ask_user_question() -> ToolEntry {
                 }
             }
         })),
-    };
+    );
     ToolEntry {
         approval: Approval { require: Require::Always, ask: Ask::question() },
         kind: ToolKind::Question,
@@ -88,12 +87,11 @@ pub fn ask_user_question() -> ToolEntry {
 /// Keeps the agent's list of todos in the session; the result returns the list.
 #[must_use]
 pub fn write_todos() -> ToolEntry {
-    let spec = ToolSpec {
-        name: todo::TOOL.into(),
-        description: "Keep a list of what is to be done, shown to the user. Send the whole list each time: it \
-                      replaces the one before. Keep exactly one entry in_progress while you work."
-            .into(),
-        parameters: Arc::new(json!({
+    let spec = ToolSpec::new(
+        todo::TOOL,
+        "Keep a list of what is to be done, shown to the user. Send the whole list each time: it \
+                      replaces the one before. Keep exactly one entry in_progress while you work.",
+        Arc::new(json!({
             "type": "object",
             "required": ["todos"],
             "properties": {
@@ -111,7 +109,7 @@ pub fn write_todos() -> ToolEntry {
                 }
             }
         })),
-    };
+    );
     ToolEntry {
         kind: ToolKind::Todos,
         content_message: Some(ContentMessage::Model),
@@ -124,17 +122,16 @@ pub fn write_todos() -> ToolEntry {
 /// Shows the user a separate text during the work.
 #[must_use]
 pub fn share_thought() -> ToolEntry {
-    let spec = ToolSpec {
-        name: SHARE_THOUGHT.into(),
-        description: "Show the user a short text now, before you go on: what you have found, or what you will do \
-                      next."
-            .into(),
-        parameters: Arc::new(json!({
+    let spec = ToolSpec::new(
+        SHARE_THOUGHT,
+        "Show the user a short text now, before you go on: what you have found, or what you will do \
+                      next.",
+        Arc::new(json!({
             "type": "object",
             "required": ["text"],
             "properties": { "text": { "type": "string", "minLength": 1, "description": "Markdown." } }
         })),
-    };
+    );
     ToolEntry {
         kind: ToolKind::Thought,
         stream: StreamRule::ALONE,

@@ -21,7 +21,7 @@ use rustix::{
     io::Errno,
 };
 
-use countersign_core::limits::FILE_BYTES;
+use countersign_core::{limits::FILE_BYTES, setting::SettingError};
 
 pub(super) use self::{
     commit::Change,
@@ -112,9 +112,11 @@ impl Workspace {
     ///
     /// # Errors
     /// It does not exist, is not a folder, or cannot be opened.
-    pub fn open(folder: impl AsRef<Path>) -> Result<Workspace, String> {
+    pub fn open(folder: impl AsRef<Path>) -> Result<Workspace, SettingError> {
         let folder = folder.as_ref();
-        let failed = |error: io::Error| format!("the workspace {} cannot be opened: {error}", folder.display());
+        let failed = |error: io::Error| {
+            SettingError::new(format!("the workspace {} cannot be opened: {error}", folder.display()))
+        };
         let path = folder.canonicalize().map_err(failed)?;
         let opened = openat(CWD, &path, FOLDER, Mode::empty()).map_err(|error| failed(error.into()))?;
         Ok(Workspace {

@@ -1,7 +1,7 @@
 //! The request for given arguments, and the result of a given answer: each test checks a promise of
 //! [`super::HttpTool`].
 
-use std::sync::Mutex;
+use std::{sync::Mutex, time::Duration};
 
 use proptest::prelude::*;
 use reqwest::Url;
@@ -377,7 +377,7 @@ async fn x_r9_the_headers_of_an_answer_are_cut_in_errors() {
 async fn m2_an_error_says_whether_the_request_was_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let base = format!("http://{}", listener.local_addr().expect("address"));
-    let silent = get(&base).build().expect("tool").time_limit(1);
+    let silent = get(&base).build().expect("tool").time_limit(Duration::from_secs(1));
     let error = run_tool(&silent, &json!({})).await.expect_err("silent");
     assert_eq!(
         error,
@@ -470,7 +470,7 @@ fn x_no_argument_looks_like_the_mark_of_a_secret() {
 
 #[test]
 fn m2_the_tool_knows_its_properties_and_its_source() {
-    let spec = || ToolSpec { name: "t".into(), description: "".into(), parameters: Arc::new(json!({})) };
+    let spec = || ToolSpec::new("t", "", Arc::new(json!({})));
     let entry = |request: &HttpRequest| request.build().expect("tool").entry(spec());
     let (look, change) = (entry(&get("http://h/")), entry(&HttpRequest::new("DELETE", "http://h/")));
     assert!(look.hints.read_only && !look.hints.destructive && look.hints.open_world);

@@ -247,7 +247,8 @@ impl<'a, 'f> Calls<'a, 'f> {
                 call.responded = true;
                 self.findings.counts.responded += u64::from(!in_doubt);
             }
-            (DecisionType::Defer, _) => {}
+            // Deferred.
+            _ => {}
         }
     }
 

@@ -22,7 +22,8 @@ use countersign::{
         openai_chat::{OpenAiChat, OpenAiChatConfig},
         scripted::Scripted,
     },
-    run::{Code, NewDecision, NewMessage, Outcome, Reply, Request, Runtime},
+    policy::Timeout,
+    run::{Code, NewDecision, NewMessage, Reply, Request, Runtime, TurnOutcome},
     store::{
         Store,
         memory::MemoryStore,
@@ -124,7 +125,7 @@ fn runtime(store: Arc<dyn Store>, model: Arc<dyn Model>, folder: &Folder) -> Res
         .graph(&agent_loop()?);
     for tool in folder.tools() {
         let asks = TOOLS_REQUIRING_APPROVAL.contains(&&*tool.spec.name);
-        agent = agent.tool(if asks { tool.needs_approval(Approval::always().timeout(0)) } else { tool });
+        agent = agent.tool(if asks { tool.needs_approval(Approval::always().timeout(Timeout::Never)) } else { tool });
     }
     Ok(Runtime::builder(store).agent(agent).locale(Locale::Zh).build()?)
 }
@@ -188,7 +189,7 @@ async fn run() -> Result<()> {
 }
 
 /// Continues the session in the file, or starts one.
-async fn begin_or_resume(runtime: &Runtime, message: &str) -> Result<Outcome> {
+async fn begin_or_resume(runtime: &Runtime, message: &str) -> Result<TurnOutcome> {
     let user = person("user")?;
     let known = match runtime.wait(&user, SESSION).await {
         Ok(outcome) => Some(outcome),

@@ -15,6 +15,7 @@ use std::{
 
 use countersign_core::{
     approval::{decision::Decision, principal::Principal},
+    call::timeout::Timeout,
     decide::{
         note::{self, NewNote, NoteInput},
         reply::Reply,
@@ -298,7 +299,8 @@ impl World {
                 let questions = (0..=what % 3).map(|n| question(n, *what)).collect();
                 let timeout = if what % 2 == 0 { 0 } else { 60 };
                 let state = Some("half done".into());
-                let required = InputRequired { call, attempt, questions, state, live: *live, timeout: timeout.into() };
+                let required =
+                    InputRequired { call, attempt, questions, state, live: *live, timeout: Timeout::of(timeout) };
                 if let Some(transition) = self.draft().ended(&[CallOutcome::Asks(required)], &self.tools) {
                     if *live {
                         self.parked.insert(call);

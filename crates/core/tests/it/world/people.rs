@@ -7,6 +7,7 @@ use countersign_core::{
     call::{
         args::Args,
         gate::{Ask, Verdict},
+        timeout::Timeout,
     },
     journal::{input::InputQuestion, record::Schema, run::Raw},
 };
@@ -35,12 +36,14 @@ pub(super) fn strict(n: u8) -> Ask {
         8 => Ask { levels: reviewers(&["admin"]), not_self: true, reassign: reviewers(&["lead"]), ..Ask::default() },
         9 => Ask {
             levels: reviewers(&["lead"]),
-            timeout: 100.into(),
+            timeout: Timeout::of(100),
             escalate: reviewers(&["admin", "lead"]),
             ..Ask::default()
         },
         11 => Ask { levels: reviewers(&["admin", "lead"]), not_self: true, ..Ask::default() },
-        _ => Ask { levels: reviewers(&["user", "admin", "lead"]), quorum: 2, timeout: 0.into(), ..Ask::default() },
+        _ => {
+            Ask { levels: reviewers(&["user", "admin", "lead"]), quorum: 2, timeout: Timeout::of(0), ..Ask::default() }
+        }
     }
 }
 

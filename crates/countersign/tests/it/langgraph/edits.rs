@@ -42,7 +42,7 @@ async fn e50_a_change_at_a_pause_is_what_goes_on(store: Arc<dyn Store>) {
     let edited = runs.edit(&me(), "s", &WorkUpdate::new().last("fine plan")).await.expect("edit");
     assert_eq!(runs.state(&me(), "s").await.expect("state").last, "fine plan");
     // The reviewer was shown the old state: the question is asked again, under another key.
-    let key = edited.waiting()[0].key.clone();
+    let key = edited.pending()[0].key.clone();
     assert_eq!(code(runs.resume(&me(), "s_1", ()).await), "approval_already_resolved");
     assert_eq!(code(runs.run(&me(), "s", &Work::default()).await), "approval_pending");
     let (_, runs) = process(&store, &graph);
@@ -171,8 +171,8 @@ async fn e56_a_shutdown_before_a_question_does_not_skip_it(store: Arc<dyn Store>
         let (runtime, runs) = process(&store, &graph);
         runtime.start().await.expect("start");
         let paused = runs.outcome(&me(), session).await.expect("outcome");
-        assert_eq!((paused.waiting().len(), paid.get()), (1, 0), "{paused:?}");
-        let done = runs.resume(&me(), &paused.waiting()[0].key, 1).await.expect("resume").done().expect("done");
+        assert_eq!((paused.pending().len(), paid.get()), (1, 0), "{paused:?}");
+        let done = runs.resume(&me(), &paused.pending()[0].key, 1).await.expect("resume").done().expect("done");
         assert_eq!((done.log.len(), paid.get()), (3, 1));
         runtime.shutdown(Duration::ZERO).await;
     }

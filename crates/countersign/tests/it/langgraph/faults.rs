@@ -428,7 +428,7 @@ async fn m11_n_questions_one_at_a_time_are_n_node_starts(store: Arc<dyn Store>) 
         let paused = runs.run(&me(), session, &Work::default()).await.expect("run");
         let mut sizes = Vec::new();
         let mut outcome = paused.clone();
-        for waiting in paused.waiting() {
+        for waiting in paused.pending() {
             let before = position(&store, session).await;
             if cold {
                 runs = process(&store, &graph).1;

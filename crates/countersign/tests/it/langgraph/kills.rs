@@ -173,7 +173,7 @@ async fn m6_killed_in_a_payment_a_person_is_asked_and_it_is_not_paid_again() {
         child.kill().expect("SIGKILL");
         child.wait().expect("its end");
         let (runtime, runs, outcome) = next(dir.path(), 1).await;
-        let waiting = outcome.waiting().to_vec();
+        let waiting = outcome.pending().to_vec();
         assert_eq!((waiting.len(), waiting[0].in_doubt, &*waiting[0].question), (1, true, "pay"));
         assert_eq!(paid(dir.path()), ["0"], "not by itself");
         let decision = if pay_again { Decision::approve() } else { Decision::respond("0") };
@@ -196,7 +196,7 @@ async fn m6_killed_at_any_moment_every_payment_is_made_exactly_once() {
         child.kill().expect("SIGKILL");
         child.wait().expect("its end");
         let (runtime, runs, mut outcome) = next(dir.path(), PAYMENTS).await;
-        while let Some(waiting) = outcome.waiting().first().cloned() {
+        while let Some(waiting) = outcome.pending().first().cloned() {
             outcome = if waiting.in_doubt {
                 // The person checks the account.
                 let n = runs.state(&me(), "s").await.expect("state").sum;

@@ -12,7 +12,7 @@ use countersign::{
         },
     },
     model::scripted::Scripted,
-    run::{NewDecision, Outcome, Reply, Runtime},
+    run::{NewDecision, Reply, Runtime, TurnOutcome},
     store::Store,
     tool::Approval,
 };
@@ -80,7 +80,7 @@ fn ran(ledger: &Ledger) -> Vec<String> {
     ledger.lock().expect("ledger").iter().map(|row| row.0.clone()).collect()
 }
 
-async fn yes_or_no(runtime: &Runtime, key: &str, yes: bool) -> Outcome {
+async fn yes_or_no(runtime: &Runtime, key: &str, yes: bool) -> TurnOutcome {
     let resume = Raw::of(&yes).expect("JSON");
     let new = NewDecision::new(key, Reply::Resume(resume));
     runtime.decide_and_run(&me(), new).await.expect("decided")
@@ -177,11 +177,11 @@ async fn l3_a_loop_that_goes_round_for_ever_is_stopped(store: Arc<dyn Store>) {
             Way::On => agent,
         },
     );
-    graph.step_limit(25);
+    graph.max_rounds(25);
     let ledger = Ledger::default();
     let runtime = runtime(&store, &ledger, &graph.compile().expect("graph"));
     let outcome = send(&runtime, "s", "go").await.expect("outcome");
-    assert_eq!((outcome.status, &*outcome.error.expect("why").code), (Status::Failed, "step_limit"));
+    assert_eq!((outcome.status, &*outcome.error.expect("why").code), (Status::Failed, "round_limit"));
     assert!(ran(&ledger).is_empty());
 }
 
@@ -211,7 +211,7 @@ async fn l4_a_route_to_the_end_leaves_no_call_without_a_result(store: Arc<dyn St
 
 /// A node cannot permit a call, whatever it returns, and one that refuses an unknown call fails by name.
 async fn l5_a_node_only_refuses(store: Arc<dyn Store>) {
-    let AgentLoop { mut graph, agent, approval, tools, compression } = AgentLoop::new();
+    let AgentLoop { mut graph, agent, approval, tools, compression, .. } = AgentLoop::new();
     let wrong = graph.node("wrong", |_| async { Ok(AgentUpdate::new().reject("no such call", None)) });
     graph.detach(agent);
     graph.route(agent, after_agent, |way| match way {

@@ -21,7 +21,7 @@ use std::{
 };
 
 use countersign::{
-    graph::{Context, Graph, Node, NodeError, Outcome, Route, StateGraph, Waiting},
+    graph::{Context, Graph, Node, NodeError, Outcome, Pending, Route, StateGraph},
     run::{Refusal, Runtime},
     store::Store,
 };
@@ -100,15 +100,15 @@ pub(crate) enum Way {
 
 /// The pending questions.
 pub(crate) fn questions(outcome: &Outcome<Work>) -> Vec<&str> {
-    let mut all: Vec<&str> = outcome.waiting().iter().map(|waiting| &*waiting.question).collect();
+    let mut all: Vec<&str> = outcome.pending().iter().map(|waiting| &*waiting.question).collect();
     all.sort_unstable();
     all
 }
 
 /// The key of the question with this payload.
 pub(crate) fn key_of(outcome: &Outcome<Work>, payload: &Value) -> String {
-    let found = outcome.waiting().iter().find(|waiting| waiting.payload == *payload);
-    found.map(|waiting: &Waiting| waiting.key.clone()).expect("it waits")
+    let found = outcome.pending().iter().find(|waiting| waiting.payload == *payload);
+    found.map(|waiting: &Pending| waiting.key.clone()).expect("it waits")
 }
 
 pub(crate) fn code(result: Result<impl std::fmt::Debug, Refusal>) -> String {

@@ -35,7 +35,7 @@ async fn a2_asking_is_not_an_error_and_is_not_retried(store: Arc<dyn Store>) {
     let begun = Count::default();
     let counted = begun.clone();
     let graph = graph_of(|graph| {
-        let options = NodeOptions::new().retry(Retry::attempts(5).first(Duration::ZERO));
+        let options = NodeOptions::new().retry(Retry::new(5).initial_delay(Duration::ZERO));
         let node = graph.node_with("node", options, move |ctx: Context<Work>| {
             counted.up();
             async move { Ok(said(ctx.interrupt("go on?", ()).await.to_string())) }
@@ -44,8 +44,8 @@ async fn a2_asking_is_not_an_error_and_is_not_retried(store: Arc<dyn Store>) {
     });
     let (_, runs) = process(&store, &graph);
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    assert_eq!((paused.waiting().len(), begun.get()), (1, 1));
-    assert_eq!(&*paused.waiting()[0].node, "node");
+    assert_eq!((paused.pending().len(), begun.get()), (1, 1));
+    assert_eq!(&*paused.pending()[0].node, "node");
     assert_eq!(count(&store, "s", |record| matches!(record, Record::TaskFailed(_) | Record::TurnEnded(_))).await, 0);
     runs.resume(&me(), "s_1", true).await.expect("resume").done().expect("done");
     assert_eq!(begun.get(), 1);
@@ -66,7 +66,7 @@ async fn a4_cancelling_takes_the_question_away_and_keeps_the_state(store: Arc<dy
     assert_eq!(code(runs.resume(&me(), "s_1", true).await), "approval_already_resolved");
     // The session takes another run.
     let again = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    assert_eq!(again.waiting()[0].key, "s_2");
+    assert_eq!(again.pending()[0].key, "s_2");
 }
 
 /// 5: a follower gets the question, and then the end; a later one gets the same.
@@ -105,8 +105,8 @@ async fn a6_a_node_asks_until_the_answer_is_good(store: Arc<dyn Store>) {
     let (_, runs) = process(&store, &graph);
     let mut outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
     for (answer, question) in [(13, "age"), (15, "age#2"), (19, "age#3")] {
-        assert_eq!(&*outcome.waiting()[0].question, question);
-        let key = outcome.waiting()[0].key.clone();
+        assert_eq!(&*outcome.pending()[0].question, question);
+        let key = outcome.pending()[0].key.clone();
         // Each answer comes to another process.
         let (_, runs) = process(&store, &graph);
         outcome = runs.resume(&me(), &key, answer).await.expect("resume");
@@ -173,7 +173,7 @@ async fn a9_an_answer_comes_as_what_the_node_asks_for(store: Arc<dyn Store>) {
     let answer = json!({"name": "Ada", "age": 36, "extra": true});
     let mut outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
     for shown in [None, Some("name"), Some("age")] {
-        let waiting = outcome.waiting()[0].clone();
+        let waiting = outcome.pending()[0].clone();
         assert_eq!(waiting.schema.is_some(), shown.is_some());
         if let (Some(schema), Some(field)) = (waiting.schema, shown) {
             assert!(schema.to_string().contains(field), "{schema}");

@@ -104,11 +104,11 @@ async fn c25_two_questions_in_each_of_two_inner_graphs_are_four(store: Arc<dyn S
     });
     let (_, runs) = process(&store, &outer);
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    let mut places: Vec<&str> = paused.waiting().iter().map(|waiting| &*waiting.node).collect();
+    let mut places: Vec<&str> = paused.pending().iter().map(|waiting| &*waiting.node).collect();
     places.sort_unstable();
     assert_eq!(places, ["x/a", "x/b", "y/a", "y/b"]);
     let mut latest = paused.clone();
-    for waiting in paused.waiting() {
+    for waiting in paused.pending() {
         latest = runs.resume(&me(), &waiting.key, &*waiting.node).await.expect("resume");
         assert_eq!(code(runs.resume(&me(), &waiting.key, "again").await), "approval_already_resolved");
     }
@@ -175,9 +175,9 @@ async fn c32_of_two_inner_graphs_only_the_open_one_is_shown(store: Arc<dyn Store
     });
     let (_, runs) = process(&store, &outer);
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    let x = paused.waiting().iter().find(|waiting| &*waiting.node == "x/node").expect("x").key.clone();
+    let x = paused.pending().iter().find(|waiting| &*waiting.node == "x/node").expect("x").key.clone();
     let half = runs.resume(&me(), &x, 1).await.expect("resume");
-    assert_eq!(half.waiting().iter().map(|waiting| &*waiting.node).collect::<Vec<_>>(), ["y/node"]);
+    assert_eq!(half.pending().iter().map(|waiting| &*waiting.node).collect::<Vec<_>>(), ["y/node"]);
     assert_eq!(process(&store, &outer).1.outcome(&me(), "s").await.expect("outcome"), half);
 }
 
@@ -226,7 +226,7 @@ async fn c34_a_slow_branch_is_not_stopped_by_a_question(store: Arc<dyn Store>) {
     });
     let (_, runs) = process(&store, &graph);
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    assert_eq!((paused.waiting().len(), over.get()), (1, 1));
+    assert_eq!((paused.pending().len(), over.get()), (1, 1));
     let done = process(&store, &graph).1.resume(&me(), "s_1", 1).await.expect("resume").done().expect("done");
     assert_eq!((done.log, begun.get()), (vec!["ask: 1".to_owned(), "slow".to_owned()], 1));
 }
@@ -313,7 +313,7 @@ async fn c38_no_handling_of_errors_swallows_a_question(store: Arc<dyn Store>) {
     }
     let graph = graph_of(|graph| {
         let options =
-            NodeOptions::new().retry(Retry::attempts(3).first(Duration::ZERO)).time_limit(Duration::from_secs(60));
+            NodeOptions::new().retry(Retry::new(3).initial_delay(Duration::ZERO)).time_limit(Duration::from_secs(60));
         let node = graph.node_with("node", options, |ctx: Context<Work>| async move {
             let answer = ask(&ctx).await.unwrap_or_else(|_| "swallowed".to_owned());
             Ok(said(answer))

@@ -47,7 +47,7 @@ async fn h77_every_fork_has_the_same_question_under_its_own_key(store: Arc<dyn S
     for id in ["f", "g", "h"] {
         fork(&runtime, "s", then, id).await;
         let outcome = runs.outcome(&me(), id).await.expect("outcome");
-        let (first, other) = (&paused.waiting()[0], &outcome.waiting()[0]);
+        let (first, other) = (&paused.pending()[0], &outcome.pending()[0]);
         assert_eq!((&first.payload, &first.question, &first.node), (&other.payload, &other.question, &other.node));
         keys.push(other.key.clone());
     }
@@ -70,15 +70,15 @@ async fn h84_a_fork_asks_all_questions_of_the_round_again(store: Arc<dyn Store>)
     });
     let (runtime, runs) = process(&store, &graph);
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    let of_a = paused.waiting().iter().find(|waiting| waiting.payload == "a").expect("asked").key.clone();
+    let of_a = paused.pending().iter().find(|waiting| waiting.payload == "a").expect("asked").key.clone();
     // `a` has its first answer and waits for its second; `b` for its first.
     let half = runs.resume(&me(), &of_a, 1).await.expect("resume");
-    assert_eq!(half.waiting().len(), 2);
+    assert_eq!(half.pending().len(), 2);
     let newest = checkpoints(&runtime, "s").await.pop().expect("one").0;
     fork(&runtime, "s", newest, "f").await;
     let mut outcome = runs.outcome(&me(), "f").await.expect("outcome");
     let mut asked = Vec::new();
-    while let Some(waiting) = outcome.waiting().first().cloned() {
+    while let Some(waiting) = outcome.pending().first().cloned() {
         let said = format!("{}.{}", waiting.payload.as_str().expect("name"), waiting.question);
         outcome = runs.resume(&me(), &waiting.key, &said).await.expect("resume");
         asked.push(said);
@@ -138,7 +138,7 @@ async fn h83_three_graphs_deep_a_fork_goes_on_where_it_waited(store: Arc<dyn Sto
     }
     let (runtime, runs) = process(&store, &graph);
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    assert_eq!(&*paused.waiting()[0].node, "sub/sub/a");
+    assert_eq!(&*paused.pending()[0].node, "sub/sub/a");
     let _ = runs.resume(&me(), "s_1", 1).await.expect("resume");
     runs.resume(&me(), "s_2", 2).await.expect("resume").done().expect("done");
     let then = where_waited(&runtime, "s", "s_1").await;
@@ -168,11 +168,11 @@ async fn h87_graphs_beside_each_other_keep_their_own_states_in_a_fork(store: Arc
     });
     let (runtime, runs) = process(&store, &graph);
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    assert_eq!(paused.waiting().len(), 2);
+    assert_eq!(paused.pending().len(), 2);
     let newest = checkpoints(&runtime, "s").await.pop().expect("one").0;
     fork(&runtime, "s", newest, "f").await;
     let (_, runs) = process(&store, &graph);
-    let waiting = runs.outcome(&me(), "f").await.expect("outcome").waiting().to_vec();
+    let waiting = runs.outcome(&me(), "f").await.expect("outcome").pending().to_vec();
     let answers = waiting.iter().map(|waiting| (waiting.key.clone(), waiting.node.to_string()));
     let done = runs.resume_all(&me(), answers).await.expect("resume").done().expect("done");
     assert_eq!(done.log, ["x first, ask: \"x/ask\"", "y first, ask: \"y/ask\""]);

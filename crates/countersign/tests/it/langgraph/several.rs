@@ -51,7 +51,7 @@ async fn b16_answering_the_first_again_does_not_answer_the_second(store: Arc<dyn
     let (_, runs) = process(&store, &names());
     let first = runs.run(&me(), "s", &Work::default()).await.expect("run");
     let second = runs.resume(&me(), "s_1", "Ada").await.expect("resume");
-    assert_ne!(first.waiting()[0].key, second.waiting()[0].key);
+    assert_ne!(first.pending()[0].key, second.pending()[0].key);
     let before = journal(&store, "s").await.len();
     assert_eq!(code(runs.resume(&me(), "s_1", "Ada").await), "approval_already_resolved");
     assert_eq!(runs.outcome(&me(), "s").await.expect("outcome"), second);
@@ -83,7 +83,7 @@ async fn b18_a_key_is_good_in_every_later_process(store: Arc<dyn Store>) {
         assert_eq!(process(&store, &graph).1.outcome(&me(), "s").await.expect("outcome"), paused);
     }
     let second = process(&store, &graph).1.resume(&me(), "s_1", "Ada").await.expect("resume");
-    assert_eq!(second.waiting()[0].key, "s_2");
+    assert_eq!(second.pending()[0].key, "s_2");
     let done = process(&store, &graph).1.resume(&me(), "s_2", "Byron").await.expect("resume");
     assert_eq!(done.done().expect("done").log, ["Ada Byron"]);
 }
@@ -120,9 +120,9 @@ async fn b20_edits_between_answers_count_once(store: Arc<dyn Store>) {
             if cold {
                 runs = process(&store, &graph).1;
             }
-            outcome = runs.resume(&me(), &edited.waiting()[0].key, true).await.expect("resume");
+            outcome = runs.resume(&me(), &edited.pending()[0].key, true).await.expect("resume");
         }
-        while let Some(key) = outcome.waiting().first().map(|waiting| waiting.key.clone()) {
+        while let Some(key) = outcome.pending().first().map(|waiting| waiting.key.clone()) {
             outcome = runs.resume(&me(), &key, true).await.expect("resume");
         }
         let done = outcome.done().expect("done");

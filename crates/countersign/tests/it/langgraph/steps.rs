@@ -39,7 +39,7 @@ async fn g69_steps_and_questions_in_a_loop_are_done_once(store: Arc<dyn Store>) 
     });
     let mut outcome = process(&store, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
     for answer in 1..=3 {
-        assert_eq!(outcome.waiting()[0].payload, (answer - 1) * 10);
+        assert_eq!(outcome.pending()[0].payload, (answer - 1) * 10);
         outcome = process(&store, &graph).1.resume(&me(), &format!("s_{answer}"), answer).await.expect("resume");
     }
     assert_eq!(outcome.done().expect("done").log, ["0/1 10/2 20/3"]);

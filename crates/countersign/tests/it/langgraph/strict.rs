@@ -79,7 +79,7 @@ async fn d47_a_retried_node_keeps_its_answer(store: Arc<dyn Store>) {
     let tries = Count::default();
     let counted = tries.clone();
     let graph = graph_of(|graph| {
-        let options = NodeOptions::new().retry(Retry::attempts(3).first(Duration::from_millis(1)));
+        let options = NodeOptions::new().retry(Retry::new(3).initial_delay(Duration::from_millis(1)));
         let node = graph.node_with("node", options, move |ctx: Context<Work>| {
             let tries = counted.clone();
             async move {

@@ -53,7 +53,7 @@ fn nested(diary: &Diary, inner: &[(&'static str, bool)]) -> Graph<Work> {
 async fn f60_what_an_inner_graph_waits_for_is_seen_with_its_path(store: Arc<dyn Store>) {
     let (runtime, runs) = process(&store, &nested(&Diary::default(), &[("step", false), ("ask", true)]));
     let paused = runs.run(&me(), "s", &Work::default()).await.expect("run");
-    assert_eq!(&*paused.waiting()[0].node, "sub/ask");
+    assert_eq!(&*paused.pending()[0].node, "sub/ask");
     assert_eq!(runtime.state(&me(), "s").await.expect("state").nodes, ["sub/ask"]);
     assert_eq!(runs.state(&me(), "s").await.expect("state").log, ["before"]);
     let done = runs.resume(&me(), "s_1", 1).await.expect("resume").done().expect("done");
@@ -113,7 +113,7 @@ async fn f64_an_inner_graph_begins_fresh_each_time(store: Arc<dyn Store>) {
     let (_, runs) = process(&store, &graph);
     let mut outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
     for n in 1..=3 {
-        assert_eq!(outcome.waiting().len(), 1);
+        assert_eq!(outcome.pending().len(), 1);
         outcome = process(&store, &graph).1.resume(&me(), &format!("s_{n}"), n).await.expect("resume");
     }
     assert_eq!(outcome.done().expect("done").log, ["1", "1", "1"]);

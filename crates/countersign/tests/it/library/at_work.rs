@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, Kind, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner, Status,
+    Agent, InterruptionKind, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner, Status,
+    policy::Timeout,
     run::{Code, NewMessage, Runtime},
     tool::{Approval, ToolEntry, function},
 };
@@ -36,7 +37,7 @@ impl Slow {
                 Ok(format!("paid in run {run}"))
             }
         });
-        tool.needs_approval(Approval::always().timeout(0))
+        tool.needs_approval(Approval::always().timeout(Timeout::Never))
     }
 
     pub(crate) fn agent(&self) -> Agent {
@@ -85,7 +86,7 @@ async fn r4_a_stored_request_that_is_handled_twice_while_its_tool_runs_runs_it_o
             let during = RunState::load(&*store, &id).await.expect("saved");
             assert_eq!(during.state().status, Status::Running, "{name}");
             let second = handle(&runner, &agent, during).await.expect_err("it is at work");
-            assert_eq!(second.kind(), RunErrorKind::AtWork, "{name}: {second}");
+            assert_eq!(second.kind(), RunErrorKind::SessionBusy, "{name}: {second}");
             assert!(
                 second.to_string().starts_with(&format!("session {id:?} is already running in this process")),
                 "{second}"
@@ -118,7 +119,11 @@ async fn r4_what_a_dropped_stream_ran_is_in_doubt_and_not_at_work() {
         drop(stream);
         let state = RunState::load(&*store, "s").await.expect("saved");
         let doubt = runner.run(&agent, state).await.expect("paused");
-        assert_eq!(doubt.interruptions.iter().map(|item| item.kind).collect::<Vec<_>>(), [Kind::InDoubt], "{name}");
+        assert_eq!(
+            doubt.interruptions.iter().map(|item| item.kind).collect::<Vec<_>>(),
+            [InterruptionKind::InDoubt],
+            "{name}"
+        );
     }
 }
 
@@ -132,7 +137,7 @@ async fn r4_a_second_runtime_over_the_store_waits_for_what_the_first_one_runs() 
         let agent = Agent::new("Clerk", script(&[calls(&[("pay", "c1", "{}")]), says])).tool(tool);
         let runtime = || Runtime::builder(store.clone()).agent(agent.clone()).build().expect("runtime");
         let (first, second, me) = (runtime(), runtime(), Principal::trusted());
-        first.message(&me, NewMessage::text("s", "Pay."), false).await.expect("taken");
+        first.message(&me, NewMessage::text("s", "Pay.")).await.expect("taken");
         slow.begun.notified().await;
         // It resumes every session that seems to have been running.
         second.start().await.expect("started");

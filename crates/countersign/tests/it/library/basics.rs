@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use countersign::{Agent, Args, Decision, DecisionError, RunConfig, RunErrorKind, RunState, Runner, ToolUse, run};
+use countersign::{
+    Agent, Args, Decision, DecisionError, RunConfig, RunErrorKind, RunState, Runner, ToolUseBehavior, policy::Timeout,
+    run,
+};
 use countersign_core::journal::record::{Record, records};
 
 use super::{Ran, calls, decide_all, gated, ids, item, model, ran, script, told, tool};
@@ -21,7 +24,7 @@ fn helper(done: &Ran) -> Agent {
 #[tokio::test]
 async fn a1_a_run_goes_on_after_approval_without_asking_the_model_again() {
     let done = Ran::default();
-    let agent = helper(&done).tool_use(ToolUse::StopOnFirst);
+    let agent = helper(&done).tool_use(ToolUseBehavior::StopOnFirst);
     let paused = run(&agent, "go").await.expect("paused");
     assert_eq!((paused.model_calls, ran(&done).len()), (1, 0));
     let over = decide_all(&agent, paused, |state, item| state.approve(item).expect("approved")).await;
@@ -34,7 +37,7 @@ async fn s2_a2_what_waits_is_told_with_agent_tool_and_arguments() {
     let done = Ran::default();
     let paused = run(&helper(&done), "go").await.expect("paused");
     let [item] = &*paused.interruptions else { panic!("{:?}", paused.interruptions) };
-    assert_eq!((&*item.agent, &*item.tool, &*item.call_id, &*item.arguments), ("Helper", "a", "c1", r#"{"n":1}"#));
+    assert_eq!((&*item.agent, &*item.tool, &*item.call_id, &*item.args), ("Helper", "a", "c1", r#"{"n":1}"#));
     assert_eq!(item.to_string(), r#"Agent Helper would like to use the tool a with {"n":1}"#);
     assert!(item.path.is_empty() && item.unresolvable.is_none() && item.expires_at.is_none());
     assert_eq!(paused.final_output, "");
@@ -44,7 +47,7 @@ async fn s2_a2_what_waits_is_told_with_agent_tool_and_arguments() {
 #[tokio::test]
 async fn a3_a_rejection_can_be_the_last_word() {
     let done = Ran::default();
-    let agent = helper(&done).tool_use(ToolUse::StopOnFirst);
+    let agent = helper(&done).tool_use(ToolUseBehavior::StopOnFirst);
     let paused = run(&agent, "go").await.expect("paused");
     let over = decide_all(&agent, paused, |state, item| state.reject(item).expect("rejected")).await;
     assert_eq!((&*over.final_output, over.model_calls, ran(&done).len()), (REJECTED, 1, 0));
@@ -139,7 +142,10 @@ async fn s6_decisions_that_do_not_fit_are_told_apart() {
     paused.state.approve(&first).expect("approved");
     paused.state.approve(&first).expect("the same again");
     let error = paused.state.reject(&first).expect_err("decided otherwise");
-    assert_eq!(error, DecisionError::Duplicate { call_id: "c1".into(), before: "approve" });
+    assert!(
+        matches!(&error, DecisionError::Duplicate { call_id, before: "approve", .. } if call_id == "c1"),
+        "{error}"
+    );
     assert!(paused.state.retract(&first) && !paused.state.retract(&first));
     paused.state.reject(&first).expect("now it counts");
 
@@ -150,7 +156,7 @@ async fn s6_decisions_that_do_not_fit_are_told_apart() {
     made_up.call = 77;
     assert!(matches!(paused.state.approve(&made_up), Err(DecisionError::Unknown { .. })));
     let mut changed = second.clone();
-    changed.arguments = r#"{"n":1}"#.to_owned();
+    changed.args = r#"{"n":1}"#.to_owned();
     let error = paused.state.approve(&changed).expect_err("other arguments");
     assert_eq!(
         error.to_string(),
@@ -161,7 +167,10 @@ async fn s6_decisions_that_do_not_fit_are_told_apart() {
 
     let mut later = run(&agent, paused.state).await.expect("goes on");
     let error = later.state.approve(&first).expect_err("over");
-    assert_eq!(error, DecisionError::Executed { call_id: "c1".into(), tool: "a".into() });
+    assert!(
+        matches!(&error, DecisionError::Executed { call_id, tool, .. } if call_id == "c1" && tool == "a"),
+        "{error}"
+    );
     assert!(ran(&done).is_empty());
 }
 
@@ -188,7 +197,7 @@ struct Payment {
 #[tokio::test]
 async fn s10_edited_arguments_must_fit_the_schema() {
     let pay = countersign::tool::function::tool("pay", "", |_: Payment| async { Ok("paid") })
-        .needs_approval(countersign::tool::Approval::always().timeout(0));
+        .needs_approval(countersign::tool::Approval::always().timeout(Timeout::Never));
     let agent = Agent::new("Helper", script(&[calls(&[("pay", "c1", r#"{"amount":1}"#)])])).tool(pay);
     let mut paused = run(&agent, "go").await.expect("paused");
     let shown = paused.interruptions[0].clone();
@@ -203,7 +212,7 @@ async fn s10_w5_an_edit_into_a_call_of_another_tool_is_checked_by_that_tools_sch
     let done = Ran::default();
     let pay = || {
         countersign::tool::function::tool("pay", "", |_: Payment| async { Ok("paid") })
-            .needs_approval(countersign::tool::Approval::always().timeout(0))
+            .needs_approval(countersign::tool::Approval::always().timeout(Timeout::Never))
     };
     let agent = |call: &str, args: &str| {
         Agent::new("Helper", script(&[calls(&[(call, "c1", args)])])).tool(pay()).tool(gated("note", &done))
@@ -246,7 +255,7 @@ async fn w5_a_decision_on_other_arguments_than_the_pending_ones_is_stale() {
 async fn s6_a_decision_that_no_request_takes_is_refused_when_it_is_made() {
     let asks = r#"{"questions":[{"question":"Which?","options":[{"label":"A"}]}]}"#;
     let done = Ran::default();
-    let approval = countersign::tool::Approval::always().timeout(0).levels(["finance"]).quorum(2);
+    let approval = countersign::tool::Approval::always().timeout(Timeout::Never).levels(["finance"]).quorum(2);
     let answer = calls(&[("ask_user_question", "q", asks), ("a", "c1", "{}"), ("b", "c2", "{}")]);
     let agent = Agent::new("Helper", script(&[answer]))
         .tool(countersign::tool::builtin::ask_user_question())
@@ -289,7 +298,7 @@ struct Reminder {
 #[tokio::test]
 async fn s10_a_number_that_json_does_not_have_is_no_edit_and_never_null() {
     let remind = countersign::tool::function::tool("remind", "", |_: Reminder| async { Ok("set") })
-        .needs_approval(countersign::tool::Approval::always().timeout(0));
+        .needs_approval(countersign::tool::Approval::always().timeout(Timeout::Never));
     let agent = Agent::new("Helper", script(&[calls(&[("remind", "c1", r#"{"hours":1}"#)])])).tool(remind);
     let mut paused = run(&agent, "go").await.expect("paused");
     let shown = paused.interruptions[0].clone();
@@ -306,7 +315,8 @@ async fn s10_a_number_that_json_does_not_have_is_no_edit_and_never_null() {
 async fn s6_a_person_can_supply_the_result() {
     let done = Ran::default();
     let allowed = [countersign::DecisionType::Respond, countersign::DecisionType::Reject];
-    let a = tool("a", &done).needs_approval(countersign::tool::Approval::always().timeout(0).allow(allowed));
+    let a =
+        tool("a", &done).needs_approval(countersign::tool::Approval::always().timeout(Timeout::Never).allow(allowed));
     let agent = Agent::new("Helper", model(ONE)).tool(a);
     let paused = run(&agent, "go").await.expect("paused");
     let over = decide_all(&agent, paused, |state, item| state.respond(item, "seven").expect("answered")).await;

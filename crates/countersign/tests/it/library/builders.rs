@@ -6,7 +6,7 @@ use countersign::{
     Agent, BoxStream, DecisionType, Price, RunConfig, RunErrorKind, RunState, Runner,
     compression::Compression,
     model::{Model, ModelError, ModelEvent, ModelRequest},
-    policy::{Policy, PolicyRule, Then},
+    policy::{Policy, PolicyRule, Then, Timeout},
     run,
     tool::Approval,
 };
@@ -29,7 +29,10 @@ async fn p1_an_approval_that_nobody_could_give_is_refused_with_its_agent() {
         (Approval::always().not_self(), "\"not_self\" leaves nobody who may approve: name a role other than \"user\""),
         (Approval::always().levels(["an admin"]), "\"levels\" has \"an admin\", which is no role"),
         (Approval::always().levels(["admin"]).not_self().escalate(["user"]), "\"escalate\" names \"user\""),
-        (Approval::always().escalate(["admin"]).timeout(0), "\"escalate\" never happens: \"timeout\" is 0"),
+        (
+            Approval::always().escalate(["admin"]).timeout(Timeout::Never),
+            "\"escalate\" never happens: \"timeout\" is 0",
+        ),
         (Approval::always().allow([DecisionType::Defer]), "\"allow\" must have one of"),
     ];
     for (approval, what) in approvals {
@@ -60,7 +63,7 @@ async fn s22_a_bound_that_bounds_nothing_is_refused_before_anything_runs() {
     let done = Ran::default();
     let agent = Agent::new("Helper", ("m", script(&[calls(&[("a", "c1", "{}")])]))).tool(gated("a", &done));
     let paused = run(&agent, "go").await.expect("paused");
-    let price = |input, output| RunConfig::new().max_cost(1.0).price("m", Price { input, output });
+    let price = |input, output| RunConfig::new().max_cost(1.0).price("m", Price::new(input, output));
     for (config, what) in [
         (RunConfig::new().max_cost(f64::NAN), "max_cost is NaN"),
         (RunConfig::new().max_cost(-1.0), "max_cost is -1"),
@@ -119,7 +122,7 @@ async fn s22_tokens_that_no_sum_can_hold_stop_at_the_largest_number_and_never_pa
         let tight = RunConfig::new().max_tokens(most);
         let error = Runner::new(tight).run(&agent, copy(&paused.state)).await.expect_err("used up");
         assert!(error.kind() == RunErrorKind::Budget && error.to_string().contains("tokens"), "{error}");
-        let priced = RunConfig::new().max_cost(f64::MAX).price("m", Price { input: f64::MAX, output: 1.0 });
+        let priced = RunConfig::new().max_cost(f64::MAX).price("m", Price::new(f64::MAX, 1.0));
         let error = Runner::new(priced).run(&agent, copy(&paused.state)).await.expect_err("used up");
         assert!(error.kind() == RunErrorKind::Budget && error.to_string().contains("has cost"), "{error}");
         paused = run(&agent, paused.state).await.expect("goes on");

@@ -1,5 +1,7 @@
 //! A state that was kept as text resumes from its position, and from no other (spec S17, S22, R4).
 
+use std::time::Duration;
+
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -7,7 +9,9 @@ use std::sync::{
 
 use countersign::{
     Agent, DecisionError, RunConfig, RunErrorKind, RunEvent, RunResult, RunState, RunStateError, Runner, Status,
-    ToolGuardrailOutput, run,
+    ToolGuardrailOutput,
+    policy::Timeout,
+    run,
     store::{Store, memory::MemoryStore},
     tool::{Approval, ToolEntry},
 };
@@ -160,7 +164,7 @@ async fn said(agent: &Agent, state: RunState) -> (Vec<Status>, Vec<String>) {
 async fn s15_a_stream_goes_on_after_a_status_that_was_over_when_it_began() {
     // One request is rejected, the next one approved.
     let done = Ran::default();
-    let finance = tool("b", &done).needs_approval(Approval::always().timeout(0).levels(["finance"]));
+    let finance = tool("b", &done).needs_approval(Approval::always().timeout(Timeout::Never).levels(["finance"]));
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
         .tool(gated("a", &done))
         .tool(finance);
@@ -176,7 +180,7 @@ async fn s15_a_stream_goes_on_after_a_status_that_was_over_when_it_began() {
 
     // A request that was pending when a turn failed is pending until its decision.
     let done = Ran::default();
-    let levels = |role| Approval::always().timeout(0).levels([role]);
+    let levels = |role| Approval::always().timeout(Timeout::Never).levels([role]);
     let agent = Agent::new("Helper", script(&[calls(&[("b", "c0", "{}"), ("a", "c1", "{}"), ("c", "c2", "{}")])]))
         .tool(leaks_once(tool("b", &done).needs_approval(levels("boss"))))
         .tool(gated("a", &done))
@@ -200,7 +204,7 @@ async fn w2_w7_time_passes_for_what_is_pending_in_the_state_of_an_error_but_nobo
     let done = Ran::default();
     let agent = Agent::new("Helper", script(&[calls(&[("b", "c0", "{}"), ("a", "c1", "{}")])]))
         .tool(leaks_once(tool("b", &done)))
-        .tool(tool("a", &done).needs_approval(Approval::always().timeout(60)));
+        .tool(tool("a", &done).needs_approval(Approval::always().timeout(Duration::from_secs(60))));
     let error = run(&agent, "go").await.expect_err("stopped");
     let late = an_hour_later(error.state().expect("a state"));
     let paused = run(&agent, &late).await.expect("it was not asked before");

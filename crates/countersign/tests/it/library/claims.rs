@@ -7,7 +7,7 @@ use std::{
 };
 
 use countersign::{
-    Agent, DecisionError, Kind, RunConfig, RunErrorKind, RunState, RunStateError, Runner, run,
+    Agent, DecisionError, InterruptionKind, RunConfig, RunErrorKind, RunState, RunStateError, Runner, run,
     run::Code,
     store::{Store, memory::MemoryStore},
 };
@@ -137,7 +137,7 @@ async fn s7_r4_a_decision_for_the_rest_of_a_run_says_nothing_of_a_call_whose_out
     let mut doubt = run(&agent, approved(again)).await.expect("paused");
     let item = |result: &countersign::RunResult, id: &str| result.state.interruption(id).expect("it waits");
     let (lost, next) = (item(&doubt, "c1"), item(&doubt, "c2"));
-    assert_eq!((lost.kind, next.kind, ran(&done).len()), (Kind::InDoubt, Kind::Approval, 1));
+    assert_eq!((lost.kind, next.kind, ran(&done).len()), (InterruptionKind::InDoubt, InterruptionKind::Approval, 1));
     let error = doubt.state.always_approve(&lost).expect_err("it is not approved at all");
     assert!(matches!(error, DecisionError::InDoubt { .. }), "{error}");
     let error = doubt.state.always_reject(&lost, None).expect_err("this call alone").to_string();
@@ -146,7 +146,11 @@ async fn s7_r4_a_decision_for_the_rest_of_a_run_says_nothing_of_a_call_whose_out
     let left = run(&agent, doubt.state).await.expect("paused");
     let kinds = [item(&left, "c1").kind, item(&left, "c2").kind];
     // The process that took the state before may have approved this one too.
-    assert_eq!((kinds, ran(&done).len()), ([Kind::InDoubt, Kind::InDoubt], 1), "c1 does not run again");
+    assert_eq!(
+        (kinds, ran(&done).len()),
+        ([InterruptionKind::InDoubt, InterruptionKind::InDoubt], 1),
+        "c1 does not run again"
+    );
 }
 
 /// A process takes the state and dies, having run an approved call or not; another one renames the file back.
@@ -184,14 +188,14 @@ async fn r4_what_may_have_run_where_a_state_was_taken_before_is_asked_about() {
         kinds.collect::<Vec<_>>()
     };
     let (c1, c3) = ("c1".to_owned(), "c3".to_owned());
-    assert_eq!(kinds(&doubt), [(c1, Kind::InDoubt), (c3.clone(), Kind::Approval)]);
+    assert_eq!(kinds(&doubt), [(c1, InterruptionKind::InDoubt), (c3.clone(), InterruptionKind::Approval)]);
     assert_eq!(ran(&done), ["a {}", "b {}", "b {}"], "only what is idempotent");
 
     // The other process may have been asked to run the third one, too.
     let mut state = RunState::from_json(&doubt.state.to_json()).expect("read");
     state.respond(&state.interruption("c1").expect("it waits"), "a {}").expect("reported");
     let doubt = run(&agent(), approved(state, &["c3"])).await.expect("paused");
-    assert_eq!(kinds(&doubt), [(c3, Kind::InDoubt)]);
+    assert_eq!(kinds(&doubt), [(c3, InterruptionKind::InDoubt)]);
     let mut state = doubt.state;
     state.run_again(&state.interruption("c3").expect("it waits")).expect("allowed");
     let over = run(&agent(), state).await.expect("over");

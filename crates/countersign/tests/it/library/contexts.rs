@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use countersign::{
     Agent, ContextStrategy, RunConfig, RunErrorKind, RunState, Runner,
+    policy::Timeout,
     store::Store,
     tool::{Approval, ToolEntry},
 };
@@ -25,7 +26,7 @@ fn sees(seen: &Seen) -> ToolEntry {
             Ok("ok")
         }
     });
-    tool.entry().needs_approval(Approval::always().timeout(0))
+    tool.entry().needs_approval(Approval::always().timeout(Timeout::Never))
 }
 
 /// Calls the tool in two answers, then says that it is done.

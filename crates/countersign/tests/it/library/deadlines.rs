@@ -1,10 +1,10 @@
 //! Deadlines, answers and errors of a run whose state the program keeps.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign::{
-    Agent, ContextStrategy, DecisionError, Kind, Permit, Principal, Raw, RunConfig, RunErrorKind, RunState, Runner,
-    Status, ToolGuardrailOutput, run,
+    Agent, ContextStrategy, DecisionError, InterruptionKind, Permit, Principal, Raw, RunConfig, RunErrorKind, RunState,
+    Runner, Status, ToolGuardrailOutput, run,
     run::Runtime,
     store::{Store, memory::MemoryStore},
     tool::{Approval, Tool, ToolEntry, ToolError, builtin, function},
@@ -72,7 +72,7 @@ async fn w7_what_a_program_keeps_waits_for_ever_unless_a_deadline_was_set() {
     assert_eq!(paused.interruptions[0].expires_at, None);
     // An explicit timeout counts, also if it equals the default.
     for seconds in [60, 300, 600] {
-        let timed = tool("a", &done).needs_approval(Approval::always().timeout(seconds));
+        let timed = tool("a", &done).needs_approval(Approval::always().timeout(Timeout::of(seconds)));
         let before = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time").as_millis();
         let paused = run(&one(timed), "go").await.expect("paused");
         let due = paused.state.state().open[0].asked.expires_at.expect("a deadline");
@@ -84,14 +84,14 @@ async fn w7_what_a_program_keeps_waits_for_ever_unless_a_deadline_was_set() {
     }
     // Also without any other option that would tell it from the default of the same length.
     let mut by_hand = tool("a", &done).needs_approval(Approval::always());
-    by_hand.approval.ask = Ask { timeout: 300.into(), ..Ask::default() };
+    by_hand.approval.ask = Ask { timeout: Timeout::of(300), ..Ask::default() };
     let paused = run(&one(by_hand), "go").await.expect("paused");
     assert!(paused.interruptions[0].expires_at.is_some());
     let asks = r#"{"questions":[{"question":"Which?","options":[{"label":"A"},{"label":"B"}]}]}"#;
     for (said, waits) in [(None, false), (Some(600), true), (Some(0), false), (Some(300), true)] {
         let mut entry = builtin::ask_user_question();
         if let Some(seconds) = said {
-            entry.approval = entry.approval.clone().timeout(seconds);
+            entry.approval = entry.approval.clone().timeout(Timeout::of(seconds));
         }
         let agent = Agent::new("Helper", script(&[calls(&[("ask_user_question", "c1", asks)])])).tool(entry);
         let paused = run(&agent, "go").await.expect("paused");
@@ -106,7 +106,7 @@ async fn w7_what_a_program_keeps_waits_for_ever_unless_a_deadline_was_set() {
 #[tokio::test]
 async fn w7_a_decision_that_comes_too_late_is_told_so_and_the_run_goes_on_with_the_time_out() {
     let done = Ran::default();
-    let agent = one(tool("a", &done).needs_approval(Approval::always().timeout(60)));
+    let agent = one(tool("a", &done).needs_approval(Approval::always().timeout(Duration::from_secs(60))));
     let paused = run(&agent, "go").await.expect("paused");
     let mut state = an_hour_later(&paused.state);
     let items = state.interruptions();
@@ -124,7 +124,7 @@ async fn w7_a_decision_that_comes_too_late_is_told_so_and_the_run_goes_on_with_t
 async fn s6_of_several_decisions_all_count_or_none() {
     let done = Ran::default();
     let answers = [calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])];
-    let finance = tool("b", &done).needs_approval(Approval::always().timeout(0).levels(["finance"]));
+    let finance = tool("b", &done).needs_approval(Approval::always().timeout(Timeout::Never).levels(["finance"]));
     let agent = Agent::new("Helper", script(&answers)).tool(gated("a", &done)).tool(finance);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let user = Principal::person("ann", Vec::new());
@@ -197,25 +197,25 @@ async fn r4_s13_a_function_can_ask_too_and_have_an_unknown_outcome() {
     };
     for asks in [functions::asks(), with_context(asks_for_a_size(Timeout::Default))] {
         let paused = run(&one(asks), "go").await.expect("paused");
-        assert_eq!(item(&paused, "c1").kind, Kind::Input);
+        assert_eq!(item(&paused, "c1").kind, InterruptionKind::Input);
     }
     for forgotten in [functions::forgotten(), with_context(ToolError::forgotten())] {
         let paused = run(&one(forgotten), "go").await.expect("paused");
-        assert_eq!(item(&paused, "c1").kind, Kind::InDoubt);
+        assert_eq!(item(&paused, "c1").kind, InterruptionKind::InDoubt);
     }
 }
 
 #[tokio::test]
 async fn s13_what_a_call_asks_is_listed_and_answered_on_the_state() {
     let spec = tool("a", &Ran::default()).spec;
-    let hurried = one(ToolEntry::new(spec.clone(), Arc::new(Orders(300.into()))));
+    let hurried = one(ToolEntry::new(spec.clone(), Arc::new(Orders(Timeout::of(300)))));
     let paused = run(&hurried, "go").await.expect("paused");
     assert!(paused.interruptions[0].expires_at.is_some(), "what was said counts");
     let agent = one(ToolEntry::new(spec, Arc::new(Orders(Timeout::Default))));
     let paused = run(&agent, "go").await.expect("paused");
     assert!(paused.is_paused());
     let asks = item(&paused, "c1");
-    assert_eq!((asks.kind, &asks.expires_at), (Kind::Input, &None));
+    assert_eq!((asks.kind, &asks.expires_at), (InterruptionKind::Input, &None));
     assert_eq!(asks.payload.as_ref().map(Raw::get), Some(r#"{"message":"Which size?"}"#));
     assert_eq!(asks.schema.as_ref().map(|schema| schema.0.get()), Some(r#"{"type":"integer"}"#));
     let mut state = paused.state;
@@ -242,7 +242,7 @@ async fn q3_the_models_questions_are_answered_on_the_state() {
         Agent::new("Helper", script(&[calls(&[("ask_user_question", "c1", asks)])])).tool(builtin::ask_user_question());
     let mut paused = run(&agent, "go").await.expect("paused");
     let asked = item(&paused, "c1");
-    assert_eq!((asked.kind, &asked.expires_at), (Kind::Question, &None));
+    assert_eq!((asked.kind, &asked.expires_at), (InterruptionKind::Question, &None));
     let wrong = paused.state.answer(&asked, &json!({ "What?": "B" })).expect_err("nobody asked that");
     assert!(wrong.to_string().contains("What?"), "{wrong}");
     paused.state.answer(&asked, &json!({ "Which?": "B" })).expect("answered");
@@ -276,7 +276,7 @@ async fn s18_a_runtime_over_a_restored_store_sees_the_new_context() {
 #[tokio::test]
 async fn s24_what_waited_when_a_turn_failed_waits_in_the_state_of_the_error() {
     // `b` runs before anybody is asked about `a`, or while `a` is pending.
-    for approval in [Approval::never(), Approval::always().timeout(0).levels(["finance"])] {
+    for approval in [Approval::never(), Approval::always().timeout(Timeout::Never).levels(["finance"])] {
         let done = Ran::default();
         let leaks = tool("b", &done).output_guardrail("leak", |_, _| async { ToolGuardrailOutput::Trip(Value::Null) });
         let answers = [calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])];

@@ -7,7 +7,7 @@ use std::{
 };
 
 use countersign::{
-    Agent, BoxFuture, Interruption, Kind, RunConfig, RunHooks, RunResult, RunState, Runner,
+    Agent, ApprovalResolved, BoxFuture, InterruptionKind, RunConfig, RunHooks, RunResult, RunState, Runner,
     store::{
         Store,
         postgres::{PostgresOptions, PostgresStore},
@@ -63,7 +63,7 @@ async fn r4_r5_what_a_dropped_run_was_doing_is_in_doubt_for_other_processes_at_o
             }
         }
         let mut doubt = continued(&two, &id, &agent).await;
-        assert_eq!(doubt.interruptions.iter().map(|item| item.kind).collect::<Vec<_>>(), [Kind::InDoubt]);
+        assert_eq!(doubt.interruptions.iter().map(|item| item.kind).collect::<Vec<_>>(), [InterruptionKind::InDoubt]);
         assert_eq!(slow.runs.load(Ordering::SeqCst), 1);
         doubt.state.respond(&doubt.interruptions[0], "paid").expect("reported");
         let over = runner(&two, &id).run(&agent, doubt.state).await.expect("over");
@@ -89,7 +89,7 @@ async fn r4_r5_what_a_killed_process_was_doing_is_in_doubt_for_the_next_that_run
     // Its tasks end where they are: it says nothing any more.
     killed.shutdown_background();
     let doubt = continued(&two, "s", &slow.agent()).await;
-    assert_eq!(doubt.interruptions.iter().map(|item| item.kind).collect::<Vec<_>>(), [Kind::InDoubt]);
+    assert_eq!(doubt.interruptions.iter().map(|item| item.kind).collect::<Vec<_>>(), [InterruptionKind::InDoubt]);
     assert_eq!(slow.runs.load(Ordering::SeqCst), 1);
     drop(one);
 }
@@ -98,7 +98,7 @@ async fn r4_r5_what_a_killed_process_was_doing_is_in_doubt_for_the_next_that_run
 struct Stuck(Arc<Notify>);
 
 impl RunHooks for Stuck {
-    fn approval_resolved<'a>(&'a self, _: &'a Interruption) -> BoxFuture<'a, ()> {
+    fn approval_resolved<'a>(&'a self, _: &'a ApprovalResolved<'a>) -> BoxFuture<'a, ()> {
         self.0.notify_one();
         Box::pin(std::future::pending())
     }

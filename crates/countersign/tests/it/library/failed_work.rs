@@ -7,11 +7,13 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, Kind, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner, Status, ToolGuardrailOutput,
+    Agent, InterruptionKind, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner, Status,
+    ToolGuardrailOutput,
     graph::{
         Context, NodeError,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, after_approval},
     },
+    policy::Timeout,
     run::Runtime,
     store::Store,
     tool::{Approval, ToolEntry, function},
@@ -59,7 +61,7 @@ async fn w2_what_was_pending_when_a_turn_failed_stays_pending_under_its_key_and_
     for (name, store, _dir) in stores() {
         let done = Ran::default();
         let answer = calls(&[("free", "c0", "{}"), ("a", "c1", "{}"), ("b", "c2", r#"{"n":7}"#)]);
-        let lead = tool("b", &done).needs_approval(Approval::always().timeout(0).levels(["boss"]));
+        let lead = tool("b", &done).needs_approval(Approval::always().timeout(Timeout::Never).levels(["boss"]));
         let agent = Agent::new("Helper", script(&[answer]))
             .tool(tool("free", &done))
             .tool(leaks_once(gated("a", &done)))
@@ -72,7 +74,8 @@ async fn w2_what_was_pending_when_a_turn_failed_stays_pending_under_its_key_and_
         assert_eq!(error.kind(), RunErrorKind::Guardrail, "{name}: {error}");
 
         let runtime = Runtime::builder(store.clone()).agent(agent.clone()).build().expect("runtime");
-        let waits = ApprovalQuery { status: Some(ApprovalStatus::Waiting), limit: 10, ..ApprovalQuery::default() };
+        let waits =
+            ApprovalQuery { status: Some(ApprovalStatus::Waiting), limit: Some(10), ..ApprovalQuery::default() };
         let inbox = runtime.approvals(&Principal::trusted(), waits.clone()).await.expect("inbox").rows;
         assert_eq!((inbox.len(), inbox[0].request.approval_key()), (1, &*before.approval_key), "{name}");
 
@@ -208,7 +211,7 @@ async fn r4_a_call_at_work_whose_process_ends_after_its_turn_failed_is_asked_abo
                 assert_eq!((&*went.final_output, runs.load(Ordering::SeqCst)), ("done", 2), "{name}");
                 continue;
             }
-            assert_eq!(went.interruptions[0].kind, Kind::InDoubt, "{name}");
+            assert_eq!(went.interruptions[0].kind, InterruptionKind::InDoubt, "{name}");
             let mut state = went.state;
             state.respond(&went.interruptions[0], "it was done").expect("said");
             let over = in_store(&store).run(&agent, state).await.expect("over");
@@ -256,7 +259,7 @@ async fn w2_a_failed_session_that_was_saved_can_be_decided_before_it_is_retried(
         let done = Ran::default();
         let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
             .tool(leaks_once(gated("a", &done)))
-            .tool(tool("b", &done).needs_approval(Approval::always().timeout(0).levels(["boss"])));
+            .tool(tool("b", &done).needs_approval(Approval::always().timeout(Timeout::Never).levels(["boss"])));
         let mut paused = in_store(&store).run(&agent, "go").await.expect("paused");
         paused.state.approve(&item(&paused, "c1")).expect("approved");
         in_store(&store).run(&agent, paused.state).await.expect_err("stopped");

@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, GuardrailKind, GuardrailOutput, Interruption, Locale, RunConfig, RunContext, RunErrorKind, RunHooks,
-    RunState, Runner, ToolGuardrailOutput, run,
+    Agent, ApprovalResolved, GuardrailKind, GuardrailOutput, Interruption, Locale, ModelEnd, Principal, RunConfig,
+    RunContext, RunErrorKind, RunHooks, RunState, Runner, ToolGuardrailOutput, run,
     run::Runtime,
     store::{Store, memory::MemoryStore},
     tool::{Approval, condition::ProposedCall},
@@ -63,6 +63,37 @@ async fn c31_a_guardrail_is_asked_again_after_approval_also_in_another_process()
     let over = asked_first().run(&agent, state).await.expect("over");
     assert_eq!((asked.load(Ordering::SeqCst), over.guardrails.len(), ran(&done).len()), (2, 2, 1));
     assert!(over.guardrails.iter().all(|result| result.kind == GuardrailKind::ToolInput));
+}
+
+/// Before approval, and after it, before the call runs and on its result.
+#[tokio::test]
+async fn s11_a_guardrail_knows_whose_call_it_is_whenever_it_runs() {
+    let (done, seen) = (Ran::default(), Ran::default());
+    let sees = |place: &'static str| {
+        let seen = seen.clone();
+        move |call: ProposedCall| {
+            let whose = (call.subject.as_deref(), call.tenant.as_deref(), &call.roles);
+            seen.lock().expect("seen").push(format!("{place} {whose:?}"));
+        }
+    };
+    let (before, after) = (sees("in"), sees("out"));
+    let entry = gated("a", &done)
+        .input_guardrail("check", move |call| {
+            before(call);
+            async { ToolGuardrailOutput::Allow }
+        })
+        .output_guardrail("check", move |call, _| {
+            after(call);
+            async { ToolGuardrailOutput::Allow }
+        });
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(entry);
+    let ann = Principal::person("ann", vec!["finance".to_owned()]).tenant("acme");
+    let runner = Runner::new(RunConfig::new().pre_approval_input_guardrails(true).principal(ann));
+    let mut paused = runner.run(&agent, "go").await.expect("paused");
+    paused.state.approve(&paused.interruptions[0]).expect("approved");
+    runner.run(&agent, paused.state).await.expect("over");
+    let whose = r#"(Some("ann"), Some("acme"), ["finance"])"#;
+    assert_eq!(ran(&seen), [format!("in {whose}"), format!("in {whose}"), format!("out {whose}")]);
 }
 
 #[tokio::test]
@@ -276,7 +307,7 @@ async fn s11_c_people_are_told_in_their_language_which_guardrail_stopped_a_run_a
     let mut all = std::collections::BTreeSet::new();
     for kind in KINDS {
         for trips in [true, false] {
-            for locale in Locale::ALL {
+            for &locale in Locale::ALL {
                 let session = format!("{kind:?}-{trips}-{locale:?}");
                 let runtime =
                     Runtime::builder(store.clone()).locale(locale).agent(breaks(kind, trips)).build().expect("runtime");
@@ -290,6 +321,7 @@ async fn s11_c_people_are_told_in_their_language_which_guardrail_stopped_a_run_a
                     Locale::En => "the call took effect",
                     Locale::Vi => "lệnh gọi đã có tác dụng",
                     Locale::Zh => "调用已经生效",
+                    other => panic!("{other:?}"),
                 };
                 assert_eq!(error.message.contains(has_run), kind == GuardrailKind::ToolOutput, "{}", error.message);
                 let of_tool = matches!(kind, GuardrailKind::ToolInput | GuardrailKind::ToolOutput);
@@ -307,7 +339,7 @@ async fn s11_c_people_are_told_in_their_language_which_guardrail_stopped_a_run_a
 #[tokio::test]
 async fn s23_c_people_are_told_in_their_language_that_an_answer_does_not_fit() {
     let mut all = std::collections::BTreeSet::new();
-    for locale in Locale::ALL {
+    for &locale in Locale::ALL {
         let agent = Agent::new("Helper", model(r#"{"turns":[{"text":"it is warm"}]}"#));
         let agent = agent.output_type::<Weather>().expect("a type");
         let builder = Runtime::builder(Arc::new(MemoryStore::new())).locale(locale);
@@ -386,14 +418,14 @@ impl RunHooks for Told {
     fn model_start<'a>(&'a self, _: &'a RunContext) -> BoxFuture<'a, ()> {
         self.say("model_start".to_owned())
     }
-    fn model_end<'a>(&'a self, _: &'a RunContext, _: &'a str, calls: usize) -> BoxFuture<'a, ()> {
-        self.say(format!("model_end {calls}"))
+    fn model_end<'a>(&'a self, _: &'a RunContext, answer: &'a ModelEnd<'a>) -> BoxFuture<'a, ()> {
+        self.say(format!("model_end {}", answer.calls))
     }
     fn tool_start<'a>(&'a self, call: &'a ProposedCall) -> BoxFuture<'a, ()> {
-        self.say(format!("tool_start {}", call.tool_use_id))
+        self.say(format!("tool_start {}", call.call_id))
     }
     fn tool_end<'a>(&'a self, call: &'a ProposedCall, outcome: &'a Result<String, String>) -> BoxFuture<'a, ()> {
-        self.say(format!("tool_end {} {}", call.tool_use_id, outcome.is_ok()))
+        self.say(format!("tool_end {} {}", call.call_id, outcome.is_ok()))
     }
     fn handoff<'a>(&'a self, run: &'a RunContext, from: &'a str) -> BoxFuture<'a, ()> {
         self.say(format!("handoff {from} {}", run.agent))
@@ -401,8 +433,8 @@ impl RunHooks for Told {
     fn approval_requested<'a>(&'a self, item: &'a Interruption) -> BoxFuture<'a, ()> {
         self.say(format!("approval_requested {}", item.call_id))
     }
-    fn approval_resolved<'a>(&'a self, item: &'a Interruption) -> BoxFuture<'a, ()> {
-        self.say(format!("approval_resolved {}", item.call_id))
+    fn approval_resolved<'a>(&'a self, resolved: &'a ApprovalResolved<'a>) -> BoxFuture<'a, ()> {
+        self.say(format!("approval_resolved {}", resolved.interruption.call_id))
     }
 }
 

@@ -1,7 +1,9 @@
 //! E: exactly what was shown runs, once.
 
 use countersign::{
-    Agent, DecisionError, Interruption, RunConfig, RunState, Runner, run,
+    Agent, DecisionError, Interruption, RunConfig, RunState, Runner,
+    policy::Timeout,
+    run,
     tool::{Approval, ToolEntry},
 };
 
@@ -13,10 +15,10 @@ async fn e46_a_changed_copy_of_an_item_decides_nothing() {
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", r#"{"n":1}"#)])])).tool(gated("a", &done));
     let mut paused = run(&agent, "go").await.expect("paused");
     let mut changed = paused.interruptions[0].clone();
-    changed.arguments = r#"{"n":1000}"#.to_owned();
+    changed.args = r#"{"n":1000}"#.to_owned();
     assert!(matches!(paused.state.approve(&changed), Err(DecisionError::Stale { .. })));
     let again = run(&agent, paused.state).await.expect("paused");
-    assert_eq!((&*again.interruptions[0].arguments, ran(&done).len()), (r#"{"n":1}"#, 0));
+    assert_eq!((&*again.interruptions[0].args, ran(&done).len()), (r#"{"n":1}"#, 0));
 }
 
 /// A card belongs to its request permanently, whatever is requested about the same call later.
@@ -24,7 +26,7 @@ async fn e46_a_changed_copy_of_an_item_decides_nothing() {
 async fn r11_an_old_card_decides_nothing_that_is_asked_later() {
     let done = Ran::default();
     let answer = [calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])];
-    let levels = Approval::always().timeout(0).levels(["user", "admin"]);
+    let levels = Approval::always().timeout(Timeout::Never).levels(["user", "admin"]);
     let agent = || {
         let b = tool("b", &done).needs_approval(levels.clone());
         Agent::new("Helper", script(&answer)).tool(gated("a", &done)).tool(b)
@@ -105,7 +107,7 @@ async fn e51_a_rejection_is_of_one_call_and_a_changed_one_is_asked_about_anew() 
     let agent = Agent::new("Helper", script(&answers)).tool(gated("a", &done));
     let paused = run(&agent, "go").await.expect("paused");
     let paused = decide_all(&agent, paused, |state, item| state.reject(item).expect("rejected")).await;
-    assert_eq!((&*paused.interruptions[0].arguments, ran(&done).len()), (r#"{"n":2}"#, 0));
+    assert_eq!((&*paused.interruptions[0].args, ran(&done).len()), (r#"{"n":2}"#, 0));
 }
 
 /// Arguments shown are arguments run, to the last digit.
@@ -116,10 +118,10 @@ async fn e53_numbers_are_what_was_shown_to_the_last_digit() {
         let done = Ran::default();
         let shown = done.clone();
         let entry = ToolEntry::new(gated("a", &done).spec, std::sync::Arc::new(Exact(shown)))
-            .needs_approval(Approval::always().timeout(0));
+            .needs_approval(Approval::always().timeout(Timeout::Never));
         let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", &one(n))])])).tool(entry);
         let paused = run(&agent, "go").await.expect("paused");
-        let arguments = paused.interruptions[0].arguments.clone();
+        let arguments = paused.interruptions[0].args.clone();
         let mut state = RunState::from_json(&paused.state.to_json()).expect("read");
         state.approve(&paused.interruptions[0]).expect("approved");
         run(&agent, state).await.expect("over");
@@ -179,7 +181,7 @@ async fn e58_a_call_that_failed_is_not_run_again() {
             done.lock().expect("ran").push("a".to_owned());
             async { Err::<(), _>(countersign::tool::ToolError::new("it broke")) }
         })
-        .needs_approval(Approval::always().timeout(0))
+        .needs_approval(Approval::always().timeout(Timeout::Never))
     };
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
         .tool(fails)
@@ -211,7 +213,7 @@ async fn e59_a_call_that_was_cut_off_is_not_run_again_by_itself() {
                 Ok("ran")
             }
         })
-        .needs_approval(Approval::always().timeout(0))
+        .needs_approval(Approval::always().timeout(Timeout::Never))
     };
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(hangs);
     let store: std::sync::Arc<dyn countersign::store::Store> =
@@ -232,7 +234,10 @@ async fn e59_a_call_that_was_cut_off_is_not_run_again_by_itself() {
     // An approval to run does not answer whether it has run.
     assert!(matches!(paused.state.clone().approve(&card), Err(DecisionError::Stale { .. })));
     assert_eq!(lost.to_string(), "It is not known whether the tool a of agent Helper has run with {}");
-    assert_eq!((lost.kind, count.load(std::sync::atomic::Ordering::SeqCst)), (countersign::Kind::InDoubt, 1));
+    assert_eq!(
+        (lost.kind, count.load(std::sync::atomic::Ordering::SeqCst)),
+        (countersign::InterruptionKind::InDoubt, 1)
+    );
     let over = decide_all_in(&runner, &agent, paused).await;
     assert_eq!((told(&over)[2].contains("it ran"), count.load(std::sync::atomic::Ordering::SeqCst)), (true, 1));
 }
@@ -275,7 +280,7 @@ async fn s17_agents_of_one_name_keep_their_names_in_every_build() {
         .tool(clerk(r#"{"type":"object","description":"a"}"#, "a"));
     let paused = run(&front, "go").await.expect("paused");
     let of = |call: &str| {
-        let item = paused.interruptions.iter().find(|item| &*item.path[0].tool_use_id == call);
+        let item = paused.interruptions.iter().find(|item| &*item.path[0].call_id == call);
         item.expect("it waits").agent.to_string()
     };
     assert_eq!((of("ca"), of("cb")), ("Clerk".to_owned(), "Clerk#2".to_owned()));

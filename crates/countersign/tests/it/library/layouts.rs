@@ -1,6 +1,6 @@
 //! A state does not depend on the layout of its text (spec S17), and one rule determines the deadline (spec W7).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign::{
     Agent, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner, run,
@@ -128,7 +128,8 @@ async fn w2_s17_what_is_pending_in_an_error_stays_pending_whatever_has_laid_it_o
 async fn w7_an_approval_without_a_time_out_waits_for_ever_with_a_store_and_without() {
     let done = Ran::default();
     // An explicit 300 s is 300 s.
-    for (approval, ends) in [(Approval::always(), false), (Approval::always().timeout(300), true)] {
+    for (approval, ends) in [(Approval::always(), false), (Approval::always().timeout(Duration::from_secs(300)), true)]
+    {
         let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])]))
             .tool(any_tool("a", &done).needs_approval(approval));
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

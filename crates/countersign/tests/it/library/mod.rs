@@ -37,6 +37,7 @@ use std::sync::{Arc, Mutex};
 use countersign::{
     Agent, Interruption, Message, Principal, RunConfig, RunResult, RunState, Runner,
     model::scripted::Scripted,
+    policy::Timeout,
     run,
     tool::{ToolEntry, function},
 };
@@ -76,7 +77,7 @@ pub fn tool(name: &str, ran: &Ran) -> ToolEntry {
 
 /// The tool, which always needs approval, without a deadline.
 pub fn gated(name: &str, ran: &Ran) -> ToolEntry {
-    tool(name, ran).needs_approval(countersign::tool::Approval::always().timeout(0))
+    tool(name, ran).needs_approval(countersign::tool::Approval::always().timeout(Timeout::Never))
 }
 
 pub fn ran(ran: &Ran) -> Vec<String> {

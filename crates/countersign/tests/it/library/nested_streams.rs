@@ -60,7 +60,7 @@ fn text(text: &str) -> Result<ModelEvent, ModelError> {
 }
 
 fn runner() -> Runner {
-    let retry = RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() };
+    let retry = RetryPolicy { initial_delay: Duration::from_millis(1), ..RetryPolicy::default() };
     Runner::new(RunConfig::new().nested_events(true).retry(retry))
 }
 
@@ -76,7 +76,7 @@ async fn said(stream: &mut RunStream) -> Vec<String> {
             RunEvent::ToolCalled { call_id, .. } => all.push(format!("calls {call_id}")),
             RunEvent::ToolResult { call_id, output, .. } => all.push(format!("{call_id} gave {output}")),
             RunEvent::ApprovalRequested { items, .. } => {
-                let path: Vec<&str> = items[0].path.iter().map(|step| &*step.tool_use_id).collect();
+                let path: Vec<&str> = items[0].path.iter().map(|step| &*step.call_id).collect();
                 all.push(format!("asks about {} in {path:?}", items[0].call_id));
             }
             _ => {}
@@ -89,24 +89,24 @@ fn path(nested: &NestedEvent) -> String {
     nested
         .path
         .iter()
-        .map(|step| format!("{}.{}({})", step.agent, step.tool, step.tool_use_id))
+        .map(|step| format!("{}.{}({})", step.agent, step.tool, step.call_id))
         .collect::<Vec<_>>()
         .join(" ")
 }
 
 fn short(nested: &NestedEvent) -> String {
     let event = match &nested.event {
-        RunEvent::UserSaid { text } => format!("asked {text}"),
-        RunEvent::TextDelta { text } => format!("+{text}"),
-        RunEvent::ThinkingDelta { text } => format!("+thinks {text}"),
-        RunEvent::ArgumentsDelta { call_id, tool, json } => format!("+{tool} {call_id} {json}"),
-        RunEvent::Text { text } => format!("says {text}"),
-        RunEvent::Thinking { text } => format!("thinks {text}"),
-        RunEvent::ToolCalled { call_id, tool, arguments } => format!("calls {tool} {call_id} {arguments}"),
+        RunEvent::UserSaid { text, .. } => format!("asked {text}"),
+        RunEvent::TextDelta { text, .. } => format!("+{text}"),
+        RunEvent::ThinkingDelta { text, .. } => format!("+thinks {text}"),
+        RunEvent::ArgumentsDelta { call_id, tool, json, .. } => format!("+{tool} {call_id} {json}"),
+        RunEvent::Text { text, .. } => format!("says {text}"),
+        RunEvent::Thinking { text, .. } => format!("thinks {text}"),
+        RunEvent::ToolCalled { call_id, tool, args: arguments, .. } => format!("calls {tool} {call_id} {arguments}"),
         RunEvent::ToolResult { call_id, status, output, .. } => {
             format!("{call_id} {}gave {output}", if *status == CallStatus::Success { "" } else { "failed and " })
         }
-        RunEvent::AgentChanged { from, agent } => format!("{from} -> {agent}"),
+        RunEvent::AgentChanged { from, agent, .. } => format!("{from} -> {agent}"),
         RunEvent::BlockRestarted => "begins over".to_owned(),
         event => panic!("{event:?}"),
     };

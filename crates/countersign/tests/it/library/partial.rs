@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use countersign::{
     Agent, CancelHandle, Decision, DecisionError, DecisionType, RunConfig, RunError, RunErrorKind, RunResult, RunState,
-    Runner, run,
+    Runner,
+    policy::Timeout,
+    run,
     tool::{Approval, function},
 };
 
@@ -98,7 +100,7 @@ async fn s8_what_was_decided_goes_on_whatever_the_others_allow() {
     let done = Ran::default();
     let strict = |name: &str| {
         let allowed = [DecisionType::Approve, DecisionType::Reject];
-        tool(name, &done).needs_approval(Approval::always().timeout(0).allow(allowed))
+        tool(name, &done).needs_approval(Approval::always().timeout(Timeout::Never).allow(allowed))
     };
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
         .tool(strict("a"))
@@ -121,7 +123,7 @@ async fn s8_what_was_decided_goes_on_whatever_the_others_allow() {
 async fn s11_a_decision_that_is_kept_goes_with_what_it_was_for() {
     let done = Ran::default();
     let two = |name: &str| {
-        let approval = Approval::always().timeout(0).levels(["finance"]).quorum(2);
+        let approval = Approval::always().timeout(Timeout::Never).levels(["finance"]).quorum(2);
         tool(name, &done).needs_approval(approval)
     };
     let pay = gated("pay", &done)
@@ -143,7 +145,7 @@ async fn s11_a_decision_that_is_kept_goes_with_what_it_was_for() {
 #[tokio::test]
 async fn s8_what_cannot_be_decided_in_part_waits_for_the_rest() {
     let done = Ran::default();
-    let approval = || Approval::always().timeout(0).levels(["finance"]).quorum(2);
+    let approval = || Approval::always().timeout(Timeout::Never).levels(["finance"]).quorum(2);
     let two = |name: &str| tool(name, &done).needs_approval(approval());
     let agent =
         Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])])).tool(two("a")).tool(two("b"));
@@ -170,7 +172,7 @@ fn waits_for(name: &'static str, done: &Ran, begun: &Arc<tokio::sync::Notify>) -
             Ok(())
         }
     })
-    .needs_approval(Approval::always().timeout(0))
+    .needs_approval(Approval::always().timeout(Timeout::Never))
 }
 
 #[tokio::test]

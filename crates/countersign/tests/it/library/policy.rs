@@ -1,8 +1,11 @@
 //! B: approval as a function.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use countersign::{Agent, RunConfig, RunState, Runner, run, tool, tool::condition::ProposedCall};
@@ -103,7 +106,7 @@ async fn pay(
 
 async fn is_large(call: ProposedCall, args: PayArgs) -> Result<bool, String> {
     let limit: u64 = call.context().map_err(|error| error.to_string())?;
-    Ok(args.amount > limit && call.tool_use_id != "free")
+    Ok(args.amount > limit && call.call_id != "free")
 }
 
 #[tokio::test]
@@ -124,7 +127,7 @@ async fn s1_a_rule_is_an_async_function_of_context_arguments_and_call_id() {
     let agent = Agent::new("Helper", script(&answers)).tool(pay);
     let runner = Runner::new(RunConfig::new().context(&9_007_199_254_740_992_u64).expect("context"));
     let paused = runner.run(&agent, "go").await.expect("paused");
-    assert_eq!((ids(&paused), &*paused.interruptions[0].arguments), (vec!["c1".to_owned()], large));
+    assert_eq!((ids(&paused), &*paused.interruptions[0].args), (vec!["c1".to_owned()], large));
     let over = decide_all(&agent, paused, |state, item| state.approve(item).expect("approved")).await;
     let results = &super::told(&over)[5..9];
     let exact = "paid 9007199254740993 to None";
@@ -173,7 +176,7 @@ async fn s10_arguments_are_read_changed_and_approved_as_the_structs_of_their_too
         let agent = Agent::new("Helper", script(&[calls(&[("buy", "c1", &args)])])).tool(buy);
         let paused = run(&agent, "go").await.expect("paused");
         let item = &paused.interruptions[0];
-        assert_eq!(item.arguments, format!(r#"{{"quantity":{shown},"what":"tea"}}"#));
+        assert_eq!(item.args, format!(r#"{{"quantity":{shown},"what":"tea"}}"#));
         let mut args: BuyArgs = item.args().expect("arguments");
         assert_eq!(args.quantity, 500);
         let mut state = super::copy(&paused.state);
@@ -204,6 +207,29 @@ async fn s1_a_time_limit_stops_a_tool() {
     let agent = Agent::new("Helper", script(&[calls(&[("hangs", "c1", "{}")])])).tool(hangs);
     let over = run(&agent, "go").await.expect("over");
     assert!(super::told(&over)[2].contains("did not end within 1 seconds"), "{:?}", super::told(&over));
+}
+
+#[tokio::test]
+async fn s1_of_two_time_limits_the_last_one_counts() {
+    #[tool]
+    async fn waits(for_ever: bool) -> &'static str {
+        match for_ever {
+            true => std::future::pending().await,
+            false => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+        "done"
+    }
+    let (hour, none) = (Duration::from_secs(3600), Duration::ZERO);
+    for (limits, args, told) in [
+        ([Some(none), None], r#"{"for_ever":false}"#, "done"),
+        ([Some(none), Some(hour)], r#"{"for_ever":false}"#, "done"),
+        ([Some(hour), Some(none)], r#"{"for_ever":true}"#, "did not end within 0 seconds"),
+    ] {
+        let entry = limits.into_iter().fold(waits(), |entry, limit| entry.time_limit(limit));
+        let agent = Agent::new("Helper", script(&[calls(&[("waits", "c1", args)])])).tool(entry);
+        let over = run(&agent, "go").await.expect("over");
+        assert!(super::told(&over)[2].contains(told), "{limits:?}: {:?}", super::told(&over));
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::sync::{
 
 use countersign::{
     Agent, DecisionError, Message, Principal, RunConfig, RunErrorKind, Sessions, StoredSession,
-    model::{Answer, retry::RetryPolicy},
+    model::{ModelResponse, retry::RetryPolicy},
     run::{Code, Runtime},
     store::memory::MemoryStore,
 };
@@ -20,7 +20,7 @@ async fn w1_s16_the_same_line_says_it_once() {
     let asked = Arc::new(AtomicU32::new(0));
     let agent = Agent::new("Helper", move |_: Vec<Message>| {
         let n = asked.fetch_add(1, Ordering::SeqCst);
-        async move { if n == 0 { Err("down") } else { Ok(Answer::text(["", "one", "two"][n as usize])) } }
+        async move { if n == 0 { Err("down") } else { Ok(ModelResponse::text(["", "one", "two"][n as usize])) } }
     });
     let store = Arc::new(MemoryStore::new());
     let once = || RunConfig::new().retry(RetryPolicy::none());
@@ -104,7 +104,7 @@ async fn w1_a_line_that_decides_otherwise_is_no_repeat() {
 
 #[tokio::test]
 async fn g6_the_request_ids_of_the_past_are_new_in_a_fork() {
-    let agent = Agent::new("Helper", |_: Vec<Message>| async { Ok::<_, &str>(Answer::text("one")) });
+    let agent = Agent::new("Helper", |_: Vec<Message>| async { Ok::<_, &str>(ModelResponse::text("one")) });
     let store = Arc::new(MemoryStore::new());
     let line = |id: &str| store.session(id).say("count").request_id("order-1");
     line("s").run(&agent).await.expect("over");

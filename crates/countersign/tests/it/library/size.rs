@@ -121,7 +121,7 @@ async fn s17_a_state_has_what_people_are_asked_in_turns_once() {
         is_small("a turn", &result, asked, tools);
         let text = result.state.to_json();
         result.state = countersign::RunState::from_json(&text).expect("read");
-        assert_eq!(result.interruptions[0].arguments, result.state.interruptions()[0].arguments);
+        assert_eq!(result.interruptions[0].args, result.state.interruptions()[0].args);
         result.state.approve(&result.interruptions[0]).expect("approved");
         result = run(&agent, result.state).await.expect("goes on");
     }

@@ -39,8 +39,8 @@ async fn printed(mut stream: RunStream, pause: Duration) -> (String, String, usi
     let (mut printed, mut whole, mut restarts, mut events) = (String::new(), String::new(), 0, 0);
     while let Some(event) = stream.next().await.expect("event") {
         match event {
-            RunEvent::TextDelta { text } => printed.push_str(&text),
-            RunEvent::Text { text } => whole = text,
+            RunEvent::TextDelta { text, .. } => printed.push_str(&text),
+            RunEvent::Text { text, .. } => whole = text,
             RunEvent::BlockRestarted => restarts += 1,
             _ => continue,
         }
@@ -75,7 +75,7 @@ async fn s15_an_answer_that_breaks_off_begins_anew_only_where_it_says_something_
         (words(0, 400), words(500, 600), words(0, 400) + &words(500, 600), 1),
     ] {
         let agent = Agent::new("Helper", ("fast", Fast::new(&[before, after.clone()])));
-        let retry = RetryPolicy { base: Duration::from_millis(100), jitter: 0.0, ..RetryPolicy::default() };
+        let retry = RetryPolicy { initial_delay: Duration::from_millis(100), jitter: 0.0, ..RetryPolicy::default() };
         let stream = Runner::new(RunConfig::new().retry(retry)).run_streamed(&agent, "go").await.expect("begins");
         let told = printed(stream, Duration::ZERO).await;
         assert_eq!(told, (prints, after, restarts));

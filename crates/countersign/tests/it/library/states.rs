@@ -1,7 +1,8 @@
 //! J, and spec S17 to S21: a run's state in another process.
 
 use countersign::{
-    Agent, ContextStrategy, DecisionError, RunConfig, RunErrorKind, RunState, RunStateError, Runner, run,
+    Agent, ContextStrategy, DecisionError, RunConfig, RunErrorKind, RunState, RunStateError, Runner, policy::Timeout,
+    run,
 };
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ async fn s21_a_text_that_is_no_state_is_told_from_one_that_was_cut() {
     for end in [40, text.len() / 2, text.len() - 1] {
         for error in [RunState::from_json(&text[..end]).map(drop), RunState::stamp_of(&text[..end]).map(drop)] {
             let error = error.expect_err("cut");
-            assert!(matches!(&error, RunStateError::Damaged { pos: 0, what } if what.contains("cut")), "{error}");
+            assert!(matches!(&error, RunStateError::Damaged { pos: 0, what, .. } if what.contains("cut")), "{error}");
         }
     }
     let foreign = [
@@ -133,7 +134,7 @@ async fn j127_a_new_context_is_the_one_that_tools_see() {
         countersign_engine::tool::function::FunctionTool::with_context("a", "", |context, _: Value| async move {
             Ok(context.context::<String>().unwrap_or_default())
         });
-    let sees = sees.entry().needs_approval(countersign::tool::Approval::always().timeout(0));
+    let sees = sees.entry().needs_approval(countersign::tool::Approval::always().timeout(Timeout::Never));
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(sees);
     let first = Runner::new(RunConfig::new().context(&"Ann").expect("context"));
     let paused = first.run(&agent, "go").await.expect("paused");

@@ -141,7 +141,10 @@ async fn d43_standing_decisions_that_contradict_each_other_are_refused() {
     let (s, e) = (item(&paused, "s"), item(&paused, "e"));
     paused.state.always_approve(&s).expect("approved");
     let error = paused.state.always_reject(&e, None).expect_err("contradicts");
-    assert_eq!(error, DecisionError::Duplicate { call_id: "e".into(), before: "always approve" });
+    assert!(
+        matches!(&error, DecisionError::Duplicate { call_id, before: "always approve", .. } if call_id == "e"),
+        "{error}"
+    );
 }
 
 /// A text that was edited makes no set of decisions that could not be made.

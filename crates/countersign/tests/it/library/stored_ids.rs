@@ -7,7 +7,8 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, DecisionError, Kind, RunError, RunResult, RunStateError, Sessions as _, StoredSession,
+    Agent, DecisionError, InterruptionKind, RunError, RunResult, RunStateError, Sessions as _, StoredSession,
+    policy::Timeout,
     store::{Store, memory::MemoryStore},
     tool::{Approval, ToolEntry, function},
 };
@@ -77,7 +78,7 @@ async fn r11_an_id_that_a_finished_call_had_decides_no_later_one() {
     assert_eq!(ran(&done).len(), 1);
     // The current request is decided by its shown item.
     let shown = session().state().await.expect("there").interruption("c1").expect("it waits");
-    assert_eq!(&*shown.arguments, r#"{"n":1000}"#);
+    assert_eq!(&*shown.args, r#"{"n":1000}"#);
     let over = session().decide("c2", countersign::RunState::reject).run(&agent).await.expect("goes on");
     assert_eq!((ids(&over), ran(&done).len()), (vec!["c1".to_owned()], 1));
 }
@@ -95,7 +96,7 @@ fn cut_off(begun: &Arc<Notify>, count: &Arc<AtomicU32>) -> ToolEntry {
             Ok("paid")
         }
     })
-    .needs_approval(Approval::always().timeout(0))
+    .needs_approval(Approval::always().timeout(Timeout::Never))
 }
 
 #[tokio::test]
@@ -119,7 +120,7 @@ async fn r11_a_call_that_is_in_doubt_by_now_is_decided_by_no_id() {
     assert_eq!(count.load(Ordering::SeqCst), 1, "it does not run a second time");
     let mut state = session().state().await.expect("there");
     let lost = state.interruption("c1").expect("it waits");
-    assert_eq!(lost.kind, Kind::InDoubt);
+    assert_eq!(lost.kind, InterruptionKind::InDoubt);
     state.respond(&lost, "it was paid").expect("decided");
     let runner = countersign::Runner::new(countersign::RunConfig::new().store(store.clone()));
     let over = runner.run(&agent, state).await.expect("over");

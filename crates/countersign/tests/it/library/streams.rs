@@ -49,18 +49,20 @@ async fn said(stream: &mut RunStream) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     while let Some(event) = stream.next().await.expect("event") {
         said.push(match event {
-            RunEvent::UserSaid { text } => format!("user: {text}"),
-            RunEvent::Text { text } => format!("text: {text}"),
-            RunEvent::Thinking { text } => format!("thinking: {text}"),
-            RunEvent::ToolCalled { call_id, tool, arguments } => format!("calls {tool} {call_id} {arguments}"),
-            RunEvent::ToolResult { call_id, tool, status, output } => {
+            RunEvent::UserSaid { text, .. } => format!("user: {text}"),
+            RunEvent::Text { text, .. } => format!("text: {text}"),
+            RunEvent::Thinking { text, .. } => format!("thinking: {text}"),
+            RunEvent::ToolCalled { call_id, tool, args: arguments, .. } => {
+                format!("calls {tool} {call_id} {arguments}")
+            }
+            RunEvent::ToolResult { call_id, tool, status, output, .. } => {
                 assert_eq!(status, CallStatus::Success);
                 format!("result {tool} {call_id}: {output}")
             }
-            RunEvent::AgentChanged { from, agent } => format!("{from} -> {agent}"),
-            RunEvent::ApprovalRequested { approval_key, items } => {
+            RunEvent::AgentChanged { from, agent, .. } => format!("{from} -> {agent}"),
+            RunEvent::ApprovalRequested { approval_key, items, .. } => {
                 assert_eq!(items[0].approval_key, approval_key);
-                format!("asks about {} {}", items[0].call_id, items[0].arguments)
+                format!("asks about {} {}", items[0].call_id, items[0].args)
             }
             RunEvent::ApprovalResolved { resolution: Resolution::Decided, .. } => "decided".to_owned(),
             RunEvent::Status { status, error, .. } => match error {

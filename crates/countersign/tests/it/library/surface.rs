@@ -5,13 +5,13 @@ use std::{fmt, sync::Arc};
 use countersign::{
     Agent, Message, Principal, PrincipalKind, Sessions, StoredSession,
     conversation::{Block, ToolUse},
-    model::{Answer, Model, ModelEvent, ModelRequest},
+    model::{Model, ModelEvent, ModelRequest, ModelResponse},
     policy::{Ask, PolicyRule, Then},
     run,
     run::{ApprovalQuery, AuditError, NewMessage, Runtime},
     store::memory::MemoryStore,
     tool,
-    tool::{Approval, ToolContext, ToolEntry, function},
+    tool::{Approval, ToolContext, ToolEntry, ToolError, function},
 };
 use futures::StreamExt as _;
 
@@ -86,7 +86,10 @@ async fn m2_a_function_with_a_database_gets_its_idempotency_key_and_fails_in_its
         Ok(format!("{bank}: {} cents, {}", payment.cents, context.idempotency_key))
     }
     let bank: Arc<str> = "bank".into();
-    let pay = function::tool_with_context("pay", "Pays.", move |context, payment| pay(bank.clone(), context, payment));
+    let pay = function::tool_with_context("pay", "Pays.", move |context, payment| {
+        let paid = pay(bank.clone(), context, payment);
+        async move { paid.await.map_err(ToolError::of) }
+    });
     for (args, wanted) in [(r#"{"cents":7}"#, "bank: 7 cents, "), (r#"{"cents":0}"#, &*fmt::Error.to_string())] {
         let model = script(&[calls(&[("pay", "c1", args)]), text("{{ last_tool_result }}")]);
         let done = run(&Agent::new("Helper", model).tool(pay.clone()), "go").await.expect("run");
@@ -99,9 +102,9 @@ async fn s1_a_model_of_ones_own_is_tried_without_an_agent() {
     let model: Box<dyn Model> = Box::new(|messages: Vec<Message>| async move {
         let calls = |block: &Block| matches!(block, Block::ToolUse(ToolUse { name, .. }) if &**name == "add");
         match messages.last() {
-            Some(Message::Assistant(answer)) if answer.blocks.iter().any(calls) => Answer::text("adds"),
-            Some(Message::User(content)) => Answer::text(content.text()),
-            _ => Answer::default(),
+            Some(Message::Assistant(answer)) if answer.blocks.iter().any(calls) => ModelResponse::text("adds"),
+            Some(Message::User(content)) => ModelResponse::text(content.text()),
+            _ => ModelResponse::default(),
         }
     });
     let request = ModelRequest::new("s", vec![Message::User("Hi.".into())]);

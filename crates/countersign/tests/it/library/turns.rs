@@ -135,7 +135,7 @@ async fn s22_a_budget_of_tokens_stops_a_run_and_a_larger_one_lets_it_go_on() {
 async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
     let agent = costs(&Ran::default());
     // 10 tokens at 1,000,000 for a million and 5 at 2,000,000: 20 for each call.
-    let price = Price { input: 1e6, output: 2e6 };
+    let price = Price::new(1e6, 2e6);
     let runner = Runner::new(RunConfig::new().price("dear", price).max_cost(30.0));
     let paused = runner.run(&agent, "go").await.expect("paused");
     let mut state = RunState::from_json(&paused.state.to_json()).expect("read");
@@ -145,7 +145,7 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
     let error = runner.run(&agent, paused.state).await.expect_err("spent");
     assert_eq!(error.kind(), RunErrorKind::Budget);
     assert_eq!(error.to_string(), "the session has cost 40 of at most 30");
-    let cents = Runner::new(RunConfig::new().price("dear", Price { input: 1.0, output: 4.0 }).max_cost(0.00005));
+    let cents = Runner::new(RunConfig::new().price("dear", Price::new(1.0, 4.0)).max_cost(0.00005));
     let mut paused = cents.run(&agent, "go").await.expect("paused");
     let mut ended = Ok(());
     while ended.is_ok() {
@@ -155,7 +155,7 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
             Err(error) => ended = Err(error.to_string()),
         }
     }
-    let free = Price { input: 0.0, output: 0.0 };
+    let free = Price::new(0.0, 0.0);
     let nothing = Runner::new(RunConfig::new().price("dear", free).max_cost(0.0))
         .run(&agent, "go")
         .await
@@ -167,7 +167,7 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
 #[tokio::test]
 async fn s22_a_budget_of_money_says_which_model_has_no_price() {
     let agent = costs(&Ran::default());
-    let price = Price { input: 1e6, output: 2e6 };
+    let price = Price::new(1e6, 2e6);
     for (config, misspelled) in [(RunConfig::new(), false), (RunConfig::new().price("daer", price), true)] {
         let error = Runner::new(config.max_cost(30.0)).run(&agent, "go").await.expect_err("nothing can be counted");
         let said = error.to_string();
@@ -202,7 +202,7 @@ fn refused(how: &str) -> Agent {
 
 #[tokio::test]
 async fn s22_s24_answers_that_are_refused_use_up_the_turns_calls_and_the_budget() {
-    let price = Price { input: 1e6, output: 2e6 };
+    let price = Price::new(1e6, 2e6);
     for how in ["schema", "guardrail", "cut", "nothing"] {
         let kinds = |config: RunConfig| async move {
             let (agent, runner) = (refused(how), Runner::new(config));

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use countersign::{
     Agent, Args, Decision, Status,
-    run::{Code, Outcome, Runtime},
+    run::{Code, Runtime, TurnOutcome},
     store::Store,
     tool::{Approval, ToolEntry},
 };
@@ -27,7 +27,7 @@ async fn restart(before: Runtime, store: &Arc<dyn Store>, agent: Agent) -> Runti
     runtime_of(store, agent)
 }
 
-fn told(outcome: &Outcome) -> String {
+fn told(outcome: &TurnOutcome) -> String {
     serde_json::to_string(&outcome.interruptions).expect("json")
 }
 

@@ -1,6 +1,6 @@
 //! When a tool's result is the final output (spec S24).
 
-use countersign::{Decision, Status, ToolUse};
+use countersign::{Decision, Status, ToolUseBehavior};
 
 use super::{agent, call, decide_all, free, gated, ran, runtime_of, teller, text};
 use crate::support::{Ledger, decide, send, stores};
@@ -10,7 +10,8 @@ async fn a1_an_approved_tool_is_the_last_word_and_the_model_is_not_asked_again()
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let model = teller([vec![call("c", "pay", "{}")]]);
-        let runtime = runtime_of(&store, agent("A", &model).tool(gated("pay", &ledger)).tool_use(ToolUse::StopOnFirst));
+        let runtime =
+            runtime_of(&store, agent("A", &model).tool(gated("pay", &ledger)).tool_use(ToolUseBehavior::StopOnFirst));
         let paused = send(&runtime, "s", "go").await.expect("run");
         assert_eq!((paused.status, paused.text.as_str()), (Status::AwaitingInput, ""), "{kind}");
         let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
@@ -26,7 +27,8 @@ async fn a3_a_rejection_is_the_last_word_too() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let model = teller([vec![call("c", "pay", "{}")]]);
-        let runtime = runtime_of(&store, agent("A", &model).tool(gated("pay", &ledger)).tool_use(ToolUse::StopOnFirst));
+        let runtime =
+            runtime_of(&store, agent("A", &model).tool(gated("pay", &ledger)).tool_use(ToolUseBehavior::StopOnFirst));
         let paused = send(&runtime, "s", "go").await.expect("run");
         let done = decide_all(&runtime, &paused.pending[0], Decision::reject(None)).await;
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, "The user rejected this action"), "{kind}");
@@ -39,7 +41,7 @@ async fn s24_finality_survives_partial_resumes() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let model = teller([vec![call("c1", "stop", "{}"), call("c2", "other", "{}")]]);
-        let rule = ToolUse::StopAt(vec!["stop".into()]);
+        let rule = ToolUseBehavior::StopAt(vec!["stop".into()]);
         let root = agent("A", &model).tool(gated("stop", &ledger)).tool(gated("other", &ledger)).tool_use(rule);
         let runtime = runtime_of(&store, root);
         let paused = send(&runtime, "s", "go").await.expect("run");
@@ -58,7 +60,7 @@ async fn s24_a_function_may_say_what_the_last_word_is() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let model = teller([vec![call("c1", "look", r#"{"n":1}"#)], vec![call("c2", "look", r#"{"n":2}"#)]]);
-        let rule = ToolUse::Custom(std::sync::Arc::new(|results| {
+        let rule = ToolUseBehavior::Custom(std::sync::Arc::new(|results| {
             results
                 .iter()
                 .find(|result| result.output.contains(r#""n":2"#))
@@ -75,7 +77,8 @@ async fn m3_what_the_model_got_wrong_is_never_the_last_word() {
     for (kind, store, _guard) in stores() {
         let ledger = Ledger::default();
         let model = teller([vec![call("c1", "nothing", "{}")], vec![call("c2", "look", "[")], text("sorry")]);
-        let runtime = runtime_of(&store, agent("A", &model).tool(free("look", &ledger)).tool_use(ToolUse::StopOnFirst));
+        let runtime =
+            runtime_of(&store, agent("A", &model).tool(free("look", &ledger)).tool_use(ToolUseBehavior::StopOnFirst));
         assert_eq!(send(&runtime, "s", "go").await.expect("run").text, "sorry", "{kind}");
         assert!(ran(&ledger).is_empty(), "{kind}");
     }
@@ -87,7 +90,7 @@ async fn s24_a_nested_agents_last_word_is_its_callers_result() {
         let ledger = Ledger::default();
         let outer = teller([vec![call("o", "child", r#"{"input":"x"}"#)], text("end")]);
         let inner = teller([vec![call("i", "pay", "{}")]]);
-        let child = agent("Child", &inner).tool(gated("pay", &ledger)).tool_use(ToolUse::StopOnFirst);
+        let child = agent("Child", &inner).tool(gated("pay", &ledger)).tool_use(ToolUseBehavior::StopOnFirst);
         let runtime = runtime_of(&store, agent("Root", &outer).tool(child.as_tool("child", "")));
         let paused = send(&runtime, "s", "go").await.expect("run");
         let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
@@ -103,9 +106,10 @@ async fn s24_a_result_is_no_last_word_of_the_agent_that_the_conversation_was_han
         let ledger = Ledger::default();
         let first = teller([vec![call("c", "look", "{}"), call("h", "transfer_to_B", "{}")]]);
         let second = teller([text("B speaks")]);
-        let everything = ToolUse::Custom(std::sync::Arc::new(|results| Some(format!("{} results", results.len()))));
+        let everything =
+            ToolUseBehavior::Custom(std::sync::Arc::new(|results| Some(format!("{} results", results.len()))));
         let b = agent("B", &second).tool_use(everything);
-        let a = agent("A", &first).tool(free("look", &ledger)).tool_use(ToolUse::StopOnFirst).handoff(b);
+        let a = agent("A", &first).tool(free("look", &ledger)).tool_use(ToolUseBehavior::StopOnFirst).handoff(b);
         let done = send(&runtime_of(&store, a), "s", "go").await.expect("run");
         assert_eq!(done.text, "B speaks", "{kind}");
     }

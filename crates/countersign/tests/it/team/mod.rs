@@ -16,7 +16,7 @@ use std::{
 use countersign::{
     Agent, Decision, Message, Principal,
     model::{Model, ModelError, ModelEvent, ModelRequest},
-    run::{NewDecision, Outcome, Runtime},
+    run::{NewDecision, Runtime, TurnOutcome},
     store::Store,
     tool::{Approval, ToolEntry},
 };
@@ -125,7 +125,7 @@ pub fn runtime_of(store: &Arc<dyn Store>, agent: Agent) -> Runtime {
 }
 
 /// Decides all actions of a request in the same way.
-pub async fn decide_all(runtime: &Runtime, key: &str, decision: Decision) -> Outcome {
+pub async fn decide_all(runtime: &Runtime, key: &str, decision: Decision) -> TurnOutcome {
     let waits = runtime.approval(&Principal::trusted(), key).await.expect("approval");
     let actions = match waits.request {
         countersign::run::Request::Actions(actions) => actions.actions.len(),
@@ -142,12 +142,12 @@ pub fn ran(ledger: &Ledger) -> Vec<String> {
 }
 
 /// The pending actions: agent, tool and the ids of the calls that led to them.
-pub fn waiting(outcome: &Outcome) -> Vec<(String, String, Vec<String>)> {
+pub fn waiting(outcome: &TurnOutcome) -> Vec<(String, String, Vec<String>)> {
     let mut all = Vec::new();
     for request in &outcome.interruptions {
         if let countersign::run::Request::Actions(request) = request {
             for action in &request.actions {
-                let path = action.path.iter().map(|step| step.tool_use_id.to_string()).collect();
+                let path = action.path.iter().map(|step| step.call_id.to_string()).collect();
                 all.push((action.agent.to_string(), action.name.to_string(), path));
             }
         }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use countersign::{
-    Decision, GuardrailOutput, Principal, RunConfig, RunState, Runner, Status, ToolUse,
+    Decision, GuardrailOutput, Principal, RunConfig, RunState, Runner, Status, ToolUseBehavior,
     run::NewMessage,
     store::{Store, memory::MemoryStore},
     tool::Approval,
@@ -30,7 +30,7 @@ impl Condition for Sees {
             for _ in 0..50 {
                 tokio::task::yield_now().await;
             }
-            Ok((self.asks)(call.tool_use_id))
+            Ok((self.asks)(call.call_id))
         })
     }
     fn describe(&self) -> Option<&str> {
@@ -96,10 +96,10 @@ async fn f76_a_rule_of_last_words_that_came_while_it_waited_does_not_count() {
         let ledger = Ledger::default();
         let model = teller([vec![call("c", "pay", "{}")], text("the model's word")]);
         let root = |rule| agent("A", &model).tool(gated("pay", &ledger)).tool_use(rule);
-        let runtime = runtime_of(&store, root(ToolUse::RunAgain));
+        let runtime = runtime_of(&store, root(ToolUseBehavior::RunAgain));
         let paused = send(&runtime, "s", "go").await.expect("run");
         drop(runtime);
-        let runtime = runtime_of(&store, root(ToolUse::StopOnFirst));
+        let runtime = runtime_of(&store, root(ToolUseBehavior::StopOnFirst));
         let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, "the model's word"), "{kind}");
         assert_eq!(ran(&ledger).len(), 1, "{kind}");

@@ -7,7 +7,7 @@ use std::sync::{
 
 use countersign::{
     Agent, Decision, Permit, Principal, RunConfig, RunState, Runner, Status, ToolGuardrailOutput,
-    run::{NewDecision, Outcome},
+    run::{NewDecision, TurnOutcome},
     store::{Store, memory::MemoryStore},
     tool::{Approval, Tool, ToolEntry, ToolError},
 };
@@ -25,7 +25,7 @@ fn tripping(entry: ToolEntry) -> ToolEntry {
 }
 
 /// The keys of the pending requests about this tool.
-fn key(outcome: &Outcome, tool: &str) -> String {
+fn key(outcome: &TurnOutcome, tool: &str) -> String {
     let at = waiting(outcome).iter().position(|one| one.1 == tool).expect("waits");
     outcome.pending[at].clone()
 }
@@ -114,7 +114,7 @@ async fn s11_what_waits_beside_a_call_that_trips_within_is_withdrawn_and_what_ot
         assert_eq!(waiting(&still).iter().map(|one| one.1.as_str()).collect::<Vec<_>>(), ["cut"], "{kind}");
         for gone in [sign, dig] {
             let late = NewDecision::new(gone, vec![Decision::approve()]);
-            let late = runtime.decide(&Principal::trusted(), late, false).await.expect_err("late");
+            let late = runtime.decide(&Principal::trusted(), late).await.expect_err("late");
             assert_eq!(late.code.name(), "approval_already_resolved", "{kind}");
             assert_eq!(late.details.expect("details").value()["resolution"], "cancelled", "{kind}");
         }

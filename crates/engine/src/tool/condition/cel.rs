@@ -2,6 +2,7 @@
 //!
 //! Length, nesting and time are bounded, and any failure means that a person is asked.
 
+use countersign_core::setting::SettingError;
 use std::{
     cell::Cell,
     collections::HashMap,
@@ -114,7 +115,11 @@ impl CelCondition {
     /// # Errors
     /// In words for the operator: too long, nested too deeply, not CEL, or an unknown variable, field or function with
     /// the nearest valid name.
-    pub fn compile(source: &str) -> Result<CelCondition, String> {
+    pub fn compile(source: &str) -> Result<CelCondition, SettingError> {
+        CelCondition::compiled(source).map_err(SettingError::new)
+    }
+
+    fn compiled(source: &str) -> Result<CelCondition, String> {
         if source.len() > EXPRESSION_BYTES {
             return Err(format!("the condition has {} bytes; at most {EXPRESSION_BYTES} are allowed", source.len()));
         }

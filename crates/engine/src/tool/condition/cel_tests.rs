@@ -12,7 +12,7 @@ fn ask(expression: &str, args: &str) -> Result<bool, String> {
         subject: Some("alice"),
         agent: "trader",
         tool: "pay",
-        tool_use_id: "call_1",
+        call_id: "call_1",
         tenant: None,
         roles: &["user".to_owned()],
         args: &args,
@@ -22,7 +22,7 @@ fn ask(expression: &str, args: &str) -> Result<bool, String> {
 }
 
 fn refused(expression: &str) -> String {
-    CelCondition::compile(expression).expect_err(expression)
+    CelCondition::compile(expression).expect_err(expression).to_string()
 }
 
 #[test]
@@ -207,7 +207,7 @@ proptest! {
                 roles: &[],
                 agent: "a",
                 tool: "t",
-                tool_use_id: "c",
+                call_id: "c",
                 args: &args,
                 context: &crate::tool::AppContext::default(),
             };

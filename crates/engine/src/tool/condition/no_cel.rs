@@ -1,5 +1,6 @@
 //! A build without the feature `cel` has no conditions in the Common Expression Language.
 
+use countersign_core::setting::SettingError;
 use futures::future::BoxFuture;
 
 use crate::tool::{CallFacts, Condition};
@@ -16,8 +17,8 @@ impl CelCondition {
     ///
     /// # Errors
     /// Always.
-    pub fn compile(_: &str) -> Result<CelCondition, String> {
-        Err("this build has no conditions in CEL, it is without the feature `cel`".to_owned())
+    pub fn compile(_: &str) -> Result<CelCondition, SettingError> {
+        Err(SettingError::new("this build has no conditions in CEL, it is without the feature `cel`"))
     }
 
     /// Whether it holds.

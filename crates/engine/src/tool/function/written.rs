@@ -1,20 +1,15 @@
 //! Called by the expansion of `#[tool]`; hidden, except what `needs_approval_if` takes.
 
-use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
+use std::{fmt::Display, future::Future, time::Duration};
 
-use countersign_core::{
-    call::args::Args,
-    journal::{input::CallInput, permit::Permit},
-};
-use futures::future::BoxFuture;
+use countersign_core::call::timeout::Timeout;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    super::{Approval, Hints, Tool, ToolEntry, ToolError, condition::ProposedCall},
+    super::{Approval, Hints, ToolEntry, ToolError, condition::ProposedCall},
     FunctionTool, ToolContext,
 };
-use crate::tool::guardrail::ToolGuardrails;
 
 /// The tool of a function.
 pub fn entry<T, R, F, Fut>(name: &str, description: &str, function: F) -> ToolEntry
@@ -133,44 +128,14 @@ where
     })
 }
 
-/// A tool with a time limit.
-pub struct Limited {
-    /// The tool.
-    pub tool: Arc<dyn Tool>,
-    /// The time limit.
-    pub limit: Duration,
+/// The time that `#[tool]` writes in seconds; 0: no limit.
+#[must_use]
+pub fn seconds(limit: u32) -> Option<Duration> {
+    (limit > 0).then(|| Duration::from_secs(limit.into()))
 }
 
-impl Tool for Limited {
-    fn fits(&self, args: &Args) -> Result<(), String> {
-        self.tool.fits(args)
-    }
-
-    fn guardrails(&self) -> Option<&ToolGuardrails> {
-        self.tool.guardrails()
-    }
-
-    fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
-        self.tool.has_parked(session_id, call, input)
-    }
-
-    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
-        self.tool.unasked(session_id, call, input)
-    }
-
-    fn session_ended(&self, session_id: &str) {
-        self.tool.session_ended(session_id);
-    }
-
-    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
-        let (tool, limit) = (self.tool.clone(), self.limit);
-        Box::pin(async move {
-            tokio::time::timeout(limit, tool.run(permit)).await.unwrap_or_else(|_| {
-                let seconds = limit.as_secs();
-                Err(ToolError::new(format!(
-                    "the tool did not end within {seconds} seconds and was stopped; it may have done a part of its work"
-                )))
-            })
-        })
-    }
+/// The time to decide that `#[tool]` writes in seconds; 0: no limit.
+#[must_use]
+pub fn timeout(limit: u32) -> Timeout {
+    Timeout::of(limit)
 }

@@ -10,8 +10,8 @@ fn origin(url: &str) -> Origin {
 fn sent(origin: &Origin, arguments: &str, opaque: &Opaque) -> Value {
     let blocks = vec![Block::Thinking("hm".into()), Block::ToolUse(ToolUse::new("toolu_1", "buy", arguments))];
     let opaque = Some(to_raw_value(opaque).unwrap());
-    let result = ToolResult { id: "toolu_1".into(), name: "buy".into(), text: "no".into(), status: CallStatus::Error };
-    let conversation = [Answer { model: "m".into(), blocks, opaque }.into(), result.into()];
+    let result = ToolResult::new("toolu_1", "buy", "no", CallStatus::Error);
+    let conversation = [AssistantMessage::new("m", blocks).opaque(opaque).into(), result.into()];
     // As the body is written, which a parsed value could not show.
     serde_json::from_slice(&serde_json::to_vec(&messages(origin, &[], &conversation)).unwrap()).unwrap()
 }

@@ -3,13 +3,13 @@ use countersign_core::journal::record::CallStatus;
 use super::*;
 
 fn result(id: &str) -> Message {
-    ToolResult { id: id.into(), name: "look".into(), text: "ok".into(), status: CallStatus::Success }.into()
+    ToolResult::new(id, "look", "ok", CallStatus::Success).into()
 }
 
 fn answered(id: &str, opaque: Option<&Opaque>) -> [Message; 2] {
     let blocks = vec![Block::ToolUse(ToolUse::new(id, "look", "{}"))];
     let opaque = opaque.map(|opaque| serde_json::value::to_raw_value(opaque).unwrap());
-    [Answer { model: "m".into(), blocks, opaque }.into(), result(id)]
+    [AssistantMessage::new("m", blocks).opaque(opaque).into(), result(id)]
 }
 
 /// What is kept of an answer with reasoning and a call.

@@ -9,8 +9,8 @@ use super::*;
 fn answered(id: &str, opaque: Option<&Opaque>) -> [Message; 2] {
     let blocks = vec![Block::ToolUse(ToolUse::new(id, "look", "{}"))];
     let opaque = opaque.map(|opaque| serde_json::value::to_raw_value(opaque).unwrap());
-    let result = ToolResult { id: id.into(), name: "look".into(), text: "ok".into(), status: CallStatus::Success };
-    [Answer { model: "m".into(), blocks, opaque }.into(), result.into()]
+    let result = ToolResult::new(id, "look", "ok", CallStatus::Success);
+    [AssistantMessage::new("m", blocks).opaque(opaque).into(), result.into()]
 }
 
 /// The messages that are sent.

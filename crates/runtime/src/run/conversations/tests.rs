@@ -151,7 +151,7 @@ fn runtime(store: &Arc<dyn Store>, bytes: usize) -> Runtime {
         .tool(buy())
         .tool(helper.as_tool("help", "Helps."))
         .compression(compression);
-    let retry = RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() };
+    let retry = RetryPolicy { initial_delay: Duration::from_millis(1), ..RetryPolicy::default() };
     Runtime::builder(store.clone()).agent(agent).retry(retry).kept_conversations(bytes).build().expect("runtime")
 }
 

@@ -298,8 +298,8 @@ impl Inner {
 fn rounds_left(graph: &dyn AnyGraph, run: &GraphRun, frame: FrameNo, ahead: &Ahead) -> Result<(), NodeError> {
     let (rounds, most) = (run.frames.get(&frame).map_or(0, |frame| frame.round), graph.rounds());
     if !ahead.tasks.is_empty() && rounds >= most {
-        let what = format!("the graph {:?} was not over after {most} rounds (StateGraph::step_limit)", graph.name());
-        return Err(fatal("step_limit", what));
+        let what = format!("the graph {:?} was not over after {most} rounds (StateGraph::max_rounds)", graph.name());
+        return Err(fatal("round_limit", what));
     }
     if ahead.tasks.len() > limits::ROUND_TASKS {
         let what = format!("{} tasks in one round; at most {} are allowed", ahead.tasks.len(), limits::ROUND_TASKS);

@@ -11,7 +11,7 @@
 use std::{collections::BTreeSet, sync::Arc, task::Poll};
 
 use countersign_core::{
-    conversation::Answer,
+    conversation::AssistantMessage,
     journal::{
         draft::Draft,
         failure::Turn,
@@ -30,7 +30,7 @@ use serde_json::value::RawValue;
 use super::{Stale, Unwritten, ended_early};
 use crate::{
     agent::Ready,
-    model::{ModelError, ModelEvent},
+    model::{ModelError, ModelEvent, UNKNOWN_PART},
     run::{
         Inner, failpoint,
         live::{LiveRef, LiveState},
@@ -153,6 +153,7 @@ impl<'a> Writer<'a> {
                     self.finished += 1;
                     return Ok(());
                 }
+                _ => return Err(ModelError::permanent(UNKNOWN_PART).into()),
             }
         }
         Err(ended_early().into())
@@ -186,12 +187,8 @@ impl<'a> Writer<'a> {
     }
 
     /// The text that the model has to continue, if any.
-    pub(super) fn said_so_far(&self) -> Option<Answer> {
-        let said = || Answer {
-            model: self.agent.agent.model_name.clone(),
-            blocks: self.all().cloned().collect(),
-            opaque: None,
-        };
+    pub(super) fn said_so_far(&self) -> Option<AssistantMessage> {
+        let said = || AssistantMessage::new(self.agent.agent.model_name.clone(), self.all().cloned().collect());
         (self.continued > 0).then(said)
     }
 

@@ -21,6 +21,7 @@ use countersign_core::{
 
 use super::{Session, Told};
 use crate::{
+    hooks::ApprovalResolved,
     interruption::Interruption,
     run::{
         Reply,
@@ -230,7 +231,8 @@ impl Session {
             let now = self.runtime.loaded(&self.session_id).await?;
             let waits = Interruption::all(&now, None);
             for item in open.iter().filter(|item| waits.iter().all(|other| !other.is(item))) {
-                self.runtime.inner.tell(|hooks| hooks.approval_resolved(item)).await;
+                let resolved = ApprovalResolved { interruption: item };
+                self.runtime.inner.tell(|hooks| hooks.approval_resolved(&resolved)).await;
             }
         }
         Ok(())

@@ -80,7 +80,7 @@ fn require_approval<'k>() -> Kind<'k, HostedApproval> {
         if let Some(both) = never.iter().find(|name| always.contains(name)) {
             entry.bad(format!("has {both:?} both under \"always\" and under \"never\""));
         }
-        Some(HostedApproval::Tools { always, never })
+        Some(HostedApproval::Lists { always, never })
     });
     let known = vec![("always", HostedApproval::Always), ("never", HostedApproval::Never)];
     choice_or("approval", known, RIGHT.to_owned()).or_a(lists).expected(RIGHT)

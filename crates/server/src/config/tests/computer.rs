@@ -1,6 +1,7 @@
 //! `[computer]` and its tool (spec S14).
 
 use super::*;
+use countersign_core::call::timeout::Timeout;
 
 #[test]
 fn s14_an_agent_with_the_computer_needs_a_browser() {
@@ -56,11 +57,11 @@ mod with_the_feature {
         assert_eq!(config.computer, Some(want));
         let entries = tool_entries(&config).expect("entries");
         let (changed, plain) = (&entries["computer_use_preview"], &entries["computer"]);
-        assert_eq!((&*changed.spec.description, changed.approval.ask.timeout), ("Shops.", 60.into()));
+        assert_eq!((&*changed.spec.description, changed.approval.ask.timeout), ("Shops.", Timeout::of(60)));
         let Require::When(condition) = &changed.approval.require else { panic!("a condition") };
         assert_eq!(condition.describe(), Some("args.action.type == 'type'"));
         // Settings under one name apply to both: they are one tool.
-        assert_eq!((&*plain.spec.description, plain.approval.ask.timeout), ("Shops.", 60.into()));
+        assert_eq!((&*plain.spec.description, plain.approval.ask.timeout), ("Shops.", Timeout::of(60)));
         let Require::When(condition) = &plain.approval.require else { panic!("a condition") };
         assert_eq!(condition.describe(), Some("args.action.type == 'type'"));
         let undeclared = text.split("[tools.computer").next().expect("a part");

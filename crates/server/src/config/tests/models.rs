@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_core::call::gate::Ask;
+use countersign_core::{call::gate::Ask, call::timeout::Timeout};
 use countersign_engine::{
     key::ApiKey,
     model::{TakesImages, hosted_mcp::HostedApproval},
@@ -184,7 +184,7 @@ fn s13_servers_that_the_provider_calls_are_read_in_all_their_forms() {
     assert_eq!(of(""), plain);
     assert_eq!(of("require_approval = \"never\"").require_approval, HostedApproval::Never);
     let lists = of("require_approval = { always = { tool_names = [\"send\"] }, never = { tool_names = [\"look\"] } }");
-    let want = HostedApproval::Tools { always: vec!["send".to_owned()], never: vec!["look".to_owned()] };
+    let want = HostedApproval::Lists { always: vec!["send".to_owned()], never: vec!["look".to_owned()] };
     assert_eq!(lists.require_approval, want);
     let full = of(concat!(
         "description = \"Money.\"\nauthorization_env = \"BOB_TOKEN\"\nallowed_tools = [\"send\"]\n",
@@ -192,7 +192,7 @@ fn s13_servers_that_the_provider_calls_are_read_in_all_their_forms() {
     ));
     let approval = ConfigApproval {
         require: ConfigRequire::When("args.amount > 5".to_owned()),
-        ask: Ask { timeout: 60.into(), ..Ask::default() },
+        ask: Ask { timeout: Timeout::of(60), ..Ask::default() },
     };
     let want = ConfigHostedMcp {
         description: Some("Money.".to_owned()),

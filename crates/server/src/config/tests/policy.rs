@@ -1,5 +1,6 @@
 //! `[policy]`, and how approval is requested: valid files, and each mistake with the line an operator reads.
 
+use countersign_core::call::timeout::Timeout;
 use countersign_core::call::{
     args::Args,
     gate::{Risk, Verdict},
@@ -84,7 +85,7 @@ deny = true
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let reviewers = |names: &[&str]| names.iter().copied().map(Reviewer::of).collect::<Vec<_>>();
     let ask = Ask {
-        timeout: 60.into(),
+        timeout: Timeout::of(60),
         allowed: Some(vec![DecisionType::Approve, DecisionType::Reject]),
         levels: reviewers(&["user", "admin"]),
         quorum: 2,
@@ -138,7 +139,7 @@ hints = { destructive = false, open_world = false }
 "#;
     let config = parse(&PAYS.replace("[tools.look_up]\n", &format!("{approval}[tools.look_up]\n"))).expect("config");
     let ask = Ask {
-        timeout: 9.into(),
+        timeout: Timeout::of(9),
         levels: vec!["admin".into()],
         quorum: 2,
         not_self: true,
@@ -440,7 +441,7 @@ async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
             roles: &roles,
             agent: "clerk",
             tool,
-            tool_use_id: "c",
+            call_id: "c",
             args: &args,
         };
         let about = format!("{tool} {role} {}", args.text());
@@ -457,7 +458,7 @@ async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
         }
     }
     let [very_large, large, four_eyes, _, bank, ..] = said.as_slice() else { panic!("{said:?}") };
-    assert!(very_large.not_self && very_large.reminders == [3600, 43200] && very_large.timeout == 86400.into());
+    assert!(very_large.not_self && very_large.reminders == [3600, 43200] && very_large.timeout == Timeout::of(86400));
     assert_eq!((large.quorum, large.reassign.as_slice(), large.not_self), (2, &["audit".into()][..], false));
     assert!(four_eyes.not_self && four_eyes.quorum == 1);
     assert_eq!((Reviewer::join(&bank.escalate, ", ").as_str(), bank.allowed().len()), ("audit, board", 2));

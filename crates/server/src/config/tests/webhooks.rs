@@ -16,7 +16,7 @@ fn u4_a_webhook_gets_all_signed_messages_unless_it_says_otherwise() {
     let [webhook] = &config.webhooks[..] else { panic!("{:?}", config.webhooks) };
     assert_eq!((webhook.name.as_str(), webhook.format), ("desk", Format::Standard));
     assert!(!webhook.allow_private_networks && !webhook.allow_http);
-    assert_eq!((webhook.events.as_slice(), webhook.max_attempts), (&NoticeKind::ALL[..], ATTEMPTS));
+    assert_eq!((webhook.events.as_slice(), webhook.max_attempts), (NoticeKind::ALL, ATTEMPTS));
     assert_eq!(webhook.host().as_deref(), Some("desk.example.com"));
 }
 

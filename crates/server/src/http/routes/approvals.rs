@@ -2,7 +2,7 @@
 
 use axum::routing::{delete, get, post};
 use countersign_core::refusal::Code;
-use countersign_runtime::run::{ApprovalView, Outcome, PolicyView, RuleView};
+use countersign_runtime::run::{ApprovalView, PolicyView, RuleView, TurnOutcome};
 
 use super::{
     super::{
@@ -53,7 +53,7 @@ pub(super) const ROUTES: &[Route] = &[
         body: Some(body::<approvals::Decide>),
         answers: &[
             json(200, "The approval as it is now.", of::<ApprovalView>),
-            json(200, "With wait: the turn's status.", of::<Outcome>),
+            json(200, "With wait: the turn's status.", of::<TurnOutcome>),
         ],
         refusals: &[
             Code::BadJson,

@@ -2,7 +2,7 @@
 
 use axum::routing::{delete, get, patch, post};
 use countersign_core::refusal::Code;
-use countersign_runtime::run::{GraphView, Outcome, SessionView, StateView};
+use countersign_runtime::run::{GraphView, SessionView, StateView, TurnOutcome};
 
 use super::{
     super::{
@@ -117,7 +117,7 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: &[IDEMPOTENCY_KEY],
         body: Some(body::<sessions::PostMessage>),
         answers: &[
-            json(200, "The turn's status.", of::<Outcome>),
+            json(200, "The turn's status.", of::<TurnOutcome>),
             other(
                 200,
                 "With Accept: text/event-stream the events of the turn as they come, until it pauses or ends. For a message that \

@@ -20,6 +20,7 @@ const KEYS: usize = 8;
 /// One thing to do to a computer (spec S14).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum ComputerAction {
     /// Press and release a button of the mouse.
     Click {
@@ -93,6 +94,7 @@ pub struct Point {
 /// A button of a mouse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Button {
     /// The left one.
     #[default]

@@ -1,5 +1,6 @@
 //! The hosts that a browser may reach.
 
+use countersign_core::setting::SettingError;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Names and addresses of hosts; the browser reaches no others, whatever a page requests (spec S14, X).
@@ -13,11 +14,11 @@ impl Hosts {
     ///
     /// # Errors
     /// The first that is not one of these, and what is allowed.
-    pub fn new<T: AsRef<str>>(hosts: impl IntoIterator<Item = T>) -> Result<Hosts, String> {
+    pub fn new<T: AsRef<str>>(hosts: impl IntoIterator<Item = T>) -> Result<Hosts, SettingError> {
         let mut all = Hosts::default();
         for host in hosts {
             let host = host.as_ref();
-            all.add(host).map_err(|error| format!("{host:?} is {error}"))?;
+            all.add(host).map_err(|error| SettingError::new(format!("{host:?} is {error}")))?;
         }
         Ok(all)
     }
@@ -26,6 +27,7 @@ impl Hosts {
     ///
     /// # Errors
     /// What it is instead ("no host"), and what is allowed.
+    #[doc(hidden)]
     pub fn add(&mut self, host: &str) -> Result<(), String> {
         self.0.push(parsed(host)?);
         Ok(())
@@ -46,6 +48,7 @@ impl Hosts {
     ///
     /// # Errors
     /// The host of the page, which is none of them.
+    #[doc(hidden)]
     pub fn of_page(&self, url: &str) -> Result<(), String> {
         let url = reqwest::Url::parse(url).ok();
         match url.as_ref().and_then(|url| url.host_str()) {
@@ -169,7 +172,7 @@ mod tests {
             "*.shop.example.",
             ".",
         ] {
-            let error = Hosts::new([wrong]).expect_err(wrong);
+            let error = Hosts::new([wrong]).expect_err(wrong).to_string();
             assert!(
                 error.starts_with(&format!("{wrong:?} is no host; ")) && error.contains("\"shop.example\""),
                 "{error}"
