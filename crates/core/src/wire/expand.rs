@@ -24,7 +24,7 @@ use crate::{
             Block, CallFinished, EndReason, Entry, Forked, Interrupted, Kind, Note, Record, Retried, TurnEnded,
             TurnFailed, Withdrawal,
         },
-        restart::{Held, Hold},
+        restart::Hold,
         run::Raw,
         state::Status,
     },

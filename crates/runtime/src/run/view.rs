@@ -126,7 +126,7 @@ impl SessionView {
             pending,
             forked_from: state.forked_from.clone(),
             held: held_turn(state),
-            error: state.failure.as_deref().map(RunError::from),
+            error: state.failure.as_deref().map(RunFailure::from),
         }
     }
 }

@@ -284,7 +284,7 @@ impl Jwt {
 
     /// The principal that the claims name.
     fn read(&self, claims: &Value) -> Result<Known, BadJwt> {
-        let JwtOptions { subject_claim, roles_claim, tenant_claim, kind_claim, leeway_seconds, .. } = &self.options;
+        let JwtOptions { subject_claim, roles_claim, tenant_claim, kind_claim, leeway, .. } = &self.options;
         let tenant = tenant_claim.as_ref().map(|claim| name(claims, claim)).transpose()?;
         let kind = match kind_claim {
             None => PrincipalKind::Person,

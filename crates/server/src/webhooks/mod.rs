@@ -88,8 +88,9 @@ impl Endpoint {
             mail: None,
             kinds: NoticeKind::ALL.to_vec(),
             tenant: None,
-            private: false,
-            attempts: ATTEMPTS,
+            allow_private_networks: false,
+            allow_http: false,
+            max_attempts: ATTEMPTS,
         }
     }
 }
