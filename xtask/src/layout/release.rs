@@ -56,7 +56,7 @@ fn everything_of_a_release_has_one_version() {
     let react = read(&root().join("web/packages/react/package.json"));
     assert!(
         react.contains(&format!("\"@countersign/client\": \"^{version}\"")),
-        "react uses a client of its own version or a later patch, and the page's: of two copies neither fits the other"
+        "react uses a client of its own version, or of a later patch"
     );
 }
 

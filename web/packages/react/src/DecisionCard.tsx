@@ -54,7 +54,7 @@ export function DecisionCard({ approval, replying, className, Frame }: PendingPr
             problems={deciding.problemsOf(i)}
             seen={deciding.isSeen(i)}
             onSeen={() => onSeen(i)}
-            sending={replying.state !== "no"}
+            sending={replying.state !== "idle"}
             onDraft={(next) => onCall(i, next)}
           />
         ))}

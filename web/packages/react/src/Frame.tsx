@@ -68,7 +68,7 @@ export function Form({ replying, onSubmit, formRef, buttons, children }: FormPro
         onSubmit();
       }}
     >
-      <fieldset {...part("form")} disabled={replying.state !== "no"}>
+      <fieldset {...part("form")} disabled={replying.state !== "idle"}>
         {children}
         <p {...part("buttons")}>
           {buttons ?? (

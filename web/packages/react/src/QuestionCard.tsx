@@ -19,7 +19,7 @@ export function Questions({ approval, replying, className, Frame }: PendingProps
   if (!questions) {
     return (
       <Frame {...frame} asked={<Unreadable approval={approval} />}>
-        <Declining disabled={replying.state !== "no"} onDecline={() => void replying.send({ decisions: [{ type: "reject" }] })} />
+        <Declining disabled={replying.state !== "idle"} onDecline={() => void replying.send({ decisions: [{ type: "reject" }] })} />
       </Frame>
     );
   }

@@ -26,7 +26,7 @@ export function QuestionForm({ questions, draftKey, replying }: QuestionFormProp
   /** Asked to go on without an answer. */
   const [tried, setTried] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  const busy = replying.state !== "no";
+  const busy = replying.state !== "idle";
   const several = questions.length > 1;
   const at = Math.min(draft.at, several ? questions.length : 0);
   const question = questions[at];

@@ -36,7 +36,7 @@ export function useAnswer({ form, draftKey, replying, problemsIn = (problems) =>
   const [draft, setDraft] = useDraft<AnswerDraft>(draftKey, () => emptyAnswer(form));
   const [tried, setTried] = useState(false);
   const formRef = useRef<HTMLFormElement>(null);
-  const busy = replying.state !== "no";
+  const busy = replying.state !== "idle";
   const read = readAnswer(form, draft);
   const send = async (resume: JsonValue) => {
     if (!busy && (await replying.send({ resume }))) setDraft(undefined);

@@ -82,7 +82,7 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
     change({ calls: callsOf(newest.current).map((call, j) => (j === i ? next : call)) });
   };
   const send = async (now: readonly C[] = callsOf(newest.current)) => {
-    if (replying.state !== "no" || now.some((call, i) => lacks(i, call) !== undefined)) return false;
+    if (replying.state !== "idle" || now.some((call, i) => lacks(i, call) !== undefined)) return false;
     const words = newest.current.comment?.trim();
     const decisions = now.flatMap((call, i) => decided(call, i) ?? []);
     if (!(await replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) }))) return false;

@@ -6,8 +6,8 @@ import { useCountersign } from "./context.js";
 const PAUSE_MS = 400;
 
 export interface EditPreviewing {
-  /** `no`: nothing is edited. `known`: what the server says of exactly this edit. */
-  state: "no" | "asking" | "known" | "failed";
+  /** `idle`: nothing is edited. `known`: what the server says of exactly this edit. */
+  state: "idle" | "asking" | "known" | "failed";
   found?: EditPreview;
   /** Why it cannot be known. */
   error?: CountersignError;
@@ -56,7 +56,7 @@ export function useEditPreview(
     setNewest(undefined);
     setTries((n) => n + 1);
   };
-  if (asked === undefined) return { state: "no", retry };
+  if (asked === undefined) return { state: "idle", retry };
   // Another person may be told something else.
   if (!newest || newest.asked !== asked || newest.http !== http) return { state: "asking", retry };
   const { found, error } = newest;

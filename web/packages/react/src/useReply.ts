@@ -14,7 +14,7 @@ export type CardReply = Parameters<CountersignClient["reply"]>[1];
 export type OnReply = (approval: ApprovalView, reply: CardReply) => Promise<unknown>;
 
 export interface Replying {
-  state: "no" | "sending" | "sent";
+  state: "idle" | "sending" | "sent";
   /** Why the newest reply was refused; what was entered stays. That it came too late is told until `clearError`. */
   error: CountersignError | undefined;
   /** This tab has approved what more people must approve. */
@@ -57,7 +57,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const [replies, refusals] = [of(onTheirWay, client), of(untold, client)];
   const [voted, setVoted] = useDraft(votedKey(approval), () => false);
   const [earlier] = useState(() => replies.get(approvalKey));
-  const [now, setNow] = useState<{ state: Replying["state"]; digest?: string | undefined }>({ state: earlier ? "sending" : "no" });
+  const [now, setNow] = useState<{ state: Replying["state"]; digest?: string | undefined }>({ state: earlier ? "sending" : "idle" });
   const [refused, setRefused] = useState<CountersignError>();
   const late = useLate(client).get(key);
   const drawn = useRef(false);
@@ -74,7 +74,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     setRefused(undefined);
     const { error, vote } = await outcome;
     // After one of several it goes on waiting, and there is still something to do with it.
-    setNow(error || vote ? { state: "no" } : { state: "sent", digest });
+    setNow(error || vote ? { state: "idle" } : { state: "sent", digest });
     const refusal = isLate(error) ? undefined : error;
     setRefused(refusal);
     // Of several cards that follow it the newest is asked last.
@@ -112,7 +112,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     return follow(outcome);
   };
   // What was stored is about what was shown then.
-  const state = now.state === "sent" && now.digest !== digest ? "no" : now.state;
+  const state = now.state === "sent" && now.digest !== digest ? "idle" : now.state;
   const clearError = () => {
     setRefused(undefined);
     lateOf(client).read(approval);

@@ -116,7 +116,7 @@ it("u2: the page's own way to decide begins anew with other calls under the same
   expect(page.querySelector("[data-countersign]")?.getAttribute("data-state")).toBe("sent");
   // What was stored was about the calls that were shown then.
   await draw(drawn(request({ digest: "d3" })));
-  expect(page.querySelector("[data-countersign]")?.getAttribute("data-state")).toBe("no");
+  expect(page.querySelector("[data-countersign]")?.getAttribute("data-state")).toBe("idle");
   await draw(drawn({ ...node, approvalKey: "s_3" }));
   expect(button(page, "Yes")).toBeUndefined();
 });

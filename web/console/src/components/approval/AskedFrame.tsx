@@ -102,7 +102,7 @@ function Choices({ approval, replying, form }: Pick<FrameProps, "approval" | "re
           key={value}
           type="button"
           className={kind.kind === "boolean" && i === 0 ? "button primary" : "button"}
-          disabled={replying.state !== "no"}
+          disabled={replying.state !== "idle"}
           onClick={() => void replying.send({ resume: parseJson(value) })}
         >
           {text}

@@ -26,7 +26,7 @@ export function CardFrame({ approval, replying, problems = [], onKeyDown, saysIt
   const id = useId();
   const failed = useContext(TurnFailed);
   const { state, error } = replying;
-  useFocusBack(state !== "no");
+  useFocusBack(state !== "idle");
   const errorBox = useRef<HTMLDivElement>(null);
   // The button that was pressed stays in view by itself; the answer to it must be brought there.
   useEffect(() => void errorBox.current?.scrollIntoView({ block: "nearest" }), [error]);
@@ -80,7 +80,7 @@ export function CardFrame({ approval, replying, problems = [], onKeyDown, saysIt
 export function Sending({ approval, replying: { state } }: Pick<FrameProps, "approval" | "replying">) {
   const { t } = useI18n();
   const online = useConnection() === "open";
-  if (state === "no") return null;
+  if (state === "idle") return null;
   return (
     <p className="card-sending" role="status">
       {state === "sent" ? t(isAnswered(approval) ? "question.stored" : "decide.stored") : t(online ? "decide.sending" : "decide.sendingOffline")}

@@ -28,7 +28,7 @@ export function DecisionCard({ approval, replying }: PendingProps) {
   const deciding = useDecisions<ActionDraft>({ approval, replying, barred });
   const { calls, isSeen, lacks, send } = deciding;
   const single = approval.actions.length === 1;
-  const busy = replying.state !== "no";
+  const busy = replying.state !== "idle";
   const allSeen = calls.every((_, i) => isSeen(i));
 
   const decideEvery = (choice: DecisionType) =>

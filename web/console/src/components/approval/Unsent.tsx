@@ -17,7 +17,7 @@ export function Unsent({ approval, replying }: { approval: ApprovalView; replyin
   const [reply, comment] = [draftKey(approval), commentKey(approval)];
   const [dropped, drop] = useState(false);
   const texts = useMemo(
-    () => (dropped || state !== "no" ? [] : unsentTexts(approval, readReply(approval), readDraft<string>(comment))),
+    () => (dropped || state !== "idle" ? [] : unsentTexts(approval, readReply(approval), readDraft<string>(comment))),
     // What is typed changes no more.
     [dropped, state, reply],
   );
