@@ -241,7 +241,7 @@ fn before(first: &AuditRecord, anchor: Option<&Anchor>) -> Result<Anchor, String
     })
 }
 
-fn of_file(file: &Path, anchor: Option<&Anchor>) -> Result<Checked, String> {
+fn of_file(file: &Path, anchor: Option<&Anchor>) -> Result<Checked, Failure> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     let reader: Box<dyn BufRead> = if file.as_os_str() == "-" {
         Box::new(std::io::stdin().lock())
@@ -254,13 +254,15 @@ fn of_file(file: &Path, anchor: Option<&Anchor>) -> Result<Checked, String> {
         let line = match line {
             Ok(line) => line,
             Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(failed(error).into()),
         };
         let taken = match serde_json::from_str::<AuditRecord>(&line) {
             Ok(record) => {
                 if number == 1 && record.n > 1 {
-                    verifier =
-                        Verifier::after(before(&record, anchor).map_err(|what| format!("{}: {what}", file.display()))?);
+                    verifier = Verifier::after(before(&record, anchor).map_err(|what| {
+                        // Whether it was exported so, or its beginning was cut off, it does not say itself.
+                        Failure::new(Exit::Found, format!("{}: {what}", file.display()))
+                    })?);
                 }
                 verifier.take(&record)
             }

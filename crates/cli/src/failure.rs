@@ -22,11 +22,19 @@ pub(crate) enum Exit {
 }
 
 /// The exit codes, for the help and the manual page of the program.
-pub(crate) const CODES: &str = "Exit codes: 0 it is done; 1 it failed in another way; 2 the arguments are wrong; 3 there is no such thing; \
-    4 somebody else or the deadline was first; 5 the server refused it; 6 no server answered; 7 a person must decide something first; \
-    8 it was checked, and something was found.";
+pub(crate) const CODES: &str = "Exit codes:
+  0  It is done.
+  1  It failed in another way.
+  2  The arguments are wrong.
+  3  There is no such thing, or it is not yours.
+  4  Somebody else or the deadline was first.
+  5  The server refused it.
+  6  No server answered.
+  7  A person must decide something first.
+  8  It was checked, and something was found.";
 /// Those of a command that checks something.
-pub(crate) const CHECKED: &str = "Exit codes: 0 all is well; 8 something was found; others if it could not be checked.";
+pub(crate) const CHECKED: &str =
+    "The exit code is 0 if all is well, 8 if something was found, and another if it could not be checked.";
 
 /// Why a command failed: one sentence, or several lines, for standard error.
 #[derive(Debug)]

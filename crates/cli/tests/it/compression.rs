@@ -25,7 +25,7 @@ fn talks(store: Store, compression: &str) -> Setup {
         .more(&format!("\n[models.summary]\nprovider = \"scripted\"\nscript = \"summary.json\"\n{compression}"))
 }
 
-const SMALL: &str = "[agents.trader.compression]\nbudget = 60\nkeep = 1\nmodel = \"summary\"\n";
+const SMALL: &str = "[agents.trader.compression]\ncontext_tokens = 60\nkeep_turns = 1\nmodel = \"summary\"\n";
 
 fn say(text: &str) -> Value {
     json!({ "content": text })
@@ -93,7 +93,7 @@ async fn g5_a_new_budget_applies_to_sessions_that_are_already_longer() {
         server.post("/v1/sessions/s/messages", &say(text)).await.ok();
     }
     server.kill();
-    server.configure(|text| text + "\n[agents.trader.compression]\nbudget = 20\nkeep = 2\n");
+    server.configure(|text| text + "\n[agents.trader.compression]\ncontext_tokens = 20\nkeep_turns = 2\n");
     server.start_again().await;
     let said = server.post("/v1/sessions/s/messages", &say("go on")).await.ok();
     assert_eq!(said["text"], "Three.");
