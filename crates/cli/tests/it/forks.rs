@@ -52,6 +52,11 @@ on_both_stores! {
         let made = response.json();
         assert_eq!(made["forked_from"], json!({ "session_id": "s", "checkpoint": waited }));
         assert_eq!(made["pending"], json!(["f_2"]));
+        assert_eq!(made["held"]["reason"], "fork");
+        let mut ws = server.ws().await;
+        ws.subscribe("f", 0).await;
+        let told = ws.until(|frame| frame["status"] == "awaiting_input" && frame["pending"] == json!(["f_2"])).await;
+        assert_eq!(told.last().unwrap()["held"], made["held"], "its stream says so too");
         if matches!(store, Store::Sqlite) {
             server.kill();
             server.start_again().await;

@@ -89,7 +89,7 @@ async fn r9_a_session_that_crashes_the_process_is_held_until_a_person_resumes_it
 /// The events that a follower gets, up to the reason why it is held.
 async fn told(mut ws: Ws) -> Vec<Value> {
     ws.subscribe("killer", 0).await;
-    ws.until(|frame| frame["type"] == "run_status" && !frame["error"].is_null()).await
+    ws.until(|frame| frame["type"] == "run_status" && !frame["held"].is_null()).await
 }
 
 #[tokio::test]

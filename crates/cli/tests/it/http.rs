@@ -311,12 +311,12 @@ async fn g7_the_graph_marks_the_position_of_a_session() {
     assert_eq!((&agents["agents"][0]["name"], &agents["next_cursor"]), (&json!("trader"), &Value::Null));
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     let graph = server.get("/v1/agents/trader/graph?session_id=s").await.ok();
-    assert_eq!(graph["current"], "approval");
-    assert!(graph["mermaid"].as_str().unwrap().contains("class approval current"));
-    assert!(graph["nodes"].as_array().unwrap().contains(&json!("tools")));
-    assert!(graph["edges"].as_array().unwrap().iter().any(|e| e["from"] == "approval" && e["to"] == "tools"));
+    let drawing = &graph["drawing"];
+    assert_eq!(drawing["current"][0]["node"], "approval");
+    assert!(drawing["nodes"].as_array().unwrap().iter().any(|node| node["id"] == "tools"));
+    assert!(drawing["edges"].as_array().unwrap().iter().any(|e| e["from"] == "approval" && e["to"] == "tools"));
     let bare = server.get("/v1/agents/trader/graph").await.ok();
-    assert!(bare.get("current").is_none());
+    assert_eq!(bare["drawing"]["current"], json!([]));
     server.get("/v1/agents/trader/graph?session_id=none").await.problem(404, "session_not_found");
 }
 

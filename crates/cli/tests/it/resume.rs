@@ -64,7 +64,7 @@ on_both_stores! {
     async fn g3_a_program_without_graphs_says_so(store) {
         let server = Setup::one_trade(store).start().await;
         server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-        assert_eq!(server.get("/v1/graphs").await.ok(), json!({ "graphs": [] }));
+        assert_eq!(server.get("/v1/graphs").await.ok(), json!({ "graphs": [], "next_cursor": null }));
         server.get("/v1/graphs/essay/graph").await.problem(404, "unknown_graph");
         server.post("/v1/graphs/essay/runs", &json!({ "state": {} })).await.problem(404, "unknown_graph");
         server.post("/v1/graphs/essay/runs", &json!({})).await.problem(400, "invalid_message");

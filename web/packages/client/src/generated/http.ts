@@ -20,7 +20,10 @@ export type Answers = Wire.Answers;
 export type Decision = Wire.Decision;
 export type HeldTurn = Wire.HeldTurn;
 export type GraphQuestion = Wire.GraphQuestion;
-export type ActionKind = Wire.ActionKind;
+/**
+ * The kinds of requests that have actions.
+ */
+export type ActionKind = "approval" | "in_doubt" | "interrupt" | "input";
 export type Resolution = Wire.Resolution;
 export type ReviewConfig = Wire.ReviewConfig;
 /**
@@ -149,13 +152,7 @@ export type TodoStatus = "pending" | "in_progress" | "completed" | (string & {})
 export type Always = Wire.Always;
 export type ArgumentsScope = Wire.ArgumentsScope;
 export type Base64Source = Wire.Base64Source;
-/**
- * Why a turn is on hold.
- * - `fork`: It was forked, and has not been continued yet.
- * - `crashes`: The server ended in the middle of it, several times in a row.
- * - `restored`: The store was restored from a backup: what happened after the backup is not known here, and may have run.
- */
-export type Held = "fork" | "crashes" | "restored" | (string & {});
+export type Held = Wire.Held;
 export type ImageSourceInput = Wire.ImageSourceInput;
 export type ImageSourceInputBase64Source = Wire.ImageSourceInputBase64Source;
 export type ImageSourceInputUrlSource = Wire.ImageSourceInputUrlSource;
@@ -211,7 +208,7 @@ export interface Operations {
     answer: AgentsList;
   };
   /**
-   * The graph an agent runs on, as data and as a Mermaid flow chart.
+   * The graph an agent runs on.
    */
   getAgentGraph: {
     path: {
@@ -330,6 +327,10 @@ export interface Operations {
        */
       order?: "oldest" | "newest";
       /**
+       * Only records beyond the one with this number, in the order asked for.
+       */
+      cursor?: number;
+      /**
        * JSON by default, or a record a line, as in exports.
        */
       format?: "json" | "jsonl";
@@ -337,10 +338,6 @@ export interface Operations {
        * Records of the page, from 1 to 1000; 100 by default.
        */
       limit?: number;
-      /**
-       * x
-       */
-      cursor?: number;
     };
     answer: AuditLog;
   };
@@ -399,7 +396,7 @@ export interface Operations {
   listRules: {
     query?: {
       /**
-       * x
+       * Only rules in these states.
        */
       state?: ("active" | "suspended" | "ended")[];
       /**
@@ -760,8 +757,17 @@ export interface AgentView {
    */
   tools: string[];
 }
+/**
+ * The graph an agent runs on.
+ */
 export interface AgentGraph {
+  /**
+   * The agent.
+   */
   agent: string;
+  /**
+   * The graph, with the session's positions if a session was requested.
+   */
   drawing: Drawing;
 }
 /**
@@ -896,6 +902,10 @@ export interface ActionApprovalView {
    * When it times out (RFC 3339); absent if never.
    */
   expires_at?: string;
+  /**
+   * Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
+   * decided and carried out after the backup: check outside before you decide.
+   */
   held?: HeldTurn;
   /**
    * The question of a graph's node, if it is one: it is answered with `resume`.
@@ -1058,6 +1068,10 @@ export interface QuestionApprovalView {
    * When it times out (RFC 3339); absent if never.
    */
   expires_at?: string;
+  /**
+   * Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
+   * decided and carried out after the backup: check outside before you decide.
+   */
   held?: HeldTurn;
   /**
    * `question`.
@@ -1359,8 +1373,8 @@ export interface Reassign {
  */
 export interface AuditLog {
   /**
-   * The `after` of the next page, newest first its `before`; null on the last page. What is recorded later comes after
-   * the `n` of the last record.
+   * The `cursor` of the next page: the `n` of the last record; null on the last page. Oldest first, what is recorded
+   * later comes after that `n`, too.
    */
   next_cursor: string | null;
   /**
@@ -1436,6 +1450,10 @@ export interface GraphList {
    * By name.
    */
   graphs: GraphRow[];
+  /**
+   * Where the next page begins; null on the last, which for now is the first.
+   */
+  next_cursor: string | null;
 }
 /**
  * A graph of the program.
@@ -1446,9 +1464,18 @@ export interface GraphRow {
    */
   name: string;
 }
+/**
+ * A graph of the program.
+ */
 export interface Graph {
-  name: string;
+  /**
+   * The graph.
+   */
   drawing: Drawing;
+  /**
+   * Its name.
+   */
+  name: string;
 }
 /**
  * The body of `POST /v1/graphs/{name}/runs`.
@@ -1468,7 +1495,7 @@ export interface StartRun {
   state: JsonValue;
 }
 /**
- * A session, as lists show it.
+ * A session.
  */
 export interface SessionView {
   /**
@@ -1480,13 +1507,16 @@ export interface SessionView {
    */
   created_at: string;
   /**
-   * Why its turn failed, if it did. Not in lists.
+   * Why its turn failed, if it did.
    */
   error?: RunError;
   /**
-   * The session whose past it has, if it is a fork. Not in lists.
+   * The session whose past it has, if it is a fork.
    */
   forked_from?: ForkedFrom;
+  /**
+   * Why its turn is on hold, if it is.
+   */
   held?: HeldTurn;
   /**
    * The pending approval keys.
@@ -1706,6 +1736,10 @@ export interface RuleView {
    */
   by?: string;
   /**
+   * When it was made (RFC 3339).
+   */
+  created_at: string;
+  /**
    * `{approval_key}.{action}`: the interruption and the action it was made in.
    */
   id: string;
@@ -1742,6 +1776,10 @@ export interface RuleView {
    */
   subject?: string;
   /**
+   * Why it is suspended, if it is.
+   */
+  suspension?: Suspension;
+  /**
    * The tool it is for.
    */
   tool: string;
@@ -1749,14 +1787,19 @@ export interface RuleView {
    * When it ends (RFC 3339); absent: never by itself.
    */
   until?: string;
+}
+/**
+ * Why a standing rule is suspended.
+ */
+export interface Suspension {
   /**
-   * When it was made (RFC 3339).
+   * For programs, which say it in their people's language.
    */
-  created_at: string;
-  suspension?: {
-    code: SuspensionCode;
-    message: string;
-  };
+  code: SuspensionCode;
+  /**
+   * In English.
+   */
+  message: string;
 }
 /**
  * A page of sessions, most recently used first.
@@ -1870,9 +1913,10 @@ export interface CheckpointList {
 export interface CheckpointView {
   /**
    * What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
-   * answers to questions), `timeout`, `note`, `rule`, `title`, `start`, `handoff`, `result`, `input`, `lost` and
-   * `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
-   * graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
+   * answers to questions), `timeout`, `approval_updated`, `rule_revoked`, `renamed`, `call_started`, `handoff`,
+   * `result`, `input`, `outcome_unknown` and `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`,
+   * `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`,
+   * `edit`, `states`.
    */
   after: string;
   /**
@@ -1888,6 +1932,10 @@ export interface CheckpointView {
    */
   checkpoint: number;
   /**
+   * The graph's nodes that the session was at.
+   */
+  nodes: string[];
+  /**
    * The approval keys that were pending there.
    */
   pending: string[];
@@ -1899,7 +1947,6 @@ export interface CheckpointView {
    * The session's status there.
    */
   status: Status;
-  nodes: string[];
 }
 /**
  * The body of `POST /v1/sessions/{session_id}/fork`; may be absent.
@@ -2308,13 +2355,16 @@ export interface StateView {
    */
   created_at: string;
   /**
-   * Why its turn failed, if it did. Not in lists.
+   * Why its turn failed, if it did.
    */
   error?: RunError;
   /**
-   * The session whose past it has, if it is a fork. Not in lists.
+   * The session whose past it has, if it is a fork.
    */
   forked_from?: ForkedFrom;
+  /**
+   * Why its turn is on hold, if it is.
+   */
   held?: HeldTurn;
   /**
    * The pending interruptions.
@@ -2324,6 +2374,10 @@ export interface StateView {
    * The language of the server's own texts.
    */
   locale: Locale;
+  /**
+   * The nodes it is at: of the agent's loop, or of a graph.
+   */
+  nodes: string[];
   /**
    * The pending approval keys.
    */
@@ -2373,7 +2427,6 @@ export interface StateView {
    * and if the program does not have the graph.
    */
   values?: JsonValue;
-  nodes: string[];
 }
 /**
  * One thing to do.
@@ -2428,6 +2481,10 @@ export interface EditState {
  */
 export interface WebhookList {
   /**
+   * Where the next page begins; null on the last, which for now is the first.
+   */
+  next_cursor: string | null;
+  /**
    * The webhooks.
    */
   webhooks: WebhookView[];
@@ -2436,6 +2493,9 @@ export interface WebhookList {
  * A webhook.
  */
 export interface WebhookView {
+  /**
+   * The number of the last record of the audit log that is dealt with; absent before the first.
+   */
   cursor?: number;
   /**
    * How many did not arrive, and are not.
@@ -2453,6 +2513,9 @@ export interface WebhookView {
    * The host that messages go to.
    */
   host: string;
+  /**
+   * The one whose last attempt was the latest.
+   */
   last_failed?: FailedMessage;
   /**
    * Its name.
@@ -2462,6 +2525,9 @@ export interface WebhookView {
    * `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until a server starts.
    */
   status: string;
+  /**
+   * It gets only those of this tenant's sessions.
+   */
   tenant?: string;
   /**
    * How many messages did not arrive, and are attempted again.
@@ -2477,15 +2543,21 @@ export interface FailedMessage {
    */
   attempts: number;
   /**
+   * Why it did not arrive then.
+   */
+  message: string;
+  /**
    * The number of its record in the audit log.
    */
   n: number;
+  /**
+   * When the next one is; absent: there is none any more.
+   */
   next_at?: string;
   /**
    * When the last one was.
    */
   tried_at: string;
-  message: string;
 }
 /**
  * Messages that did not arrive.
@@ -2533,41 +2605,7 @@ export interface Tested {
   /**
    * Why not.
    */
-  why: string | null;
-}
-/**
- * An edge of a graph.
- */
-export interface Edge {
-  /**
-   * Where it begins.
-   */
-  from: string;
-  /**
-   * When it is taken; empty if always.
-   */
-  label: string;
-  /**
-   * Where it ends.
-   */
-  to: string;
-}
-/**
- * A graph of the program.
- */
-export interface NamedGraph {
-  /**
-   * The graph.
-   */
-  drawing: Drawing;
-  /**
-   * The graph as a Mermaid flow chart.
-   */
-  mermaid: string;
-  /**
-   * Its name.
-   */
-  name: string;
+  message?: string;
 }
 
 /** How each operation is asked for. */

@@ -73,7 +73,7 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `unknown_agent`: No agent of that name.
  * - `nothing_to_cancel`: `cancel` while no turn is active.
  * - `nothing_to_retry`: Nothing in the session has failed.
- * - `budget_spent`: The turn has used up its model calls, and the retry adds none.
+ * - `max_turns`: The turn has used up its model calls, and the retry adds none.
  * - `unknown_graph`: There is no such graph.
  * - `invalid_resume`: The answer does not fit the question's schema.
  * - `resume_required`: A graph waits for a value, not for decisions or answers.
@@ -102,7 +102,12 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `method_not_allowed`: The HTTP method is not one of the resource's.
  * - `too_busy`: Too many of this person's requests that read a whole session, or preview an edit, are queued already.
  * - `too_large`: The frame or body is too large.
- * - `store_unavailable`: The store could not keep or read it now, the server is shutting down, or a newer version has stored something in the session that this one does not know; nothing happened, unless the message says that this is not known.
+ * - `request_timeout`: The body of a request did not come in time.
+ * - `unsupported_media_type`: The body of a request is not declared as JSON in UTF-8.
+ * - `store_unavailable`: The store could not keep or read it now; nothing happened.
+ * - `outcome_unknown`: The store did not say whether this was stored.
+ * - `newer_version_required`: A newer version has stored something in the session that this one does not know; nothing happened.
+ * - `shutting_down`: The server is shutting down, and begins nothing new.
  * - `store_closed`: The store was closed after an error of its disk, or since its database went back to an earlier state; what was under way may be stored or not.
  * - `internal`: A fault in the server; nothing is acknowledged.
  */
@@ -117,6 +122,7 @@ export type Code =
   | "unknown_agent"
   | "nothing_to_cancel"
   | "nothing_to_retry"
+  | "max_turns"
   | "unknown_graph"
   | "invalid_resume"
   | "resume_required"
@@ -145,15 +151,14 @@ export type Code =
   | "method_not_allowed"
   | "too_busy"
   | "too_large"
+  | "request_timeout"
+  | "unsupported_media_type"
   | "store_unavailable"
-  | "store_closed"
-  | "internal"
   | "outcome_unknown"
   | "newer_version_required"
   | "shutting_down"
-  | "request_timeout"
-  | "unsupported_media_type"
-  | "max_turns"
+  | "store_closed"
+  | "internal"
   | (string & {});
 /**
  * A frame from the server that belongs to a session.
@@ -225,7 +230,7 @@ export type PreviewKind = "diff" | "text" | "failed" | (string & {});
 /**
  * The kinds of requests that have actions.
  */
-export type ActionKind = "approval" | "in_doubt" | "interrupt" | "input";
+export type ActionKind = "approval" | "in_doubt" | "interrupt" | "input" | (string & {});
 /**
  * What a reviewer may do with a pending call.
  * - `approve`: Run it with the arguments shown.
@@ -251,6 +256,13 @@ export type Delta = TypedDelta | ResultDelta | DecisionsDelta | ResumeDelta | Qu
  */
 export type TypedDelta = TextDelta | ThinkingDelta | InputJsonDelta;
 /**
+ * Why a turn is on hold.
+ * - `fork`: It was forked, and has not been continued yet.
+ * - `crashes`: The server ended in the middle of it, several times in a row.
+ * - `restored`: The store was restored from a backup: what happened after the backup is not known here, and may have run.
+ */
+export type Held = "fork" | "crashes" | "restored" | (string & {});
+/**
  * A session's status.
  * - `idle`: No turn has begun.
  * - `running`: A turn is running.
@@ -260,7 +272,6 @@ export type TypedDelta = TextDelta | ThinkingDelta | InputJsonDelta;
  * - `cancelled`: The last turn was cancelled.
  */
 export type Status = "idle" | "running" | "awaiting_input" | "completed" | "failed" | "cancelled" | (string & {});
-export type Held = "fork" | "crashes" | "restored" | (string & {});
 /**
  * How an interruption ended.
  * - `decided`: A person decided.
@@ -1405,6 +1416,10 @@ export interface RunStatusEvent {
    */
   error?: RunError;
   /**
+   * On `running` and `awaiting_input`: the turn is held, and nothing of it continues until somebody says so.
+   */
+  held?: HeldTurn;
+  /**
    * The approval keys that are pending.
    */
   pending: string[];
@@ -1421,10 +1436,6 @@ export interface RunStatusEvent {
    */
   status: Status;
   type: "run_status";
-  /**
-   * x
-   */
-  held?: HeldTurn;
 }
 /**
  * Why a run failed.
@@ -1439,9 +1450,18 @@ export interface RunError {
    */
   message: string;
 }
+/**
+ * Why a turn is held: a message, a decision or a retry continues it; a cancel ends it.
+ */
 export interface HeldTurn {
-  reason: Held;
+  /**
+   * For people, with what continues it.
+   */
   message: string;
+  /**
+   * What holds it.
+   */
+  reason: Held;
 }
 /**
  * An interruption was resolved or withdrawn.
@@ -1458,7 +1478,7 @@ export interface ApprovalResolvedEvent {
   /**
    * Who resolved it, if a person did.
    */
-  by: string | null;
+  by?: string;
   /**
    * The reject, if questions were declined. While the turn has failed: the decisions, since their block comes with
    * the retry.
@@ -1649,6 +1669,7 @@ export const ERROR_CODES = [
   "unknown_agent",
   "nothing_to_cancel",
   "nothing_to_retry",
+  "max_turns",
   "unknown_graph",
   "invalid_resume",
   "resume_required",
@@ -1677,15 +1698,14 @@ export const ERROR_CODES = [
   "method_not_allowed",
   "too_busy",
   "too_large",
+  "request_timeout",
+  "unsupported_media_type",
   "store_unavailable",
-  "store_closed",
-  "internal",
   "outcome_unknown",
   "newer_version_required",
   "shutting_down",
-  "request_timeout",
-  "unsupported_media_type",
-  "max_turns"
+  "store_closed",
+  "internal"
 ] as const satisfies readonly Code[];
 
 /** The types of images that are accepted. */
