@@ -35,8 +35,8 @@ pub struct CheckpointView {
     pub at: String,
     /// What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
     /// answers to questions), `timeout`, `note`, `rule`, `title`, `start`, `handoff`, `result`, `input`, `lost` and
-    /// `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
-    /// graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
+    /// `tool_changed` (of calls), `approval_sent`, `approval_not_sent`, `end` (of a turn), `restart`, `status`, `fork`,
+    /// `compression`; of graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
     pub after: String,
     /// Who did that, if a person did and is known.
     #[serde(skip_serializing_if = "Option::is_none")]
