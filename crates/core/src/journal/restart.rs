@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn r9_r4_a_hold_says_of_which_kind_its_session_is() {
         let run = r#"{"run_started":{"graph":"g","state":{},"round":{"tasks":[{"task":1,"node":"n"}]}}}"#;
-        let said = r#"{"user_message":{"text":["hi"]}}"#;
+        let said = r#"{"user_message":{"content":["hi"]}}"#;
         for (begins, graph) in [(run, true), (said, false)] {
             let mut state = State::new("s".into());
             state.locale = Locale::Vi;

@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn s7_s13_a_rule_that_approves_is_for_the_tool_that_was_shown() {
-        let text = r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","approve":true,"shown":"this"}"#;
+        let text = r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","decision":"approve","scope":"session","tool_digest":"this"}"#;
         let rule: Rule = serde_json::from_str(text).expect("a rule");
         assert_eq!(serde_json::to_string(&rule).expect("text"), text);
         let (ask, digest) = (Ask::default(), Args::parse("{}").expect("args").digest());

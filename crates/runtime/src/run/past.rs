@@ -35,8 +35,8 @@ pub struct CheckpointView {
     pub at: String,
     /// What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
     /// answers to questions), `timeout`, `approval_updated`, `rule_revoked`, `renamed`, `call_started`, `handoff`,
-    /// `result`, `input`, `outcome_unknown` and `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`,
-    /// `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`,
+    /// `result`, `input`, `outcome_unknown` and `tool_changed` (of calls), `approval_sent`, `approval_not_sent`, `end` (of a turn),
+    /// `restart`, `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`,
     /// `edit`, `states`.
     pub after: String,
     /// Who did that, if a person did and is known.

@@ -232,7 +232,7 @@ mod tests {
             (at_once, read(&list).map(|list| format!("{list:?}")).map_err(|error| error.to_string()))
         };
         let (at_once, one_by_one) = both(
-            r#"[1795301107415, {"session_created":{"agent":"a","locale":"en","birth":"b"}}, {"user_message":{"text":["\u0068i"]}}, 7,
+            r#"[1795301107415, {"session_created":{"agent":"a","locale":"en","birth":"b"}}, {"user_message":{"content":["\u0068i"]}}, 7,
             {"model_responded":{"model":"m","blocks":[{"tool_use":{"id":"c","name":"n","input":"{}"}}]}}, "g1", -3, "s1"]"#,
         );
         assert_eq!(at_once, one_by_one.ok());
@@ -249,7 +249,7 @@ mod tests {
             (r#"[0, "s1", 0, "g257"]"#, "damaged at entry 2: it is no record"),
             (r#"[0, "s1", 9223372036854775807, "s1", 1]"#, "damaged at entry 3: its time is none"),
             (r#"[0, "s1", 9223372036854775808]"#, "damaged at entry 2: invalid value"),
-            (r#"[0, {"user_message":{"text":[]},"status":{}}]"#, "damaged at entry 1:"),
+            (r#"[0, {"user_message":{"content":[]},"status":{}}]"#, "damaged at entry 1:"),
             (r#"[0, {"nothing":{}}]"#, "damaged at entry 1: unknown variant `nothing`"),
             ("[null]", "damaged at entry 1:"),
             ("[1.5]", "damaged at entry 1:"),

@@ -127,7 +127,7 @@ pub(super) fn body(values: &Values, born: Millis, row: &RuleRow) -> Result<Value
 
 /// Whether any rule may apply to more than its session.
 pub(super) fn any(conn: &Connection) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 FROM rules WHERE everywhere AND revoked_at IS NULL LIMIT 1";
+    let sql = "SELECT 1 FROM rules WHERE scope <> 'session' AND revoked_at IS NULL LIMIT 1";
     find(conn, sql, [], |_| Ok(())).map(|found| found.is_some())
 }
 

@@ -73,7 +73,7 @@ async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {
     }
     let told = |records: &[AuditRecord]| -> Vec<String> {
         let body = |record: &AuditRecord| serde_json::from_str::<Value>(record.body.get()).expect("JSON");
-        records.iter().map(|r| format!("{} {}", body(r)["session"], body(r)["event"]).replace('"', "")).collect()
+        records.iter().map(|r| format!("{} {}", body(r)["session_id"], body(r)["event"]).replace('"', "")).collect()
     };
     let asked = store.audit(None, AuditRange::After(0), 100).await.expect("audit");
     assert_eq!(told(&asked), ["a requested", "b requested"]);

@@ -187,7 +187,9 @@ fn r9_the_fixture_has_each_member_and_each_variant_of_what_is_stored() {
     }
     let seen = seen.into_inner();
     assert!(seen.known.len() > 300, "{}", seen.known.len());
-    let missing: Vec<&String> = seen.known.difference(&seen.read).collect();
+    // What is left out, since it is the default.
+    let never = "Kind.approval";
+    let missing: Vec<&String> = seen.known.difference(&seen.read).filter(|name| *name != never).collect();
     assert!(missing.is_empty(), "no journal of the fixture has these: {missing:#?}");
     let unknown: Vec<&String> = seen.read.difference(&seen.known).collect();
     assert!(unknown.is_empty(), "no build reads these: {unknown:#?}");

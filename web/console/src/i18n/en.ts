@@ -674,6 +674,7 @@ export const en = {
   "past.after.input": "A tool asked something",
   "past.after.tool_changed": "A tool had changed",
   "past.after.approval_sent": "The model’s provider was told",
+  "past.after.approval_not_sent": "The model’s provider was not told after all",
   "past.after.restart": "The server had started again",
   "past.after.status": "The turn continued",
   "past.after.compression": "Earlier conversation was shortened",

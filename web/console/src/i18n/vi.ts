@@ -674,6 +674,7 @@ export const vi: Catalogue = {
   "past.after.input": "Một công cụ đã hỏi",
   "past.after.tool_changed": "Một công cụ đã thay đổi",
   "past.after.approval_sent": "Đã báo cho nhà cung cấp mô hình",
+  "past.after.approval_not_sent": "Rốt cuộc chưa báo cho nhà cung cấp mô hình",
   "past.after.restart": "Máy chủ khởi động lại",
   "past.after.status": "Lượt tiếp tục",
   "past.after.compression": "Phần đầu cuộc trò chuyện được rút gọn",

@@ -667,6 +667,7 @@ export const zh: Catalogue = {
   "past.after.input": "工具提出了问题",
   "past.after.tool_changed": "工具已变更",
   "past.after.approval_sent": "已通知模型提供方",
+  "past.after.approval_not_sent": "最终未通知模型提供方",
   "past.after.restart": "服务器已重新启动",
   "past.after.status": "本轮继续",
   "past.after.compression": "较早的对话已压缩",
