@@ -45,7 +45,7 @@ mod ws;
 
 pub use auth::{Auth, JwtAlgorithm, JwtOptions, KeySource, Token};
 pub use http::{asyncapi::asyncapi, openapi::openapi};
-pub use options::{ConnectionLimits, HEARTBEAT_SECONDS, Options};
+pub use options::{ConnectionLimits, HEARTBEAT, Options};
 pub use problem::Problem;
 #[doc(hidden)]
 pub use server::InProcess;

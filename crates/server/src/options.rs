@@ -1,9 +1,15 @@
 //! Settings of a server, and the limits of its connections.
 
+use std::time::Duration;
+
 use crate::auth::Auth;
 
-/// Seconds between the server's pings on a connection, by default.
-pub const HEARTBEAT_SECONDS: u32 = 30;
+/// The time between the server's pings on a connection, by default.
+pub const HEARTBEAT: Duration = Duration::from_secs(30);
+/// Seconds within which the head of a connection's first request must arrive, by default.
+pub(crate) const HEADER_SECONDS: u32 = 10;
+/// Seconds within which the head of the next request must arrive, by default.
+pub(crate) const IDLE_SECONDS: u32 = 75;
 /// Most sessions that one WebSocket connection may follow at a time.
 pub(crate) const SUBSCRIPTIONS: usize = 256;
 /// Seconds a write may make no progress before the connection is closed.
@@ -47,8 +53,8 @@ pub struct Options {
     /// Host names of the server, with or without a port. If there are any, requests for other hosts are refused on
     /// every address; where hosts are checked anyway, these are allowed in addition.
     pub allowed_hosts: Vec<String>,
-    /// Seconds between the server's pings.
-    pub heartbeat_seconds: u32,
+    /// The time between the server's pings, in whole seconds, at least one.
+    pub heartbeat: Duration,
     /// Whether the console is served at `/`.
     pub console: bool,
     /// The limits of connections, where the server accepts them itself ([`Server::serve`](crate::Server::serve)).
@@ -65,10 +71,10 @@ pub struct ConnectionLimits {
     pub unknown: usize,
     /// Per address, or per IPv6 /64 network: 4,096 by default. Behind a proxy all clients have the proxy's address.
     pub of_address: usize,
-    /// Seconds within which the head of a connection's first request must arrive: 10 by default.
-    pub header_seconds: u32,
-    /// Seconds within which the head of the next request must arrive: 75 by default.
-    pub idle_seconds: u32,
+    /// Within which the head of a connection's first request must arrive: 10 seconds by default.
+    pub header_timeout: Duration,
+    /// Within which the head of the next request must arrive: 75 seconds by default.
+    pub idle_timeout: Duration,
 }
 
 impl ConnectionLimits {
@@ -86,8 +92,8 @@ impl Default for ConnectionLimits {
             all: 16 * 1024,
             unknown: 8 * 1024,
             of_address: 4 * 1024,
-            header_seconds: 10,
-            idle_seconds: 75,
+            header_timeout: Duration::from_secs(HEADER_SECONDS.into()),
+            idle_timeout: Duration::from_secs(IDLE_SECONDS.into()),
         }
     }
 }
@@ -100,7 +106,7 @@ impl Default for Options {
             host: None,
             check_host: false,
             allowed_hosts: Vec::new(),
-            heartbeat_seconds: HEARTBEAT_SECONDS,
+            heartbeat: HEARTBEAT,
             console: true,
             connections: ConnectionLimits::default(),
         }

@@ -83,11 +83,11 @@ async fn connection(
         let answer = router.call(request);
         async move { Ok::<Response, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
     });
-    let header_time = Duration::from_secs(limits.header_seconds.into());
+    let header_time = limits.header_timeout;
     let io = TokioIo::new(Connection::new(stream, place, header_time));
     let mut http = http1::Builder::new();
     // Runs from an answer until the head of the next request has arrived.
-    let idle_time = Duration::from_secs(limits.idle_seconds.into());
+    let idle_time = limits.idle_timeout;
     http.timer(TokioTimer::new()).header_read_timeout(idle_time).max_buf_size(HEAD_BYTES);
     let mut served = pin!(http.serve_connection(io, service).with_upgrades());
     let stop = async {

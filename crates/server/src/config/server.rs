@@ -1,6 +1,9 @@
 //! `locale` and `[server]`.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use axum::http::uri::Authority;
 use countersign_core::{limits::SESSION_BYTES, locale::Locale};
@@ -9,7 +12,10 @@ use super::{
     reader::{Entry, Section},
     table::{Kind, choice, flat, list, text, whole},
 };
-use crate::{options::ConnectionLimits, site};
+use crate::{
+    options::{ConnectionLimits, HEADER_SECONDS, IDLE_SECONDS},
+    site,
+};
 
 /// The default listen address.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
@@ -74,18 +80,22 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
              one is. Behind a proxy all have the proxy's address: set it to `max_connections` there.",
             count().or_as("`4096`, or `max_connections`", || fits.of_address),
         )?,
-        header_seconds: section.field(
+        header_timeout: time(section.field(
             "header_seconds",
             "Time within which the head of a connection's first request must be there.",
-            seconds().or(default.header_seconds),
-        )?,
-        idle_seconds: section.field(
+            seconds().or(HEADER_SECONDS),
+        )?),
+        idle_timeout: time(section.field(
             "idle_seconds",
             "Time within which the head of the next request must be there, from the answer before it on. A proxy that keeps \
              connections should keep them for less.",
-            seconds().or(default.idle_seconds),
-        )?,
+            seconds().or(IDLE_SECONDS),
+        )?),
     })
+}
+
+fn time(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
 }
 
 fn address(entry: &Entry<'_>, text: &str) -> Option<SocketAddr> {

@@ -79,7 +79,7 @@ pub(super) async fn serve(socket: WebSocket, app: App, pass: Pass) {
 impl Connection {
     /// Runs until either side wants to close; returns the close frame.
     async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<CloseFrame, Over> {
-        let heartbeat = Duration::from_secs(self.app.options.heartbeat_seconds.max(1).into());
+        let heartbeat = self.app.options.heartbeat.max(Duration::from_secs(1));
         self.hello().await?;
         let mut beat = tokio::time::interval_at(Instant::now() + heartbeat, heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -137,7 +137,7 @@ impl Connection {
         let hello = ConnectionEvent::Hello {
             protocol: PROTOCOL.to_owned(),
             server: concat!("countersign/", env!("CARGO_PKG_VERSION")).to_owned(),
-            heartbeat_seconds: self.app.options.heartbeat_seconds.max(1),
+            heartbeat_seconds: u32::try_from(self.app.options.heartbeat.as_secs().max(1)).unwrap_or(u32::MAX),
             history_id,
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),

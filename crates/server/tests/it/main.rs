@@ -70,7 +70,7 @@ async fn x_an_embedded_router_serves_and_stays() {
 
 #[tokio::test]
 async fn r9_who_answers_no_ping_is_disconnected_and_who_does_is_not() {
-    let address = embedded(Options { heartbeat_seconds: 1, ..Options::default() }).await;
+    let address = embedded(Options { heartbeat: Duration::from_secs(1), ..Options::default() }).await;
     let (mut silent, mut lively) = (connect(address).await, connect(address).await);
     // A client answers a ping when it reads it: the lively one reads, the silent one does not.
     let mut pings = 0;
