@@ -431,7 +431,7 @@ test("what is always approved for its arguments runs unasked, until the rule is 
   await card.getByRole("button", { name: "Make a rule…" }).click();
   await card.getByLabel("This tool, with exactly these arguments").check();
   await expect(card.locator(".always-means")).toContainText("in all sessions of alice");
-  await expect(card.locator(".always-means")).toContainText("In force until revoked under");
+  await expect(card.locator(".always-means")).toContainText("It stays in force until somebody revokes it under");
   await card.getByRole("button", { name: "Approve and make this rule" }).click();
   await expect(page.locator(".markdown").last()).toHaveText("First.");
 

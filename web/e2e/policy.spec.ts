@@ -48,7 +48,7 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
     "Asked only if: args.side == 'buy'",
     "Who decides: finance then admin",
     "At each level: 2 different people",
-    "Not: who asked for it",
+    "May not approve: the person who asked for it",
     "Time to decide: 1 day",
     "Asked if nobody decides in time: admin",
     "May be reassigned to: admin",

@@ -78,8 +78,14 @@ fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option
             let kind = decision["type"].as_str().unwrap_or_default();
             check_asks_no_answer(&request, key, kind)?;
             terminal::tell(show::card(&request).trim_end());
+            // Of a call whose outcome is unknown, the words of decisions do not say what follows.
+            let question = match (request["kind"].as_str(), kind) {
+                (Some("in_doubt"), "approve") => "run it again?".to_owned(),
+                (Some("in_doubt"), "reject") => "give it up, without running it again?".to_owned(),
+                _ => format!("{kind} this?"),
+            };
             terminal::confirm(
-                &format!("{kind} this?"),
+                &question,
                 sure.yes,
                 "give --digest with the digest of what was shown (`countersign approvals show`), or --yes for what is pending now",
             )?;

@@ -86,7 +86,7 @@ impl Edit {
         }
         let edited = calls.edit()?;
         terminal::tell(edited.diff.trim_end());
-        terminal::confirm("approve it so?", self.sure.yes || named, instead)?;
+        terminal::confirm("approve it with these changes?", self.sure.yes || named, instead)?;
         let body = Body { decisions: edited.decisions, user_edit_content: self.reason.as_ref() };
         let body = serde_json::to_string(&body).map_err(|error| error.to_string())?;
         send(&desk, self.asked.json, &self.key, body)

@@ -24,6 +24,8 @@ pub(crate) fn card_with(request: &Value, replied: &Replied) -> String {
     let status = ended.unwrap_or_else(|| "pending".to_owned());
     let _ = writeln!(out, "{}: {}, {}", name(&request["approval_key"]), kind(request), one(&status));
     field(&mut out, "on hold", on_hold(request));
+    let in_doubt = is_open && request["kind"] == "in_doubt";
+    field(&mut out, "note", in_doubt.then(|| "approve runs it again; reject does not".to_owned()));
     field(&mut out, "session", Some(name(&request["session_id"])));
     field(&mut out, "requester", Some(name(&request["subject"])));
     field(&mut out, "asked", Some(at(&request["created_at"])));
@@ -89,8 +91,8 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 pub(crate) fn held(of: &Value) -> Option<&'static str> {
     Some(match of["held"]["reason"].as_str()? {
         "restored" => {
-            "the store was restored from a backup: anything that happened after the backup is unknown here and may have run; \
-             before you decide, check outside whether it was done"
+            "the store was restored from a backup: what was done after the backup is not on record here; before you decide, \
+             check whether it was done"
         }
         "fork" => "a fork that nobody has continued",
         "crashes" => "the server ended several times in the middle of the turn",
@@ -155,7 +157,7 @@ pub(crate) fn left(request: &Value) -> Option<String> {
     let at: jiff::Timestamp = request["expires_at"].as_str()?.parse().ok()?;
     let seconds = at.duration_since(jiff::Timestamp::now()).as_secs();
     Some(match seconds {
-        ..=0 => "over".to_owned(),
+        ..=0 => "passed".to_owned(),
         1..120 => format!("in {seconds} s"),
         120..7200 => format!("in {} min", seconds / 60),
         7200..172_800 => format!("in {} h", seconds / 3600),
@@ -190,7 +192,7 @@ fn action(out: &mut String, number: usize, action: &Value, config: &Value, other
     let server = action["server"].as_str().map(|server| format!("of the MCP server {}: ", line(server)));
     let about = action["description"].as_str().map(|text| one(&format!("{}{text}", server.unwrap_or_default())));
     field(out, "tool", about);
-    field(out, "agent says", action["agent_says"].as_str().map(|said| format!("{} (unverified)", one(said))));
+    field(out, "agent says", action["agent_says"].as_str().map(|said| format!("{} (not verified)", one(said))));
     let _ = writeln!(out, "  arguments\n{}", indented(&action["display"]["text"]));
     for warning in list(&action["display"]["warnings"]) {
         let kind = one_of(&warning["kind"]).replace('_', " ");
@@ -297,10 +299,10 @@ mod tests {
         let card = card(&request);
         for part in [
             "s_1: approval, pending\n",
-            "  deadline    2000-01-01T00:00:00.000Z (over)\n",
+            "  deadline    2000-01-01T00:00:00.000Z (passed)\n",
             "  reviewer    admin, level 2 of 2 (user, then admin); not the requester\n",
             "  title       pay 1\n  risk        high\n  reason      why\n",
-            "  agent says  ok\\n  digest forged (unverified)\n",
+            "  agent says  ok\\n  digest forged (not verified)\n",
             "    {\"n\": 1}\n    digest forged\n",
             "  warning     not normalized: 2 at /n\n",
             "\nupdates\n  t bob reassigns it to legal: yours\n",

@@ -125,7 +125,7 @@ impl Talk {
             configs.iter().all(|config| show::list(&config["allowed_decisions"]).contains(&json!(choice)))
         };
         let mut choices: Vec<(&str, &str)> = CHOICES.into_iter().filter(|(choice, _)| allowed(choice)).collect();
-        choices.push(("later", "l"));
+        choices.push(("not now", "n"));
         if actions.len() > 1 {
             choices.push(("one by one", "o"));
         }
@@ -135,7 +135,7 @@ impl Talk {
                 Err(other) => return Ok(other),
             };
             match choice {
-                "later" => return Ok(Chosen::Later),
+                "not now" => return Ok(Chosen::Later),
                 "one by one" => return self.one_by_one(key, actions, configs).await,
                 "edit" => {
                     if let Some(chosen) = self.edit(key, text).await? {
@@ -202,7 +202,7 @@ impl Talk {
     async fn decision(&mut self, choice: &str, key: &str) -> Result<Result<Value, Chosen>, Failure> {
         let mut decision = json!({ "type": choice });
         let (prompt, member) = match choice {
-            "reject" => ("why, for the agent; may be empty> ", "message"),
+            "reject" => ("reason, for the agent; may be empty> ", "message"),
             "respond" => ("the result, for the agent> ", "output"),
             _ => return Ok(Ok(decision)),
         };
@@ -227,7 +227,7 @@ impl Talk {
             }
         };
         tell(edited.diff.trim_end());
-        Ok(match self.typed("send it? [y/N] ", key).await? {
+        Ok(match self.typed("approve it with these changes? [y/N] ", key).await? {
             Ok(yes) if matches!(yes.as_str(), "y" | "Y" | "yes") => {
                 let decisions = serde_json::to_string(&edited.decisions).map_err(|error| error.to_string())?;
                 Some(Chosen::Send(format!("\"decisions\":{decisions}")))
@@ -264,7 +264,7 @@ impl Talk {
     /// Asks for a graph's or a tool's answer.
     async fn value(&mut self, key: &str, request: &Value) -> Result<Chosen, Failure> {
         loop {
-            let line = match self.typed("answer, as JSON; empty: later> ", key).await? {
+            let line = match self.typed("answer, as JSON; empty: not now> ", key).await? {
                 Ok(line) if line.is_empty() => return Ok(Chosen::Later),
                 Ok(line) => line,
                 Err(other) => return Ok(other),

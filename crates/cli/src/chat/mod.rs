@@ -40,7 +40,7 @@ const SHOWN: &str = "20";
 
 const HELP: &str = "\
 a line is a message; while something is pending or running, it is queued
-/pending   decide what was left for later
+/pending   decide what you have not decided yet
 /cancel    cancel the turn, as Ctrl-C does while it runs
 /retry     retry a turn that has failed, or is held
 /quit      end the chat";

@@ -85,7 +85,7 @@ impl Printer {
             "content_block_start" => {
                 let start = event["content_block"].clone();
                 if start["type"] == "thinking" && !self.open.contains_key(&key) {
-                    self.line("[thinks]");
+                    self.line("[thinking]");
                 }
                 // A block that begins again after a lost connection is on the screen up to where it was lost.
                 let printed = self.open.remove(&key).map(|block| block.printed).unwrap_or_default();

@@ -21,12 +21,12 @@ async fn u3_chat_streams_and_asks_in_the_terminal() {
     chat.type_line("buy");
     chat.see("session ");
     let session = chat.see("\n").trim().to_owned();
-    chat.see("[thinks]");
+    chat.see("[thinking]");
     // In parts, and without control sequences.
     chat.see("I will trade: \\u{1B}[2Jmuch.");
     chat.see("[calls execute_trade: ");
     chat.see("\"quantity\": 100");
-    chat.see("approve (a), edit (e), reject (r), defer (d), later (l)> ");
+    chat.see("approve (a), edit (e), reject (r), defer (d), not now (n)> ");
     chat.type_line("x");
     chat.see("that is not one of these");
     chat.type_line("a");
@@ -43,15 +43,15 @@ async fn u3_chat_streams_and_asks_in_the_terminal() {
     let mut chat = server.terminal(&["chat", "--session", &session, "again"], &[]);
     chat.see("user:");
     chat.see("    buy");
-    chat.see("later (l)> ");
+    chat.see("not now (n)> ");
     chat.type_line("defer");
-    chat.see("later (l)> ");
-    chat.type_line("l");
+    chat.see("not now (n)> ");
+    chat.type_line("n");
     chat.see("/pending to decide");
     chat.type_line("/pending");
-    chat.see("later (l)> ");
+    chat.see("not now (n)> ");
     chat.type_line("r");
-    chat.see("why, for the agent");
+    chat.see("reason, for the agent");
     chat.type_line("too dear");
     chat.see("Result: too dear");
     chat.see("> ");
@@ -65,16 +65,16 @@ async fn u3_chat_edits_in_an_editor_and_shows_the_diff() {
     let server = talkative().start().await;
     let env = [("EDITOR", "sed -i s/100/50/"), ("VISUAL", "")];
     let mut chat = server.terminal(&["chat", "buy"], &env);
-    chat.see("later (l)> ");
+    chat.see("not now (n)> ");
     chat.type_line("e");
     chat.see("-  \"quantity\": 100");
     chat.see("+  \"quantity\": 50");
-    chat.see("send it? [y/N] ");
+    chat.see("approve it with these changes? [y/N] ");
     chat.type_line("n");
-    chat.see("later (l)> ");
+    chat.see("not now (n)> ");
     assert!(server.calls().is_empty());
     chat.type_line("e");
-    chat.see("send it? [y/N] ");
+    chat.see("approve it with these changes? [y/N] ");
     chat.type_line("y");
     chat.see("Result: ");
     chat.see("> ");
@@ -147,7 +147,7 @@ async fn u3_chat_says_that_somebody_else_was_first_and_drops_what_was_typed_for_
     let server = talkative().start().await;
     let mut chat = server.terminal(&["chat", "buy"], &[]);
     let session = chat.see("\n").trim().strip_prefix("session ").unwrap().to_owned();
-    chat.see("later (l)> ");
+    chat.see("not now (n)> ");
     server.command(&["approvals", "reject", &format!("{session}_1"), "--yes", "--reason", "no"]).ok();
     chat.see("was first: press Enter");
     // Typed text is between the parts of an answer that comes meanwhile.

@@ -48,7 +48,7 @@ async fn u3_chat_without_a_server_carries_out_what_is_decided_and_leaves_the_sto
     chat.see("session ");
     let session = chat.see("\n").trim().to_owned();
     chat.see("I will trade.");
-    chat.see("later (l)> ");
+    chat.see("not now (n)> ");
     assert!(server.calls().is_empty());
     // The store is the chat's now.
     let listed = server.command(&["approvals", "list", "--config", "countersign.toml"]);
@@ -77,14 +77,14 @@ async fn u3_chat_without_a_server_that_is_killed_leaves_what_is_pending_to_the_n
     let server = folder(Setup::one_trade(Store::Sqlite)).await;
     let mut chat = server.terminal(&alone(&["buy"]), &[]);
     let session = chat.see("\n").trim().strip_prefix("session ").unwrap().to_owned();
-    chat.see("later (l)> ");
+    chat.see("not now (n)> ");
     chat.kill_program();
     assert_ne!(chat.ended(), Some(0));
     let listed = server.command(&["approvals", "list", "--config", "countersign.toml", "--json"]).json();
     assert_eq!(listed["approvals"][0]["approval_key"], format!("{session}_1"));
     let mut chat = server.terminal(&alone(&["--session", &session]), &[]);
     chat.see("    buy");
-    chat.see("later (l)> ");
+    chat.see("not now (n)> ");
     assert!(server.calls().is_empty());
     chat.type_line("a");
     chat.see("Result: ");
@@ -157,11 +157,11 @@ async fn u3_chat_without_a_server_lets_nobody_approve_what_they_asked_for_where_
     let env: Vec<(&str, &str)> = vec![("TEST_TOKEN_ANN", "ann-secret"), ("TEST_TOKEN_ROOT", "root-secret")];
     let mut chat = server.terminal(&alone(&["buy", "--as", "ann"]), &env);
     let session = chat.see("\n").trim().strip_prefix("session ").unwrap().to_owned();
-    chat.see("later (l)> ");
+    chat.see("not now (n)> ");
     chat.type_line("a");
     chat.see("(forbidden)");
-    chat.see("later (l)> ");
-    chat.type_line("l");
+    chat.see("not now (n)> ");
+    chat.type_line("n");
     chat.see("(pending, /pending to decide) > ");
     chat.type_line("/quit");
     assert_eq!(chat.ended(), Some(0));

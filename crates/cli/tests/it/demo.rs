@@ -138,7 +138,7 @@ async fn u3_the_demo_in_english_does_what_was_typed_and_says_what_became_of_it()
                 "Buy 100 VNM at 82000 VND",
                 order("buy", 100, "VNM", 82_000),
                 Some("Too dear"),
-                "with this reason: “Too dear”. It was not placed",
+                "The order was rejected: “Too dear”. It was not placed",
             ),
             // A name that has the other verb in it.
             ("Sell 5 BUY", order("sell", 5, "BUY", 34_000), None, "sell 5 BUY at 34,000 VND"),

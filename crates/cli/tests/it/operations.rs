@@ -431,8 +431,8 @@ async fn r4_u3_a_request_of_a_restored_store_says_so_wherever_somebody_decides_i
     let mut chat = server.terminal(&["chat", "--session", "s"], &[]);
     chat.see("[on hold: the store was restored from a backup");
     chat.see("  on hold     the store was restored from a backup");
-    chat.see("later (l)> ");
-    chat.type_line("l");
+    chat.see("not now (n)> ");
+    chat.type_line("n");
     // A fork of it waits for a person too.
     let fork = server.post("/v1/sessions/s/fork", &json!({})).await;
     let fork: Value = serde_json::from_str(&fork.body).unwrap();

@@ -114,7 +114,7 @@ fn m2_a_json_string_that_is_one_place_is_the_argument_with_its_digits() {
     );
     let text = HttpRequest::new("PUT", "http://h/").json(json!("a {{ args.gone }}"));
     let error = filled(&text, args).expect_err("not there");
-    assert_eq!(error, "the request was not made: it needs args.gone, which is not there or is null");
+    assert_eq!(error, "the request was not made: it needs args.gone, which is missing or null");
 }
 
 #[test]
@@ -155,7 +155,10 @@ fn x_a_value_never_leads_to_another_place_of_the_server() {
     // A server that decodes it first would see another path.
     for slash in ["../etc", "a/../b", "a\\..", "/..", "a/b", "/", "\\"] {
         let error = url(slash, "x").expect_err(slash);
-        assert_eq!(error, "the request was not made: args.x has a / or \\, and stands in the address's path");
+        assert_eq!(
+            error,
+            "the request was not made: args.x is part of the address's path and must not contain / or \\"
+        );
         assert!(url("a", slash).is_err());
         let asked = get("http://h/").query("q", "{{ args.x }}");
         let asked = filled(&asked, &json!({ "x": slash }).to_string()).expect("a parameter takes it");
@@ -188,7 +191,7 @@ fn x_a_header_takes_printable_ascii_and_nothing_else() {
     assert_eq!(filled(&request, r#"{"x":"a: b"}"#).expect("filled").headers[0].1, "n a: b");
     for bad in ["a\r\nX-Admin: 1", "a\nb", "a\rb", "a\u{0}b", "a\tb", "\u{7f}", "é"] {
         let error = filled(&request, &json!({ "x": bad }).to_string()).expect_err(bad);
-        assert!(error.contains("args.x stands in a header") && !error.contains(bad), "{error}");
+        assert!(error.contains("args.x goes into a header") && !error.contains(bad), "{error}");
     }
     assert!(filled(&request, "{}").expect_err("not there").contains("it needs args.x"));
 }
@@ -393,7 +396,7 @@ async fn m2_an_error_says_whether_the_request_was_sent() {
     let rude = Server::start("").await;
     let error = run(&get(&rude.base), &json!({})).await.expect_err("broken");
     assert!(
-        error.contains("broke before its whole answer was there; the request may have been carried out"),
+        error.contains("broke before its whole answer had arrived; the request may have been carried out"),
         "{error}"
     );
     assert_eq!(rude.seen().len(), 1, "it was sent once");
@@ -440,7 +443,7 @@ async fn m2_a_header_of_the_configuration_wins_over_the_key() {
 fn m2_a_body_that_is_one_argument_needs_it() {
     let request = HttpRequest::new("POST", "http://h/").json(json!("{{ args.order }}"));
     let error = filled(&request, "{}").expect_err("not there");
-    assert_eq!(error, "the request was not made: it needs args.order, which is not there or is null");
+    assert_eq!(error, "the request was not made: it needs args.order, which is missing or null");
     assert_eq!(filled(&request, r#"{"order":null}"#).expect("filled").body.as_deref(), Some("null"));
 }
 
