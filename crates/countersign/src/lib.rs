@@ -409,7 +409,7 @@ pub mod run {
     };
     pub use countersign_runtime::run::{
         ApprovalQuery, ApprovalStatus, ApprovalView, AuditCheck, AuditError, ListPage, NewDecision, NewMessage,
-        NewRetry, NewSession, Outcome, Reply, Runs, Runtime, SessionView,
+        NewRetry, NewSession, Outcome, Reply, Runs, Runtime, SessionRow, SessionView,
     };
 }
 
