@@ -410,7 +410,7 @@ pub mod run {
     };
     pub use countersign_runtime::run::{
         ApprovalQuery, ApprovalStatus, ApprovalView, AuditCheck, AuditError, ListPage, NewDecision, NewMessage,
-        NewRetry, NewSession, Reply, Runs, Runtime, SessionQuery, SessionView, Stored, TurnOutcome,
+        NewRetry, NewSession, Reply, Runs, Runtime, SessionQuery, SessionRow, SessionView, Stored, TurnOutcome,
     };
 }
 

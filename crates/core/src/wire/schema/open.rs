@@ -15,7 +15,7 @@ pub(super) fn open(definitions: &mut Map<String, Value>, written: &BTreeSet<Stri
         definitions.iter_mut().filter(|(name, _)| written.contains(*name) && !tags.contains(*name))
     {
         let Value::Object(definition) = definition else { continue };
-        if !definition.get("enum").and_then(Value::as_array).is_some_and(|values| values.len() > 1) {
+        if definition.get("enum").and_then(Value::as_array).is_none_or(|values| values.len() <= 1) {
             continue;
         }
         let known = json!({ "type": "string", "enum": definition.remove("enum"), "title": format!("Known{name}") });
