@@ -101,7 +101,7 @@ fn in_doubt(answer: &str, more: Vec<Value>, ledger: Vec<Line>) -> Case {
     let doubt = vec![
         decided(1, "approve", "q2"),
         started(1),
-        json!({ "call_lost": { "call": 1 } }),
+        json!({ "call_lost": { "call": 1, "why": "interrupted" } }),
         interrupted(2, "in_doubt"),
         decided(2, answer, "q3"),
     ];
