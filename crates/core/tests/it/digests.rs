@@ -77,7 +77,7 @@ fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
         ("reason", words.into()),
         ("path", serde_json::json!([{ "agent": "a", "tool": words, "tool_use_id": "t" }])),
         ("preview", serde_json::json!({ "kind": "text", "text": words })),
-        ("at", at),
+        ("question", at),
     ] {
         expected[member] = value;
     }

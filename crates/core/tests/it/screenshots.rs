@@ -29,7 +29,7 @@ fn answer(conversation: &mut Conversation, first: u32, results: &[(&str, &str)])
 /// A question, and this many answers that look at the screen.
 fn looked(answers: u32) -> Conversation {
     let mut conversation = Conversation::new();
-    take(&mut conversation, json!({ "user_message": { "text": ["look"] } }));
+    take(&mut conversation, json!({ "user_message": { "content": ["look"] } }));
     for n in 0..answers {
         let screenshot = format!("{DATA_URL}{DOT}\n(screenshot {n})");
         answer(&mut conversation, 2 * n + 1, &[("computer", &screenshot), ("other", "done")]);
@@ -70,7 +70,7 @@ fn s14_a_model_sees_the_newest_screenshots_as_images_after_the_results() {
         assert_eq!(words(&looked(5), takes), expected);
     }
     let mut more = looked(5);
-    take(&mut more, json!({ "user_message": { "text": ["and now?"] } }));
+    take(&mut more, json!({ "user_message": { "content": ["and now?"] } }));
     expected.push("user and now?".to_owned());
     assert_eq!(words(&more, TakesImages::Inline), expected, "before what a person says next");
 }
@@ -83,7 +83,7 @@ fn s14_a_model_without_images_reads_a_note_and_no_base64() {
     // Nor does the one that summarises.
     let mut conversation = looked(2);
     take(&mut conversation, json!({ "turn_ended": { "reason": "end_turn" } }));
-    take(&mut conversation, json!({ "user_message": { "text": ["and now?"] } }));
+    take(&mut conversation, json!({ "user_message": { "content": ["and now?"] } }));
     let text = conversation.cut(1).text(100_000);
     assert!(text.contains("(screenshot 1)") && !text.contains("iVBOR"), "{text}");
 }

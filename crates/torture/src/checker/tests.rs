@@ -38,7 +38,7 @@ fn decided(n: u32, kind: &str, id: &str) -> Value {
     if kind == "edit" {
         decision["edited_action"] = json!({ "name": "pay", "args": { "n": 2 } });
     }
-    json!({ "decided": { "n": n, "decisions": [decision], "request_id": id } })
+    json!({ "decided": { "n": n, "decisions": [decision], "request": { "id": id } } })
 }
 
 fn interrupted(n: u32, kind: &str) -> Value {
@@ -57,7 +57,7 @@ fn started(attempt: u32) -> Value {
 fn asked(idempotent: bool) -> Vec<Value> {
     vec![
         json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
-        json!({ "user_message": { "text": ["hello"], "request_id": "q1\u{1e}0123456789abcdef" } }),
+        json!({ "user_message": { "content": ["hello"], "request": { "id": "q1", "fingerprint": "0123456789abcdef" } } }),
         json!({ "model_responded": { "model": "m", "first_call": 1, "blocks": [{ "tool_use": { "id": "t", "name": "pay", "input": "{\"n\":1}" } }] } }),
         json!({ "calls_gated": [{ "verdict": { "ask": {} }, "idempotent": idempotent }] }),
         interrupted(1, "approval"),
@@ -101,7 +101,7 @@ fn in_doubt(answer: &str, more: Vec<Value>, ledger: Vec<Line>) -> Case {
     let doubt = vec![
         decided(1, "approve", "q2"),
         started(1),
-        json!({ "call_lost": { "call": 1 } }),
+        json!({ "call_lost": { "call": 1, "why": "interrupted" } }),
         interrupted(2, "in_doubt"),
         decided(2, answer, "q3"),
     ];
@@ -202,7 +202,7 @@ fn r3_lost_and_invented_requests_are_found() {
     let mut unsent = good();
     unsent.requests.pop();
     finds(&unsent, "that was never sent");
-    let twice = json!({ "user_message": { "text": ["hello"], "request_id": "q1" } });
+    let twice = json!({ "user_message": { "content": ["hello"], "request": { "id": "q1" } } });
     let mut doubled = good();
     let pos = doubled.entries.len() as u64 + 1;
     doubled.entries.push(Entry { pos, at: 0, via: None, cursor: Cursor::default(), records: vec![record(twice)] });
@@ -260,7 +260,7 @@ fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
     let action = json!({ "call": 1, "tool_use_id": "t", "agent": "a", "name": name, "args": questions(), "ask": {}, "digest": "d" });
     let asked = vec![
         json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
-        json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
+        json!({ "user_message": { "content": ["hello"], "request": { "id": "q1" } } }),
         json!({ "model_responded": { "model": "m", "first_call": 1, "blocks": [{ "tool_use": { "id": "t", "name": name, "input": input } }] } }),
         json!({ "calls_gated": [{ "verdict": { "question": {} }, "idempotent": false }] }),
         json!({ "interrupted": { "n": 1, "kind": "question", "actions": [action], "content": true, "expires_at": 0 } }),
@@ -276,7 +276,7 @@ fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
 }
 
 fn answered(answers: &Value) -> Value {
-    json!({ "answered": { "n": 1, "answers": answers, "request_id": "q2" } })
+    json!({ "answered": { "n": 1, "answers": answers, "request": { "id": "q2" } } })
 }
 
 fn given() -> Value {
@@ -284,7 +284,7 @@ fn given() -> Value {
 }
 
 fn declined(kind: &str) -> Value {
-    json!({ "decided": { "n": 1, "decisions": [{ "type": kind }], "question": true, "request_id": "q3" } })
+    json!({ "decided": { "n": 1, "decisions": [{ "type": kind }], "question": true, "request": { "id": "q3" } } })
 }
 
 /// Declined instead of answered.
@@ -374,7 +374,7 @@ fn g6_forks_that_are_lost_or_have_another_past_are_found() {
     wrong(&|_| {}, "q4", "was acknowledged and is not stored");
     wrong(&|records| drop(records.pop()), "q3", "was acknowledged and is not stored");
     wrong(
-        &|records| records[1] = json!({ "user_message": { "text": ["bye"] } }),
+        &|records| records[1] = json!({ "user_message": { "content": ["bye"] } }),
         "q3",
         "another past than its original",
     );

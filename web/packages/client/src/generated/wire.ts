@@ -273,6 +273,16 @@ export type Held = "fork" | "crashes" | "restored" | (string & {});
  */
 export type Status = "idle" | "running" | "awaiting_input" | "completed" | "failed" | "cancelled" | (string & {});
 /**
+ * Why an interruption ended without an answer.
+ * - `turn_ended`: Its turn ended: it was cancelled, or given up.
+ * - `taken_back`: Its asker took the question back: the tool waits for no answer any more, and its call goes on with the question's
+ * default.
+ * - `state_edited`: A person changed the state of the graph that asked. The graph asks again, about the new state.
+ * - `call_ended`: Its call, or the agent that works for a call, has ended otherwise.
+ * - `node_ended`: Its node has ended otherwise, or has failed.
+ */
+export type Withdrawal = "turn_ended" | "taken_back" | "state_edited" | "call_ended" | "node_ended";
+/**
  * How an interruption ended.
  * - `decided`: A person decided.
  * - `timeout`: The deadline expired first.
@@ -1484,6 +1494,10 @@ export interface ApprovalResolvedEvent {
    * the retry.
    */
   decisions?: Decision[];
+  /**
+   * If it was `cancelled`: why.
+   */
+  reason?: Withdrawal;
   /**
    * How it ended.
    */
