@@ -116,7 +116,11 @@ fn adviser(language: Language) -> &'static str {
 
 /// The configuration's texts for people, by language: the first is the one in [`CONFIG`].
 const TEXTS: [[&str; 3]; 13] = [
-    ["Trades shares, and asks first.", "Giao dịch cổ phiếu và hỏi trước khi đặt lệnh.", "交易股票；下单前先征求您的批准。"],
+    [
+        "Trades shares, and asks first.",
+        "Giao dịch cổ phiếu và hỏi trước khi đặt lệnh.",
+        "交易股票；下单前先征求您的批准。",
+    ],
     ["Asks what you want, and makes a plan.", "Hỏi bạn muốn gì, rồi lập kế hoạch.", "询问您的需求，并制定方案。"],
     ["The current price of a share.", "Giá hiện tại của một cổ phiếu.", "查询股票的当前价格。"],
     [

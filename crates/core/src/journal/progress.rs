@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::run::{Arrival, At, DoneTask, NewTask, Raw, Round, STEP_GIVEN_UP, TasksDone, Then, UNREADABLE_ANSWER, given};
+use super::run::{
+    Arrival, At, DoneTask, NewTask, Raw, Round, STEP_GIVEN_UP, TasksDone, Then, UNREADABLE_ANSWER, given,
+};
 use crate::{
     call::reviewer::Reviewer,
     number::{FrameNo, InterruptionNo, TaskNo},
