@@ -406,7 +406,7 @@ pub mod run {
         audit::{Anchor, AuditRecord},
         journal::draft::OnPending,
         refusal::{Code, Refusal},
-        wire::event::{Request, RunFailure, StopReason},
+        wire::event::{HeldTurn, Request, RunFailure, StopReason},
     };
     pub use countersign_runtime::run::{
         ApprovalQuery, ApprovalStatus, ApprovalView, AuditCheck, AuditError, ListPage, NewDecision, NewMessage,
