@@ -24,6 +24,7 @@ export type GraphQuestion = Wire.GraphQuestion;
  * The kinds of requests that have actions.
  */
 export type ActionKind = "approval" | "in_doubt" | "interrupt" | "input";
+export type Withdrawal = Wire.Withdrawal;
 export type Resolution = Wire.Resolution;
 export type ReviewConfig = Wire.ReviewConfig;
 /**
@@ -64,6 +65,56 @@ export type EditedAction = Wire.EditedAction;
 export type EditOutcomeView = "approves" | "asks" | "refused" | (string & {});
 export type ShownPreview = Wire.ShownPreview;
 export type Code = Wire.Code;
+/**
+ * What a record says. Members and events may be added.
+ */
+export type AuditBody =
+  | AuditRequested
+  | AuditDecided
+  | AuditVoted
+  | AuditAnswered
+  | AuditResumed
+  | AuditTimedOut
+  | AuditWithdrawn
+  | AuditCommented
+  | AuditReassigned
+  | AuditReminded
+  | AuditDecidedUnasked
+  | AuditRuleRevoked
+  | AuditFinished
+  | AuditOutcomeUnknown
+  | AuditToolChanged
+  | AuditRetried
+  | AuditStateEdited
+  | AuditForked;
+export type Args = Wire.Args;
+/**
+ * What kind of answer an interruption waits for.
+ * - `approval`: Calls that wait for a decision.
+ * - `in_doubt`: A call whose outcome is unknown.
+ * - `question`: Questions that wait for answers.
+ * - `interrupt`: A node of a graph that waits for an answer.
+ * - `input`: A call that asks something before it can end.
+ */
+export type Kind = "approval" | "in_doubt" | "question" | "interrupt" | "input" | (string & {});
+/**
+ * Who or what decided in a person's place.
+ */
+export type AuditDecidedBy = DecidedByRule | DecidedByProgram;
+/**
+ * A verdict on a call.
+ * - `allow`: It may run.
+ * - `ask`: People are asked.
+ * - `deny`: It does not run.
+ */
+export type AuditVerdict = "allow" | "ask" | "deny" | (string & {});
+export type CallStatus = Wire.CallStatus;
+/**
+ * Why the outcome of a call is unknown.
+ * - `interrupted`: What ran it ended in the middle.
+ * - `questions_gone`: It had asked people something, and its attempt cannot resume with their answers.
+ */
+export type Loss = "interrupted" | "questions_gone" | (string & {});
 export type DecisionType = Wire.DecisionType;
 export type Risk = Wire.Risk;
 /**
@@ -73,7 +124,12 @@ export type Risk = Wire.Risk;
  * - `deny`: It does not run.
  */
 export type Effect = "allow" | "ask" | "deny" | (string & {});
-export type Args = Wire.Args;
+/**
+ * What a standing rule decides.
+ * - `approve`: It approves the calls that it covers.
+ * - `reject`: It rejects them.
+ */
+export type RuleDecision = "approve" | "reject" | (string & {});
 /**
  * The scope of a standing rule.
  * - `session`: Its session.
@@ -136,7 +192,6 @@ export type MessageType = "step";
  * - `tool`: A tool.
  */
 export type HistoryRole = "user" | "assistant" | "tool" | (string & {});
-export type CallStatus = Wire.CallStatus;
 export type OnPending = Wire.OnPending;
 /**
  * The `type` of a frame with a message.
@@ -916,6 +971,10 @@ export interface ActionApprovalView {
    */
   kind: ActionKind;
   /**
+   * If it was `cancelled`: why.
+   */
+  reason?: Withdrawal;
+  /**
    * How it was resolved.
    */
   resolution?: Resolution;
@@ -1077,6 +1136,10 @@ export interface QuestionApprovalView {
    * `question`.
    */
   kind: QuestionKind;
+  /**
+   * If it was `cancelled`: why.
+   */
+  reason?: Withdrawal;
   /**
    * How it was resolved.
    */
@@ -1389,7 +1452,7 @@ export interface AuditRecord {
   /**
    * What happened, as JSON.
    */
-  body: JsonObject;
+  body: AuditBody;
   /**
    * Lower-case hexadecimal SHA-256 of `prev`, LF, `n`, LF and the canonical body: RFC 8785 with numbers as written.
    */
@@ -1402,6 +1465,839 @@ export interface AuditRecord {
    * The hash of the record before it; 64 zeros before the first.
    */
   prev: string;
+}
+/**
+ * People are asked.
+ */
+export interface AuditRequested {
+  /**
+   * What the person was shown.
+   */
+  actions: AuditAction[];
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  event: "requested";
+  /**
+   * What kind of answer it waits for.
+   */
+  kind: Kind;
+  /**
+   * The version of the policy that asked.
+   */
+  policy?: string;
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The role that decides, if one is configured.
+   */
+  role?: string;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * An action of a request, as its reviewer was shown it.
+ */
+export interface AuditAction {
+  /**
+   * The agent that proposed it.
+   */
+  agent: string;
+  /**
+   * The arguments.
+   */
+  args: Args;
+  /**
+   * The SHA-256 of their canonical form.
+   */
+  args_digest: string;
+  /**
+   * The permanent identity of the request about this call, which decisions may name.
+   */
+  digest: string;
+  /**
+   * The digest of the text that a reviewer is shown (`display`).
+   */
+  display_digest: string;
+  /**
+   * From 1, where there are several levels.
+   */
+  level?: number;
+  /**
+   * The tool; for a graph the question's or the step's name.
+   */
+  name: string;
+  /**
+   * Whether its requesters may not approve it.
+   */
+  not_self?: boolean;
+  /**
+   * How many different people must approve, if more than one.
+   */
+  quorum?: number;
+  /**
+   * The rule that asked, in the operator's words.
+   */
+  reason?: string;
+  /**
+   * The call's id as the model wrote it.
+   */
+  tool_use_id: string;
+}
+/**
+ * A person decided.
+ */
+export interface AuditDecided {
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who.
+   */
+  by?: string;
+  /**
+   * One for each action.
+   */
+  decisions: Decision[];
+  event: "decided";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A person approved, and more people must.
+ */
+export interface AuditVoted {
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who.
+   */
+  by?: string;
+  /**
+   * One for each action.
+   */
+  decisions: Decision[];
+  event: "voted";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A person answered questions.
+ */
+export interface AuditAnswered {
+  /**
+   * The answers.
+   */
+  answers: Answers;
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who.
+   */
+  by?: string;
+  event: "answered";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A person answered a node of a graph, or a tool.
+ */
+export interface AuditResumed {
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who.
+   */
+  by?: string;
+  event: "resumed";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The answer.
+   */
+  resume: JsonValue;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * The deadline expired first.
+ */
+export interface AuditTimedOut {
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * The roles that are asked next; absent if nobody is.
+   */
+  escalated_to?: string[];
+  event: "timed_out";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * The request ended without an answer.
+ */
+export interface AuditWithdrawn {
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * The person who did it, if one did.
+   */
+  by?: string;
+  event: "withdrawn";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * Why.
+   */
+  reason: Withdrawal;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A person commented on a pending request.
+ */
+export interface AuditCommented {
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who.
+   */
+  by?: string;
+  event: "commented";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * The comment.
+   */
+  text: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A pending request was handed over.
+ */
+export interface AuditReassigned {
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who did it.
+   */
+  by?: string;
+  event: "reassigned";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The role that decides from now on, if that has changed.
+   */
+  role?: string;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The only person who decides, if one was named.
+   */
+  subject?: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * Why.
+   */
+  text?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * The reviewers were reminded of a pending request.
+ */
+export interface AuditReminded {
+  /**
+   * The key of the request.
+   */
+  approval_key: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * How many of its reminders are due, including this one.
+   */
+  count: number;
+  event: "reminded";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A standing rule, or the program, decided a call in a person's place.
+ */
+export interface AuditDecidedUnasked {
+  /**
+   * The SHA-256 of the canonical form of its arguments; absent if they are no JSON object.
+   */
+  args_digest?: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * How often it was started.
+   */
+  attempts?: number;
+  /**
+   * Who or what.
+   */
+  decided_by: AuditDecidedBy;
+  event: "decided_unasked";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * The tool.
+   */
+  tool: string;
+  /**
+   * The call's id as the model wrote it.
+   */
+  tool_use_id: string;
+  /**
+   * `allow` or `deny`.
+   */
+  verdict: AuditVerdict;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A standing rule.
+ */
+export interface DecidedByRule {
+  /**
+   * Its id.
+   */
+  id: string;
+  type: "rule";
+}
+/**
+ * The program in which the agent runs.
+ */
+export interface DecidedByProgram {
+  type: "program";
+}
+/**
+ * A person ended a standing rule.
+ */
+export interface AuditRuleRevoked {
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who.
+   */
+  by?: string;
+  event: "rule_revoked";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The rule.
+   */
+  rule_id: string;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A call that people had decided about has its result.
+ */
+export interface AuditFinished {
+  /**
+   * The SHA-256 of the canonical form of its arguments; absent if they are no JSON object.
+   */
+  args_digest?: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * How often it was started.
+   */
+  attempts?: number;
+  event: "finished";
+  /**
+   * The SHA-256 of the result's UTF-8 text.
+   */
+  output_digest: string;
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * How it ended.
+   */
+  status: CallStatus;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * The tool.
+   */
+  tool: string;
+  /**
+   * The call's id as the model wrote it.
+   */
+  tool_use_id: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * The outcome of such a call is unknown.
+ */
+export interface AuditOutcomeUnknown {
+  /**
+   * The SHA-256 of the canonical form of its arguments; absent if they are no JSON object.
+   */
+  args_digest?: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * How often it was started.
+   */
+  attempts?: number;
+  event: "outcome_unknown";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * Why.
+   */
+  reason: Loss;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * The tool.
+   */
+  tool: string;
+  /**
+   * The call's id as the model wrote it.
+   */
+  tool_use_id: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * An approved call did not begin, since its tool is not the one that was shown; it is requested again.
+ */
+export interface AuditToolChanged {
+  /**
+   * The SHA-256 of the canonical form of its arguments; absent if they are no JSON object.
+   */
+  args_digest?: string;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * How often it was started.
+   */
+  attempts?: number;
+  event: "tool_changed";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * The tool.
+   */
+  tool: string;
+  /**
+   * The call's id as the model wrote it.
+   */
+  tool_use_id: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A failed turn continues.
+ */
+export interface AuditRetried {
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * By whom.
+   */
+  by?: string;
+  event: "retried";
+  /**
+   * How many more model calls it may make.
+   */
+  more_calls?: number;
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * A person changed the state of a graph.
+ */
+export interface AuditStateEdited {
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who.
+   */
+  by?: string;
+  event: "state_edited";
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * What changed, as a node would have changed it.
+   */
+  state_update: JsonValue;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * The session was made with another's past, whose records are not repeated.
+ */
+export interface AuditForked {
+  /**
+   * The other session's keys of the requests that were pending at the checkpoint: the fork makes them again.
+   */
+  asked_again?: string[];
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who made it.
+   */
+  by?: string;
+  event: "forked";
+  /**
+   * The other session, and the checkpoint.
+   */
+  forked_from: ForkedFrom;
+  /**
+   * The calls that were judged again.
+   */
+  judged?: AuditJudged[];
+  /**
+   * The position of the append in the session's journal.
+   */
+  pos: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
+   * itself, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * The origin of a fork: the session and the checkpoint.
+ */
+export interface ForkedFrom {
+  /**
+   * The checkpoint: the position of the last append that both sessions share.
+   */
+  checkpoint: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+}
+/**
+ * A call of a fork that was judged again.
+ */
+export interface AuditJudged {
+  /**
+   * What it is changed to; unchanged if absent.
+   */
+  edited?: EditedAction;
+  /**
+   * The call's id as the model wrote it.
+   */
+  tool_use_id: string;
+  /**
+   * The verdict on it now.
+   */
+  verdict: AuditVerdict;
 }
 /**
  * What a verification has found.
@@ -1542,19 +2438,6 @@ export interface SessionView {
    * When it last changed (RFC 3339).
    */
   updated_at: string;
-}
-/**
- * The origin of a fork: the session and the checkpoint.
- */
-export interface ForkedFrom {
-  /**
-   * The checkpoint: the position of the last append that both sessions share.
-   */
-  checkpoint: number;
-  /**
-   * The session.
-   */
-  session_id: string;
 }
 /**
  * The policy that is in force.
@@ -1724,10 +2607,6 @@ export interface RuleView {
    */
   agent: string;
   /**
-   * Whether it approves; else it rejects.
-   */
-  approve: boolean;
-  /**
    * The arguments it is for, if it is limited to them.
    */
   args?: Args;
@@ -1739,6 +2618,10 @@ export interface RuleView {
    * When it was made (RFC 3339).
    */
   created_at: string;
+  /**
+   * Whether it approves or rejects.
+   */
+  decision: RuleDecision;
   /**
    * `{approval_key}.{action}`: the interruption and the action it was made in.
    */
@@ -1914,8 +2797,8 @@ export interface CheckpointView {
   /**
    * What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
    * answers to questions), `timeout`, `approval_updated`, `rule_revoked`, `renamed`, `call_started`, `handoff`,
-   * `result`, `input`, `outcome_unknown` and `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`,
-   * `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`,
+   * `result`, `input`, `outcome_unknown` and `tool_changed` (of calls), `approval_sent`, `approval_not_sent`, `end` (of a turn),
+   * `restart`, `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`,
    * `edit`, `states`.
    */
   after: string;

@@ -281,7 +281,7 @@ export type Status = "idle" | "running" | "awaiting_input" | "completed" | "fail
  * - `call_ended`: Its call, or the agent that works for a call, has ended otherwise.
  * - `node_ended`: Its node has ended otherwise, or has failed.
  */
-export type Withdrawal = "turn_ended" | "taken_back" | "state_edited" | "call_ended" | "node_ended";
+export type Withdrawal = "turn_ended" | "taken_back" | "state_edited" | "call_ended" | "node_ended" | (string & {});
 /**
  * How an interruption ended.
  * - `decided`: A person decided.
