@@ -14,7 +14,7 @@ const { client, http } = await import("../src/state/connection.js");
 
 const AT = "2026-01-01T00:00:00Z";
 const message = (n: number, next_at?: string): FailedMessage => ({ n, attempts: 1, ...(next_at === undefined ? {} : { next_at }), tried_at: AT, message: "503 Service Unavailable" });
-const record = (n: number) => ({ n, prev: "p", hash: "h", body: { event: "requested", at: AT, session: "s", request: n, actions: [{ tool: "pay" }] } }) as never;
+const record = (n: number) => ({ n, prev: "p", hash: "h", body: { event: "requested", at: AT, session_id: "s", approval_key: `s_${n}`, kind: "approval", actions: [{ name: "pay" }] } }) as never;
 
 test("u4: records are looked up together where they are near each other, and no span is longer than it must be", () => {
   expect(spans([])).toEqual([]);

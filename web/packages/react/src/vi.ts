@@ -119,7 +119,7 @@ const done = {
   respond: "Đã nhập kết quả",
   defer: "Đã hoãn quyết định",
 };
-const how: Record<string, string> = { decided: "Đã quyết định", timeout: "Không ai quyết định kịp", cancelled: "Đã hủy" };
+const how: Record<string, string> = { decided: "Đã quyết định", timeout: "Không ai quyết định kịp thời", cancelled: "Đã hủy" };
 const errors: Partial<Record<string, string>> = {
   invalid_edit: "Tham số đã sửa không phù hợp với công cụ.",
   stale_action: "Yêu cầu đang chờ không còn là yêu cầu bạn đã xem. Hãy xem lại trước khi quyết định.",
