@@ -141,7 +141,8 @@ async fn g6_a_fork_asks_again_under_its_own_keys_and_the_original_stays_as_it_is
         let events: Vec<Value> = log.iter().map(|r| serde_json::from_str(r.body.get()).expect("JSON")).collect();
         let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().expect("event")).collect();
         assert_eq!(names, ["forked", "requested"], "{name}");
-        assert_eq!((&events[0]["forked_from"], &events[1]["approval_key"]), (&"s".into(), &"f_2".into()));
+        let forked = serde_json::json!({ "session_id": "s", "checkpoint": waited.checkpoint });
+        assert_eq!((&events[0]["forked_from"], &events[1]["approval_key"]), (&forked, &"f_2".into()));
         // Nothing of the past is pending, or has a key of the fork.
         let query = ApprovalQuery { session_id: Some("f".to_owned()), limit: Some(10), ..ApprovalQuery::default() };
         let inbox = runtime.approvals(&me(), query).await.expect("inbox").rows;

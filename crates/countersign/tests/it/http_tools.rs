@@ -109,7 +109,7 @@ async fn m2_a_call_whose_request_cannot_be_made_reaches_no_person_and_no_edit_ma
     let runtime = process("orders");
     let outcome = send(&runtime, "s", "go").await.expect("paused");
     let told: Vec<String> = results(&runtime, "s").await.into_iter().map(|(_, text)| text).collect();
-    assert!(told[0].contains("args.account has a / or"), "{told:?}");
+    assert!(told[0].contains("args.account is part of the address's path"), "{told:?}");
     assert!(told[1].contains("args.account"), "{told:?}");
     let asked: Vec<&str> = outcome.interruptions[0].actions().iter().map(|action| action.args.text()).collect();
     assert_eq!(asked, [r#"{"account":"a","quantity":3}"#]);
@@ -139,6 +139,6 @@ async fn m2_an_argument_that_leads_elsewhere_is_an_error_for_the_model_and_sends
     let agent = agent.tool(order(&base, "orders", "the-secret").needs_approval(Approval::never()));
     let runtime = Runtime::builder(store(&folder)).agent(agent).build().expect("runtime");
     let outcome = runtime.run(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("run");
-    assert!(outcome.text.contains("args.account has a / or"), "{}", outcome.text);
+    assert!(outcome.text.contains("args.account is part of the address's path"), "{}", outcome.text);
     assert!(seen.lock().unwrap().is_empty());
 }

@@ -412,7 +412,7 @@ async fn x_writing_to_the_file_neither_revives_a_standing_rule_nor_transfers_it(
     drop(store);
     change(
         &path,
-        "UPDATE rules SET revoked_at = NULL, everywhere = 1, until = NULL;
+        "UPDATE rules SET revoked_at = NULL, scope = 'tool', until = NULL;
          UPDATE rules SET subject = 'eve', tenant = 'acme' WHERE key >> 32 = (SELECT row FROM sessions WHERE id = 'newer');
          UPDATE sessions SET subject = 'eve', tenant = 'acme' WHERE id = 'newer'",
     );

@@ -164,7 +164,7 @@ fn x_a_value_never_leads_to_another_place_of_the_server() {
         let asked = filled(&asked, &json!({ "x": slash }).to_string()).expect("a parameter takes it");
         assert_eq!(asked.url, format!("http://h/?q={}", super::fill::encoded(slash)));
     }
-    assert!(url("", "x").expect_err("empty").contains("args.x is empty"));
+    assert!(url("", "x").expect_err("empty").contains("args.x is part of the address's path and must not be empty"));
     let two = get("http://h/{{ args.x }}{{ args.y }}");
     assert!(filled(&two, r#"{"x":".","y":"."}"#).expect_err("dots").contains("args.y"));
 }

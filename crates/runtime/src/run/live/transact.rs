@@ -9,7 +9,7 @@ use countersign_core::{
         record::{Record, VIA_STORE, records},
         state::State,
     },
-    refusal::Refusal,
+    refusal::{Code, Refusal},
     session::{Committed, Placed, Session},
 };
 
@@ -161,9 +161,12 @@ impl Inner {
     /// with a `seq`, an outcome, a saved state), so that a power cut loses nothing that was seen outside.
     ///
     /// # Errors
-    /// `store_closed`: it may be lost.
+    /// `store_closed`, `outcome_unknown`: it may be lost.
     pub(crate) async fn released(&self) -> Result<(), Refusal> {
-        self.store.sync().await.map_err(|error| self.refused(error))
+        self.store.sync().await.map_err(|error| match error {
+            StoreError::Failed(_) => self.refused(StoreError::Unknown),
+            _ => self.refused(error),
+        })
     }
 
     /// A transition that is ready to be stored by this runtime.
@@ -187,8 +190,9 @@ impl Inner {
 
     /// An accepted input is on disk already. A refusal reports the session's state, which may not be.
     pub(in crate::run) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
-        if taken.is_err() {
-            self.released().await?;
+        // One that is not known to be stored says nothing of the state.
+        if taken.as_ref().is_err_and(|refusal| refusal.code != Code::OutcomeUnknown) {
+            self.store.sync().await.map_err(|error| self.refused(error))?;
         }
         taken
     }
