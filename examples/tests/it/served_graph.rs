@@ -158,7 +158,7 @@ fn named(question: &str) -> impl Fn(&Value) -> bool {
 #[test]
 fn g3_a_served_graph_is_answered_out_of_order_over_a_crash_forked_edited_and_retried() {
     let mut served = Served::start(&[]);
-    assert_eq!(served.get("/v1/graphs"), json!({ "graphs": [{ "name": "newsletter" }] }));
+    assert_eq!(served.get("/v1/graphs"), json!({ "graphs": [{ "name": "newsletter" }], "next_cursor": null }));
     let drawing = served.get("/v1/graphs/newsletter/graph");
     assert!(drawing["drawing"].to_string().contains("article"), "{drawing}");
     served.begin("s1", &["Green", "Black", "White"]);

@@ -107,7 +107,7 @@ async fn u3_chat_several_actions_are_decided_one_by_one() {
     chat.see("action 1, execute_trade:");
     chat.see("> ");
     chat.type_line("r");
-    chat.see("why");
+    chat.see("reason, for the agent");
     chat.type_line("");
     chat.see("action 2, execute_trade:");
     chat.see("> ");

@@ -97,7 +97,7 @@ on_both_stores! {
         let ack = ws.next().await;
         assert_eq!(ack, json!({ "type": "ack", "session_id": "abc-123" }));
         is(&ws.next().await, json!({
-            "type": "approval_resolved", "approval_key": "abc-123_1", "resolution": "decided", "by": null
+            "type": "approval_resolved", "approval_key": "abc-123_1", "resolution": "decided"
         }));
         is(&ws.next().await, json!({
             "type": "content_block_start",
@@ -167,7 +167,7 @@ on_both_stores! {
         ws.message("abc-123", "mua").await;
         ws.until_status("awaiting_input").await;
         is(&ws.next().await, json!({
-            "type": "approval_resolved", "approval_key": "abc-123_1", "resolution": "timeout", "by": null
+            "type": "approval_resolved", "approval_key": "abc-123_1", "resolution": "timeout"
         }));
         is(&ws.next().await, json!({
             "type": "content_block_start",

@@ -172,7 +172,7 @@ on_both_stores! {
         let more = ws.until_status("completed").await;
         assert_eq!(more[0], json!({
             "type": "approval_resolved", "session_id": "session-id", "seq": seq + 4, "approval_key": "session-id_1",
-            "resolution": "decided", "by": null, "answers": printed_answers(),
+            "resolution": "decided", "answers": printed_answers(),
         }));
         assert_eq!(more[1], json!({
             "type": "run_status", "session_id": "session-id", "seq": seq + 5, "status": "running", "pending": [],

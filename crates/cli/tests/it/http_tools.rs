@@ -176,7 +176,7 @@ async fn x_an_argument_that_would_lead_elsewhere_is_never_sent_and_nobody_is_ask
     server.until_status("s", "completed").await;
     server.get("/v1/approvals/s_1").await.problem(404, "approval_not_found");
     let history = server.get("/v1/sessions/s/history").await.body;
-    assert!(history.contains("args.account has a / or"), "{history}");
+    assert!(history.contains("args.account is part of the address's path"), "{history}");
     assert!(broker.taken().is_empty());
 }
 

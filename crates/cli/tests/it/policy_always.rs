@@ -10,7 +10,7 @@ use crate::{
 };
 
 const ASK: &str = "\n[[policy.rules]]\nrequire = true\n";
-const LATER: &str = "2199-01-01T00:00:00Z";
+const LATER: &str = "2199-01-01T00:00:00.000Z";
 
 /// Each message trades: twice the same, and then another.
 fn trades(store: Store, rules: &str) -> Setup {
@@ -51,7 +51,7 @@ on_both_stores! {
         let listed = rules(&server, "alice", "").await;
         let rule = &listed[0];
         assert_eq!((listed.len(), &rule["id"], &rule["scope"]), (1, &json!("s_1.0"), &json!("arguments")));
-        assert_eq!((&rule["agent"], &rule["tool"], &rule["approve"]), (&json!("trader"), &json!("execute_trade"), &json!(true)));
+        assert_eq!((&rule["agent"], &rule["tool"], &rule["decision"]), (&json!("trader"), &json!("execute_trade"), &json!("approve")));
         assert_eq!((&rule["args"]["quantity"], &rule["by"], &rule["subject"]), (&json!(1), &json!("alice"), &json!("alice")));
         assert_eq!((&rule["session_id"], &rule["state"]), (&json!("s"), &json!("active")));
         assert!(rule["created_at"].as_str().unwrap().ends_with('Z') && rule.get("until").is_none(), "{rule}");

@@ -172,7 +172,7 @@ on_both_stores! {
             assert!(details["at"].as_str().unwrap().ends_with('Z'), "{details}");
             details["at"] = json!("then");
             assert_eq!(details, json!({
-                "resolution": "decided", "answers": { "Q1": "A", "Q2": "[No preference]" }, "by": null, "at": "then",
+                "resolution": "decided", "answers": { "Q1": "A", "Q2": "[No preference]" }, "at": "then",
             }));
             let problem = server.post("/v1/approvals/s_1", &reply).await.problem(409, "approval_already_resolved");
             assert_eq!(problem["details"], error["details"]);
