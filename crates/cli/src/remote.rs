@@ -211,7 +211,12 @@ pub(crate) fn ending(of: &Value) -> Option<String> {
     }
     let mut said = match of["resolution"].as_str()? {
         "timeout" => "its deadline passed".to_owned(),
-        "cancelled" => "its turn was cancelled".to_owned(),
+        "cancelled" => match of["reason"].as_str() {
+            None | Some("turn_ended") => "its turn ended".to_owned(),
+            Some("taken_back") => "its tool took the question back".to_owned(),
+            Some("state_edited") => "the state that it was asked about was changed".to_owned(),
+            Some(_) => "what had asked ended".to_owned(),
+        },
         "decided" if !types.is_empty() => format!("decided ({})", types.join(", ")),
         "decided" if of.get("answers").or_else(|| of.get("resume")).is_some() => "answered".to_owned(),
         other => other.to_owned(),

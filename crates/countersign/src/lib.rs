@@ -404,7 +404,7 @@ pub mod policy {
 pub mod run {
     pub use countersign_core::{
         audit::{Anchor, AuditRecord},
-        journal::draft::OnPending,
+        journal::{draft::OnPending, record::Withdrawal, restart::Held},
         refusal::{Code, Refusal},
         wire::event::{HeldTurn, Request, RunFailure, StopReason},
     };

@@ -30,7 +30,8 @@ pub struct Holding {
 /// there. No server may be using the store.
 ///
 /// # Errors
-/// Those of the store, except that a session cannot be read. Turns held before stay held; it can be run again.
+/// Those of the store, except that a session cannot be read by any version: what only a newer one reads would begin there, so
+/// that one has to hold it. Turns held before stay held; it can be run again.
 pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
     let mut held = Holding::default();
     let history = store.history_id().await?;
@@ -55,7 +56,7 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
                 Ok(Found::Held) => held.sessions.push(id),
                 Ok(Found::AlreadyHeld) => held.already_held.push(id),
                 Ok(Found::Nothing) => {}
-                Err(why @ (StoreError::Corrupt(_) | StoreError::Sealed(_) | StoreError::Newer { .. })) => {
+                Err(why @ (StoreError::Corrupt(_) | StoreError::Sealed(_))) => {
                     held.unreadable.push((id, why.to_string()));
                 }
                 Err(error) => return Err(error),

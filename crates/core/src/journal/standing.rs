@@ -83,6 +83,7 @@ impl Rule {
         let same = *self.agent == *call.agent
             && *self.tool == *call.tool
             && self.args.as_ref().is_none_or(|args| args.digest() == call.digest)
+            && (self.scope != RuleScope::Arguments || self.args.is_some())
             && self.until.is_none_or(|until| call.now < until);
         if !same || self.decision == RuleDecision::Reject {
             return same;
@@ -148,6 +149,8 @@ mod tests {
             applies(&Rule { decision: RuleDecision::Reject, ..rule.clone() }, Some("other")),
             "what is rejected stays so"
         );
+        let cut = Rule { scope: RuleScope::Arguments, ..rule.clone() };
+        assert!(!applies(&cut, Some("this")), "for which arguments, it does not say");
         let only = Ask { allowed: Some(vec![DecisionType::Edit, DecisionType::Reject]), ..Ask::default() };
         let facts = RuleFacts { agent: "a", tool: "pay", digest, subject: None, speakers: None, shown: None, now: 0 };
         assert!(!rule.applies(&facts, Some(&only)), "what nobody may approve as it is");

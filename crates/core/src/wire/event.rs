@@ -228,7 +228,7 @@ pub enum ConnectionEvent {
         /// The session, also when the server generated its id.
         session_id: String,
     },
-    /// A request was refused, or failed. Nothing changed.
+    /// A request was refused, or failed. Nothing changed, except as the code says: `outcome_unknown`, `store_closed`.
     #[schemars(title = "ErrorEvent")]
     Error {
         /// The stable code.
@@ -308,7 +308,7 @@ pub enum Resolution {
     Decided,
     /// The deadline expired first.
     Timeout,
-    /// Its turn was cancelled, or what had asked took it back.
+    /// It ended without an answer: its turn ended, or what had asked took it back. The `reason` beside it says which.
     Cancelled,
 }
 

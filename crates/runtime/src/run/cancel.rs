@@ -39,7 +39,7 @@ impl Runtime {
         let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
         if self.inner.is_repeat(&live.session_id, request_id.as_deref(), Purpose::CANCEL).await? {
-            return self.inner.released().await;
+            return self.inner.confirmed().await;
         }
         let partial = guard.written();
         let at = self.inner.now();

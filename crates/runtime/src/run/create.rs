@@ -33,7 +33,7 @@ impl Runtime {
         let existing = self.inner.load(live, &mut guard).await?;
         if existing.pos > 0 {
             self.inner.store.mark_unsynced();
-            self.inner.released().await?;
+            self.inner.confirmed().await?;
             return visible(by, &existing).map(|()| SessionView::of_state(&existing));
         }
         let created = self.created(by, new.agent.as_deref(), new.locale, new.context.clone())?;

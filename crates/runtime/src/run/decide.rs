@@ -114,7 +114,7 @@ impl Runtime {
         );
         taken.await.unwrap_or_else(|error| {
             tracing::error!(%error, "a decision was interrupted");
-            Err(Refusal::new(Code::Internal, "the decision was interrupted; look whether it was taken"))
+            Err(Refusal::new(Code::OutcomeUnknown, "the decision was interrupted; look whether it was taken"))
         })
     }
 
@@ -163,7 +163,7 @@ impl Runtime {
         check_seen(by, &state, &decision)?;
         decision.request_id = kept_id(by, &state, decision.request_id.clone(), &decision.asked());
         if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), Purpose::decision(n)).await? {
-            self.inner.released().await?;
+            self.inner.confirmed().await?;
             return Ok((self.inner.follow_if(follow, live, &mut guard)?, None));
         }
         let Some(open) = state.waiting(n) else {

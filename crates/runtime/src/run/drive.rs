@@ -111,7 +111,7 @@ impl Inner {
         let mut guard = live.lock().await;
         let state = self.known(&live, &mut guard).await?;
         let outcome = self.outcome(&state, guard).await?;
-        self.released().await?;
+        self.confirmed().await?;
         Ok(outcome)
     }
 

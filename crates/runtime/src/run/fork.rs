@@ -216,7 +216,7 @@ impl Runtime {
                 live.wake();
             }
         }
-        self.inner.released().await?;
+        self.inner.confirmed().await?;
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: false })
     }
 

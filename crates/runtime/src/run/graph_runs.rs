@@ -158,7 +158,7 @@ impl Inner {
             owned(by, &known)?;
             of_graph(graph.name(), &known)?;
             if self.is_repeat(&live.session_id, request_id.as_deref(), Purpose::RUN).await? {
-                self.released().await?;
+                self.confirmed().await?;
                 return Ok(false);
             }
         }

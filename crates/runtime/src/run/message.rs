@@ -92,7 +92,7 @@ impl Runtime {
             }
             message.request_id = kept_id(by, &state, message.request_id, &asked);
             if self.inner.is_repeat(&live.session_id, message.request_id.as_deref(), Purpose::MESSAGE).await? {
-                self.inner.released().await?;
+                self.inner.confirmed().await?;
                 return self.inner.follow_if(follow, live, &mut guard);
             }
             if let Some(full) = self.inner.full(&state) {

@@ -83,7 +83,7 @@ impl Runtime {
             NewNote::Reassign { .. } => Purpose::reassignment(input.n),
         };
         if self.inner.is_repeat(&live.session_id, input.request_id.as_deref(), purpose).await? {
-            self.inner.released().await?;
+            self.inner.confirmed().await?;
             return self.inner.follow_if(follow, live, &mut guard);
         }
         if state.waiting(input.n).is_none() {

@@ -35,7 +35,7 @@ impl Runtime {
         let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
         if state.given_title == renamed.title {
-            self.inner.released().await?;
+            self.inner.confirmed().await?;
             return Ok(SessionView::of_state(&state));
         }
         if let Some(full) = self.inner.full(&state) {

@@ -184,7 +184,7 @@ impl Runtime {
         let Some(row) = self.rule_row(by, session_id, rule).await? else { return Err(rule_not_found(id)) };
         by.check_may_decide()?;
         if row.revoked_at.is_some() {
-            self.inner.released().await?;
+            self.inner.confirmed().await?;
             return Ok(RuleView::of(&row, &self.inner));
         }
         let state = self.inner.load(live, &mut guard).await?;

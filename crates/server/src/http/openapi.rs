@@ -57,7 +57,7 @@ fn made() -> Value {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
             "responses": {
                 "Problem": {
-                    "description": "Refused; nothing changed. `code` says why (RFC 9457).",
+                    "description": "Refused; nothing changed, except as `code` says: `outcome_unknown`, `store_closed` (RFC 9457).",
                     "content": { (PROBLEM_JSON): { "schema": problem } },
                 },
             },

@@ -12,7 +12,7 @@ pub(super) async fn to_the_end<T: Send + 'static>(
         Ok(result) => result.map_err(Problem::of),
         Err(error) => {
             tracing::error!(%error, "a request failed");
-            Err(Problem::of(Refusal::new(Code::Internal, "the request failed")))
+            Err(Problem::of(Refusal::new(Code::OutcomeUnknown, "the request failed; look whether it was taken")))
         }
     }
 }

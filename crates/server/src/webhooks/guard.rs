@@ -140,8 +140,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// The variables that name a proxy for `https` addresses. Others than those are for `http`.
-const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+/// The variables that name a proxy.
+const PROXIES: [&str; 6] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
 /// Resolves names to public addresses only, except those of proxies, or all if the file says that it may.
 pub(super) struct PublicOnly {

@@ -19,7 +19,7 @@ use countersign_core::{
     number::InterruptionNo,
 };
 use countersign_store::{
-    Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
+    Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError, restored,
     sqlite::{SqliteOptions, SqliteStore},
 };
 use tempfile::TempDir;
@@ -91,6 +91,10 @@ async fn r9_a_session_that_a_later_build_has_stored_is_refused_by_name_and_left_
         assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("old"), InterruptionNo::FIRST)]);
         assert_eq!(store.rested(9, 9, 9).await.expect("rested"), [], "it deletes none either");
         assert_eq!(load(&store, "old").await.as_ref(), Some(&old.state));
+        // It would begin once the later build serves the store, so nothing may say that everything is on hold.
+        let history = store.history_id().await.expect("an id");
+        refused(restored::hold(&store).await.expect_err("one is left"));
+        assert_eq!(store.history_id().await.expect("an id"), history);
     }
 }
 

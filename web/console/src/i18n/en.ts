@@ -499,6 +499,8 @@ export const en = {
   "audit.reminded": "Reminded",
   "audit.ruleApproved": "Approved by a standing rule",
   "audit.ruleRejected": "Rejected by a standing rule",
+  "audit.programApproved": "Approved by a program",
+  "audit.programRejected": "Rejected by a program",
   "audit.ruleRevoked": "Standing rule revoked",
   "audit.outcomeUnknown": "Outcome unknown after a crash",
   "audit.toolChanged": "Tool changed, so asked again",

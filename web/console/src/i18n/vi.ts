@@ -499,6 +499,8 @@ export const vi: Catalogue = {
   "audit.reminded": "Đã nhắc",
   "audit.ruleApproved": "Được phê duyệt theo quy tắc tự động",
   "audit.ruleRejected": "Bị từ chối theo quy tắc tự động",
+  "audit.programApproved": "Được một chương trình phê duyệt",
+  "audit.programRejected": "Bị một chương trình từ chối",
   "audit.ruleRevoked": "Đã thu hồi quy tắc tự động",
   "audit.outcomeUnknown": "Không rõ kết quả sau sự cố",
   "audit.toolChanged": "Công cụ đã đổi nên hỏi lại",

@@ -492,6 +492,8 @@ export const zh: Catalogue = {
   "audit.reminded": "已提醒",
   "audit.ruleApproved": "由自动规则批准",
   "audit.ruleRejected": "由自动规则拒绝",
+  "audit.programApproved": "由程序批准",
+  "audit.programRejected": "由程序拒绝",
   "audit.ruleRevoked": "自动规则已撤销",
   "audit.outcomeUnknown": "崩溃后结果未知",
   "audit.toolChanged": "工具已变更，重新询问",

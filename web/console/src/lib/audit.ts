@@ -62,7 +62,7 @@ export function tell({ body: raw }: AuditRecord): Told {
     session,
     request: text(body.approval_key),
     tools: [...new Set(tools.filter((tool) => tool !== undefined))],
-    bad: key === "audit.rejected" || key === "audit.ruleRejected" || key === "audit.failed" || key === "audit.outcomeUnknown" || key === "audit.timedOut",
+    bad: key === "audit.rejected" || key === "audit.ruleRejected" || key === "audit.programRejected" || key === "audit.failed" || key === "audit.outcomeUnknown" || key === "audit.timedOut",
   };
 }
 
@@ -78,6 +78,7 @@ function keyOf(event: string, body: JsonObject): MessageKey | undefined {
     case "timed_out":
       return Array.isArray(body.escalated_to) ? "audit.escalated" : "audit.timedOut";
     case "decided_unasked":
+      if (isObject(body.decided_by) && body.decided_by.type === "program") return body.verdict === "allow" ? "audit.programApproved" : "audit.programRejected";
       return body.verdict === "allow" ? "audit.ruleApproved" : "audit.ruleRejected";
     case "finished":
       return body.status === "error" ? "audit.failed" : body.status === "rejected" ? "audit.notRun" : "audit.finished";

@@ -161,8 +161,22 @@ impl Inner {
     /// with a `seq`, an outcome, a saved state), so that a power cut loses nothing that was seen outside.
     ///
     /// # Errors
-    /// `store_closed`, `outcome_unknown`: it may be lost.
+    /// `store_closed`, `store_unavailable`: it may be lost.
     pub(crate) async fn released(&self) -> Result<(), Refusal> {
+        self.store.sync().await.map_err(|error| match error {
+            // Nothing of the caller's is in question.
+            StoreError::Unknown => {
+                self.refused(StoreError::Failed("it does not confirm what it has stored".to_owned()))
+            }
+            _ => self.refused(error),
+        })
+    }
+
+    /// The same before an input that is stored already is acknowledged, or what has come of it is told.
+    ///
+    /// # Errors
+    /// `store_closed`, `outcome_unknown`: it may be lost.
+    pub(crate) async fn confirmed(&self) -> Result<(), Refusal> {
         self.store.sync().await.map_err(|error| match error {
             StoreError::Failed(_) => self.refused(StoreError::Unknown),
             _ => self.refused(error),
@@ -192,7 +206,7 @@ impl Inner {
     pub(in crate::run) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
         // One that is not known to be stored says nothing of the state.
         if taken.as_ref().is_err_and(|refusal| refusal.code != Code::OutcomeUnknown) {
-            self.store.sync().await.map_err(|error| self.refused(error))?;
+            self.released().await?;
         }
         taken
     }
