@@ -348,8 +348,8 @@ fn q3_wrong_answers_are_found() {
 #[test]
 fn g6_forks_that_are_lost_or_have_another_past_are_found() {
     let forked = |at: usize, id: &str| {
-        let id = format!("{id}\u{1e}0123456789abcdef");
-        json!({ "forked": { "from": "s", "at": at, "request_id": id, "birth": "c" } })
+        let request = json!({ "id": id, "fingerprint": "0123456789abcdef" });
+        json!({ "forked": { "from": "s", "checkpoint": at, "request": request, "birth": "c" } })
     };
     let findings = |change: &dyn Fn(&mut Vec<Value>), id: &str| {
         let mut original = good();
