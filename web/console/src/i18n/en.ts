@@ -66,7 +66,7 @@ export const en = {
   "chat.stopped": "The turn was stopped.",
   "chat.failed": "The turn failed.",
   "chat.maxTurns": "The turn reached its limit of model calls.",
-  "chat.left": "It can be tried again from where it stopped; anything decided in the meantime takes effect then.",
+  "chat.left": "It can be tried again from where it stopped. Anything decided in the meantime takes effect when it is tried again.",
   "chat.moreCalls": "More model calls",
   "chat.giveUp": "Give up this turn",
   "chat.heldFork": "This is a fork, and nobody has continued it yet.",
