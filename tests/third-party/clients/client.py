@@ -15,11 +15,11 @@ from generated.countersign_client.models import (
     DecisionType,
     EditedAction,
     HistoryText,
+    KnownStatus,
     ListApprovalsStatus,
     Outcome,
     PostMessage,
     Problem,
-    Status,
 )
 from generated.openapi_models import Outcome as OutcomeModel
 from generated.wire import SessionEvent
@@ -31,7 +31,7 @@ SESSION = "python"
 def main(url):
     client = Client(base_url=url)
     outcome = send_message.sync(SESSION, client=client, body=PostMessage(content=SAID))
-    assert isinstance(outcome, Outcome) and outcome.status == Status.AWAITING_INPUT, outcome
+    assert isinstance(outcome, Outcome) and outcome.status == KnownStatus.AWAITING_INPUT, outcome
 
     page = list_approvals.sync(client=client, status=ListApprovalsStatus.WAITING, session_id=SESSION)
     [view] = page.approvals
@@ -41,7 +41,7 @@ def main(url):
     args = Args.from_dict({**action.args.to_dict(), "quantity": 54})
     edit = Decision(type_=DecisionType.EDIT, edited_action=EditedAction(name=action.name, args=args))
     decided = decide_approval.sync(view.approval_key, client=client, wait=True, body=Decide(decisions=[edit]))
-    assert isinstance(decided, Outcome) and decided.status == Status.COMPLETED, decided
+    assert isinstance(decided, Outcome) and decided.status == KnownStatus.COMPLETED, decided
 
     late = decide_approval.sync(
         view.approval_key, client=client, body=Decide(decisions=[Decision(type_=DecisionType.APPROVE)])
@@ -60,7 +60,7 @@ def main(url):
             if line.startswith("data:"):
                 event = SessionEvent.model_validate(json.loads(line[5:])).root
                 kinds.append(event.type)
-                if event.type == "run_status" and event.status.value == "completed":
+                if event.type == "run_status" and event.model_dump(mode="json")["status"] == "completed":
                     break
     assert kinds[0] == "message_start" and "approval_resolved" in kinds, kinds
 
