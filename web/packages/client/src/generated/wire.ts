@@ -286,7 +286,7 @@ export type Withdrawal = "turn_ended" | "taken_back" | "state_edited" | "call_en
  * How an interruption ended.
  * - `decided`: A person decided.
  * - `timeout`: The deadline expired first.
- * - `cancelled`: Its turn was cancelled, or what had asked took it back.
+ * - `cancelled`: It ended without an answer: its turn ended, or what had asked took it back. The `reason` beside it says which.
  */
 export type Resolution = "decided" | "timeout" | "cancelled" | (string & {});
 /**
@@ -711,7 +711,7 @@ export interface AckEvent {
   type: "ack";
 }
 /**
- * A request was refused, or failed. Nothing changed.
+ * A request was refused, or failed. Nothing changed, except as the code says: `outcome_unknown`, `store_closed`.
  */
 export interface ErrorEvent {
   /**
