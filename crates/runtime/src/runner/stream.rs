@@ -33,7 +33,7 @@ use crate::run::{
 /// let mut stream = run_streamed(&agent, "Hi").await?;
 /// while let Some(event) = stream.next().await? {
 ///     match event {
-///         RunEvent::TextDelta { text } => print!("{text}"),
+///         RunEvent::TextDelta { text, .. } => print!("{text}"),
 ///         RunEvent::ToolCalled { tool, args, .. } => println!("{tool} {args}"),
 ///         RunEvent::ApprovalRequested { items, .. } => println!("waits: {}", items.len()),
 ///         _ => {}
