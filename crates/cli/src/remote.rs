@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use countersign_core::wire::client::check_session_id;
+use countersign_core::{journal::record::Withdrawal, wire::client::check_session_id};
 use countersign_server::outgoing;
 use reqwest::{Method, RequestBuilder, StatusCode, Url};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
@@ -211,12 +212,8 @@ pub(crate) fn ending(of: &Value) -> Option<String> {
     }
     let mut said = match of["resolution"].as_str()? {
         "timeout" => "its deadline passed".to_owned(),
-        "cancelled" => match of["reason"].as_str() {
-            None | Some("turn_ended") => "its turn ended".to_owned(),
-            Some("taken_back") => "its tool took the question back".to_owned(),
-            Some("state_edited") => "the state that it was asked about was changed".to_owned(),
-            Some(_) => "what had asked ended".to_owned(),
-        },
+        // A newer server may have other reasons.
+        "cancelled" => Withdrawal::deserialize(&of["reason"]).map_or("withdrawn", Withdrawal::in_words).to_owned(),
         "decided" if !types.is_empty() => format!("decided ({})", types.join(", ")),
         "decided" if of.get("answers").or_else(|| of.get("resume")).is_some() => "answered".to_owned(),
         other => other.to_owned(),

@@ -45,7 +45,7 @@ impl ModelResponse {
     }
 }
 
-/// What a function may return as its answer: an [`ModelResponse`], a text, or a `Result` of one. An error fails the model call
+/// What a function may return as its answer: a [`ModelResponse`], a text, or a `Result` of one. An error fails the model call
 /// without a retry.
 pub trait IntoAnswer {
     /// The answer.

@@ -86,8 +86,7 @@ impl Runtime {
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `decisions_mismatch`,
     /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
     /// `invalid_answers`, `invalid_message`, `request_id_reused`, `store_unavailable`, `internal` (judging its edits takes
-    /// too long). The interruption is then unchanged; only where the text says that the decision was interrupted it may have
-    /// been taken.
+    /// too long). The interruption is then unchanged. `outcome_unknown`: the decision may have been taken.
     pub async fn decide(&self, by: &Principal, decision: NewDecision) -> Result<Stored, Refusal> {
         self.decide_with(by, decision, false).await
     }

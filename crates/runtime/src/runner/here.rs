@@ -76,7 +76,7 @@ impl<S> GraphResult<S> {
             Outcome::Done(state) => return Ok(state),
             Outcome::Failed { code, message } => Cause::Failed { code, message },
             Outcome::Cancelled => Cause::Cancelled,
-            Outcome::Paused { pending: waiting, .. } => Cause::Paused(waiting.len()),
+            Outcome::Paused { pending, .. } => Cause::Paused(pending.len()),
         };
         Err(RunError::new(cause, Some(self.state)))
     }

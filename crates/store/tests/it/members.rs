@@ -1,5 +1,8 @@
 //! What the fixtures in `tests/formats` cover: each member that an entry or an audit record can have, and each value that is
 //! one of a few. What no fixture has could be renamed unseen.
+//!
+//! A type that is read through another one, such as `Decision`, `Always` or a `Part` with an image, shows its members to no such
+//! test: only `r9_entries_of_version_1_…` sees that its fixtures are still read.
 
 use std::{
     cell::RefCell,
