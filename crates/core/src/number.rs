@@ -7,6 +7,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// Whether a count is none, and so is not written.
+pub(crate) fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
 /// Declares a number; in what is stored and sent it is a plain integer.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($integer:ty)) => {

@@ -239,7 +239,7 @@ pub use countersign_core::{
     content::{Content, Image, ImageError, MediaType, Part},
     conversation::Message,
     journal::{
-        agents::CallResult,
+        draft::CallResult,
         permit::Permit,
         record::{CallStatus, Cut, Kind as InterruptionKind, Usage},
         run::Raw,
@@ -404,7 +404,10 @@ pub mod policy {
 pub mod run {
     pub use countersign_core::{
         audit::{Anchor, AuditRecord},
-        journal::{draft::OnPending, record::Withdrawal, restart::Held},
+        journal::{
+            draft::OnPending,
+            record::{Held, Withdrawal},
+        },
         refusal::{Code, Refusal},
         wire::event::{HeldTurn, Request, RunFailure, StopReason},
     };

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use crate::settings::secrets::Secrets;
 use countersign_core::{
     call::schema::ArgsSchema,
-    journal::{input::InputQuestion, record::Schema, run::Raw},
+    journal::{
+        record::{InputQuestion, Schema},
+        run::Raw,
+    },
     plain::as_plain,
 };
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};

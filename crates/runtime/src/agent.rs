@@ -16,11 +16,7 @@ use std::{
 use countersign_core::{
     call::{args::Args, schema::schema_of},
     content::TakesImages,
-    journal::{
-        agents::CallResult,
-        draft::{Catalog, ToolFacts},
-        window::Budget,
-    },
+    journal::draft::{Budget, CallResult, Catalog, ToolFacts},
     limits,
     number::CallNo,
     tokens,

@@ -6,8 +6,7 @@ use countersign_core::{
     approval::key::approval_key,
     call::{gate::DecisionType, preview::Preview},
     journal::{
-        agents::PathStep,
-        record::{Action, Kind, Schema},
+        record::{Action, Kind, PathStep, Schema},
         run::Raw,
         state::{Open, State},
     },

@@ -19,10 +19,9 @@ use crate::{
         shown::Shown,
     },
     journal::{
-        fork::ForkedFrom,
         record::{
-            Action, CallFinished, CallStatus, Decided, Forked, Interrupted, Judged, Kind, Loss, Note, Noted, Record,
-            Withdrawal,
+            Action, CallFinished, CallStatus, Decided, Forked, ForkedFrom, Interrupted, Judged, Kind, Loss, Note,
+            Noted, Record, Withdrawal,
         },
         run::Raw,
     },

@@ -21,13 +21,11 @@ use crate::{
     approval::decision::{Choice, EditedAction},
     content::{Content, Image, TakesImages},
     journal::{
-        agents::{AgentBegan, HandedOff, Nested},
         record::{
-            Block, CallFinished, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, ModelResponded,
-            Record, Retried, UserMessage,
+            AgentBegan, Block, CallFinished, CallStatus, Compressed, Decided, Entry, Forked, HandedOff, Interrupted,
+            Kind, ModelResponded, Record, Restart, Retried, UserMessage,
         },
-        restart::Restart,
-        window::of_block,
+        state::{Nested, window::of_block},
     },
     limits,
     locale::{Locale, Text},

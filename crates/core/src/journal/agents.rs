@@ -19,15 +19,11 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::{
-    draft::{Catalog, Draft, Transition},
+    draft::{CallResult, Catalog, Draft, Transition},
     graph,
-    parts::finished,
-    parts::{Call, Phase},
-    record::{Block, CallStatus, ModelResponded, Record, Withdrawal},
-    state::State,
+    record::{AgentBegan, CallStatus, HandedOff, ModelResponded, PathStep, Record, Withdrawal},
+    state::{Call, Nested, Phase, State, parts::finished},
 };
 use crate::{
     call::{
@@ -38,66 +34,6 @@ use crate::{
     locale::Text,
     number::{CallNo, RunNo},
 };
-
-/// See [`Record::AgentBegan`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct AgentBegan {
-    /// The call it works for.
-    pub call: CallNo,
-    /// The agent.
-    pub agent: Arc<str>,
-    /// What it is asked to do: the first message of its conversation.
-    pub input: String,
-}
-
-/// See [`Record::HandedOff`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HandedOff {
-    /// The call that handed off; 0 where the application did.
-    pub call: CallNo,
-    /// The agent that answers from now on in the call's run.
-    pub agent: Arc<str>,
-}
-
-/// An agent that works for another agent's call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Nested {
-    /// The call it works for, which identifies the run.
-    pub call: CallNo,
-    /// The agent that answers in it.
-    pub agent: Arc<str>,
-    /// Its model calls.
-    pub turn_calls: u32,
-    /// The position of the append that began it.
-    pub began: u64,
-    /// It has given its last answer, which is the call's result.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub answered: bool,
-}
-
-/// One step from a session's own agent down to a nested call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct PathStep {
-    /// The agent that made the call.
-    pub agent: Arc<str>,
-    /// The tool, which is another agent.
-    pub tool: Arc<str>,
-    /// The call's id as the model wrote it.
-    #[serde(rename = "tool_use_id")]
-    pub call_id: Arc<str>,
-}
-
-/// A call that has its result, for a rule that may end a run with it (spec S24).
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct CallResult<'a> {
-    /// The tool.
-    pub tool: &'a str,
-    /// How it ended.
-    pub status: CallStatus,
-    /// The result as the model would read it.
-    pub output: &'a str,
-}
 
 impl State {
     /// The agent that answers in a run.
@@ -414,13 +350,4 @@ fn results<'a>(calls: impl Iterator<Item = &'a Call>) -> Vec<CallResult<'a>> {
             Some(CallResult { tool: &call.name, status: *status, output })
         })
         .collect()
-}
-
-/// The text of an answer.
-pub(super) fn text_of(blocks: &[Block]) -> String {
-    let texts = blocks.iter().filter_map(|block| match block {
-        Block::Text(text) => Some(text.as_str()),
-        Block::Thinking(_) | Block::ToolUse(_) => None,
-    });
-    texts.collect()
 }

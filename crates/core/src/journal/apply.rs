@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    block,
-    parts::next_reviewer,
     progress::{GraphRun, TaskPhase},
     record::{
         CallFinished, CallStatus, Decided, EndReason, Interrupted, Kind, Loss, Millis, ModelResponded, Note, Noted,
-        Record, SessionCreated, TurnEnded, UserMessage,
+        Record, SessionCreated, TurnEnded, UserMessage, block,
     },
     size,
-    state::{Call, Deadline, Open, Phase, State, Status},
+    state::{Call, Deadline, Open, Phase, State, Status, parts::next_reviewer},
 };
 use crate::{
     approval::{decision::Choice, question::Answers},
@@ -33,7 +31,7 @@ impl State {
         let (pos, at) = (self.pos, self.updated_at);
         self.bytes = self.bytes.saturating_add(size::of(record));
         self.window.take(record, pos, self.status.is_active(), &self.shown);
-        self.note_speakers(record);
+        self.speakers.note(record, self.status.is_active(), self.call_count);
         self.note_progress(record);
         self.keep_unshown(record);
         match record {

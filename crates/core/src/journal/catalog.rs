@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{agents::CallResult, schema::Schema, window::Budget};
+use super::{record::CallStatus, schema::Schema};
 use crate::{
     call::{args::Args, gate::Target},
     content::TakesImages,
@@ -75,4 +75,27 @@ pub enum ToolKind {
     Todos,
     /// Its `text` argument is shown as the agent's own text.
     Thought,
+}
+
+/// A call that has its result, for a rule that may end a run with it (spec S24).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CallResult<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// How it ended.
+    pub status: CallStatus,
+    /// The result as the model would read it.
+    pub output: &'a str,
+}
+
+/// An agent's budget for its model calls, and what is kept when they exceed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// The maximum tokens of a model call.
+    pub tokens: u64,
+    /// How many of the newest turns are kept as they are, the current one included; at least 1.
+    pub keep: u32,
+    /// Tokens of every call of the agent besides the conversation: instructions and tools.
+    pub overhead: u64,
 }

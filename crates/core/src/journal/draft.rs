@@ -8,20 +8,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+pub use super::{
+    catalog::{Budget, CallResult, Catalog, ToolFacts, ToolKind},
+    message::{MessageInput, OnPending},
+};
 use super::{
-    agents::text_of,
     cursor::Cursor,
     illegal::Illegal,
-    parts::next_reviewer,
     record::{
         Answered, Block, Decided, Entry, Kind, Loss, Millis, ModelResponded, Note, Noted, Record, RuleRevoked,
-        SessionCreated, Withdrawal, records,
+        SessionCreated, Withdrawal, block::text_of, records,
     },
-    state::{Call, Open, Phase, State},
-};
-pub use super::{
-    catalog::{Catalog, ToolFacts, ToolKind},
-    message::{MessageInput, OnPending},
+    state::{Call, Open, Phase, State, parts::next_reviewer},
 };
 use crate::{
     approval::rule::RuleId,

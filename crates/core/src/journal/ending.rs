@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::{
     draft::{Catalog, Draft, Transition},
-    parts::finished,
     record::{Block, CallStatus, EndReason, Record, TurnEnded, Withdrawal},
-    state::{Call, Phase, Status},
+    state::{Call, Phase, Status, parts::finished},
 };
 use crate::{
     locale::Text,

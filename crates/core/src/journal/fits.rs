@@ -4,7 +4,7 @@
 //! handoff, a fork, another configuration) it reads a note in the image's place: a refusal there would end every later
 //! turn, and silence would hide that something is missing.
 
-use super::draft::Catalog;
+use super::catalog::Catalog;
 use crate::{
     content::{Content, TakesImages},
     limits,

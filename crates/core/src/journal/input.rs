@@ -10,22 +10,19 @@
 //! its question once more. Equal questions get theirs in the order in which they were given, and one more than were
 //! answered asks a person: an answer to "Delete it?" is about one thing, also where the next question reads the same.
 
-use std::{collections::BTreeSet, sync::Arc};
-
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 use super::{
-    asked::{Action, Interrupted, Kind},
     draft::{Catalog, Draft},
-    record::{Loss, Record, Withdrawal},
-    run::{At, Raw, given},
+    record::{
+        Action, InputQuestion, InputRequired, Interrupted, Kind, Loss, Record, Withdrawal, input::distinct_names,
+    },
+    run::{At, Raw},
     running::shown,
-    schema::Schema,
-    state::{Call, Phase, State},
+    state::{Call, Phase, State, input::AskedQuestion},
 };
 use crate::{
     call::{
-        args::Digest,
         gate::{Ask, DecisionType},
         timeout::Timeout,
     },
@@ -33,188 +30,8 @@ use crate::{
     number::{CallNo, InterruptionNo, TaskNo},
 };
 
-/// The maximum number of questions in one attempt of a call.
-pub const QUESTIONS: usize = 16;
 /// The maximum number of answers that a call keeps in case it asks the same again.
 const KEPT: usize = 64;
-
-/// One question of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InputQuestion {
-    /// Its name in the call, by which the tool recognizes it. The second of a name is called `name#2`
-    /// ([`distinct_names`]).
-    pub name: Arc<str>,
-    /// Who asks: for a tool of an MCP server, the server.
-    pub from: Arc<str>,
-    /// What is shown: JSON.
-    pub payload: Raw,
-    /// The JSON Schema that the answer must fit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Arc<Schema>>,
-    /// The answer if the deadline expires.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub default: Option<Raw>,
-}
-
-impl InputQuestion {
-    /// Its identity, whatever its name: the digest of what is shown and of its schema.
-    #[must_use]
-    pub fn digest(&self) -> Arc<str> {
-        let schema = self.schema.as_ref().map_or("", |schema| schema.0.get());
-        let text = format!("{}\u{0}{}\u{0}{schema}", self.from, self.payload.get());
-        Digest::of(text.as_bytes()).to_string().into()
-    }
-}
-
-/// An attempt of a call has ended with questions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InputRequired {
-    /// The call's number.
-    pub call: CallNo,
-    /// The attempt.
-    pub attempt: u32,
-    /// The questions; at least one.
-    pub questions: Vec<InputQuestion>,
-    /// Opaque data that the tool needs back with the answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<Arc<str>>,
-    /// The process that began it still runs it, and waits there for the answers. In another process its outcome is
-    /// unknown.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub live: bool,
-    /// How long people have to answer the questions.
-    #[serde(default, skip_serializing_if = "Timeout::is_default")]
-    pub timeout: Timeout,
-}
-
-/// An answer that is kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KeptAnswer {
-    /// The [digest](InputQuestion::digest) of its question.
-    pub question: Arc<str>,
-    /// The answer.
-    pub answer: Raw,
-}
-
-/// The questions of a call, and their answers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CallInput {
-    /// Opaque data that the tool needs back with the answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<Arc<str>>,
-    /// It waits for the answers in the process that began it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub live: bool,
-    /// How long people have to answer.
-    #[serde(default, skip_serializing_if = "Timeout::is_default")]
-    pub timeout: Timeout,
-    /// The questions of the latest attempt.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub questions: Vec<AskedQuestion>,
-    /// Answers to questions of earlier attempts, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answered: Vec<KeptAnswer>,
-    /// Those given before the call was lost and run again, as far as this run has not asked their questions: each answers
-    /// the same question once more, so that nobody is asked twice.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replay: Vec<KeptAnswer>,
-    /// It was lost because it could not resume with the answers to its latest questions.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub forgotten: bool,
-}
-
-/// A question of a call, and its progress.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AskedQuestion {
-    /// The question.
-    pub question: InputQuestion,
-    /// The number of the interruption that asks it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub n: Option<InterruptionNo>,
-    /// Its answer.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Raw>,
-}
-
-impl CallInput {
-    /// The answer to a question of the latest attempt, by its name.
-    #[must_use]
-    pub fn answer(&self, name: &str) -> Option<&Raw> {
-        self.questions.iter().find(|asked| *asked.question.name == *name)?.answer.as_ref()
-    }
-
-    /// The answers of the run so far, oldest first: for a call that begins anew although its journal does not say that
-    /// it was lost.
-    #[must_use]
-    pub fn answers(&self) -> Vec<KeptAnswer> {
-        let latest = self.questions.iter().filter_map(AskedQuestion::kept);
-        self.answered.iter().cloned().chain(latest).collect()
-    }
-
-    /// Whether the attempt is the first since the call was lost, and so runs it from its beginning.
-    #[must_use]
-    pub fn begins_anew(&self) -> bool {
-        self.questions.is_empty() && self.answered.is_empty()
-    }
-
-    /// Ends the questions of the latest attempt, and keeps their answers.
-    fn over(&mut self) {
-        for asked in std::mem::take(&mut self.questions) {
-            self.answered.extend(asked.kept());
-        }
-        self.state = None;
-        self.live = false;
-    }
-
-    /// Takes the answer to a question that is asked again after the call was lost; it counts once.
-    ///
-    /// The tool of a live call has itself given it the answers that there were, before it asked a person.
-    fn take_replayed(&mut self, question: &InputQuestion) -> Option<Raw> {
-        if !self.live {
-            return take_answer(&mut self.replay, question);
-        }
-        let digest = question.digest();
-        self.answered.extend(self.replay.extract_if(.., |kept| kept.question == digest));
-        None
-    }
-}
-
-impl AskedQuestion {
-    fn kept(&self) -> Option<KeptAnswer> {
-        Some(KeptAnswer { question: self.question.digest(), answer: self.answer.clone()? })
-    }
-
-    /// Whether it waits to be asked, and this interruption asks it.
-    pub(super) fn is_asked_by(&self, at: &At) -> bool {
-        let question = &self.question;
-        self.n.is_none()
-            && (&question.name, &question.from) == (&at.question, &at.node)
-            && (&question.payload, &question.schema) == (&at.payload, &at.schema)
-            && question.default == at.default
-    }
-}
-
-/// Takes the oldest answer to a question out of those that are kept.
-pub fn take_answer(kept: &mut Vec<KeptAnswer>, question: &InputQuestion) -> Option<Raw> {
-    let digest = question.digest();
-    let at = kept.iter().position(|kept| kept.question == digest)?;
-    Some(kept.remove(at).answer)
-}
-
-/// Renames questions whose name another one has already: `name#2`, as in a node of a graph. Each is asked, and answered,
-/// by itself. Questions beyond the most that an attempt may ask are dropped.
-pub fn distinct_names(questions: &mut Vec<InputQuestion>) {
-    questions.truncate(QUESTIONS);
-    let mut taken: BTreeSet<Arc<str>> = BTreeSet::new();
-    for question in questions {
-        let name = question.name.clone();
-        let mut n = 1;
-        while !taken.insert(question.name.clone()) {
-            n += 1;
-            question.name = format!("{name}#{n}").into();
-        }
-    }
-}
 
 impl Call {
     /// Whether the process that began it still had it when it asked its questions.

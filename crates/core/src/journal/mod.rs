@@ -1,15 +1,11 @@
 //! The journal of a session: its appends, the state they fold to, and the effects that follow from it.
 
 pub mod agents;
-pub mod answers;
 mod apply;
-mod asked;
 mod asking;
-pub mod block;
 mod catalog;
 pub mod checkpoint;
 pub mod cursor;
-mod decided;
 pub mod digest;
 mod doubt;
 pub mod draft;
@@ -24,7 +20,6 @@ pub mod legal;
 mod message;
 pub mod outcome;
 pub mod outdated;
-mod parts;
 pub mod permission;
 pub mod permit;
 pub mod progress;
@@ -38,10 +33,8 @@ mod says;
 pub mod schema;
 mod settle;
 mod size;
-pub mod speakers;
 pub mod spent;
 pub mod standing;
 pub mod state;
-mod status;
 pub mod step;
 pub mod window;

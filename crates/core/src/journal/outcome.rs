@@ -2,10 +2,11 @@
 
 use super::{
     draft::{Catalog, Draft, ToolKind, Transition},
-    input::InputRequired,
-    parts::{finished, todos},
-    record::{CallStatus, Loss, Record},
-    state::Call,
+    record::{CallStatus, InputRequired, Loss, Record},
+    state::{
+        Call,
+        parts::{finished, todos},
+    },
 };
 use crate::{locale::Locale, number::CallNo};
 

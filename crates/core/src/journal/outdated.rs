@@ -13,36 +13,17 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::{
-    asked::{Action, Interrupted, Kind},
     draft::{Catalog, Draft, ToolFacts},
-    record::Record,
+    record::{Action, Interrupted, Kind, Record},
     schema::{Words, digest},
-    state::{Call, Phase, State},
+    state::{Call, Phase, Shown, State},
 };
 use crate::{
     call::gate::Target,
     locale::{Locale, Text},
     number::CallNo,
 };
-
-/// The tool of a call as its reviewers have seen it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
-    /// The tool.
-    pub tool: Arc<str>,
-    /// The digest of its description, its schema and its source; empty if not all levels have seen the same.
-    pub digest: Arc<str>,
-}
-
-impl Shown {
-    fn of(action: &Action) -> Shown {
-        let digest = Words::digest(action.description.as_ref(), action.schema.as_deref(), action.source.as_ref());
-        Shown { tool: action.name.clone(), digest }
-    }
-}
 
 /// Identifies the tool that people were shown: the digest of its description, its schema, its source, and the agent it
 /// targets. A standing rule that approves covers the tool of one signature (spec S7, S13).

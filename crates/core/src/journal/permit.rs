@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    input::CallInput,
-    state::{Call, Phase, State},
-};
+use super::state::{Call, Phase, State, input::CallInput};
 use crate::{
     call::{args::Args, preview::Preview},
     locale::Locale,

@@ -6,42 +6,56 @@
 //! A record is self-contained: it expands to wire events and folds into history without the records before it, so a
 //! replay can begin at any append (spec W2). An optional field carries meaning by its absence; all other fields are in
 //! every record.
+//!
+//! What each record holds is in the files of this folder, by subject, and for graphs in [`run`](super::run). They know nothing of
+//! the state that records fold to, nor of the transitions that make them: those are in the files beside this one.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub use super::{
-    agents::{AgentBegan, HandedOff},
-    asked::{Action, Interrupted, Kind},
-    block::{Block, ToolUse},
-    decided::{Answered, Decided, Note, Noted, RuleRevoked, Withdrawal},
-    failure::{Failure, Retried, TurnFailed, Unshown, Why},
-    fork::{Forked, Judged},
-    input::InputRequired,
-    rename::Renamed,
-    restart::{Hold, Restarted},
-    schema::Schema,
-    window::{Compressed, MakeRoom},
+use super::{
+    cursor::Cursor,
+    run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
 };
 use crate::{
     call::{
         gate::{Gate, Target},
         reviewer::Reviewer,
     },
-    content::Content,
-    journal::{
-        cursor::Cursor,
-        request_id::stored,
-        run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
-    },
     locale::Locale,
-    number::{CallNo, InterruptionNo, RunNo, TaskNo},
-    shared,
-    todo::Todo,
+    number::{CallNo, InterruptionNo, TaskNo},
 };
 
+mod agents;
+mod answer;
+mod asked;
+pub mod block;
+mod call;
+mod compression;
+mod decided;
+mod failure;
+mod fork;
+pub mod input;
+mod restart;
+mod turn;
+
+pub use self::{
+    agents::{AgentBegan, HandedOff},
+    answer::{AnswersDiscarded, ModelResponded, Usage},
+    asked::{Action, Interrupted, Kind, PathStep},
+    block::{Block, Cut, ToolUse},
+    call::{CallFinished, CallStatus, Loss},
+    compression::{Compressed, MakeRoom},
+    decided::{Answered, Decided, Note, Noted, RuleRevoked, Withdrawal},
+    failure::{Failure, Retried, TurnFailed, Unshown, Why},
+    fork::{Forked, ForkedFrom, Judged},
+    input::{InputQuestion, InputRequired},
+    restart::{Held, Hold, Restart, Restarted},
+    turn::{EndReason, TurnEnded, UserMessage},
+};
+pub use super::schema::Schema;
 pub use crate::time::Millis;
 
 /// `at` plus `seconds`, saturating at the largest time.
@@ -295,239 +309,15 @@ pub struct SessionCreated {
     pub birth: Arc<str>,
 }
 
-/// See [`Record::UserMessage`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserMessage {
-    /// The content; at least one part.
-    pub content: Content,
-    /// Who wrote it.
+/// See [`Record::Renamed`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renamed {
+    /// The title; absent: the automatic one again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<Arc<str>>,
+    /// Who gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
-    /// The roles its author held then, which the policy may look at.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub roles: Vec<String>,
-    /// The agent it names, which answers from now on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<Arc<str>>,
-    /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
-    /// Its number among the session's queued messages, from 1; 0: it was not queued. The message keeps it when it
-    /// reaches the conversation, which is how it leaves the queue.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub queued: u32,
-}
-
-/// See [`Record::AnswersDiscarded`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AnswersDiscarded {
-    /// The configured name of the model that gave them.
-    pub model: Arc<str>,
-    /// The run that they were given for.
-    #[serde(default, skip_serializing_if = "RunNo::is_root")]
-    pub run: RunNo,
-    /// The model calls that they took; at least 1.
-    pub calls: u32,
-    /// Tokens, as far as they are known.
-    #[serde(default, skip_serializing_if = "Usage::is_zero")]
-    pub usage: Usage,
-}
-
-/// See [`Record::ModelResponded`].
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct ModelResponded {
-    /// The configured name of the model that answered.
-    #[serde(deserialize_with = "shared::string")]
-    pub model: Arc<str>,
-    /// How many of the latest `BlockShown` records belong to this answer; a `MessageQueued` may come between them.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub shown: u32,
-    /// The blocks after those.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub blocks: Vec<Block>,
-    /// The number of its first call in the session; the others follow. 0: it has none. The journal sets it.
-    #[serde(default, skip_serializing_if = "CallNo::is_none")]
-    pub first_call: CallNo,
-    /// Tokens.
-    #[serde(default, skip_serializing_if = "Usage::is_zero")]
-    pub usage: Usage,
-    /// What the provider needs back unchanged with this answer (reasoning signatures and the like).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub opaque: Option<Box<RawValue>>,
-    /// The run of the agent that answers.
-    #[serde(default, skip_serializing_if = "RunNo::is_root")]
-    pub run: RunNo,
-    /// Why it is incomplete, if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Cut>,
-    /// How many further model calls it took, each continuing where the previous one was cut.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub continued: u32,
-    /// If it has calls: a random number, which distinguishes them from those of any other answer. A store that was restored
-    /// from a backup, and every copy of a saved state, gives the same numbers to calls of different answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nonce: Option<Arc<str>>,
-}
-
-/// Why the outcome of a call is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Loss {
-    /// What ran it ended in the middle.
-    Interrupted,
-    /// It had asked people something, and its attempt cannot resume with their answers.
-    QuestionsGone,
-}
-
-/// Why a model's answer is incomplete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Cut {
-    /// It reached the limit of output tokens, or of the model's context.
-    MaxTokens,
-    /// The model refused to answer, or to continue.
-    Refusal,
-    /// The provider's filter stopped it.
-    ContentFilter,
-    /// The provider stopped it without another reason.
-    Incomplete,
-}
-
-impl Cut {
-    /// Its name on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Cut::MaxTokens => "max_tokens",
-            Cut::Refusal => "refusal",
-            Cut::ContentFilter => "content_filter",
-            Cut::Incomplete => "incomplete",
-        }
-    }
-}
-
-pub(crate) fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
-/// Tokens of one model call, or of a session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Usage {
-    /// Tokens read.
-    pub input_tokens: u64,
-    /// Tokens written.
-    pub output_tokens: u64,
-    /// How many of the tokens read came from the provider's cache.
-    #[serde(default, skip_serializing_if = "zero")]
-    pub cached_input_tokens: u64,
-    /// How many of the tokens written were reasoning, where the provider says so.
-    #[serde(default, skip_serializing_if = "zero")]
-    pub reasoning_tokens: u64,
-}
-
-fn zero(n: &u64) -> bool {
-    *n == 0
-}
-
-impl Usage {
-    /// Counts more tokens. What a provider reports is input: a sum that is too large stays at the largest number.
-    pub fn add(&mut self, more: &Usage) {
-        self.input_tokens = self.input_tokens.saturating_add(more.input_tokens);
-        self.output_tokens = self.output_tokens.saturating_add(more.output_tokens);
-        self.cached_input_tokens = self.cached_input_tokens.saturating_add(more.cached_input_tokens);
-        self.reasoning_tokens = self.reasoning_tokens.saturating_add(more.reasoning_tokens);
-    }
-
-    /// Tokens read and written.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.input_tokens.saturating_add(self.output_tokens)
-    }
-
-    pub(super) fn is_zero(&self) -> bool {
-        *self == Usage::default()
-    }
-}
-
-/// How a call ended, in the wire's terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum CallStatus {
-    /// It ran, or a person supplied its result.
-    Success,
-    /// It failed, or could not be started.
-    Error,
-    /// A person, a standing rule or a deadline refused it.
-    Rejected,
-}
-
-/// See [`Record::CallFinished`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallFinished {
-    /// The call's number.
-    pub call: CallNo,
-    /// The call's id as the model wrote it.
-    #[serde(deserialize_with = "shared::string")]
-    pub id: Arc<str>,
-    /// The tool that ran, or would have.
-    #[serde(deserialize_with = "shared::string")]
-    pub name: Arc<str>,
-    /// How it ended.
-    pub status: CallStatus,
-    /// The result as text.
-    pub output: String,
-    /// Not streamed, and not part of the history (spec Q5).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hidden: bool,
-    /// Displayed outside groups.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub display_as_content: bool,
-    /// The session's new to-do list, if the call wrote it (spec Q6).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub todos: Option<Vec<Todo>>,
-    /// The run of the agent that called.
-    #[serde(default, skip_serializing_if = "RunNo::is_root")]
-    pub run: RunNo,
-}
-
-/// Why a turn ended (spec W2 `stop_reason`). A failed turn has not ended: see [`Record::TurnFailed`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EndReason {
-    /// The model had nothing more to do.
-    EndTurn,
-    /// It was cancelled.
-    Cancelled,
-}
-
-/// See [`Record::TurnEnded`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TurnEnded {
-    /// Why.
-    pub reason: EndReason,
-    /// The content of the block that the model had begun when it was stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partial: Option<Block>,
-    /// The turn's final output, where that is a tool's result and not the model's (spec S24).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<String>,
-    /// Why the turn's last answer is incomplete, where the turn ended with such an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Cut>,
-    /// The client's `request_id` of the `cancel`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
-}
-
-impl CallFinished {
-    /// Whether it has a block in the stream: nested and hidden calls have none.
-    #[must_use]
-    pub fn is_shown(&self) -> bool {
-        !self.hidden && self.run.is_root()
-    }
 }
 
 impl Record {

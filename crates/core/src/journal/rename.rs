@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{
     draft::{Draft, Transition},
-    record::Record,
+    record::{Record, Renamed},
     state::State,
 };
 use crate::{
@@ -18,17 +17,6 @@ use crate::{
     limits,
     refusal::{Code, Refusal},
 };
-
-/// See [`Record::Renamed`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Renamed {
-    /// The title; absent: the automatic one again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<Arc<str>>,
-    /// Who gave it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Arc<str>>,
-}
 
 /// A title as it is kept: in Unicode's NFC, without white space around it. `None` for an empty text, which gives the
 /// automatic title back.

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use super::{
     draft::{Catalog, Draft, Transition},
-    failure::Why,
     graph,
     progress::{GraphRun, Question, Step, Task, TaskPhase},
-    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record, Withdrawal},
+    record::{Action, CallStatus, Decided, EndReason, Interrupted, Kind, Record, Why, Withdrawal},
     run::{
         At, FrameBegan, FrameState, LoopUpdate, NewTask, Raw, Rejected, Resumed, Round, RunStarted, StateEdited,
         TaskFailed, TasksDone, Then,

@@ -2,11 +2,9 @@
 
 use super::{
     draft::{Catalog, Draft},
-    failure::Why,
     graph,
-    parts::finished,
-    record::Record,
-    state::{Call, Phase, Status},
+    record::{Record, Why},
+    state::{Call, Phase, Status, parts::finished},
 };
 use crate::{
     locale::Text,

@@ -9,9 +9,8 @@ use std::sync::Arc;
 pub use super::record::AnswersDiscarded;
 use super::{
     draft::Draft,
-    record::{ModelResponded, Record, Usage},
+    record::{Compressed, ModelResponded, Record, Usage},
     state::State,
-    window::Compressed,
 };
 use crate::number::RunNo;
 

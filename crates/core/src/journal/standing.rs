@@ -8,8 +8,7 @@ use crate::{
     },
     journal::{
         record::{Action, Decided, Interrupted, Kind},
-        speakers::Speakers,
-        state::State,
+        state::{Speakers, State},
     },
     time::Millis,
 };

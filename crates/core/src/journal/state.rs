@@ -2,6 +2,9 @@
 //!
 //! The state holds what can still happen, never the conversation, so it stays small however long the session grows
 //! (spec R10). It is a cache: folding the journal from the start gives the same state.
+//!
+//! Its parts are in the files of this folder, and for graphs in [`progress`](super::progress). How records change it is in
+//! `apply.rs`, and in the file of each subject beside this one.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -11,23 +14,28 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    agents::Nested,
-    answers::AnswersByModel,
     progress::GraphRun,
-    record::{Action, Block, Cut, Failure, Millis, ModelResponded, Unshown, Usage, UserMessage},
-    speakers::Speakers,
-    window::Window,
-};
-pub use super::{
-    fork::ForkedFrom,
-    parts::{Call, Deadline, Open, Phase},
-    status::Status,
+    record::{Action, Block, Cut, Failure, ForkedFrom, Millis, ModelResponded, Unshown, Usage, UserMessage},
 };
 use crate::{
     approval::{key::approval_key, rule::Rule},
     locale::Locale,
-    number::{CallNo, InterruptionNo, RunNo},
+    number::{CallNo, InterruptionNo, RunNo, is_zero},
     todo::Todo,
+};
+
+pub mod answers;
+pub mod input;
+pub(super) mod parts;
+mod speakers;
+mod status;
+pub mod window;
+
+use self::{answers::AnswersByModel, window::Window};
+pub use self::{
+    parts::{Call, Deadline, Nested, Open, Phase, Shown},
+    speakers::Speakers,
+    status::Status,
 };
 
 /// The state of a session.
@@ -68,16 +76,16 @@ pub struct State {
     /// How many turns have begun.
     pub turns: u32,
     /// Model calls of the current turn.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub turn_calls: u32,
     /// How many of them gave an answer that was discarded.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub discarded_calls: u32,
     /// How often the turn has failed.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u32,
     /// The turn's model calls as raised by a retry, where that is more than its agent's limit.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub allowed_calls: u32,
     /// Answers so far, by model.
     pub answers: AnswersByModel,
@@ -93,13 +101,13 @@ pub struct State {
     /// The position of the latest answer; 0 before the first.
     pub answer_pos: u64,
     /// Calls so far.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub call_count: u32,
     /// The calls of the latest answer, in the model's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
     /// Interruptions so far.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub interruptions: u32,
     /// The pending interruptions, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -120,13 +128,13 @@ pub struct State {
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub queued: VecDeque<UserMessage>,
     /// How many messages have ever been queued: the number of the last one.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub queued_count: u32,
     /// Blocks of the coming answer that were already shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Block>,
     /// How many blocks at the end of the failed message belong to an answer that broke off.
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub broken_off: u32,
     /// Events since the turn failed that followers have not been shown yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -151,7 +159,7 @@ pub struct State {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
     /// How many processes in a row have resumed the turn without progress ([`Record::Restarted`]).
-    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub restarts: u32,
     /// The last hold is that of a store that was restored from a backup ([`Record::Restarted`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

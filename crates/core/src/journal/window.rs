@@ -10,130 +10,11 @@
 //! Followers see nothing of it, since nothing they were shown has changed. A single turn that exceeds the budget is not
 //! cut.
 
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
-
 use super::{
-    draft::{Catalog, Draft, Transition},
-    parts::Phase,
-    record::{Block, Record, Usage},
-    state::State,
+    draft::{Budget, Catalog, Draft, Transition},
+    record::{Compressed, MakeRoom, Record},
+    state::{Phase, State},
 };
-use crate::tokens;
-
-/// An agent's budget for its model calls, and what is kept when they exceed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// The maximum tokens of a model call.
-    pub tokens: u64,
-    /// How many of the newest turns are kept as they are, the current one included; at least 1.
-    pub keep: u32,
-    /// Tokens of every call of the agent besides the conversation: instructions and tools.
-    pub overhead: u64,
-}
-
-/// See [`Record::MakeRoom`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MakeRoom {
-    /// Tokens that the next model call would have.
-    pub tokens: u64,
-    /// The tokens that it may have.
-    pub context_tokens: u64,
-    /// How many of the newest turns are kept.
-    pub keep: u32,
-}
-
-/// See [`Record::Compressed`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Compressed {
-    /// The position of the last append it covers; the next one begins a turn.
-    pub through: u64,
-    /// The text that replaces all that; absent if it was dropped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary: Option<String>,
-    /// The configured name of the model that produced a summary, even if the summary was not usable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<Arc<str>>,
-    /// Tokens that the summary took.
-    #[serde(default, skip_serializing_if = "Usage::is_zero")]
-    pub usage: Usage,
-    /// Tokens that the next model call would have had.
-    pub tokens_before: u64,
-    /// Tokens that it has now: an estimate.
-    pub tokens_after: u64,
-    /// How many turns have begun after what it covers.
-    pub kept: u32,
-}
-
-/// The part of the conversation that models still read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    /// It begins after the append at this position.
-    pub from: u64,
-    /// The position of the compression's append, with the summary of the earlier conversation; 0 if nothing was cut
-    /// yet.
-    pub checkpoint: u64,
-    /// How many turns have begun in it.
-    pub turns: u32,
-    /// Its tokens: the provider's count of the latest answer where it gave one, and an estimate of what came since.
-    pub tokens: u64,
-    /// Whether `tokens` includes the agent's instructions and tools, as a provider's count does.
-    pub whole: bool,
-    /// It must be made smaller before the next model call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub due: Option<MakeRoom>,
-}
-
-impl Window {
-    /// The count may be added to a provider's, which can be any number.
-    fn count(&mut self, tokens: u64) {
-        self.tokens = self.tokens.saturating_add(tokens);
-    }
-
-    /// Applies the next record, of the append at `pos`; `active` and `shown` are the state's before it.
-    pub(super) fn take(&mut self, record: &Record, pos: u64, active: bool, shown: &[Block]) {
-        match record {
-            Record::UserMessage(message) => {
-                self.turns += u32::from(!active);
-                self.count(tokens::MESSAGE + tokens::of_content(&message.content));
-            }
-            // Messages between agents are in their own conversations.
-            Record::ModelResponded(answer) if answer.run.is_nested() => {}
-            Record::CallFinished(finished) if finished.run.is_nested() => {}
-            Record::ModelResponded(answer) if answer.usage.input_tokens > 0 => {
-                self.tokens = answer.usage.total();
-                self.whole = true;
-            }
-            Record::ModelResponded(answer) => {
-                let kept = shown.len().saturating_sub(answer.shown as usize);
-                let blocks = shown.iter().skip(kept).chain(&answer.blocks);
-                self.count(tokens::MESSAGE + blocks.map(of_block).sum::<u64>());
-            }
-            Record::CallFinished(finished) => {
-                self.count(tokens::MESSAGE + tokens::of_result(&finished.name, &finished.output))
-            }
-            Record::TurnEnded(ended) => {
-                self.count(ended.partial.as_ref().map_or(0, of_block));
-                self.due = None;
-            }
-            Record::TurnFailed(failed) => {
-                self.count(failed.partial.as_ref().map_or(0, of_block));
-                self.due = None;
-            }
-            Record::MakeRoom(room) => self.due = Some(*room),
-            Record::Compressed(compressed) => {
-                self.from = compressed.through;
-                self.checkpoint = pos;
-                self.turns = compressed.kept;
-                self.tokens = compressed.tokens_after;
-                self.whole = true;
-                self.due = None;
-            }
-            _ => {}
-        }
-    }
-}
 
 impl State {
     /// The size to compress before the next model call, if it is the model's turn and something may be cut. `None` also
@@ -169,15 +50,5 @@ impl Draft {
         self.state.window.due?;
         self.push(Record::Compressed(compressed));
         Some(self.finish())
-    }
-}
-
-/// The tokens of a block of a model's answer. Reasoning is hardly ever sent back to a model, so it counts nothing.
-#[must_use]
-pub fn of_block(block: &Block) -> u64 {
-    match block {
-        Block::Text(text) => tokens::of(text),
-        Block::Thinking(_) => 0,
-        Block::ToolUse(call) => tokens::of(&call.name) + tokens::of(&call.input) + tokens::MESSAGE,
     }
 }

@@ -14,9 +14,7 @@ use crate::{
     approval::{decision::Decision, question::Answers},
     content::{Image, ImageSource},
     journal::{
-        failure::Failure,
-        record::{CallStatus, Cut, Withdrawal},
-        restart::{Held, Hold},
+        record::{CallStatus, Cut, Failure, Held, Hold, Withdrawal},
         run::Raw,
         state::Status,
     },

@@ -17,14 +17,11 @@ use crate::{
     call::reviewer::Reviewer,
     content::{Content, Part},
     journal::{
-        block::ShownAs,
         cursor::{Cursor, OpenGroup},
-        failure::{Failure, Unshown, Why},
         record::{
-            Block, CallFinished, EndReason, Entry, Forked, Interrupted, Kind, Note, Record, Retried, TurnEnded,
-            TurnFailed, Withdrawal,
+            Block, CallFinished, EndReason, Entry, Failure, Forked, Hold, Interrupted, Kind, Note, Record, Retried,
+            TurnEnded, TurnFailed, Unshown, Why, Withdrawal, block::ShownAs,
         },
-        restart::Hold,
         run::Raw,
         state::Status,
     },

@@ -17,8 +17,7 @@ use crate::{
         shown::{self, Shown},
     },
     journal::{
-        agents::PathStep,
-        record::{Action, Interrupted, Kind, Schema},
+        record::{Action, Interrupted, Kind, PathStep, Schema},
         run::Raw,
         state::Open,
     },

@@ -5,8 +5,7 @@ use countersign_core::{
     audit::{self, Anchor, AuditRecord, Fault, Verifier},
     call::gate::{Gate, Verdict},
     journal::{
-        agents::CallResult,
-        draft::{Catalog, ToolFacts},
+        draft::{CallResult, Catalog, ToolFacts},
         fork,
         outcome::CallOutcome,
         record::{Block, EndReason, ModelResponded, Record, ToolUse, records},

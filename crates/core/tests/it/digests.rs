@@ -14,9 +14,8 @@ use countersign_core::{
         resolve::{self, DecideInput},
     },
     journal::{
-        agents::PathStep,
         digest,
-        record::{Block, Interrupted, Kind, ModelResponded, Schema, ToolUse},
+        record::{Block, Interrupted, Kind, ModelResponded, PathStep, Schema, ToolUse},
     },
     refusal::Code,
 };

@@ -12,8 +12,7 @@ use countersign_core::{
         resolve::{self, DecideInput},
     },
     journal::{
-        agents::CallResult,
-        draft::{Catalog, MessageInput, OnPending, ToolFacts},
+        draft::{CallResult, Catalog, MessageInput, OnPending, ToolFacts},
         graph,
         outcome::CallOutcome,
         record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, UserMessage, records},

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    call::gate::{Gate, Verdict},
-    call::timeout::Timeout,
+    call::{
+        gate::{Gate, Verdict},
+        timeout::Timeout,
+    },
     journal::{
-        input::{InputQuestion, InputRequired},
         outcome::CallOutcome,
-        record::{Block, CallStatus, Entry, Record, ToolUse, records},
+        record::{Block, CallStatus, Entry, InputQuestion, InputRequired, Record, ToolUse, records},
         run::Raw,
         state::{Call, Phase, State, Status},
     },

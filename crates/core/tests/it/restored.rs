@@ -7,11 +7,9 @@ use countersign_core::{
     conversation::Conversation,
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},
-        failure::Retried,
         fork::ForkInput,
         graph,
-        record::{Block, Kind, Record, records},
-        restart::{Held, Hold},
+        record::{Block, Held, Hold, Kind, Record, Retried, records},
         state::{Phase, Status},
     },
     number::{CallNo, InterruptionNo, RunNo},

@@ -7,10 +7,7 @@ use countersign::{
     run::{NewMessage, Runtime},
     store::{Store, memory::MemoryStore},
 };
-use countersign_core::journal::{
-    record::{Record, records},
-    restart::Restarted,
-};
+use countersign_core::journal::record::{Record, Restarted, records};
 
 /// A process: its tasks end with it.
 fn process<T>(store: &Arc<MemoryStore>, what: impl AsyncFnOnce(&Runtime) -> T) -> T {

@@ -2,7 +2,7 @@
 
 use std::{any::Any, error::Error, fmt::Display, sync::Arc};
 
-use countersign_core::{call::timeout::Timeout, journal::input::InputQuestion};
+use countersign_core::{call::timeout::Timeout, journal::record::InputQuestion};
 
 #[cfg(doc)]
 use super::{Permit, Tool};

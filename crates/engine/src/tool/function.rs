@@ -297,7 +297,7 @@ fn text(result: &impl Serialize, locale: Locale) -> Result<String, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use countersign_core::{call::timeout::Timeout, journal::input::InputQuestion};
+    use countersign_core::{call::timeout::Timeout, journal::record::InputQuestion};
 
     use super::{
         super::{Approval, Asks},

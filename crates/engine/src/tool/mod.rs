@@ -23,7 +23,7 @@ use countersign_core::{
         reviewer::Reviewer,
         timeout::Timeout,
     },
-    journal::{draft::ToolKind, input::CallInput, permit::Permit},
+    journal::{draft::ToolKind, permit::Permit, state::input::CallInput},
 };
 use futures::future::BoxFuture;
 

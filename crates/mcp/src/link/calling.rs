@@ -4,9 +4,10 @@ use std::sync::{Arc, atomic::Ordering};
 
 use countersign_core::{
     journal::{
-        input::{CallInput, InputQuestion, KeptAnswer, distinct_names, take_answer},
         permit::Permit,
+        record::{InputQuestion, input::distinct_names},
         run::Raw,
+        state::input::{CallInput, KeptAnswer, take_answer},
     },
     locale::Text,
 };

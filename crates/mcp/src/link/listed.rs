@@ -4,7 +4,7 @@ use std::{future::poll_fn, io, sync::Arc, task::Poll};
 
 use countersign_core::{
     call::schema::SCHEMA_BYTES,
-    journal::{input::CallInput, permit::Permit},
+    journal::{permit::Permit, state::input::CallInput},
 };
 use futures::future::BoxFuture;
 use rmcp::model::{ListToolsResult, Tool as ServerTool};

@@ -14,7 +14,10 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::journal::input::{CallInput, InputQuestion, KeptAnswer};
+use countersign_core::journal::{
+    record::InputQuestion,
+    state::input::{CallInput, KeptAnswer},
+};
 use futures::{FutureExt as _, future, future::BoxFuture};
 use rmcp::{
     Peer, RoleClient,

@@ -7,7 +7,7 @@ use std::{any::Any, collections::HashSet, sync::Arc};
 
 use countersign_core::{
     call::gate::Target,
-    journal::{agents::CallResult, permit::Permit},
+    journal::{draft::CallResult, permit::Permit},
 };
 use futures::future::BoxFuture;
 use serde_json::json;

@@ -4,10 +4,9 @@ use countersign_core::{
     approval::rule::RuleId,
     call::gate::Gate,
     journal::{
-        block,
         draft::Draft,
         outcome::CallOutcome,
-        record::{Cut, ModelResponded, ToolUse},
+        record::{Cut, ModelResponded, ToolUse, block},
         spent::AnswersDiscarded,
         state::State,
     },

@@ -14,8 +14,7 @@ use countersign_core::{
     },
     journal::{
         draft::Draft,
-        failure::Failure,
-        record::Kind,
+        record::{Failure, Kind},
         run::Raw,
         state::{State, Status},
     },

@@ -4,9 +4,8 @@ use countersign_core::{
     journal::{
         draft::Transition,
         failure::Turn,
-        input::InputRequired,
         outcome::CallOutcome,
-        record::{Block, Compressed},
+        record::{Block, Compressed, InputRequired},
         spent::AnswersDiscarded,
         state::State,
     },

@@ -4,7 +4,8 @@ use countersign_core::{
     approval::principal::Principal,
     journal::{
         draft::Draft,
-        rename::{self, Renamed},
+        record::Renamed,
+        rename::{self},
         state::State,
     },
     refusal::{Code, Refusal},

@@ -6,7 +6,7 @@ use countersign_core::{
     approval::principal::Principal,
     journal::{
         draft::{Catalog as _, Draft},
-        failure::Retried,
+        record::Retried,
         state::State,
     },
     refusal::{Code, Refusal},

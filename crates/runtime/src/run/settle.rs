@@ -13,9 +13,8 @@ use countersign_core::{
     },
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
-        failure::Retried,
         graph,
-        record::{Entry, Millis},
+        record::{Entry, Millis, Retried},
         state::{State, Status},
     },
     number::{CallNo, InterruptionNo},

@@ -13,10 +13,8 @@ use countersign_core::{
     content::Content,
     conversation::{Conversation, Message},
     journal::{
-        agents::Nested,
         record::{Entry, Record, records},
-        state::State,
-        window::Window,
+        state::{Nested, State, window::Window},
     },
     locale::{Locale, Text},
     number::{CallNo, RunNo},

@@ -8,9 +8,9 @@ use countersign_core::{
     content::TakesImages,
     journal::{
         graph,
-        record::{Block, Entry, ModelResponded, Record, Usage},
+        record::{Block, Entry, ForkedFrom, ModelResponded, Record, Usage},
         run::Raw,
-        state::{ForkedFrom, State, Status},
+        state::{State, Status},
     },
     locale::Locale,
     refusal::{Code, Refusal},

@@ -10,8 +10,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use countersign_core::{
     journal::{
-        agents::PathStep,
-        record::{Block, Entry, Record, ToolUse},
+        record::{Block, Entry, PathStep, Record, ToolUse},
         state::State,
     },
     number::RunNo,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     call::gate::Verdict,
-    journal::{failure::Retried, graph, state::Status},
+    journal::{graph, record::Retried, state::Status},
 };
 use countersign_store::{
     Store,

@@ -14,8 +14,7 @@ use countersign_core::{
     audit::{self, AuditRecord, Verifier},
     journal::{
         cursor::Cursor,
-        fork::Forked,
-        record::{Entry, Record},
+        record::{Entry, Forked, Record},
         request_id,
     },
     number::CallNo,

@@ -1,12 +1,10 @@
 //! Whether a record of a call can come next.
 
-use super::{
-    super::{
-        agents,
-        record::{CallFinished, CallStatus, Record},
-        state::{Call, Phase, State},
-    },
-    Illegal,
+use super::super::{
+    agents,
+    illegal::Illegal,
+    record::{CallFinished, CallStatus, Record},
+    state::{Call, Phase, State},
 };
 use crate::{call::gate::Target, number::CallNo};
 

@@ -2,10 +2,10 @@
 
 use super::{
     super::{
+        illegal::Illegal,
         record::{Action, Decided, Interrupted, Kind, Millis, Record, Withdrawal, after},
         state::{Call, Deadline, Open, Phase, State},
     },
-    Illegal,
     calls::call,
 };
 use crate::{

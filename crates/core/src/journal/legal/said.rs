@@ -1,11 +1,9 @@
 //! Whether a message, or what a model writes, can come next.
 
-use super::{
-    super::{
-        record::{ModelResponded, Record},
-        state::{State, Status},
-    },
-    Illegal,
+use super::super::{
+    illegal::Illegal,
+    record::{ModelResponded, Record},
+    state::{State, Status},
 };
 use crate::number::RunNo;
 

@@ -1,8 +1,7 @@
 //! Whether a turn can continue, fail or end next, or its conversation be compressed.
 
 use super::super::{
-    record::Record,
-    restart::Restart,
+    record::{Record, Restart},
     state::{Phase, State, Status},
 };
 

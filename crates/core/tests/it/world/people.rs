@@ -9,7 +9,10 @@ use countersign_core::{
         gate::{Ask, Verdict},
         timeout::Timeout,
     },
-    journal::{input::InputQuestion, record::Schema, run::Raw},
+    journal::{
+        record::{InputQuestion, Schema},
+        run::Raw,
+    },
 };
 
 /// The people: the owner, two with the session's roles, one without a role, and the caller of the library.

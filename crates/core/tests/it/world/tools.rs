@@ -8,9 +8,8 @@ use countersign_core::{
         gate::Target,
     },
     journal::{
-        draft::{Catalog, ToolFacts, ToolKind},
+        draft::{Budget, Catalog, ToolFacts, ToolKind},
         record::Schema,
-        window::Budget,
     },
 };
 

@@ -83,7 +83,7 @@ impl World {
                 }
             }
             // What could begin may have begun since: a person must allow it as it is.
-            Record::Restarted(restarted) if restarted.why == countersign_core::journal::restart::Restart::Restored => {
+            Record::Restarted(restarted) if restarted.why == countersign_core::journal::record::Restart::Restored => {
                 self.lose_what_was_allowed()
             }
             // Its next attempt is the same one, with answers.

@@ -11,7 +11,7 @@ use countersign::{
 };
 use countersign_core::{
     call::{gate::Ask, timeout::Timeout},
-    journal::{input::InputQuestion, record::Schema},
+    journal::record::{InputQuestion, Schema},
 };
 use countersign_engine::tool::Asks;
 use futures::future::BoxFuture;

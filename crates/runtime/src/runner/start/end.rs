@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::principal::Principal,
-    journal::{failure, record::Entry, state::Status},
+    journal::{
+        record::{self, Entry},
+        state::Status,
+    },
     refusal::Refusal,
     session,
 };
@@ -193,7 +196,7 @@ impl Session {
         let stopped = self.watch.seen().stopped.take();
         let message = failure.message.clone();
         let cause = match (&failure.why, stopped.map(|stop| stop.why)) {
-            (failure::Why::MaxTurns, _) => Cause::MaxTurns(limit),
+            (record::Why::MaxTurns, _) => Cause::MaxTurns(limit),
             (_, Some(Why::Guardrail(result))) => Cause::Guardrail(result),
             (_, Some(Why::Budget { what, spent, limit })) => Cause::Budget { what, spent, limit },
             (_, Some(Why::NoAgent(agent))) => {
@@ -201,8 +204,8 @@ impl Session {
                 Cause::NoAgent { agent: agent.to_string(), known }
             }
             (_, Some(Why::Output(errors))) => Cause::InvalidOutput(errors),
-            (failure::Why::Error(code), _) if code == "model_error" => Cause::Model(message),
-            (failure::Why::Error(code), _) => Cause::Failed { code: code.clone(), message },
+            (record::Why::Error(code), _) if code == "model_error" => Cause::Model(message),
+            (record::Why::Error(code), _) => Cause::Failed { code: code.clone(), message },
         };
         RunError::new(cause, Some(state))
     }

@@ -10,8 +10,7 @@ use countersign_core::{
     call::gate::DecisionType,
     journal::{
         draft::{Catalog as _, Draft},
-        failure::Retried,
-        record::{Kind, Millis},
+        record::{Kind, Millis, Retried},
         state::{Open, State, Status},
     },
     locale::Text,

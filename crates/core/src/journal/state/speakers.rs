@@ -6,12 +6,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    record::{Decided, Record},
-    state::State,
-};
 use crate::{
     approval::decision::{Choice, Decision},
+    journal::record::{Decided, Record},
     number::CallNo,
 };
 
@@ -46,34 +43,33 @@ impl Speakers {
             Arc::make_mut(&mut self.0).insert(subject.clone(), calls);
         }
     }
-}
 
-impl State {
     /// Notes whose text the models read. Comments on a request are for people, and a plain approval or rejection has no
     /// text of its own.
-    pub(super) fn note_speakers(&mut self, record: &Record) {
-        let calls = self.call_count;
+    ///
+    /// `active`: whether a turn is under way before the record, in a session that has made so many `calls`.
+    pub(in crate::journal) fn note(&mut self, record: &Record, active: bool, calls: u32) {
         match record {
             Record::UserMessage(message) => {
-                if !self.status.is_active() {
-                    self.speakers = Speakers::default();
+                if !active {
+                    *self = Speakers::default();
                 }
-                self.speakers.add(message.by.as_ref(), calls);
+                self.add(message.by.as_ref(), calls);
             }
             Record::RunStarted(started) => {
-                self.speakers = Speakers::default();
-                self.speakers.add(started.by.as_ref(), calls);
+                *self = Speakers::default();
+                self.add(started.by.as_ref(), calls);
             }
-            Record::Decided(decided) if speaks(decided) => self.speakers.add(decided.by.as_ref(), calls),
-            Record::Answered(answered) => self.speakers.add(answered.by.as_ref(), calls),
-            Record::Resumed(resumed) => self.speakers.add(resumed.by.as_ref(), calls),
-            Record::StateEdited(edited) => self.speakers.add(edited.by.as_ref(), calls),
+            Record::Decided(decided) if speaks(decided) => self.add(decided.by.as_ref(), calls),
+            Record::Answered(answered) => self.add(answered.by.as_ref(), calls),
+            Record::Resumed(resumed) => self.add(resumed.by.as_ref(), calls),
+            Record::StateEdited(edited) => self.add(edited.by.as_ref(), calls),
             // A standing rule may carry a message of its author.
             Record::CallsGated(gates) => {
-                gates.iter().for_each(|gate| self.speakers.add(gate.said_by.as_ref(), calls));
+                gates.iter().for_each(|gate| self.add(gate.said_by.as_ref(), calls));
             }
             Record::Forked(forked) if forked.judged.iter().any(|one| one.edited.is_some()) => {
-                self.speakers.add(forked.by.as_ref(), calls);
+                self.add(forked.by.as_ref(), calls);
             }
             _ => {}
         }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::request_id::stored;
 use crate::{
     approval::{
         decision::Decision,
@@ -12,11 +11,12 @@ use crate::{
         rule::{Rule, RuleId},
     },
     call::{gate::Ask, preview::Preview, reviewer::Reviewer},
+    journal::request_id::stored,
     number::InterruptionNo,
     time::Millis,
 };
 
-/// See [`Record::Decided`](super::record::Record::Decided). What was shown, and which policy asked, is in the record of the request.
+/// See [`Record::Decided`](super::Record::Decided). What was shown, and which policy asked, is in the record of the request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decided {
     /// The interruption's number.
@@ -53,7 +53,7 @@ fn is_true(b: &bool) -> bool {
     *b
 }
 
-/// See [`Record::Noted`](super::record::Record::Noted).
+/// See [`Record::Noted`](super::Record::Noted).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Noted {
     /// The interruption's number.
@@ -138,7 +138,7 @@ impl Withdrawal {
     }
 }
 
-/// See [`Record::RuleRevoked`](super::record::Record::RuleRevoked).
+/// See [`Record::RuleRevoked`](super::Record::RuleRevoked).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RuleRevoked {
     /// The rule.
@@ -148,7 +148,7 @@ pub struct RuleRevoked {
     pub by: Option<Arc<str>>,
 }
 
-/// See [`Record::Answered`](super::record::Record::Answered).
+/// See [`Record::Answered`](super::Record::Answered).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answered {
     /// The interruption's number.

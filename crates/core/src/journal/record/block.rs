@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::record::Cut;
 use crate::{
     call::{
         args::{Args, ArgsError},
@@ -142,6 +141,34 @@ pub fn calls<'a>(
     })
 }
 
+/// Why a model's answer is incomplete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Cut {
+    /// It reached the limit of output tokens, or of the model's context.
+    MaxTokens,
+    /// The model refused to answer, or to continue.
+    Refusal,
+    /// The provider's filter stopped it.
+    ContentFilter,
+    /// The provider stopped it without another reason.
+    Incomplete,
+}
+
+impl Cut {
+    /// Its name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Cut::MaxTokens => "max_tokens",
+            Cut::Refusal => "refusal",
+            Cut::ContentFilter => "content_filter",
+            Cut::Incomplete => "incomplete",
+        }
+    }
+}
+
 /// A tool call as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolUse {
@@ -189,6 +216,15 @@ impl ToolUse {
         let said = self.args().ok()?.value().get("text")?.as_str()?.to_owned();
         (!said.trim().is_empty()).then_some(said)
     }
+}
+
+/// The text of an answer.
+pub(crate) fn text_of(blocks: &[Block]) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(text.as_str()),
+        Block::Thinking(_) | Block::ToolUse(_) => None,
+    });
+    texts.collect()
 }
 
 #[cfg(test)]

@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    input::CallInput,
-    outdated::Shown,
-    record::{Action, CallFinished, CallStatus, Interrupted, Kind, Millis, Record, after, is_zero},
-};
+use super::input::CallInput;
 use crate::{
     approval::decision::EditedAction,
     call::{
@@ -18,9 +14,13 @@ use crate::{
         preview::Preview,
         reviewer::Reviewer,
     },
+    journal::{
+        record::{Action, CallFinished, CallStatus, Interrupted, Kind, Millis, Record, after},
+        schema::Words,
+    },
     limits,
     locale::{Locale, Text},
-    number::{CallNo, InterruptionNo, RunNo},
+    number::{CallNo, InterruptionNo, RunNo, is_zero},
     todo::{Todo, Todos},
 };
 
@@ -58,7 +58,7 @@ pub struct Call {
     pub call: CallNo,
     /// Its id as the model wrote it.
     pub id: Arc<str>,
-    /// The nonce of its answer ([`super::record::ModelResponded::nonce`]). A call that a fork has copied has none: there the
+    /// The nonce of its answer ([`ModelResponded::nonce`](crate::journal::record::ModelResponded::nonce)). A call that a fork has copied has none: there the
     /// fork's own birth distinguishes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<Arc<str>>,
@@ -154,14 +154,14 @@ impl Call {
     }
 
     /// Drops the decision that replaced a person's.
-    pub(super) fn asks_after_all(&mut self) {
+    pub(in crate::journal) fn asks_after_all(&mut self) {
         if let Some(stood_in) = self.stood_in.take() {
             self.ask.get_or_insert_with(|| Arc::new(stood_in.ask.clone()));
         }
     }
 
     /// These people have approved it as this action, at the action's level.
-    pub(super) fn approved(&mut self, action: &Action, people: &[Arc<str>]) -> Phase {
+    pub(in crate::journal) fn approved(&mut self, action: &Action, people: &[Arc<str>]) -> Phase {
         self.approved_by.extend(people.iter().cloned());
         if action.ask.is_last(action.level) {
             return Phase::Permitted;
@@ -177,7 +177,13 @@ impl Call {
     /// An edit at the first level approves what will run, which its reviewer has seen, if one approval is enough. What the
     /// first level has not seen goes back to it; and where requesters may not approve, an edit makes its author a requester
     /// of what it is then.
-    pub(super) fn edited(&mut self, action: &Action, to: &EditedAction, ask: Ask, by: Option<&Arc<str>>) -> Phase {
+    pub(in crate::journal) fn edited(
+        &mut self,
+        action: &Action,
+        to: &EditedAction,
+        ask: Ask,
+        by: Option<&Arc<str>>,
+    ) -> Phase {
         self.changed(to, by);
         self.deadline = Deadline::Fresh;
         self.approved_by.clear();
@@ -197,7 +203,7 @@ impl Call {
     }
 
     /// It is this from now on. What others have changed in it may still be there, so they stay its editors.
-    pub(super) fn changed(&mut self, to: &EditedAction, by: Option<&Arc<str>>) {
+    pub(in crate::journal) fn changed(&mut self, to: &EditedAction, by: Option<&Arc<str>>) {
         self.name = Arc::from(to.name.as_str());
         self.args = Some(to.args.clone());
         self.display.edited();
@@ -206,10 +212,26 @@ impl Call {
     }
 
     /// It is asked about from the first level again.
-    pub(super) fn restart_levels(&mut self) {
+    pub(in crate::journal) fn restart_levels(&mut self) {
         self.level = 0;
         self.instead = None;
         self.escalated = 0;
+    }
+}
+
+/// The tool of a call as its reviewers have seen it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The digest of its description, its schema and its source; empty if not all levels have seen the same.
+    pub digest: Arc<str>,
+}
+
+impl Shown {
+    pub(in crate::journal) fn of(action: &Action) -> Shown {
+        let digest = Words::digest(action.description.as_ref(), action.schema.as_deref(), action.source.as_ref());
+        Shown { tool: action.name.clone(), digest }
     }
 }
 
@@ -253,8 +275,24 @@ pub struct Open {
     pub comments: u32,
 }
 
+/// An agent that works for another agent's call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nested {
+    /// The call it works for, which identifies the run.
+    pub call: CallNo,
+    /// The agent that answers in it.
+    pub agent: Arc<str>,
+    /// Its model calls.
+    pub turn_calls: u32,
+    /// The position of the append that began it.
+    pub began: u64,
+    /// It has given its last answer, which is the call's result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answered: bool,
+}
+
 /// The next reviewer when a call's deadline expires.
-pub(super) fn next_reviewer<'a>(call: &Call, action: &'a Action) -> Option<&'a Reviewer> {
+pub(in crate::journal) fn next_reviewer<'a>(call: &Call, action: &'a Action) -> Option<&'a Reviewer> {
     action.ask.escalate.get(call.escalated as usize)
 }
 
@@ -293,7 +331,7 @@ impl Interrupted {
 }
 
 /// The record of a result, truncated to [`limits::RESULT_BYTES`].
-pub(super) fn finished(
+pub(in crate::journal) fn finished(
     call: &Call,
     status: CallStatus,
     output: &str,
@@ -322,7 +360,7 @@ pub(super) fn finished(
 }
 
 /// The list that a call of `write_todos` wrote.
-pub(super) fn todos(call: &Call) -> Option<Vec<Todo>> {
+pub(in crate::journal) fn todos(call: &Call) -> Option<Vec<Todo>> {
     let written: Todos = serde_json::from_str(call.args.as_ref()?.text()).ok()?;
     Some(written.todos)
 }

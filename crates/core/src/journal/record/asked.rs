@@ -8,13 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    agents::PathStep,
-    decided::Decided,
-    record::{Millis, is_zero},
-    run::{At, Raw},
-    schema::Schema,
-};
+use super::decided::Decided;
 use crate::{
     approval::decision::Decision,
     call::{
@@ -24,8 +18,13 @@ use crate::{
         reviewer::Reviewer,
         timeout::Timeout,
     },
+    journal::{
+        run::{At, Raw},
+        schema::Schema,
+    },
     limits,
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, is_zero},
+    time::Millis,
 };
 
 /// What kind of answer an interruption waits for.
@@ -61,7 +60,7 @@ impl Kind {
     }
 }
 
-/// See [`Record::Interrupted`].
+/// See [`Record::Interrupted`](super::Record::Interrupted).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interrupted {
     /// The interruption's number in its session, from 1; the key is `{session_id}_{n}`.
@@ -128,6 +127,18 @@ impl Interrupted {
     pub fn digest(&self) -> Option<Arc<str>> {
         self.actions.first().map(|action| action.digest.clone())
     }
+}
+
+/// One step from a session's own agent down to a nested call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PathStep {
+    /// The agent that made the call.
+    pub agent: Arc<str>,
+    /// The tool, which is another agent.
+    pub tool: Arc<str>,
+    /// The call's id as the model wrote it.
+    #[serde(rename = "tool_use_id")]
+    pub call_id: Arc<str>,
 }
 
 /// One pending call, complete: what is shown is what runs.

@@ -22,7 +22,7 @@ impl AnswersByModel {
         self.0.iter().fold(0, |all, (_, count)| all.saturating_add(*count))
     }
 
-    pub(super) fn add(&mut self, model: &Arc<str>, count: u64) {
+    pub(in crate::journal) fn add(&mut self, model: &Arc<str>, count: u64) {
         match self.place(model) {
             Ok(at) => self.0[at].1 = self.0[at].1.saturating_add(count),
             Err(at) => {
