@@ -2,8 +2,8 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use super::message::{Message, tokens_of};
 use crate::{
-    conversation::Message,
     journal::record::{Block, Compressed, MakeRoom, Usage},
     limits,
     locale::{Locale, Text},
@@ -84,7 +84,7 @@ impl Cut {
     /// Whether a text is worth replacing it: not empty, and smaller.
     #[must_use]
     pub fn is_shortened_by(&self, text: &str) -> bool {
-        !text.trim().is_empty() && super::tokens_of(&[summary_message(self.locale, text.trim())]) < self.covered_tokens
+        !text.trim().is_empty() && tokens_of(&[summary_message(self.locale, text.trim())]) < self.covered_tokens
     }
 
     /// The record of the compression that `room` asked for. Without a usable summary the messages are dropped, and the
@@ -110,7 +110,7 @@ impl Cut {
             // What the provider counts besides the messages stays in the count.
             let rest = room.tokens.saturating_sub(self.covered_tokens).max(self.rest_tokens);
             let summary = compressed.summary.as_deref().map(|text| summary_message(self.locale, text));
-            compressed.tokens_after = rest + super::tokens_of(summary.as_slice());
+            compressed.tokens_after = rest + tokens_of(summary.as_slice());
         }
         compressed
     }

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use super::{Conversation, Message, ToolResult};
+use super::{
+    Conversation,
+    message::{Message, ToolResult},
+};
 use crate::{
     content::{Content, Image, TakesImages, screen::WithScreenshot},
     limits,
