@@ -21,20 +21,19 @@ use countersign_core::{
     refusal::Refusal,
 };
 
-use super::{Inner, driver::Driver, failpoint, live::LiveState, patience::until_stored, store_refusal};
+use super::{
+    driver::{By, Driver},
+    failpoint,
+    inner::Inner,
+    live::LiveState,
+    patience::until_stored,
+    refusals::store_refusal,
+};
 use crate::{
     graph::NodeError,
-    store::{Durability, Guards, RuleName},
+    store::{Guards, RuleName},
     tool::AppContext,
 };
-
-/// On whose behalf an append is stored.
-pub(super) enum By {
-    /// An effect's: only under the driver's lease, and only while these standing rules are in force.
-    Effect(Vec<RuleName>),
-    /// A person's: only while this holds, and acknowledged when it is stored like this.
-    Person(Guards, Durability),
-}
 
 /// The program around a session, as a step asks it.
 struct Around<'a> {

@@ -8,7 +8,7 @@ use countersign_core::{
 use countersign_store::AuditRange;
 use serde::Deserialize;
 
-use super::{Runtime, store_refusal, view::check_auditor};
+use super::{inner::Runtime, refusals::store_refusal, view::check_auditor};
 
 /// How many records a verification holds at once. Each is at most as large as a request with its arguments.
 const VERIFY_PAGE: usize = 16;

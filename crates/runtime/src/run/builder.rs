@@ -12,10 +12,11 @@ use countersign_core::{
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
-    Inner, Runtime,
     authority::{Authorities, Authority},
     conversations::Conversations,
-    guard::Settings,
+    graph::warm::Warm,
+    inner::{Inner, Runtime},
+    settings::Settings,
 };
 use crate::{
     agent::{Agent, AgentError, Agents},
@@ -199,7 +200,7 @@ impl RuntimeBuilder {
             drivers: watch::Sender::new(0),
             graphs,
             settings: self.settings,
-            warm: super::graph::Warm::default(),
+            warm: Warm::default(),
             activity: super::activity::Activity::default(),
             probation: Mutex::default(),
             one_by_one: tokio::sync::Mutex::default(),

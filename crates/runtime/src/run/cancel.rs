@@ -8,7 +8,7 @@ use countersign_core::{
     refusal::Refusal,
 };
 
-use super::{Runtime, live::LiveRef, nodes::contested, owned};
+use super::{inner::Runtime, live::uses::LiveRef, nodes::contested, refusals::owned};
 use crate::store::{Durability, index::Purpose};
 
 impl Runtime {

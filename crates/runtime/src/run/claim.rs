@@ -9,7 +9,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use tokio::runtime::Handle;
 
-use super::{hold::Hold, live::LiveRef, work::Running};
+use super::{hold::Hold, live::uses::LiveRef, work::Running};
 
 /// A driver's claim on its session, released also when the driver is dropped in the middle.
 pub(super) struct Claim {

@@ -5,7 +5,7 @@
 
 use countersign_core::refusal::Refusal;
 
-use super::{Inner, store_refusal};
+use super::{inner::Inner, refusals::store_refusal};
 use crate::store::StoreError;
 
 impl Inner {

@@ -22,7 +22,7 @@ use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use tracing::Instrument as _;
 
 use super::{
-    Inner,
+    inner::Inner,
     patience::{never_works, until_stored},
     spans,
     stops::Stop,

@@ -10,7 +10,15 @@ use countersign_core::{
 };
 use serde_json::{json, value::RawValue};
 
-use super::{NewSession, Runtime, SessionView, live::LiveRef, nodes::contested, session_id, unique, visible};
+use super::{
+    ids::{session_id, unique},
+    inner::Runtime,
+    inputs::NewSession,
+    live::uses::LiveRef,
+    nodes::contested,
+    refusals::visible,
+    view::SessionView,
+};
 use crate::store::Durability;
 
 impl Runtime {

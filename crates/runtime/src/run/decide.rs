@@ -30,7 +30,13 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use super::{
-    Inner, Runtime, Stored, TurnOutcome, failpoint, kept_id, live::LiveRef, nodes::contested, store_refusal,
+    failpoint,
+    ids::kept_id,
+    inner::{Inner, Runtime},
+    inputs::{Stored, TurnOutcome},
+    live::uses::LiveRef,
+    nodes::contested,
+    refusals::store_refusal,
     subscription::Subscription,
 };
 use crate::store::{Durability, StoreError, index::Purpose};

@@ -9,7 +9,12 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 
-use super::{Runtime, live::LiveRef, nodes::contested, owned, store_refusal};
+use super::{
+    inner::Runtime,
+    live::uses::LiveRef,
+    nodes::contested,
+    refusals::{owned, store_refusal},
+};
 use crate::store::{Durability, Page, RuleFilter};
 
 impl Runtime {

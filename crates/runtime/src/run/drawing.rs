@@ -15,7 +15,7 @@ use countersign_core::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Runtime;
+use super::inner::Runtime;
 use crate::graph::Graph;
 
 /// The graph of a session, with its positions.

@@ -7,12 +7,12 @@ use futures::future::BoxFuture;
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
-    Inner, TurnOutcome,
-    advance::By,
-    driver::{Driver, Step},
+    driver::{By, Driver, Step},
     failpoint,
     hold::Hold,
-    live::{LiveRef, LiveState},
+    inner::Inner,
+    inputs::TurnOutcome,
+    live::{LiveState, uses::LiveRef},
     nodes::{ELSEWHERE, Elsewhere},
     patience::until_stored,
 };

@@ -21,13 +21,12 @@ use tokio::{sync::watch, task::JoinError};
 use tracing::Instrument as _;
 
 use super::{
-    Inner,
-    advance::By,
     claim::Claim,
     failpoint,
-    graph::{AtWork, Hot},
+    graph::hot::{AtWork, Hot},
     hold::Hold,
-    live::{LiveRef, LiveState},
+    inner::Inner,
+    live::{LiveState, uses::LiveRef},
     nodes::term_ended,
     outcomes::Done,
     pass_on::{NO_AGENT, NO_SOURCE},
@@ -35,7 +34,10 @@ use super::{
     spans,
     work::{Running, Work},
 };
-use crate::{store::nodes::Epoch, tool::AppContext};
+use crate::{
+    store::{Durability, Guards, RuleName, nodes::Epoch},
+    tool::AppContext,
+};
 
 /// A task has ended without reporting. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
@@ -54,6 +56,14 @@ pub(super) enum Step {
     Full(String),
     /// Effects are running.
     Waits,
+}
+
+/// On whose behalf an append is stored.
+pub(super) enum By {
+    /// An effect's: only under the driver's lease, and only while these standing rules are in force.
+    Effect(Vec<RuleName>),
+    /// A person's: only while this holds, and acknowledged when it is stored like this.
+    Person(Guards, Durability),
 }
 
 /// A driver's knowledge of its session beyond the journal.

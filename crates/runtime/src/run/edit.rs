@@ -24,7 +24,7 @@ use countersign_core::{
 };
 use tokio::time::timeout;
 
-use super::Runtime;
+use super::inner::Runtime;
 
 /// An edit of one action of a pending interruption, which is not decided yet.
 #[derive(Clone, Debug)]

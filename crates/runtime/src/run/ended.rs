@@ -19,7 +19,7 @@ use super::{
     gate::Weighed,
     outcomes::{Done, takes_outcomes},
     patience::until_stored,
-    store_refusal,
+    refusals::store_refusal,
     stream::Asked,
 };
 use crate::{

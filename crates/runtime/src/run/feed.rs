@@ -5,80 +5,23 @@
 //! second, and repeats text for a node that is behind. Any message can be lost: nothing waits for one, and the finished
 //! block has the whole text. Without requests nothing is sent.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use countersign_core::session::Session;
 use tokio::{
     sync::broadcast::error::RecvError,
     time::{MissedTickBehavior, interval, sleep},
 };
 
 use super::{
-    Inner,
-    live::{Live, LiveRef, LiveState},
+    inner::Inner,
+    live::{Live, LiveState, uses::LiveRef},
 };
-use crate::store::nodes::{Nodes, Said, TEXT_BYTES, TextId, TextPlace};
+use crate::store::nodes::Said;
 
 /// How often a node repeats its request.
 const ASK: Duration = Duration::from_secs(1);
-/// How long a request lasts.
-const ASKED: Duration = Duration::from_secs(3);
 /// How often additions are sent.
 const TELL: Duration = Duration::from_millis(75);
-/// Parts of a text that are sent at once.
-const PARTS: usize = 4;
-
-/// The text of a session's open block, as other nodes were sent it.
-pub(super) struct Fed {
-    /// When a node last requested it.
-    asked: Instant,
-    /// The end of the text that was sent.
-    told: TextPlace,
-}
-
-impl Fed {
-    /// A node that knows the text up to a place requests it. `true`: it is the first request.
-    pub(super) fn ask(fed: &mut Option<Fed>, known: TextPlace) -> bool {
-        let asked = Instant::now();
-        let Some(fed) = fed else {
-            *fed = Some(Fed { asked, told: known });
-            return true;
-        };
-        fed.asked = asked;
-        // Its knowledge of another text is void.
-        let known = if known.text == fed.told.text { known.offset } else { 0 };
-        fed.told.offset = fed.told.offset.min(known);
-        false
-    }
-
-    pub(super) fn is_wanted(&self) -> bool {
-        self.asked.elapsed() < ASKED
-    }
-
-    /// Sends the text added since the last update.
-    pub(super) fn tell(&mut self, session: &Session, id: TextId, text: &str, nodes: &dyn Nodes) {
-        if self.told.text != id {
-            self.told = TextPlace { text: id, offset: 0 };
-        }
-        for _ in 0..PARTS {
-            let from = text.floor_char_boundary(self.told.offset);
-            let to = text.floor_char_boundary(from + TEXT_BYTES);
-            let said = Said::Written {
-                session_id: session.session_id.clone(),
-                birth: session.birth.clone(),
-                at: TextPlace { text: id, offset: from },
-                part: text.get(from..to).unwrap_or_default().to_owned(),
-            };
-            if from == to || !nodes.say(said) {
-                return;
-            }
-            self.told.offset = to;
-        }
-    }
-}
 
 impl Inner {
     /// Requests the text of the open block if it has a follower here while another node's model writes it.

@@ -8,7 +8,7 @@ use std::{
 use countersign_core::limits;
 use tokio::sync::Notify;
 
-use super::subscription::Told;
+use super::told::Told;
 
 /// Events that were published together.
 pub(super) type Batch = Arc<[Told]>;
@@ -140,7 +140,7 @@ impl Queue {
 mod tests {
     use countersign_core::number::RunNo;
 
-    use super::{super::subscription::Written, *};
+    use super::{super::told::Written, *};
 
     fn told(bytes: usize) -> Vec<Told> {
         vec![Told::Written(RunNo::ROOT, Written::Text("x".repeat(bytes)))]

@@ -22,15 +22,13 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::{
-    Runtime, kept_id,
-    live::{LiveRef, LiveState},
-    may_continue,
+    ids::{kept_id, session_id as session_id_of, unique},
+    inner::Runtime,
+    live::{LiveState, uses::LiveRef},
     nodes::contested,
-    owned,
     past::Then,
-    session_id as session_id_of, unique,
+    refusals::{may_continue, owned, visible},
     view::SessionView,
-    visible,
 };
 use crate::store::{Durability, index::Purpose};
 

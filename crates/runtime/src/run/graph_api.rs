@@ -26,12 +26,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Inner, Runtime,
     graph_runs::{StartId, invalid, of_graph},
-    live::LiveRef,
+    inner::{Inner, Runtime},
+    live::uses::LiveRef,
     nodes::contested,
+    refusals::visible,
     retry::NewRetry,
-    visible,
 };
 use crate::{
     graph::{Graph, GraphState, NodeError, Outcome, Pending, compiled::AnyGraph, task::AnyState},

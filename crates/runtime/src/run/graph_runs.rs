@@ -19,12 +19,13 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Runtime, graph, kept_id,
-    live::LiveRef,
+    graph::rounds::round,
+    ids::{kept_id, session_id, unique},
+    inner::{Inner, Runtime},
+    live::uses::LiveRef,
     nodes::contested,
-    owned, session_id, unique,
+    refusals::{owned, visible},
     view::{SessionView, StateView},
-    visible,
 };
 use crate::{
     graph::compiled::AnyGraph,
@@ -167,7 +168,7 @@ impl Inner {
             graph: graph.name().clone(),
             state,
             state_version: graph.state_version(),
-            round: graph::round(graph.start(), &mut made),
+            round: round(graph.start(), &mut made),
             by: by.subject.clone(),
             roles: by.roles.clone(),
             request_id: request_id.map(Arc::from),

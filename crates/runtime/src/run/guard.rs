@@ -5,17 +5,10 @@
 //! Guardrails and hooks are called between records: after the decision and before the permit is used, and before an
 //! answer is recorded. Hooks decide nothing, and one that fails changes nothing.
 
-use std::{
-    collections::BTreeMap,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use countersign_core::{
-    call::{
-        gate::{Ask, Verdict},
-        timeout::Timeout,
-    },
+    call::gate::Verdict,
     journal::{
         agents,
         failure::Turn,
@@ -23,7 +16,6 @@ use countersign_core::{
         record::{Block, Entry, ModelResponded, Record, Usage, records},
         state::State,
     },
-    limits,
     locale::{Locale, Text},
     number::RunNo,
 };
@@ -31,13 +23,12 @@ use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 
 use super::{
-    Inner,
-    authority::Authorities,
-    live::LiveRef,
+    inner::{Inner, READ_BYTES, READ_PAGE},
+    live::uses::LiveRef,
     patience::{never_works, until_it_works},
+    refusals::store_refusal,
+    settings::Checked,
     stops::{Stop, Why},
-    store_refusal,
-    view::{READ_BYTES, READ_PAGE},
 };
 use crate::{
     agent::{
@@ -46,81 +37,10 @@ use crate::{
         guardrail::{Guardrail, GuardrailKind, GuardrailResult, ToolGuardrail, ToolGuardrailOutput},
     },
     hooks::{ModelEnd, RunHooks},
-    run::budget::{Limits, ToolErrorFormatter, over_budget},
+    run::budget::over_budget,
     store::StoreError,
     tool::{AppContext, CallFacts, ToolError, condition::ProposedCall, order::Ticket},
 };
-
-/// The additions of a run of the library. None by default.
-#[derive(Clone, Default)]
-pub(crate) struct Settings {
-    /// The application's data, if it differs from the recorded data.
-    pub(crate) context: Option<AppContext>,
-    pub(crate) parallel_calls: Option<usize>,
-    pub(crate) formatter: Option<ToolErrorFormatter>,
-    /// Whether tool input guardrails also run before a person is asked.
-    pub(crate) pre_approval: bool,
-    pub(crate) hooks: Vec<Arc<dyn RunHooks>>,
-    pub(crate) limits: Limits,
-    /// Overrides each agent's own limit.
-    pub(crate) max_turns: Option<u32>,
-    /// Results collected during the run; none on a server, which has many runs.
-    pub(crate) watch: Option<Arc<Watch>>,
-    /// Whether spans contain arguments, results and answers.
-    pub(crate) trace_content: bool,
-    /// Whether it is a run of the library, with or without a store: nothing watches deadlines between its parts, so
-    /// interruptions without their own deadline never time out.
-    pub(crate) patient: bool,
-    /// Knows whether the makers of standing rules may still decide.
-    pub(crate) authorities: Authorities,
-    /// Who may edit the state of a graph's session; by default its owner.
-    pub(crate) state_edits: Option<Vec<String>>,
-}
-
-impl Settings {
-    /// How many calls of a session run in parallel.
-    pub(super) fn parallel_calls(&self) -> usize {
-        self.parallel_calls.unwrap_or(limits::PARALLEL_CALLS).max(1)
-    }
-
-    /// Without a configured deadline, and with nothing watching, the reviewer has unlimited time.
-    pub(super) fn be_patient(&self, ask: &mut Ask) {
-        ask.timeout = self.patient(ask.timeout);
-    }
-
-    /// The same for questions in the middle of a call.
-    pub(super) fn patient(&self, timeout: Timeout) -> Timeout {
-        if self.patient { timeout.or(Timeout::Never) } else { timeout }
-    }
-}
-
-/// The results of a run.
-#[derive(Default)]
-pub(crate) struct Watch(Mutex<Seen>);
-
-/// See [`Watch`].
-#[derive(Default)]
-pub(crate) struct Seen {
-    pub(crate) guardrails: Vec<GuardrailResult>,
-    pub(crate) stopped: Option<Stop>,
-    pub(crate) spent: BTreeMap<Arc<str>, Usage>,
-    agents: BTreeMap<RunNo, Arc<str>>,
-}
-
-impl Watch {
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The result of input guardrails that ran before a person is asked.
-#[derive(Clone, Debug)]
-pub(super) struct Checked {
-    /// Why the call is refused, if it is.
-    pub(super) refused: Option<String>,
-    /// The call is refused, and its agent stopped.
-    pub(super) stop: Option<Stop>,
-}
 
 /// The application's own data in a session with these entries.
 pub(crate) fn context_of(entries: &[Arc<Entry>]) -> AppContext {

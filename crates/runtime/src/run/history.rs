@@ -16,8 +16,8 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Runtime, store_refusal,
-    view::{READ_BYTES, READ_PAGE},
+    inner::{Inner, READ_BYTES, READ_PAGE, Runtime},
+    refusals::store_refusal,
 };
 
 /// Entries per message, roughly: a first guess at how much to read.

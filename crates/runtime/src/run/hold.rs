@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::Inner;
+use super::inner::Inner;
 use crate::store::Store;
 
 /// The store, by its address, and the session.

@@ -30,8 +30,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Inner, Runtime, store_refusal,
-    view::{ListPage, PAGE, READ_BYTES, READ_PAGE, held_turn, visible_to},
+    inner::{Inner, READ_BYTES, READ_PAGE, Runtime},
+    refusals::store_refusal,
+    view::{ListPage, PAGE, held_turn, visible_to},
 };
 use crate::store::{InterruptionFilter, InterruptionRow, Page};
 

@@ -13,8 +13,15 @@ use countersign_core::{
 };
 
 use super::{
-    NewMessage, Runtime, Stored, TurnOutcome, failpoint, graph_runs::takes_messages, kept_id, live::LiveRef,
-    may_continue, nodes::contested, owned, session_id, subscription::Subscription,
+    failpoint,
+    graph_runs::takes_messages,
+    ids::{kept_id, session_id},
+    inner::Runtime,
+    inputs::{NewMessage, Stored, TurnOutcome},
+    live::uses::LiveRef,
+    nodes::contested,
+    refusals::{may_continue, owned},
+    subscription::Subscription,
 };
 use crate::store::{Durability, index::Purpose};
 

@@ -18,8 +18,10 @@ use countersign_core::{
 use tokio::{sync::broadcast::error::RecvError, time::Instant};
 
 use super::{
-    Inner, failpoint,
-    live::{Live, LiveRef, LiveState},
+    failpoint,
+    inner::Inner,
+    live::{Live, LiveState, uses::LiveRef},
+    looked::AT_ONCE,
     pass_on::{LEFT_TO_OTHERS, Lack},
 };
 use crate::store::nodes::{Epoch, Hint, Nodes};
@@ -31,8 +33,6 @@ pub(super) const ELSEWHERE: Duration = Duration::from_millis(50);
 /// How long a caller waits for another node that has the session and stores nothing. By default a dead node's
 /// lease ends sooner.
 const SILENT: Duration = Duration::from_secs(60);
-/// Sessions that are taken over, or checked, at once.
-const AT_ONCE: usize = 256;
 /// How often an input is tried at most.
 const TRIES: u32 = 16;
 
@@ -83,27 +83,6 @@ impl Contest {
     pub(super) fn may_retry<T>(&mut self, tried: &Result<T, Refusal>) -> bool {
         self.0 -= 1;
         self.0 > 0 && tried.as_ref().is_err_and(Refusal::is_overtaken)
-    }
-}
-
-/// This node's progress through the sessions whose leases it has. It checks all of them in turn; those that do not run,
-/// such as those whose calls ask while they are kept running, every tenth time.
-#[derive(Default)]
-pub(super) struct Looked {
-    after: Arc<str>,
-    times: u32,
-}
-
-impl Looked {
-    fn next(&mut self) -> (Arc<str>, bool) {
-        (self.after.clone(), self.times.is_multiple_of(10))
-    }
-
-    fn were(&mut self, own: &[Arc<str>]) {
-        match own.last() {
-            Some(last) if own.len() == AT_ONCE => self.after = last.clone(),
-            _ => *self = Looked { after: Arc::default(), times: self.times.wrapping_add(1) },
-        }
     }
 }
 

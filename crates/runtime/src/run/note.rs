@@ -12,7 +12,7 @@ use countersign_core::{
     refusal::Refusal,
 };
 
-use super::{Runtime, Stored, kept_id, live::LiveRef, nodes::contested};
+use super::{ids::kept_id, inner::Runtime, inputs::Stored, live::uses::LiveRef, nodes::contested};
 use crate::store::{Durability, index::Purpose};
 pub use countersign_core::decide::note::NewNote;
 

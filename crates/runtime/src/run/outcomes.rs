@@ -12,7 +12,7 @@ use countersign_core::{
     number::{CallNo, RunNo},
 };
 
-use super::{Inner, graph::Ended, live::LiveRef, patience::until_stored, stops::Stop, stream::Asked};
+use super::{graph::hot::Ended, inner::Inner, live::uses::LiveRef, patience::until_stored, stops::Stop, stream::Asked};
 use crate::tool::{Asks, ToolError};
 
 /// Something that has ended.

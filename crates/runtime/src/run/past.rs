@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Inner, Runtime,
+    inner::{Inner, Runtime},
     view::{ListPage, StateView},
     waypoints::Walk,
 };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use countersign_core::refusal::{Code, Refusal};
 
-use super::Inner;
+use super::inner::Inner;
 
 /// The longest time between two tries.
 const LONGEST: Duration = Duration::from_secs(2);

@@ -14,7 +14,7 @@ use countersign_core::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Runtime, view::check_auditor};
+use super::{inner::Runtime, view::check_auditor};
 use crate::{
     model::hosted_mcp::HostedMcp,
     policy::{Glob, PolicyRule, Then},

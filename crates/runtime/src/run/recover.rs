@@ -22,11 +22,12 @@ use futures::StreamExt as _;
 use tokio::time::timeout;
 
 use super::{
-    Inner, failpoint,
-    live::{LiveRef, LiveState},
+    failpoint,
+    inner::Inner,
+    live::{LiveState, uses::LiveRef},
     nodes::contested,
     overdue::Overdue,
-    store_refusal,
+    refusals::store_refusal,
 };
 use crate::store::{Due, Durability, Guards, nodes::Epoch};
 

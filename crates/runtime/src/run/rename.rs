@@ -11,7 +11,7 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 
-use super::{Runtime, SessionView, live::LiveRef, nodes::contested, owned};
+use super::{inner::Runtime, live::uses::LiveRef, nodes::contested, refusals::owned, view::SessionView};
 use crate::store::Durability;
 
 impl Runtime {

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use countersign_core::{journal::record::Millis, refusal::Refusal};
 
-use super::Inner;
+use super::inner::Inner;
 use crate::store::machine_time;
 
 /// How often such sessions are searched for.

@@ -13,13 +13,12 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Runtime,
     graph_runs::{invalid, of_graph},
-    kept_id,
-    live::LiveRef,
-    may_continue,
+    ids::kept_id,
+    inner::{Inner, Runtime},
+    live::uses::LiveRef,
     nodes::contested,
-    owned,
+    refusals::{may_continue, owned},
     view::SessionView,
 };
 use crate::store::{Durability, index::Purpose};

@@ -14,11 +14,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Inner, Runtime,
     authority::Suspension,
-    live::LiveRef,
+    inner::{Inner, Runtime},
+    live::uses::LiveRef,
     nodes::contested,
-    store_refusal,
+    refusals::store_refusal,
     view::{ListPage, visible_to},
 };
 use crate::store::{Durability, Page, RuleFilter, RuleRow};

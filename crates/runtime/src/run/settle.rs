@@ -22,7 +22,11 @@ use countersign_core::{
     session::Session,
 };
 
-use super::{Runtime, graph_runs::takes_messages, owned, store_refusal, visible};
+use super::{
+    graph_runs::takes_messages,
+    inner::Runtime,
+    refusals::{owned, store_refusal, visible},
+};
 use crate::{
     agent::Agents,
     store::{Durability, Guards},

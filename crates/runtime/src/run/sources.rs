@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Inner, live::LiveRef, outcomes::Done, pass_on::LEFT_TO_OTHERS};
+use super::{inner::Inner, live::uses::LiveRef, outcomes::Done, pass_on::LEFT_TO_OTHERS};
 
 /// How long calls wait for their tools' source, if it was never reached in this process; and after which time they are
 /// left to other nodes, which may reach it.

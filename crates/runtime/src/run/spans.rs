@@ -38,7 +38,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tracing::{Level, Span, field::Empty};
 
-use super::{Inner, stream::Asked};
+use super::{inner::Inner, stream::Asked};
 use crate::{
     model::{Model, ModelError},
     tool::ToolError,

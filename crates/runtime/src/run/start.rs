@@ -12,7 +12,10 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 
-use super::{Inner, Runtime, store_refusal, view::READ_BYTES};
+use super::{
+    inner::{Inner, READ_BYTES, Runtime},
+    refusals::store_refusal,
+};
 
 /// Entries read at once to find the start of a turn.
 const LOOK_BACK: u64 = 64;

@@ -27,11 +27,12 @@ use futures::{FutureExt as _, future::BoxFuture};
 
 use self::writer::Writer;
 use super::{
-    Inner,
-    live::LiveRef,
+    inner::Inner,
+    live::uses::LiveRef,
     patience::until_stored,
+    shown::Shown,
     stops::Stop,
-    transcript::{JournalTranscript, ReadBy, Shown},
+    transcript::{JournalTranscript, ReadBy},
 };
 use crate::{
     agent::{OnCut, Ready},

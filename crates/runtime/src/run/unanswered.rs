@@ -5,7 +5,7 @@ use std::time::Duration;
 use countersign_core::journal::record::Entry;
 use tokio::time::{Instant, sleep};
 
-use super::{Inner, READ_BYTES};
+use super::inner::{Inner, READ_BYTES};
 use crate::store::{Append, StoreError, nodes::Epoch};
 
 /// The first time between two tries, and the longest.

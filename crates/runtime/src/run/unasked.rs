@@ -11,7 +11,7 @@ use countersign_core::{
     refusal::Refusal,
 };
 
-use super::{Inner, live::LiveRef, nodes::contested, patience::until_stored};
+use super::{inner::Inner, live::uses::LiveRef, nodes::contested, patience::until_stored};
 use crate::store::Durability;
 
 impl Inner {

@@ -27,7 +27,14 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::MutexGuard;
 
-use super::{Activity, Inner, Runtime, TurnOutcome, live::LiveState, nodes::term_ended, store_refusal, visible};
+use super::{
+    activity::Activity,
+    inner::{Inner, READ_BYTES, READ_PAGE, Runtime},
+    inputs::TurnOutcome,
+    live::LiveState,
+    nodes::term_ended,
+    refusals::{store_refusal, visible},
+};
 use crate::{
     agent::output::Output,
     store::{Page, PendingCount, SessionFilter, StoreError, Summary, Visible},
@@ -38,10 +45,6 @@ pub const AUDITOR: &str = "auditor";
 
 /// Longest wait for the id of the store's history: a greeting does not wait for a database that is away.
 const HISTORY_ID_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many entries are read from the store at once.
-pub(crate) const READ_PAGE: usize = 512;
-/// And how many bytes of them, beyond the first.
-pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
 /// Whether a principal has an auditor's rights; `what` begins the error, such as `the audit log needs`.
 ///

@@ -27,8 +27,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 
 use super::{
-    Inner, store_refusal,
-    view::{READ_BYTES, READ_PAGE},
+    inner::{Inner, READ_BYTES, READ_PAGE},
+    refusals::store_refusal,
 };
 use crate::store::{self, Store, StoreError, Waypoint};
 

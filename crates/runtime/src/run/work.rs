@@ -18,8 +18,9 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tracing::Instrument as _;
 
 use super::{
-    Inner, failpoint,
-    live::LiveRef,
+    failpoint,
+    inner::Inner,
+    live::uses::LiveRef,
     outcomes::Done,
     spans,
     stream::{Asked, adapter_failed},

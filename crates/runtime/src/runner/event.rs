@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::nested::NestedEvent;
 use crate::interruption::Interruption;
-use crate::run::subscription::Frame;
+use crate::run::told::Frame;
 use countersign_core::{
     journal::{record::CallStatus, state::Status},
     wire::event::{self, ContentBlock, Delta, Event, Resolution, Role, TypedDelta},

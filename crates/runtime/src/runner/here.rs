@@ -19,7 +19,7 @@ use super::{
 use crate::{
     graph::{Graph, GraphState, Outcome},
     interruption::Interruption,
-    run::{Runs, Runtime, guard::Settings, settle::Origin},
+    run::{Runs, Runtime, settings::Settings, settle::Origin},
     run_state::{RunState, Taken},
     store::{Store, memory::MemoryStore},
 };

@@ -17,7 +17,7 @@ use countersign_core::{
 };
 
 use super::event::RunEvent;
-use crate::run::subscription::Written;
+use crate::run::told::Written;
 
 /// An event of an agent that works for a call of another one ([`RunConfig::nested_events`](crate::runner::config::RunConfig::nested_events)).
 #[derive(Clone, Debug)]

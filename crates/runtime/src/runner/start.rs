@@ -25,8 +25,9 @@ use crate::{
     run::{
         LiveRef, NewMessage, NewSession, Runtime,
         claim::HeldSession,
-        guard::{Settings, Watch, context_of},
+        guard::context_of,
         hold::Hold,
+        settings::{Settings, Watch},
         subscription::Subscription,
     },
     run_state::{RunState, RunStateError, Staged, Taken},

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::run::{
     hold::Ending,
-    subscription::{Frame, Told},
+    told::{Frame, Told},
 };
 
 /// A run whose events are read as they happen. It ends when the run pauses or ends; then [`RunStream::finish`]

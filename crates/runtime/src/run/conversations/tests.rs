@@ -21,7 +21,7 @@ use crate::{
     agent::Agent,
     compression::Compression,
     model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy},
-    run::{NewDecision, NewFork, NewMessage, Runtime, transcript::JournalTranscript},
+    run::{decide::NewDecision, fork::NewFork, inner::Runtime, inputs::NewMessage, transcript::JournalTranscript},
     store::{Store, memory::MemoryStore},
     tool::{Approval, function::tool},
 };

@@ -19,12 +19,13 @@ use tracing::Instrument as _;
 
 use super::{
     super::{
-        Inner,
-        live::{Live, LiveRef, LiveState},
+        inner::Inner,
+        live::{Live, LiveState, uses::LiveRef},
         outcomes::Done,
         spans,
     },
-    AtWork, Ended, Hot, HotFrame, fatal, look, node_gone, round,
+    hot::{AtWork, Ended, Hot, HotFrame},
+    rounds::{fatal, look, node_gone, round},
 };
 use crate::{
     graph::{

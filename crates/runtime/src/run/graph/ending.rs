@@ -4,23 +4,78 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::{
     journal::{
-        progress::{GraphRun, Task, TaskPhase},
+        progress::{GraphRun, Question, Step, Task, TaskPhase},
         run::{Arrival, DoneTask, FrameState, Raw, TaskFailed, TasksDone, Then},
+        running::NewQuestion,
         state::State,
     },
     limits,
     number::{FrameNo, StateVersion, TaskNo},
 };
 
-use super::{Ended, Hot, HotFrame, Op, STATES_BYTES, STATES_RECORDS, fatal, node_gone, resolve, round, rounds_left};
+use super::{
+    hot::{Ended, Hot, HotFrame},
+    rounds::{fatal, node_gone, resolve, round, rounds_left},
+};
 use crate::{
     graph::{
         NodeError,
         compiled::Ahead,
-        task::{Asks, Parked, Stretch},
+        task::{Asks, Memory, Parked, Stretch},
     },
-    run::Inner,
+    run::inner::Inner,
 };
+
+/// States are recorded once the updates since the last time have so many bytes, and at least as many as the
+/// last recorded states.
+const STATES_BYTES: usize = 64 * 1024;
+
+/// States are recorded also after so many records.
+const STATES_RECORDS: u64 = 1_000;
+
+/// A record of ended tasks.
+pub(super) enum Op {
+    Done(TasksDone),
+    Failed(TaskFailed),
+    /// A paused task: its questions, the steps whose outcome it does not know, and the answers so far.
+    Asks(TaskNo, Vec<NewQuestion>, Vec<Arc<str>>, Arc<Memory>),
+    States(Vec<FrameState>),
+}
+
+impl Op {
+    /// How many questions it asks: its own, and one about each step of unknown outcome.
+    pub(super) fn asks(&self) -> usize {
+        match self {
+            Op::Asks(_, asked, lost, _) => asked.len() + lost.len(),
+            Op::Done(_) | Op::Failed(_) | Op::States(_) => 0,
+        }
+    }
+
+    /// Whether it is on record: an earlier try may have been stored although the store did not confirm it.
+    pub(super) fn is_in(&self, state: &State) -> bool {
+        let Some(run) = &state.run else { return false };
+        let has_ended = |task: TaskNo| {
+            let found = run.tasks.get(&task);
+            found.is_none_or(|found| matches!(found.phase, TaskPhase::Done | TaskPhase::Failed(..)))
+        };
+        match self {
+            Op::Done(done) => done.done.iter().any(|done| has_ended(done.task)),
+            Op::Failed(failed) => has_ended(failed.task),
+            // Its answers may have arrived since, and the task may have ended.
+            Op::Asks(task, asked, lost, _) => run.tasks.get(task).is_none_or(|found| {
+                // One that asks again has its old question on record, with the answer that it cannot read.
+                let is_asked = |known: &Question| !found.asks_again || known.answer.is_none();
+                asked.iter().any(|question| found.questions.get(&question.name).is_some_and(is_asked))
+                    || lost.iter().any(|step| match found.steps.get(step) {
+                        Some(Step::Started) => false,
+                        Some(Step::Said(_)) => !found.asks_again,
+                        _ => true,
+                    })
+            }),
+            Op::States(_) => false,
+        }
+    }
+}
 
 /// Works out the records for tasks that have ended.
 pub(super) struct Ending<'a> {

@@ -12,7 +12,10 @@ use countersign_core::{
     refusal::Refusal,
 };
 
-use super::{Hot, HotFrame, fatal, look, node_gone};
+use super::{
+    hot::{Hot, HotFrame},
+    rounds::{fatal, look, node_gone},
+};
 use crate::{
     graph::{
         NodeError,
@@ -20,8 +23,8 @@ use crate::{
         task::{AnyState, AnyUpdate},
     },
     run::{
-        Inner, store_refusal,
-        view::{READ_BYTES, READ_PAGE},
+        inner::{Inner, READ_BYTES, READ_PAGE},
+        refusals::store_refusal,
     },
 };
 

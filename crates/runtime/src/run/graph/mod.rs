@@ -7,207 +7,37 @@
 mod begin;
 mod ending;
 mod fold;
-mod warm;
+pub(super) mod hot;
+pub(super) mod rounds;
+pub(super) mod suspended;
+pub(super) mod warm;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use countersign_core::{
     journal::{
         draft::{Draft, Transition},
         failure::Turn,
         graph as loops,
-        progress::{GraphRun, Question, Step, Task, TaskPhase},
-        run::{FrameState, NewTask, Raw, Round, TaskFailed, TasksDone, Then},
-        running::NewQuestion,
+        progress::{Step, Task},
+        run::{Raw, Then},
         state::{Call, Phase, State},
     },
-    limits,
-    number::{FrameNo, RunNo, TaskNo},
+    number::{FrameNo, RunNo},
 };
 use futures::future::BoxFuture;
 
-use super::{Inner, live::LiveRef, nodes::ELSEWHERE, patience::until_stored};
-use ending::Ending;
-pub(crate) use warm::Suspended;
-pub(super) use warm::Warm;
-
-use crate::graph::{
-    Gone, NodeError, NodeOptions,
-    agent_loop::AgentState,
-    compiled::{Ahead, AnyGraph, Kind},
-    task::{AnyState, AnyUpdate, Journal, Make, Memory, Parked, Stretch},
+use self::{
+    ending::{Ending, Op},
+    hot::{AtWork, Ended, Hot},
+    rounds::{fatal, node_gone, resolve, round, rounds_left},
 };
-
-/// States are recorded once the updates since the last time have so many bytes, and at least as many as the
-/// last recorded states.
-const STATES_BYTES: usize = 64 * 1024;
-
-/// States are recorded also after so many records.
-const STATES_RECORDS: u64 = 1_000;
-
-/// A run of a graph in memory.
-pub(super) struct Hot {
-    /// Which run: the position it began at, and the latest edit it includes.
-    began: u64,
-    edited: u64,
-    frames: BTreeMap<FrameNo, HotFrame>,
-    /// The updates of tasks in unfinished rounds.
-    updates: BTreeMap<TaskNo, AnyUpdate>,
-    parked: BTreeMap<TaskNo, Parked>,
-    /// Bytes of updates since the states were last recorded, and of the states then.
-    bytes: (usize, usize),
-}
-
-/// The tasks that run here: as long as their futures do, whatever happens to the states.
-#[derive(Default)]
-pub(super) struct AtWork {
-    tasks: BTreeMap<TaskNo, Working>,
-    /// How many tasks run per frame and node, for nodes with a limit.
-    counts: HashMap<(FrameNo, Arc<str>), usize>,
-}
-
-struct Working {
-    /// Its frame and node, if they are counted.
-    counted: Option<(FrameNo, Arc<str>)>,
-    memory: Arc<Memory>,
-}
-
-impl AtWork {
-    fn begin(&mut self, task: TaskNo, counted: Option<(FrameNo, Arc<str>)>, memory: &Arc<Memory>) {
-        if let Some(counted) = counted.clone() {
-            *self.counts.entry(counted).or_default() += 1;
-        }
-        self.tasks.insert(task, Working { counted, memory: memory.clone() });
-    }
-
-    fn end(&mut self, task: TaskNo) {
-        let counted = self.tasks.remove(&task).and_then(|working| working.counted);
-        if let Some(count) = counted.and_then(|counted| self.counts.get_mut(&counted)) {
-            *count -= 1;
-        }
-    }
-
-    fn count(&self, frame: FrameNo, node: &Arc<str>) -> usize {
-        self.counts.get(&(frame, node.clone())).copied().unwrap_or_default()
-    }
-
-    /// Nothing runs any more.
-    pub(super) fn clear(&mut self) {
-        *self = AtWork::default();
-    }
-}
-
-struct HotFrame {
-    graph: Arc<dyn AnyGraph>,
-    state: AnyState,
-}
-
-/// A segment of a task that has ended.
-pub(super) struct Ended {
-    task: TaskNo,
-    stretch: Stretch,
-}
-
-fn fatal(code: &'static str, message: String) -> NodeError {
-    NodeError::coded(code, message)
-}
-
-fn node_gone(node: &str) -> NodeError {
-    let what = format!(
-        "the run is at the node {node:?}, which its graph no longer has: its program has changed. Restore the node, \
-         or register a migration (StateGraph::migrate), and retry the run"
-    );
-    fatal("node_gone", what)
-}
-
-/// A node as the graph has it now; `None` if it no longer exists.
-fn look(graph: &dyn AnyGraph, node: &str) -> Option<(Arc<str>, Kind, NodeOptions)> {
-    graph.look(node).or_else(|| {
-        let renamed = graph.migrate()?(&Gone { node, question: None })?.node?;
-        graph.look(&renamed)
-    })
-}
-
-/// The node's current name; `None` if it no longer exists.
-fn resolve(graph: &dyn AnyGraph, node: &Arc<str>) -> Option<Arc<str>> {
-    // Nearly always it exists; the look copies its options, too.
-    if graph.kind(node).is_some() { Some(node.clone()) } else { look(graph, node).map(|(name, ..)| name) }
-}
-
-impl Hot {
-    fn new(run: &GraphRun) -> Hot {
-        Hot {
-            began: run.began,
-            edited: 0,
-            frames: BTreeMap::new(),
-            updates: BTreeMap::new(),
-            parked: BTreeMap::new(),
-            bytes: (0, 0),
-        }
-    }
-
-    fn fits(&self, run: &GraphRun) -> bool {
-        self.began == run.began
-            && self.edited == run.edited
-            && (run.agent_loop || run.frames.keys().all(|frame| self.frames.contains_key(frame)))
-    }
-
-    pub(crate) fn root(&self) -> Option<(&Arc<dyn AnyGraph>, &AnyState)> {
-        self.frames.get(&FrameNo::ROOT).map(|frame| (&frame.graph, &frame.state))
-    }
-
-    fn for_loop(mut self, run: &GraphRun) -> Hot {
-        self.edited = run.edited;
-        self
-    }
-}
-
-/// A record of ended tasks.
-enum Op {
-    Done(TasksDone),
-    Failed(TaskFailed),
-    /// A paused task: its questions, the steps whose outcome it does not know, and the answers so far.
-    Asks(TaskNo, Vec<NewQuestion>, Vec<Arc<str>>, Arc<Memory>),
-    States(Vec<FrameState>),
-}
-
-impl Op {
-    /// How many questions it asks: its own, and one about each step of unknown outcome.
-    fn asks(&self) -> usize {
-        match self {
-            Op::Asks(_, asked, lost, _) => asked.len() + lost.len(),
-            Op::Done(_) | Op::Failed(_) | Op::States(_) => 0,
-        }
-    }
-
-    /// Whether it is on record: an earlier try may have been stored although the store did not confirm it.
-    fn is_in(&self, state: &State) -> bool {
-        let Some(run) = &state.run else { return false };
-        let has_ended = |task: TaskNo| {
-            let found = run.tasks.get(&task);
-            found.is_none_or(|found| matches!(found.phase, TaskPhase::Done | TaskPhase::Failed(..)))
-        };
-        match self {
-            Op::Done(done) => done.done.iter().any(|done| has_ended(done.task)),
-            Op::Failed(failed) => has_ended(failed.task),
-            // Its answers may have arrived since, and the task may have ended.
-            Op::Asks(task, asked, lost, _) => run.tasks.get(task).is_none_or(|found| {
-                // One that asks again has its old question on record, with the answer that it cannot read.
-                let is_asked = |known: &Question| !found.asks_again || known.answer.is_none();
-                asked.iter().any(|question| found.questions.get(&question.name).is_some_and(is_asked))
-                    || lost.iter().any(|step| match found.steps.get(step) {
-                        Some(Step::Started) => false,
-                        Some(Step::Said(_)) => !found.asks_again,
-                        _ => true,
-                    })
-            }),
-            Op::States(_) => false,
-        }
-    }
-}
+use super::{inner::Inner, live::uses::LiveRef, nodes::ELSEWHERE, patience::until_stored};
+use crate::graph::{
+    NodeError,
+    agent_loop::AgentState,
+    task::{AnyState, Journal, Make, Memory},
+};
 
 impl Inner {
     /// Records the results of tasks, retrying until the store accepts them.
@@ -293,28 +123,6 @@ impl Inner {
             )),
         }
     }
-}
-
-fn rounds_left(graph: &dyn AnyGraph, run: &GraphRun, frame: FrameNo, ahead: &Ahead) -> Result<(), NodeError> {
-    let (rounds, most) = (run.frames.get(&frame).map_or(0, |frame| frame.round), graph.rounds());
-    if !ahead.tasks.is_empty() && rounds >= most {
-        let what = format!("the graph {:?} was not over after {most} rounds (StateGraph::max_rounds)", graph.name());
-        return Err(fatal("round_limit", what));
-    }
-    if ahead.tasks.len() > limits::ROUND_TASKS {
-        let what = format!("{} tasks in one round; at most {} are allowed", ahead.tasks.len(), limits::ROUND_TASKS);
-        return Err(fatal("too_many_tasks", what));
-    }
-    Ok(())
-}
-
-/// A round with new numbers for its tasks.
-pub(super) fn round(ahead: Ahead, made: &mut TaskNo) -> Round {
-    let tasks = ahead.tasks.into_iter().map(|(node, input)| {
-        *made = made.later(1);
-        NewTask { task: *made, node, input }
-    });
-    Round { tasks: tasks.collect(), arrived: ahead.arrived }
 }
 
 impl Journal for Inner {

@@ -3,9 +3,6 @@
 //! A node with a pending question keeps its future for a minute (`WARM_TASKS`, `WARM_SECONDS`), so an answer finds it
 //! where it stopped. After that, or in another process, it starts from its first line with its steps and answers from
 //! the journal. Both lead to the same records.
-//!
-//! A run of the library has a runtime for each of its parts. There the paused state that the program holds takes the
-//! nodes along ([`Suspended`]), for as long as it exists.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,17 +10,10 @@ use std::{
     time::Instant,
 };
 
-use countersign_core::{
-    journal::state::{State, Status},
-    limits,
-};
-use tokio::runtime::{Handle, Id};
+use countersign_core::limits;
 
-use super::{super::Inner, Hot};
-use crate::{
-    graph::{compiled::AnyGraph, task::AnyState},
-    store::nodes::Epoch,
-};
+use super::hot::Hot;
+use crate::{graph::task::AnyState, store::nodes::Epoch};
 
 /// Paused runs, ready to resume: the latest ones, by session.
 #[derive(Default)]
@@ -31,10 +21,10 @@ pub(in crate::run) struct Warm {
     runs: Mutex<WarmRuns>,
 }
 
-struct Kept {
-    hot: Hot,
+pub(super) struct Kept {
+    pub(super) hot: Hot,
     /// The session's position when it was kept.
-    pos: u64,
+    pub(super) pos: u64,
     /// The lease under which it ran; `None` if it came with a state: then only the position counts.
     lease: Option<Epoch>,
 }
@@ -55,7 +45,7 @@ impl Warm {
         is_current.then_some(kept.hot)
     }
 
-    fn remove(&self, session_id: &str) -> Option<Kept> {
+    pub(super) fn remove(&self, session_id: &str) -> Option<Kept> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = runs.by_session.remove(session_id)?;
         runs.tasks -= kept.hot.parked.len();
@@ -118,60 +108,5 @@ impl Warm {
                 drop(runs);
             }
         }
-    }
-}
-
-/// The suspended nodes of a paused run, which the run's state takes from one of its parts to the next. Whoever resumes
-/// the state first continues them; a second time, or from the state's text, they start over. Copies of a state share
-/// them.
-#[derive(Clone, Default)]
-pub(crate) struct Suspended(Arc<Mutex<Option<Box<Nodes>>>>);
-
-struct Nodes {
-    hot: Hot,
-    /// The graph that they belong to: another one of the same name may be another program.
-    graph: Arc<dyn AnyGraph>,
-    /// Where their timers and connections live.
-    threads: Option<Id>,
-}
-
-fn threads() -> Option<Id> {
-    Handle::try_current().ok().map(|threads| threads.id())
-}
-
-impl Suspended {
-    fn take(&self) -> Option<Box<Nodes>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Takes over the others' nodes.
-    pub(crate) fn keep(&self, others: &Suspended) {
-        let nodes = others.take();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
-    }
-}
-
-impl Inner {
-    /// Takes the nodes of a paused run out of this runtime, which is about to end.
-    pub(crate) fn suspended(&self, state: &State) -> Suspended {
-        let graph = self.graph_that_runs(state).filter(|_| state.status == Status::AwaitingInput);
-        let kept = self.warm.remove(&state.session_id).filter(|kept| kept.pos == state.pos);
-        let nodes = graph.zip(kept).map(|(graph, kept)| Box::new(Nodes { hot: kept.hot, graph, threads: threads() }));
-        Suspended(Arc::new(Mutex::new(nodes)))
-    }
-
-    /// Continues with these nodes, if they belong to the graph that runs here. The run is at `pos`, with nothing after
-    /// the state that they came with but the decisions made on it.
-    pub(crate) fn continue_suspended(&self, state: &State, suspended: &Suspended, pos: u64) {
-        let Some(nodes) = suspended.take() else { return };
-        let same = self.graph_that_runs(state).is_some_and(|graph| Arc::ptr_eq(&graph, &nodes.graph));
-        if same && nodes.threads == threads() {
-            self.warm.keep(&state.session_id, nodes.hot, (pos, None));
-        }
-    }
-
-    fn graph_that_runs(&self, state: &State) -> Option<Arc<dyn AnyGraph>> {
-        let run = state.run.as_ref()?;
-        if run.agent_loop { self.agents.agent_loop_of(&state.agent) } else { self.graphs.get(&run.graph).cloned() }
     }
 }

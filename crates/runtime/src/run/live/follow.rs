@@ -10,10 +10,10 @@ use countersign_core::{
 
 use super::{
     super::{
-        feed::Fed,
+        fed::Fed,
         followers::Queue,
         open_text::{Rest, Shows},
-        subscription::{Begun, Frame, Told},
+        told::{Begun, Frame, Told},
     },
     LiveState,
 };

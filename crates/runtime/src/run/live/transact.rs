@@ -14,7 +14,7 @@ use countersign_core::{
 };
 
 use super::{
-    super::{Inner, failpoint, spans, store_refusal, view::own_answer, waypoints},
+    super::{failpoint, inner::Inner, refusals::store_refusal, spans, view::own_answer, waypoints},
     Live, LiveState,
 };
 use crate::store::{Append, Durability, Guards, RuleName, StoreError, nodes::Epoch};

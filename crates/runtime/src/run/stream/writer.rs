@@ -32,11 +32,12 @@ use crate::{
     agent::Ready,
     model::{ModelError, ModelEvent, UNKNOWN_PART},
     run::{
-        Inner, failpoint,
-        live::{LiveRef, LiveState},
+        failpoint,
+        ids::unique,
+        inner::Inner,
+        live::{LiveState, uses::LiveRef},
         patience::until_stored,
-        subscription::{Told, Written},
-        unique,
+        told::{Told, Written},
     },
 };
 

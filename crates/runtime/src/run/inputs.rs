@@ -1,0 +1,81 @@
+//! What a program gives a runtime, a session or a message, and what it is told of it.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    content::Content,
+    journal::{draft::OnPending, state::Status},
+    locale::Locale,
+    wire::event::{Request, RunFailure, StopReason},
+};
+use serde_json::value::RawValue;
+
+use super::subscription::Subscription;
+
+/// A new session.
+#[derive(Debug, Default)]
+pub struct NewSession {
+    /// Its id; generated if absent.
+    pub session_id: Option<String>,
+    /// The agent that answers; the first of the runtime if absent.
+    pub agent: Option<String>,
+    /// The language of the server's own texts; the runtime's if absent.
+    pub locale: Option<Locale>,
+    /// The application's own data, a JSON object.
+    pub context: Option<Box<RawValue>>,
+}
+
+/// A user's message.
+#[derive(Clone, Debug, Default)]
+pub struct NewMessage {
+    /// The session; created if unknown, and named by the runtime if absent.
+    pub session_id: Option<String>,
+    /// The agent that answers from now on.
+    pub agent: Option<String>,
+    /// The message; at least one part.
+    pub content: Content,
+    /// Makes it safe to send again.
+    pub request_id: Option<String>,
+    /// What to do if the session is running or has pending interruptions.
+    pub on_pending: Option<OnPending>,
+}
+
+impl NewMessage {
+    /// A text for a session.
+    pub fn text(session_id: impl Into<String>, text: impl Into<Arc<str>>) -> NewMessage {
+        NewMessage { session_id: Some(session_id.into()), content: text.into().into(), ..NewMessage::default() }
+    }
+}
+
+/// An input that was stored.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Stored {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// The session's events from this input on, if it is followed.
+    pub follow: Option<Subscription>,
+}
+
+/// The state of a turn when nothing more happens by itself.
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Outcome")]
+#[non_exhaustive]
+pub struct TurnOutcome {
+    /// The session.
+    pub session_id: Arc<str>,
+    /// Its status. `running` if the node was told to stop while this was waited for: another one goes on, so ask again.
+    pub status: Status,
+    /// Why the turn has ended, if it has: an incomplete answer says so here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// The text of the latest answer.
+    pub text: String,
+    /// The pending keys.
+    pub pending: Vec<String>,
+    /// The pending interruptions.
+    pub interruptions: Vec<Request>,
+    /// Why the turn failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunFailure>,
+}
