@@ -419,8 +419,8 @@ fn results<'a>(calls: impl Iterator<Item = &'a Call>) -> Vec<CallResult<'a>> {
 /// The text of an answer.
 pub(super) fn text_of(blocks: &[Block]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
-        Block::Text(text) => Some(text.as_str()),
-        Block::Thinking(_) | Block::ToolUse(_) => None,
+        Block::Text { text, .. } => Some(text.as_str()),
+        Block::Thinking { .. } | Block::ToolUse(_) => None,
     });
     texts.collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{agents::CallResult, schema::Schema, window::Budget};
+use super::{agents::CallResult, schema::Schema, window::ContextLimit};
 use crate::{
     call::{args::Args, gate::Target},
     content::TakesImages,
@@ -41,7 +41,7 @@ pub trait Catalog {
         None
     }
     /// What the agent's model calls may cost; `None` if nothing is ever compressed.
-    fn budget(&self, _agent: &str) -> Option<Budget> {
+    fn context_limit(&self, _agent: &str) -> Option<ContextLimit> {
         None
     }
 }

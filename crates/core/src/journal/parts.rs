@@ -310,7 +310,7 @@ pub(super) fn finished(
     };
     Record::CallFinished(CallFinished {
         call: call.call,
-        id: call.id.clone(),
+        tool_use_id: call.id.clone(),
         name: call.name.clone(),
         status,
         output,

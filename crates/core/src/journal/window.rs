@@ -1,13 +1,13 @@
 //! The part of a session's conversation that its models still read, and its size (spec G5).
 //!
-//! When the next model call would exceed the agent's budget of tokens, [`Record::MakeRoom`] is recorded; models no
+//! When the next model call would exceed the agent's `context_tokens`, [`Record::MakeRoom`] is recorded; models no
 //! longer read what [`Record::Compressed`] covers. Cuts are made between turns only: there every call has its result
 //! and nothing is pending. Events, history and the audit log are unaffected and keep everything.
 //!
 //! Two records and no event: `MakeRoom` keeps the session's current node a function of its state, `Compressed` has the
 //! summary and the position through which it covers. A conversation is folded from there on, so a model call costs the
 //! same however long the session has become, and a fold can begin at a cut with only the number of calls so far.
-//! Followers see nothing of it, since nothing they were shown has changed. A single turn that exceeds the budget is not
+//! Followers see nothing of it, since nothing they were shown has changed. A single turn that exceeds them is not
 //! cut.
 
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use super::{
 };
 use crate::tokens;
 
-/// An agent's budget for its model calls, and what is kept when they exceed it.
+/// How large the model calls of an agent may be, and what is kept when they exceed that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
+pub struct ContextLimit {
     /// The maximum tokens of a model call.
-    pub tokens: u64,
+    pub context_tokens: u64,
     /// How many of the newest turns are kept as they are, the current one included; at least 1.
-    pub keep: u32,
+    pub keep_turns: u32,
     /// Tokens of every call of the agent besides the conversation: instructions and tools.
     pub overhead: u64,
 }
@@ -41,7 +41,7 @@ pub struct MakeRoom {
     /// The tokens that it may have.
     pub context_tokens: u64,
     /// How many of the newest turns are kept.
-    pub keep: u32,
+    pub keep_turns: u32,
 }
 
 /// See [`Record::Compressed`].
@@ -63,7 +63,7 @@ pub struct Compressed {
     /// Tokens that it has now: an estimate.
     pub tokens_after: u64,
     /// How many turns have begun after what it covers.
-    pub kept: u32,
+    pub kept_turns: u32,
 }
 
 /// The part of the conversation that models still read.
@@ -125,7 +125,7 @@ impl Window {
             Record::Compressed(compressed) => {
                 self.from = compressed.through;
                 self.checkpoint = pos;
-                self.turns = compressed.kept;
+                self.turns = compressed.kept_turns;
                 self.tokens = compressed.tokens_after;
                 self.whole = true;
                 self.due = None;
@@ -139,7 +139,7 @@ impl State {
     /// The size to compress before the next model call, if it is the model's turn and something may be cut. `None` also
     /// if it is recorded already.
     fn wants_room(&self, catalog: &dyn Catalog) -> Option<MakeRoom> {
-        let Budget { tokens: budget, keep, overhead } = catalog.budget(&self.agent)?;
+        let ContextLimit { context_tokens, keep_turns, overhead } = catalog.context_limit(&self.agent)?;
         let window = &self.window;
         let asks_next = self.status.is_active()
             && !self.answered
@@ -148,9 +148,9 @@ impl State {
         if !asks_next || window.due.is_some() {
             return None;
         }
-        let (keep, overhead) = (keep.max(1), if window.whole { 0 } else { overhead });
+        let (keep_turns, overhead) = (keep_turns.max(1), if window.whole { 0 } else { overhead });
         let tokens = window.tokens.saturating_add(overhead);
-        (tokens > budget && window.turns > keep).then_some(MakeRoom { tokens, context_tokens: budget, keep })
+        (tokens > context_tokens && window.turns > keep_turns).then_some(MakeRoom { tokens, context_tokens, keep_turns })
     }
 }
 
@@ -176,8 +176,8 @@ impl Draft {
 #[must_use]
 pub fn of_block(block: &Block) -> u64 {
     match block {
-        Block::Text(text) => tokens::of(text),
-        Block::Thinking(_) => 0,
+        Block::Text { text, .. } => tokens::of(text),
+        Block::Thinking { .. } => 0,
         Block::ToolUse(call) => tokens::of(&call.name) + tokens::of(&call.input) + tokens::MESSAGE,
     }
 }

@@ -359,7 +359,7 @@ impl HeldTurn {
     /// A hold as clients see it; `pending`: whether there is something to decide.
     #[must_use]
     pub fn of(hold: Hold, pending: bool) -> HeldTurn {
-        HeldTurn { reason: hold.why, message: hold.why(pending) }
+        HeldTurn { reason: hold.why, message: hold.message(pending) }
     }
 }
 

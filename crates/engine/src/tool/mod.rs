@@ -28,7 +28,7 @@ use countersign_core::{
 use futures::future::BoxFuture;
 
 pub use self::error::{Asks, ToolError};
-pub use self::on_approval::{ON_APPROVAL, OnApproval, OnApprovalOutput, on_approval};
+pub use self::on_approval::{OnApproval, OnApprovalOutput, on_approval};
 use self::{
     guardrail::{ToolGuardrail, ToolGuardrailOutput, ToolGuardrails},
     order::{Order, Ticket},

@@ -136,7 +136,7 @@ impl Driven {
 
     /// The model answers with text.
     pub(crate) fn answers(&self, now: Millis, text: &str) -> Transition {
-        self.responds(now, vec![Block::Text(text.to_owned())], Usage::default(), Vec::new())
+        self.responds(now, vec![Block::text(text)], Usage::default(), Vec::new())
     }
 
     fn responds(&self, now: Millis, blocks: Vec<Block>, usage: Usage, gates: Vec<Gate>) -> Transition {

@@ -10,7 +10,7 @@ use countersign_core::{
     journal::{
         draft::{Catalog, ToolFacts, ToolKind},
         record::Schema,
-        window::Budget,
+        window::ContextLimit,
     },
 };
 
@@ -43,8 +43,8 @@ impl Catalog for Tools {
         6
     }
     /// So small that most sessions with two turns are compressed.
-    fn budget(&self, _: &str) -> Option<Budget> {
-        Some(Budget { tokens: 30, keep: 1, overhead: 10 })
+    fn context_limit(&self, _: &str) -> Option<ContextLimit> {
+        Some(ContextLimit { context_tokens: 30, keep_turns: 1, overhead: 10 })
     }
     fn tool(&self, _: &str, tool: &str) -> Option<ToolFacts> {
         let schema = r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;
