@@ -163,7 +163,7 @@ impl Ask {
         if self.levels.is_empty() { vec![Reviewer::Owner] } else { self.levels.clone() }
     }
 
-    /// How many different people must approve at `level`. The session's own subject is one person.
+    /// How many different people must approve at `level`. The session's owner is one person.
     #[must_use]
     pub fn quorum_at(&self, level: u32) -> u32 {
         if self.reviewer(level).is_owner() { 1 } else { self.quorum.max(1) }

@@ -122,6 +122,7 @@ impl Hold {
 /// Why a turn is on hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Held {
     /// It was forked, and has not been continued yet.
     Fork,

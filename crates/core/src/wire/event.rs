@@ -348,6 +348,7 @@ impl From<Cut> for StopReason {
 
 /// Why a turn is held: a message, a decision or a retry continues it; a cancel ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct HeldTurn {
     /// What holds it.
     pub reason: Held,

@@ -450,7 +450,7 @@ impl Out<'_> {
     fn replied(&mut self, record: &Record) {
         let is_over = self.cursor.open == 0;
         match record {
-            Record::Decided(decided) if decided.question => {
+            Record::Decided(decided) if decided.declined => {
                 let reply = Reply { decisions: Some(&decided.decisions), ..Reply::default() };
                 self.resolved_with(decided.n, Resolution::Decided, decided.by.as_ref(), reply);
             }

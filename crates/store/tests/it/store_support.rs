@@ -182,7 +182,7 @@ impl Driven {
     }
 }
 
-/// A gate that asks the holders of a role, or the session's own subject.
+/// A gate that asks the holders of a role, or the session's owner.
 pub(crate) fn asks(role: Option<&str>, timeout: u32) -> Verdict {
     Verdict::Ask(Ask {
         timeout: Timeout::of(timeout),
