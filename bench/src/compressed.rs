@@ -92,7 +92,7 @@ pub(crate) fn transcripts() -> Result<Vec<Verdict>> {
     let mut measured = Vec::new();
     for (store, name) in stores {
         let (reader, summariser) = (Reader::default(), Reader::default());
-        let compression = Compression::summary(BUDGET).keep(KEEP).model("summary", Arc::new(summariser.clone()));
+        let compression = Compression::summary(BUDGET).keep_turns(KEEP).model("summary", Arc::new(summariser.clone()));
         let agent = Agent::new("trader", ("m", Arc::new(reader.clone()))).compression(compression);
         let runtime = Runtime::builder(store).agent(agent).build()?;
         let verdict = executor.block_on(async {

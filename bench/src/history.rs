@@ -100,7 +100,7 @@ impl Maker<'_> {
     }
 
     async fn says(&mut self) -> Result<()> {
-        self.answer(vec![Block::Text("It goes up, and then it goes down again.".into())], Vec::new()).await
+        self.answer(vec![Block::text("It goes up, and then it goes down again.")], Vec::new()).await
     }
 
     /// A call and its result: two messages of one group.

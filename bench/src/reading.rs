@@ -49,7 +49,7 @@ fn read(message: &Message) -> usize {
         Message::User(content) => letters(&content.text()),
         Message::Assistant(answer) => {
             let block = |block: &Block| match block {
-                Block::Text(text) | Block::Thinking(text) => letters(text),
+                Block::Text { text, .. } | Block::Thinking { text, .. } => letters(text),
                 Block::ToolUse(call) => letters(&call.input),
             };
             answer.blocks.iter().map(block).sum()

@@ -81,15 +81,15 @@ pub(crate) fn runtime(
 }
 
 fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) -> Result<Compression, String> {
-    let budget = u64::from(declared.context_tokens);
+    let context_tokens = u64::from(declared.context_tokens);
     let compression = match &declared.strategy {
-        ConfigStrategy::Trim => Compression::trim(budget),
-        ConfigStrategy::Summary { model: None } => Compression::summary(budget),
+        ConfigStrategy::Trim => Compression::trim(context_tokens),
+        ConfigStrategy::Summary { model: None } => Compression::summary(context_tokens),
         ConfigStrategy::Summary { model: Some(name) } => {
             let model = models.iter().find(|(known, _)| known == name).map(|(_, model)| model.clone());
             let model = model.ok_or_else(|| format!("there is no model {name:?}"))?;
-            Compression::summary(budget).model(name.as_str(), model)
+            Compression::summary(context_tokens).model(name.as_str(), model)
         }
     };
-    Ok(compression.keep(declared.keep_turns))
+    Ok(compression.keep_turns(declared.keep_turns))
 }

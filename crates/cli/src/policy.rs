@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use countersign_core::{
     approval::rule::{Rule, RuleId},
     call::{
-        gate::{Ask, Gate, Verdict},
+        gate::{Ask, DecidedBy, Gate, Verdict},
         reviewer::Reviewer,
     },
     journal::{
@@ -42,7 +42,7 @@ pub(crate) struct Policy {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Tests a changed policy on the recorded past: what it would ask, allow and refuse
+    /// Tests a changed policy on the recorded past: what it would ask about, allow and deny
     Test(Test),
 }
 
@@ -97,43 +97,34 @@ pub(crate) fn judge(config: &Config) -> Result<Judge, String> {
 /// The verdict on a call, recorded or new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Said {
-    Asked,
-    Allowed,
-    Refused,
+    Ask,
+    Allow,
+    Deny,
 }
 
 impl Said {
-    const ALL: [Said; 3] = [Said::Asked, Said::Allowed, Said::Refused];
+    const ALL: [Said; 3] = [Said::Ask, Said::Allow, Said::Deny];
 
     /// `None` for calls that no policy decides: questions, and invalid calls.
     fn of(verdict: &Verdict) -> Option<Said> {
         match verdict {
-            Verdict::Ask(_) => Some(Said::Asked),
-            Verdict::Allow => Some(Said::Allowed),
-            Verdict::Deny(_) => Some(Said::Refused),
+            Verdict::Ask(_) => Some(Said::Ask),
+            Verdict::Allow => Some(Said::Allow),
+            Verdict::Deny(_) => Some(Said::Deny),
             Verdict::Question(_) | Verdict::Invalid(_) => None,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Said::Asked => "asked",
-            Said::Allowed => "allowed",
-            Said::Refused => "refused",
-        }
-    }
-
-    /// As a key of JSON.
-    fn key(self) -> &'static str {
-        match self {
-            Said::Asked => "asked",
-            Said::Allowed => "allowed",
-            Said::Refused => "refused",
+            Said::Ask => "ask",
+            Said::Allow => "allow",
+            Said::Deny => "deny",
         }
     }
 }
 
-/// How many calls of a tool were asked about, allowed and refused: before, and under the changed policy.
+/// How many calls of a tool were asked about, allowed and denied: before, and under the changed policy.
 #[derive(Default)]
 struct Tally {
     calls: u64,
@@ -146,8 +137,8 @@ struct Change {
     session: Arc<str>,
     call: Call,
     before: Verdict,
-    /// The standing rule that had approved or rejected it.
-    rule: Option<Arc<str>>,
+    /// Who or what had decided it in a person's place.
+    decided_by: Option<DecidedBy>,
     after: Verdict,
 }
 
@@ -230,7 +221,7 @@ impl Report {
                 self.unknown += 1;
                 continue;
             };
-            let rule = match gate.rule.as_deref() {
+            let rule = match gate.decided_by.as_ref().and_then(DecidedBy::rule) {
                 Some(id) => rule(past, id).await?,
                 None => None,
             };
@@ -248,7 +239,7 @@ impl Report {
                     session: state.session_id.clone(),
                     call: call.clone(),
                     before: gate.verdict.clone(),
-                    rule: gate.rule.clone(),
+                    decided_by: gate.decided_by.clone(),
                     after: verdict,
                 });
             }
@@ -269,7 +260,7 @@ impl Report {
             let _ = writeln!(
                 text,
                 "\n{:width$}  {:>7}  {:>15}  {:>15}  {:>15}",
-                "tool", "calls", "asked", "allowed", "refused"
+                "tool", "calls", "ask", "allow", "deny"
             );
         }
         for (name, tally) in &self.tools {
@@ -287,17 +278,21 @@ impl Report {
         }
         let changes = u64::try_from(self.changes.len()).unwrap_or(u64::MAX);
         let _ = write!(text, "\n{} would change:", count(changes, "call"));
-        for Change { session, call, before, rule, after } in &self.changes {
+        for Change { session, call, before, decided_by, after } in &self.changes {
             let args =
                 call.args.as_ref().map(|args| countersign_core::call::shown::line(args.text())).unwrap_or_default();
             let args = match args.char_indices().nth(ARGS_SHOWN) {
                 Some((end, _)) => format!("{}… ({} characters)", &args[..end], args.chars().count()),
                 None => args,
             };
-            let rule = rule.as_ref().map(|id| format!(" by the rule {id}")).unwrap_or_default();
+            let by = match decided_by {
+                Some(DecidedBy::Rule { id }) => format!(" by the rule {id}"),
+                Some(DecidedBy::Program) => " by the program".to_owned(),
+                None => String::new(),
+            };
             let (before, after) = (told(before), told(after));
             let _ =
-                write!(text, "\n  {session}  call {}  {} {args}\n    {before}{rule} → {after}", call.call, call.name);
+                write!(text, "\n  {session}  call {}  {} {args}\n    {before}{by} → {after}", call.call, call.name);
         }
         text
     }
@@ -307,7 +302,7 @@ impl Report {
             let mut tool = json!({ "tool": name, "calls": tally.calls });
             for said in Said::ALL {
                 let (before, after) = (tally.before[said as usize], tally.after[said as usize]);
-                tool[said.key()] = json!({ "before": before, "after": after });
+                tool[said.name()] = json!({ "before": before, "after": after });
             }
             tool
         });
@@ -320,7 +315,7 @@ impl Report {
                 "tool": change.call.name,
                 "args": change.call.args,
                 "before": verdict_json(&change.before),
-                "rule": change.rule,
+                "decided_by": change.decided_by,
                 "after": verdict_json(&change.after),
             })
         });
@@ -385,7 +380,7 @@ fn told(verdict: &Verdict) -> String {
     let Some(said) = Said::of(verdict) else { return String::new() };
     let Verdict::Ask(ask) = verdict else { return said.name().to_owned() };
     let (levels, quorum, not_self, escalate) = people(ask);
-    let mut text = format!("asks {}", Reviewer::join(levels, ", then "));
+    let mut text = format!("ask {}", Reviewer::join(levels, ", then "));
     if quorum > 1 {
         let _ = write!(text, ", {quorum} people each");
     }
@@ -402,7 +397,7 @@ fn told(verdict: &Verdict) -> String {
 }
 
 fn verdict_json(verdict: &Verdict) -> Value {
-    let said = Said::of(verdict).map(Said::key);
+    let said = Said::of(verdict).map(Said::name);
     match verdict {
         Verdict::Ask(ask) => {
             let (levels, quorum, not_self, escalate) = people(ask);

@@ -26,7 +26,7 @@ use crate::{
     approval::rule::RuleDecision,
     call::{
         args::{Args, Digest},
-        gate::Verdict,
+        gate::{DecidedBy, Verdict},
         json::Json,
     },
     journal::{
@@ -58,7 +58,7 @@ struct Called {
     /// How often it was started.
     attempts: Option<u32>,
     /// The standing rule, or the program, that decided it in a person's place, and how.
-    rule: Option<(Arc<str>, RuleDecision)>,
+    decided_by: Option<(DecidedBy, RuleDecision)>,
 }
 
 impl Called {
@@ -68,7 +68,7 @@ impl Called {
             tool_use_id: call.id.clone(),
             args_digest: call.args.as_ref().map(Args::digest),
             attempts: Some(call.attempts),
-            rule: None,
+            decided_by: None,
         }
     }
 }
@@ -180,11 +180,11 @@ pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
             match (told, call_of(told)) {
                 (Record::CallsGated(gates), _) => {
                     for (gate, call) in gates.iter().zip(state.calls_of(answered)) {
-                        if let Some(rule) = &gate.rule {
+                        if let Some(by) = &gate.decided_by {
                             let allows = gate.verdict == Verdict::Allow;
                             let said = if allows { RuleDecision::Approve } else { RuleDecision::Reject };
-                            let rule = Some((rule.clone(), said));
-                            let called = Called { attempts: None, rule, ..Called::of(call) };
+                            let decided_by = Some((by.clone(), said));
+                            let called = Called { attempts: None, decided_by, ..Called::of(call) };
                             events.push(Event::of(&state, entry, record, Some(called)));
                         }
                     }
@@ -230,7 +230,7 @@ fn is_given_up(records: &[Record]) -> bool {
 
 /// Whether a standing rule, or a program, has decided a call of these in a person's place.
 fn is_by_rule(record: &Record) -> bool {
-    matches!(record, Record::CallsGated(gates) if gates.iter().any(|gate| gate.rule.is_some()))
+    matches!(record, Record::CallsGated(gates) if gates.iter().any(|gate| gate.decided_by.is_some()))
 }
 
 /// The call whose outcome such a record is about.

@@ -12,22 +12,22 @@ use countersign_core::limits;
 
 use crate::model::Model;
 
-/// Keeps the model calls of an agent within a budget of tokens.
+/// Keeps the model calls of an agent within a number of tokens.
 ///
 /// When the next call would have more tokens, everything before the newest turns is replaced by a summary, or dropped.
 /// That affects only what the models read: events, history and the audit log keep everything.
 ///
 /// ```
 /// # use countersign_engine::compression::Compression;
-/// let compression = Compression::summary(100_000).keep(4);
-/// assert_eq!((compression.budget, compression.keep), (100_000, 4));
+/// let compression = Compression::summary(100_000).keep_turns(4);
+/// assert_eq!((compression.context_tokens, compression.keep_turns), (100_000, 4));
 /// ```
 #[derive(Clone)]
 pub struct Compression {
     /// Tokens that a model call may have.
-    pub budget: u64,
+    pub context_tokens: u64,
     /// How many of the newest turns stay unchanged.
-    pub keep: u32,
+    pub keep_turns: u32,
     /// What happens to the older ones.
     pub strategy: Strategy,
 }
@@ -45,21 +45,21 @@ impl Compression {
     /// A model summarises the older turns: the agent's own, unless [`Compression::model`] names another. If that fails,
     /// or the summary is empty or no shorter, they are dropped.
     #[must_use]
-    pub fn summary(budget_tokens: u64) -> Compression {
-        Compression { budget: budget_tokens, keep: limits::KEPT_TURNS, strategy: Strategy::Summary(None) }
+    pub fn summary(context_tokens: u64) -> Compression {
+        Compression { context_tokens, keep_turns: limits::KEPT_TURNS, strategy: Strategy::Summary(None) }
     }
 
     /// The older turns are dropped.
     #[must_use]
-    pub fn trim(budget_tokens: u64) -> Compression {
-        Compression { budget: budget_tokens, keep: limits::KEPT_TURNS, strategy: Strategy::Trim }
+    pub fn trim(context_tokens: u64) -> Compression {
+        Compression { context_tokens, keep_turns: limits::KEPT_TURNS, strategy: Strategy::Trim }
     }
 
     /// How many of the newest turns are kept unchanged, including the current one, so at least 1: with 0 the agent is
     /// refused. A turn is a user's message with all that follows from it.
     #[must_use]
-    pub fn keep(mut self, turns: u32) -> Compression {
-        self.keep = turns;
+    pub fn keep_turns(mut self, turns: u32) -> Compression {
+        self.keep_turns = turns;
         self
     }
 
@@ -83,7 +83,7 @@ impl Compression {
     /// Whether both are the same.
     #[must_use]
     pub fn is_the_same(&self, other: &Compression) -> bool {
-        let Compression { budget, keep, strategy } = self;
+        let Compression { context_tokens, keep_turns, strategy } = self;
         let strategies = match (strategy, &other.strategy) {
             (Strategy::Trim, Strategy::Trim) | (Strategy::Summary(None), Strategy::Summary(None)) => true,
             (Strategy::Summary(Some((name, model))), Strategy::Summary(Some((other_name, other_model)))) => {
@@ -91,6 +91,6 @@ impl Compression {
             }
             _ => false,
         };
-        *budget == other.budget && *keep == other.keep && strategies
+        *context_tokens == other.context_tokens && *keep_turns == other.keep_turns && strategies
     }
 }

@@ -126,7 +126,7 @@ impl Mcp {
     #[must_use]
     pub fn declared_names(&self) -> Option<Vec<String>> {
         let settings = &self.link.settings;
-        let used = settings.only.as_ref()?.iter().filter(|name| !settings.without.contains(name));
+        let used = settings.allowed_tools.as_ref()?.iter().filter(|name| !settings.blocked_tools.contains(name));
         Some(used.map(|name| as_name(name, settings)).collect())
     }
 

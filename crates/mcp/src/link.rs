@@ -357,7 +357,7 @@ impl Link {
         revision: Option<&ProtocolVersion>,
         knows_probe: &Arc<AtomicBool>,
     ) -> Result<Connection, String> {
-        let limit = self.settings.connect_limit;
+        let limit = self.settings.connect_time_limit;
         let connected = timeout(limit, self.serve(revision, knows_probe)).await;
         connected.unwrap_or_else(|_| Err(format!("it did not answer within {} seconds", limit.as_secs())))
     }
@@ -445,7 +445,7 @@ impl Link {
         if self.version() == 0 {
             return Vec::new();
         }
-        let McpServer { require, only, without, idempotent, .. } = &self.settings;
+        let McpServer { require, allowed_tools, blocked_tools, idempotent, .. } = &self.settings;
         let listed = self.listed();
         let mut unknown = Vec::new();
         let mut look = |place: &str, name: &str| {
@@ -458,10 +458,10 @@ impl Link {
             unknown.push(format!("{place} names {name:?}, {why}"));
         };
         require.names().into_iter().for_each(|name| look("require_approval", name));
-        only.iter().flatten().for_each(|name| look("the list of used tools", name));
-        without.iter().for_each(|name| look("the list of tools that are not used", name));
-        idempotent.iter().for_each(|name| look("the list of idempotent tools", name));
-        let taken = listed.iter().filter(|tool| tool.built_in && !without.iter().any(|other| **other == *tool.name));
+        allowed_tools.iter().flatten().for_each(|name| look("allowed_tools", name));
+        blocked_tools.iter().for_each(|name| look("blocked_tools", name));
+        idempotent.iter().for_each(|name| look("idempotent", name));
+        let taken = listed.iter().filter(|tool| tool.built_in && !blocked_tools.iter().any(|other| **other == *tool.name));
         unknown.extend(taken.map(|tool| {
             let name = &tool.as_name;
             format!("its tool {name:?} has the name of a built-in tool and is not used; give the server a prefix")

@@ -25,12 +25,12 @@ pub struct McpServer {
     pub(super) name: Arc<str>,
     pub(super) reach: Reach,
     pub(super) require: RequireApproval,
-    pub(super) only: Option<Vec<String>>,
-    pub(super) without: Vec<String>,
+    pub(super) allowed_tools: Option<Vec<String>>,
+    pub(super) blocked_tools: Vec<String>,
     pub(super) prefix: Option<String>,
     pub(super) idempotent: Vec<String>,
-    pub(super) connect_limit: Duration,
-    pub(super) call_limit: Duration,
+    pub(super) connect_time_limit: Duration,
+    pub(super) time_limit: Duration,
     pub(super) answer_timeout: Timeout,
     /// The revision of the protocol, unless it is negotiated.
     pub(super) revision: Option<ProtocolVersion>,
@@ -107,12 +107,12 @@ impl McpServer {
             name,
             reach,
             require: RequireApproval::default(),
-            only: None,
-            without: Vec::new(),
+            allowed_tools: None,
+            blocked_tools: Vec::new(),
             prefix: None,
             idempotent: Vec::new(),
-            connect_limit: seconds(CONNECT_SECONDS),
-            call_limit: seconds(CALL_SECONDS),
+            connect_time_limit: seconds(CONNECT_SECONDS),
+            time_limit: seconds(CALL_SECONDS),
             answer_timeout: Timeout::Default,
             revision: None,
             secrets: Arc::default(),
@@ -199,14 +199,14 @@ impl McpServer {
     }
     /// The only tools that are used, in the server's own names.
     #[must_use]
-    pub fn only(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
-        self.only = Some(tools.into_iter().map(Into::into).collect());
+    pub fn allowed_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
+        self.allowed_tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
     /// Tools that are not used, in the server's own names.
     #[must_use]
-    pub fn without(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
-        self.without.extend(tools.into_iter().map(Into::into));
+    pub fn blocked_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
+        self.blocked_tools.extend(tools.into_iter().map(Into::into));
         self
     }
     /// Tools that you know to be idempotent: a second attempt of the same call does nothing more than the first (spec
@@ -224,14 +224,14 @@ impl McpServer {
     }
     /// How long connecting and listing its tools may take.
     #[must_use]
-    pub fn connect_limit(mut self, limit: Duration) -> McpServer {
-        self.connect_limit = limit;
+    pub fn connect_time_limit(mut self, limit: Duration) -> McpServer {
+        self.connect_time_limit = limit;
         self
     }
     /// How long a call may take. Time spent waiting for people does not count.
     #[must_use]
-    pub fn call_limit(mut self, limit: Duration) -> McpServer {
-        self.call_limit = limit;
+    pub fn time_limit(mut self, limit: Duration) -> McpServer {
+        self.time_limit = limit;
         self
     }
 
@@ -273,8 +273,8 @@ impl McpServer {
             }
         }
         self.require.check().map_err(|error| bad(format!("`require_approval` {error}")))?;
-        if let Some(name) = self.only.iter().flatten().find(|name| self.without.contains(name)) {
-            return Err(bad(format!("{name:?} is both a tool that is used and one that is not")));
+        if let Some(name) = self.allowed_tools.iter().flatten().find(|name| self.blocked_tools.contains(name)) {
+            return Err(bad(format!("{name:?} is in `allowed_tools` and in `blocked_tools`")));
         }
         if let Some(prefix) = &self.prefix {
             let right = prefix.len() <= PREFIX_BYTES && prefix.chars().all(in_names);
@@ -299,8 +299,8 @@ impl McpServer {
     pub(super) fn describe(&self) -> Value {
         json!({
             "require_approval": self.require.describe(),
-            "only": self.only,
-            "without": self.without,
+            "allowed_tools": self.allowed_tools,
+            "blocked_tools": self.blocked_tools,
             "prefix": self.prefix,
             "idempotent": self.idempotent,
         })

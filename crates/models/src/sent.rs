@@ -113,8 +113,8 @@ impl<'a> Cutter<'a> {
         let mut cutter = Cutter { text: String::new(), thinking: String::new(), calls: VecDeque::new(), at: (0, 0) };
         for block in &answer.blocks {
             match block {
-                Block::Text(text) => cutter.text.push_str(text),
-                Block::Thinking(text) => cutter.thinking.push_str(text),
+                Block::Text { text, .. } => cutter.text.push_str(text),
+                Block::Thinking { text, .. } => cutter.thinking.push_str(text),
                 Block::ToolUse(call) => cutter.calls.push_back(call),
             }
         }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn m1_an_answer_is_cut_only_where_the_provider_cut_it() {
         let call = |id: &str| Block::ToolUse(ToolUse::new(id, "t", "{}"));
-        let blocks = vec![Block::Text("a đ".into()), call("1"), Block::Thinking("hm".into()), Block::Text("b".into())];
+        let blocks = vec![Block::text("a đ"), call("1"), Block::thinking("hm"), Block::text("b")];
         let answer = AssistantMessage::new("m", blocks);
         let mut cutter = Cutter::new(&answer);
         assert_eq!((cutter.text(2), cutter.text(3)), (Some("a ".to_owned()), Some("đb".to_owned())));

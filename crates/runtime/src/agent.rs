@@ -16,7 +16,7 @@ use std::{
 use countersign_core::{
     call::{args::Args, schema::schema_of},
     content::TakesImages,
-    journal::draft::{Budget, CallResult, Catalog, ToolFacts},
+    journal::draft::{ContextLimit, CallResult, Catalog, ToolFacts},
     limits,
     number::CallNo,
     tokens,
@@ -282,10 +282,10 @@ impl Agent {
     fn out_of_bounds(&self) -> Option<&'static str> {
         match &self.compression {
             _ if self.max_turns == 0 => Some("\"max_turns\" is 0, so it could never answer; it must be at least 1"),
-            Some(Compression { budget: 0, .. }) => {
-                Some("the budget of its compression is 0 tokens; it must be at least 1")
+            Some(Compression { context_tokens: 0, .. }) => {
+                Some("its compression leaves 0 tokens for a model call; it must be at least 1")
             }
-            Some(Compression { keep: 0, .. }) => Some("its compression keeps 0 turns; the current one is always kept"),
+            Some(Compression { keep_turns: 0, .. }) => Some("its compression keeps 0 turns; the current one is always kept"),
             _ => None,
         }
     }
@@ -492,12 +492,12 @@ impl Catalog for Agents {
         let agent = &self.get(agent)?.agent;
         Some((agent.model_name.clone(), agent.model.images()))
     }
-    fn budget(&self, agent: &str) -> Option<Budget> {
+    fn context_limit(&self, agent: &str) -> Option<ContextLimit> {
         let ready = self.get(agent)?;
-        let Compression { budget, keep, .. } = ready.agent.compression.as_ref()?;
-        Some(Budget {
-            tokens: *budget,
-            keep: *keep,
+        let Compression { context_tokens, keep_turns, .. } = ready.agent.compression.as_ref()?;
+        Some(ContextLimit {
+            context_tokens: *context_tokens,
+            keep_turns: *keep_turns,
             overhead: tokens::of(ready.agent.instructions.text()) + ready.kits.now().tokens(),
         })
     }

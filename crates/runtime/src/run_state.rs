@@ -360,7 +360,7 @@ impl RunState {
         let asks = |kind: Kind| matches!(kind, Kind::Interrupt | Kind::Input);
         let n = parse_approval_key(&item.approval_key).map(|(_, n)| n);
         let used_before = |record: &Record| match record {
-            Record::CallFinished(done) => &*done.id == call_id,
+            Record::CallFinished(done) => &*done.tool_use_id == call_id,
             Record::Interrupted(asked) => {
                 let named = asked.actions.iter().any(|action| &*action.tool_use_id == call_id)
                     || asked.question.as_ref().is_some_and(|at| at.name() == call_id);
@@ -393,7 +393,7 @@ impl RunState {
             (Some(_), Some(_)) => Err(DecisionError::Ambiguous { call_id: call_id.to_owned() }),
             (None, _) => {
                 let call = records(&self.entries).rev().find_map(|record| match record {
-                    Record::CallFinished(done) if &*done.id == call_id => Some(done.name.to_string()),
+                    Record::CallFinished(done) if &*done.tool_use_id == call_id => Some(done.name.to_string()),
                     _ => None,
                 });
                 Err(match call {

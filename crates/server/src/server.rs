@@ -94,7 +94,7 @@ impl Server {
 
     /// The routes, to mount in another application under a path of their own. They answer whatever is below it, so nest
     /// them as a service, which leaves the application its own fallback and routes: `merge` panics if both have one. The
-    /// console is at that path.
+    /// console is at that path. It is axum's type, of the version that this crate depends on, which a minor version may change.
     ///
     /// Its webhooks send, and the keys of JWTs are kept fresh, until the last clone of the router is dropped. The
     /// application closes connections itself, and shuts the runtime down; body and frame limits are enforced, `Host` is

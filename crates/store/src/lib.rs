@@ -422,7 +422,7 @@ pub struct InterruptionRow {
     pub subject: Option<Arc<str>>,
     /// The tenant the session belongs to.
     pub tenant: Option<Arc<str>>,
-    /// Who decides: a role, or `user`, the session's own subject.
+    /// Who decides: a role, or `user`, the session's owner.
     pub role: String,
     /// The agent that asks.
     pub agent: Arc<str>,

@@ -245,7 +245,7 @@ pub fn cut<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
 pub struct InterruptionFilter {
     /// Pending (true) or resolved (false).
     pub waiting: Option<bool>,
-    /// Who decides: a role, or `user`, the session's own subject.
+    /// Who decides: a role, or `user`, the session's owner.
     pub role: Option<String>,
     /// The agent that asks.
     pub agent: Option<String>,

@@ -28,7 +28,7 @@ fn told(db: &Path, call_id: &str) -> Option<String> {
     let runtime = tokio::runtime::Runtime::new().expect("tokio");
     let entries = runtime.block_on(store.read("files-1", 0, 10_000)).expect("the session");
     records(&entries).find_map(|record| match record {
-        Record::CallFinished(call) if *call.id == *call_id && call.status == CallStatus::Rejected => {
+        Record::CallFinished(call) if *call.tool_use_id == *call_id && call.status == CallStatus::Rejected => {
             Some(call.output.clone())
         }
         _ => None,

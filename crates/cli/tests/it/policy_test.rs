@@ -51,9 +51,9 @@ async fn p3_a_changed_policy_is_tested_on_the_recorded_past() {
     assert_eq!((&report["sessions"], &report["calls"], &report["unknown"]), (&json!(2), &json!(4), &json!(0)));
     let tool = &report["tools"][0];
     assert_eq!((&tool["tool"], &tool["calls"]), (&json!("execute_trade"), &json!(4)));
-    assert_eq!(tool["asked"], json!({ "before": 2, "after": 3 }));
-    assert_eq!(tool["allowed"], json!({ "before": 2, "after": 0 }));
-    assert_eq!(tool["refused"], json!({ "before": 0, "after": 1 }));
+    assert_eq!(tool["ask"], json!({ "before": 2, "after": 3 }));
+    assert_eq!(tool["allow"], json!({ "before": 2, "after": 0 }));
+    assert_eq!(tool["deny"], json!({ "before": 0, "after": 1 }));
     let changes = report["changes"].as_array().unwrap();
     let change = |session: &str, quantity: u64| {
         let found = changes.iter().find(|c| c["session_id"] == session && c["args"]["quantity"] == quantity);
@@ -61,7 +61,7 @@ async fn p3_a_changed_policy_is_tested_on_the_recorded_past() {
     };
     assert_eq!(changes.len(), 4);
     let small = change("s", 10);
-    assert_eq!((&small["before"]["verdict"], &small["after"]["verdict"]), (&json!("allowed"), &json!("asked")));
+    assert_eq!((&small["before"]["verdict"], &small["after"]["verdict"]), (&json!("allow"), &json!("ask")));
     assert_eq!(
         (&small["after"]["levels"], &small["after"]["reason"]),
         (&json!(["user", "admin"]), &json!("small orders too"))
@@ -71,7 +71,7 @@ async fn p3_a_changed_policy_is_tested_on_the_recorded_past() {
         (&middle["before"]["levels"], &middle["after"]["levels"]),
         (&json!(["user"]), &json!(["user", "admin"]))
     );
-    assert_eq!(change("s", 1000)["after"]["verdict"], "refused");
+    assert_eq!(change("s", 1000)["after"]["verdict"], "deny");
 
     let one = test(&server, CHANGED, &["--json", "--session", "other"]);
     let one: Value = serde_json::from_str(&one.stdout).expect(&one.stderr);
@@ -79,7 +79,7 @@ async fn p3_a_changed_policy_is_tested_on_the_recorded_past() {
 
     let text = test(&server, CHANGED, &[]).stdout;
     for part in
-        ["4 calls in 2 sessions", "2 → 3", "2 → 0", "0 → 1", "4 calls would change:", "allowed → asks user, then admin"]
+        ["4 calls in 2 sessions", "2 → 3", "2 → 0", "0 → 1", "4 calls would change:", "allow → ask user, then admin"]
     {
         assert!(text.contains(part), "{part:?} in {text}");
     }
@@ -116,14 +116,14 @@ async fn p3_a_call_decided_by_a_standing_rule_changes_if_the_rule_would_not_deci
     };
     let (none, tool) = changes(&user);
     assert_eq!(none, Vec::<String>::new());
-    assert_eq!(tool["allowed"], json!({ "before": 1, "after": 1 }));
-    assert_eq!(tool["refused"], json!({ "before": 1, "after": 1 }));
+    assert_eq!(tool["allow"], json!({ "before": 1, "after": 1 }));
+    assert_eq!(tool["deny"], json!({ "before": 1, "after": 1 }));
     // Her rule does not apply to others, nor to more; a rejecting rule applies whoever would be asked.
     for levels in [r#"["cfo"]"#, r#"["user", "cfo"]"#] {
-        assert_eq!(changes(&asks(levels)).0, ["alice-2: allowed → asked"], "{levels}");
+        assert_eq!(changes(&asks(levels)).0, ["alice-2: allow → ask"], "{levels}");
     }
     let deny = "\n[[policy.rules]]\ntool = \"execute_trade\"\ndeny = true\n";
-    assert_eq!(changes(deny).0, ["alice-2: allowed → refused"]);
+    assert_eq!(changes(deny).0, ["alice-2: allow → deny"]);
     let nobody = "\n[[policy.rules]]\nrequire = false\n";
     assert_eq!(changes(nobody).0, Vec::<String>::new());
     // A rule that was revoked since was in force then; one that is gone decides nothing.
@@ -133,7 +133,7 @@ async fn p3_a_call_decided_by_a_standing_rule_changes_if_the_rule_would_not_deci
         let path = format!("/v1/sessions/{who}-1");
         assert_eq!(server.ask_as(who, "DELETE", &path, None).await.status, 204);
     }
-    assert_eq!(changes(&user).0, ["alice-2: allowed → asked", "mia-2: refused → asked"]);
+    assert_eq!(changes(&user).0, ["alice-2: allow → ask", "mia-2: deny → ask"]);
 }
 
 #[tokio::test]

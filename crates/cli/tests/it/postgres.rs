@@ -85,7 +85,7 @@ async fn c_on_postgresql_commands_read_beside_a_server() {
     let tested = command(&["policy", "test", "--policy", "changed.toml", "--json"]);
     let report: Value = serde_json::from_str(&tested.stdout).expect(&tested.stderr);
     assert_eq!((&report["sessions"], &report["calls"]), (&json!(1), &json!(1)));
-    assert_eq!(report["tools"][0]["refused"], json!({ "before": 0, "after": 1 }));
+    assert_eq!(report["tools"][0]["deny"], json!({ "before": 0, "after": 1 }));
     let rekeyed = command(&["store", "rekey"]);
     assert!(rekeyed.stderr.contains("only SQLite stores are encrypted"), "{}", rekeyed.stderr);
 }

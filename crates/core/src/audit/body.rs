@@ -10,11 +10,11 @@ use crate::{
         decision::{Decision, EditedAction},
         key::approval_key,
         question::Answers,
-        rule::{RuleDecision, RuleId},
+        rule::RuleDecision,
     },
     call::{
         args::{Args, Digest},
-        gate::Verdict,
+        gate::{DecidedBy, Verdict},
         reviewer::Reviewer,
         shown::Shown,
     },
@@ -179,7 +179,7 @@ enum What<'a> {
         /// `allow` or `deny`.
         verdict: Said,
         /// Who or what.
-        decided_by: DecidedBy<'a>,
+        decided_by: &'a DecidedBy,
         #[serde(flatten)]
         call: OfCall<'a>,
     },
@@ -300,22 +300,6 @@ struct OfCall<'a> {
     attempts: Option<u32>,
 }
 
-/// Who or what decided in a person's place.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[schemars(rename = "AuditDecidedBy")]
-enum DecidedBy<'a> {
-    /// A standing rule.
-    #[schemars(title = "DecidedByRule")]
-    Rule {
-        /// Its id.
-        id: &'a str,
-    },
-    /// The program in which the agent runs.
-    #[schemars(title = "DecidedByProgram")]
-    Program,
-}
-
 /// A call of a fork that was judged again.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AuditJudged")]
@@ -387,13 +371,10 @@ impl<'a> What<'a> {
             Record::Noted(noted) => What::noted(key(noted.n), noted)?,
             Record::CallsGated(_) => {
                 let call = call?;
-                let (rule, decision) = call.rule.as_ref()?;
+                let (decided_by, decision) = call.decided_by.as_ref()?;
                 What::DecidedUnasked {
                     verdict: if *decision == RuleDecision::Approve { Said::Allow } else { Said::Deny },
-                    decided_by: match RuleId::parse(rule) {
-                        Some(_) => DecidedBy::Rule { id: rule },
-                        None => DecidedBy::Program,
-                    },
+                    decided_by,
                     call: OfCall::of(call),
                 }
             }

@@ -163,7 +163,7 @@ impl Ask {
         if self.levels.is_empty() { vec![Reviewer::Owner] } else { self.levels.clone() }
     }
 
-    /// How many different people must approve at `level`. The session's own subject is one person.
+    /// How many different people must approve at `level`. The session's owner is one person.
     #[must_use]
     pub fn quorum_at(&self, level: u32) -> u32 {
         if self.reviewer(level).is_owner() { 1 } else { self.quorum.max(1) }
@@ -290,10 +290,10 @@ pub struct Gate {
     /// The tool was declared idempotent: an attempt whose outcome is unknown may be started again (spec R4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
-    /// The standing rule that decided it in a person's place: its id (spec S7).
+    /// Who or what decided it in a person's place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<Arc<str>>,
-    /// The author of that rule's message to the model, if it has one: they have spoken in this turn, too (spec P4).
+    pub decided_by: Option<DecidedBy>,
+    /// The author of a standing rule's message to the model, if it has one: they have spoken in this turn, too (spec P4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<Arc<str>>,
     /// What was allowed that way: who would have been asked otherwise, and about which tool.
@@ -308,6 +308,33 @@ pub struct Gate {
     /// Its agent may end with the result, so the result is kept (spec S24).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends: bool,
+}
+
+/// Who or what decided in a person's place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[schemars(rename = "AuditDecidedBy")]
+pub enum DecidedBy {
+    /// A standing rule.
+    #[schemars(title = "DecidedByRule")]
+    Rule {
+        /// Its id.
+        id: Arc<str>,
+    },
+    /// The program in which the agent runs.
+    #[schemars(title = "DecidedByProgram")]
+    Program,
+}
+
+impl DecidedBy {
+    /// The id of the standing rule, if it is one (spec S7).
+    #[must_use]
+    pub fn rule(&self) -> Option<&Arc<str>> {
+        match self {
+            DecidedBy::Rule { id } => Some(id),
+            DecidedBy::Program => None,
+        }
+    }
 }
 
 /// What was allowed in a person's place, by a standing rule or by a program (spec S7, S12).
@@ -375,7 +402,7 @@ impl Gate {
         Gate {
             verdict,
             idempotent: false,
-            rule: None,
+            decided_by: None,
             said_by: None,
             stood_in: None,
             target: None,

@@ -13,7 +13,7 @@ const USER: &str = "user";
 /// holding a role of that name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reviewer {
-    /// The session's own subject.
+    /// The session's owner.
     #[default]
     Owner,
     /// The holders of this role.

@@ -44,6 +44,7 @@ const WARNINGS: usize = 100;
 
 /// A call's arguments as reviewers see them, the same on every screen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Shown {
     /// The whole arguments, for a fixed-width font, its spaces and line ends kept.
     pub text: String,
@@ -57,6 +58,7 @@ pub struct Shown {
 
 /// Something unusual in one place of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Warning {
     /// What it is.
     pub kind: WarningKind,

@@ -15,7 +15,7 @@ use crate::{
 pub struct Cut {
     pub(crate) locale: Locale,
     pub(crate) through: u64,
-    pub(crate) kept: u32,
+    pub(crate) kept_turns: u32,
     /// The summary of earlier cuts.
     pub(crate) before: Option<String>,
     pub(crate) messages: Vec<Message>,
@@ -98,7 +98,7 @@ impl Cut {
             usage: Usage::default(),
             tokens_before: room.tokens,
             tokens_after: room.tokens,
-            kept: self.kept,
+            kept_turns: self.kept_turns,
         };
         if let Some(Summary { text, model, usage }) = given {
             (compressed.model, compressed.usage) = (Some(model), usage);
@@ -122,9 +122,9 @@ fn written(message: &Message, locale: Locale) -> String {
         Message::User(content) => tagged("user", "", &content.in_words(locale.text(Text::ImageLeftOut))),
         Message::Assistant(answer) => {
             let block = |block: &Block| match block {
-                Block::Text(text) if text.is_empty() => String::new(),
-                Block::Text(text) => tagged("assistant", "", text),
-                Block::Thinking(_) => String::new(),
+                Block::Text { text, .. } if text.is_empty() => String::new(),
+                Block::Text { text, .. } => tagged("assistant", "", text),
+                Block::Thinking { .. } => String::new(),
                 Block::ToolUse(call) => tagged("call", &call.name, &call.input),
             };
             answer.blocks.iter().map(block).collect()

@@ -31,7 +31,7 @@ impl Message {
             Message::User(content) => content.stored_bytes() + size_of_val(content.parts()),
             Message::Assistant(answer) => {
                 let block = |block: &Block| match block {
-                    Block::Text(text) | Block::Thinking(text) => text.len(),
+                    Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
                     Block::ToolUse(call) => call.id.len() + call.name.len() + call.input.len(),
                 };
                 let opaque = answer.opaque.as_ref().map_or(0, |opaque| opaque.get().len());
@@ -87,7 +87,7 @@ impl AssistantMessage {
 #[non_exhaustive]
 pub struct ToolResult {
     /// The call's id as the model wrote it.
-    pub id: Arc<str>,
+    pub call_id: Arc<str>,
     /// The tool.
     pub name: Arc<str>,
     /// The text for the model.
@@ -99,12 +99,12 @@ pub struct ToolResult {
 impl ToolResult {
     /// The result of the call with this id.
     pub fn new(
-        id: impl Into<Arc<str>>,
+        call_id: impl Into<Arc<str>>,
         name: impl Into<Arc<str>>,
         text: impl Into<String>,
         status: CallStatus,
     ) -> ToolResult {
-        ToolResult { id: id.into(), name: name.into(), text: text.into(), status }
+        ToolResult { call_id: call_id.into(), name: name.into(), text: text.into(), status }
     }
 
     /// Whether the call failed or was refused.

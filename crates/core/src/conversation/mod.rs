@@ -159,10 +159,10 @@ impl Conversation {
         self.summary.as_deref().map(|summary| summary_message(self.locale, summary))
     }
 
-    /// Cuts off all but the newest `keep` turns, and at least the newest is kept.
+    /// Cuts off all but the newest `keep_turns` turns, and at least the newest is kept.
     #[must_use]
-    pub fn cut(&self, keep: u32) -> Cut {
-        let first = self.turns.len().saturating_sub(keep.max(1) as usize);
+    pub fn cut(&self, keep_turns: u32) -> Cut {
+        let first = self.turns.len().saturating_sub(keep_turns.max(1) as usize);
         // Open calls belong to the newest turn, which is kept.
         let begin = self.turns.get(first).copied().filter(|_| first > 0);
         let through = begin.map_or(self.base, |begin| begin.after);
@@ -172,7 +172,7 @@ impl Conversation {
         Cut {
             locale: self.locale,
             through,
-            kept: u32::try_from(kept).unwrap_or(u32::MAX),
+            kept_turns: u32::try_from(kept).unwrap_or(u32::MAX),
             before: self.summary.clone(),
             messages: covered[summaries..].to_vec(),
             covered_tokens: tokens_of(covered),
@@ -488,7 +488,7 @@ impl Conversation {
             }
             _ => self.told(finished).to_owned(),
         };
-        let result = ToolResult { id: finished.id.clone(), name: finished.name.clone(), text, status: finished.status };
+        let result = ToolResult { call_id: finished.tool_use_id.clone(), name: finished.name.clone(), text, status: finished.status };
         if let Some(open) = self.open.iter_mut().find(|open| open.call == finished.call) {
             open.result = Some((self.pos, result));
         }
@@ -519,7 +519,7 @@ impl Conversation {
         if let Some((pos, text)) = self.broken_off.take() {
             self.push(
                 pos,
-                AssistantMessage { model: Arc::from(""), blocks: vec![Block::Text(text)], opaque: None }.into(),
+                AssistantMessage { model: Arc::from(""), blocks: vec![Block::text(text)], opaque: None }.into(),
             );
         }
     }
@@ -539,7 +539,7 @@ impl Conversation {
 /// The visible text of a block.
 fn said(block: &Block) -> Option<String> {
     match block {
-        Block::Text(text) if !text.is_empty() => Some(text.clone()),
+        Block::Text { text, .. } if !text.is_empty() => Some(text.clone()),
         _ => None,
     }
 }

@@ -204,7 +204,7 @@ impl State {
             call.idempotent = gate.idempotent;
             call.target.clone_from(&gate.target);
             call.ends = gate.ends;
-            call.by_rule = gate.rule.is_some();
+            call.by_rule = gate.decided_by.is_some();
             call.stood_in.clone_from(&gate.stood_in);
             call.preview.clone_from(&gate.preview);
             call.phase = match &gate.verdict {

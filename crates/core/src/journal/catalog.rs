@@ -41,7 +41,7 @@ pub trait Catalog {
         None
     }
     /// What the agent's model calls may cost; `None` if nothing is ever compressed.
-    fn budget(&self, _agent: &str) -> Option<Budget> {
+    fn context_limit(&self, _agent: &str) -> Option<ContextLimit> {
         None
     }
 }
@@ -89,13 +89,13 @@ pub struct CallResult<'a> {
     pub output: &'a str,
 }
 
-/// An agent's budget for its model calls, and what is kept when they exceed it.
+/// How large the model calls of an agent may be, and what is kept when they exceed that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
+pub struct ContextLimit {
     /// The maximum tokens of a model call.
-    pub tokens: u64,
+    pub context_tokens: u64,
     /// How many of the newest turns are kept as they are, the current one included; at least 1.
-    pub keep: u32,
+    pub keep_turns: u32,
     /// Tokens of every call of the agent besides the conversation: instructions and tools.
     pub overhead: u64,
 }

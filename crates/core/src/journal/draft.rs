@@ -9,7 +9,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 pub use super::{
-    catalog::{Budget, CallResult, Catalog, ToolFacts, ToolKind},
+    catalog::{ContextLimit, CallResult, Catalog, ToolFacts, ToolKind},
     message::{MessageInput, OnPending},
 };
 use super::{

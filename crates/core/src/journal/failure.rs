@@ -40,7 +40,7 @@ impl Unshown {
     /// The block that a record shows; `None` if it has none.
     fn of(record: &Record) -> Option<Unshown> {
         match record {
-            Record::Decided(decided) if decided.last && !decided.question => {
+            Record::Decided(decided) if decided.last && !decided.declined => {
                 Some(Unshown::Decided { n: decided.n, decisions: decided.decisions.clone() })
             }
             Record::Resumed(resumed) => Some(Unshown::Resumed { n: resumed.n, value: resumed.value.clone() }),

@@ -108,7 +108,7 @@ fn is_time(at: Millis) -> Result<(), Illegal> {
 pub fn cuts_between_turns(state: &State, compressed: &Compressed, turns: &[u64]) -> Result<(), Illegal> {
     let kept = turns.iter().filter(|begin| **begin > compressed.through).count();
     let whole = compressed.through == state.window.from || turns.contains(&(compressed.through + 1));
-    if whole && kept > 0 && kept == compressed.kept as usize {
+    if whole && kept > 0 && kept == compressed.kept_turns as usize {
         Ok(())
     } else {
         Err(Illegal("it does not cover whole turns"))

@@ -237,14 +237,14 @@ mod tests {
             bits.map(move |(graph, pending, restored)| (locale, graph, pending, restored))
         }) {
             let why = if restored { Held::Restored } else { Held::Crashes };
-            let why = Hold::of(why, 2, graph, locale).why(pending);
+            let why = Hold::of(why, 2, graph, locale).message(pending);
             let names = |text| why.contains(locale.text(text));
             assert_eq!((names(Text::WayMessage), names(Text::WayDecision)), (!graph, pending), "{why}");
             assert!(names(Text::WayRetry) && !why.contains('{') && why.contains('2') != restored, "{why}");
         }
         let hold = Hold::of(Held::Restored, 1, true, Locale::En);
         assert_eq!(
-            hold.why(false),
+            hold.message(false),
             "the store was restored from a backup: what was done after the backup is not on record here, and calls may have \
              run; the turn resumes when somebody retries it; a cancel ends it"
         );

@@ -202,7 +202,7 @@ pub struct LoopUpdate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
     /// The call's id as the model wrote it.
-    pub id: Arc<str>,
+    pub tool_use_id: Arc<str>,
     /// The message to the model; if absent, that the user rejected it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

@@ -131,7 +131,7 @@ impl State {
                     }
                     continue;
                 };
-                for Rejected { id, message } in update.reject {
+                for Rejected { tool_use_id: id, message } in update.reject {
                     self.reject_call(&id, message);
                 }
             }

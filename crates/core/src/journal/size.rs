@@ -46,7 +46,7 @@ pub(super) fn of(record: &Record) -> u64 {
 
 fn block(block: &Block) -> usize {
     match block {
-        Block::Text(text) | Block::Thinking(text) => text.len(),
+        Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
         Block::ToolUse(call) => call.input.len() + RECORD,
     }
 }

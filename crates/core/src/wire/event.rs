@@ -346,6 +346,7 @@ impl From<Cut> for StopReason {
 
 /// Why a turn is held: a message, a decision or a retry continues it; a cancel ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct HeldTurn {
     /// What holds it.
     pub reason: Held,
@@ -357,7 +358,7 @@ impl HeldTurn {
     /// A hold as clients see it; `pending`: whether there is something to decide.
     #[must_use]
     pub fn of(hold: Hold, pending: bool) -> HeldTurn {
-        HeldTurn { reason: hold.why, message: hold.why(pending) }
+        HeldTurn { reason: hold.why, message: hold.message(pending) }
     }
 }
 

@@ -87,8 +87,8 @@ pub fn stop_reason(failure: &Failure) -> StopReason {
 pub fn block_parts(block: &Block) -> (ContentBlock, Delta) {
     let text = |text: String| (ContentBlock::Text, Delta::Typed(TypedDelta::TextDelta { text }));
     match block {
-        Block::Text(words) => text(words.clone()),
-        Block::Thinking(words) => {
+        Block::Text { text: words, .. } => text(words.clone()),
+        Block::Thinking { text: words, .. } => {
             (ContentBlock::Thinking, Delta::Typed(TypedDelta::ThinkingDelta { thinking: words.clone() }))
         }
         Block::ToolUse(call) if call.display.thought => text(call.thought().unwrap_or_default()),
@@ -299,7 +299,7 @@ impl Out<'_> {
         }
         self.stand(call.display_as_content);
         self.block(
-            |_| ContentBlock::ToolResult { tool_use_id: call.id.clone(), name: call.name.clone(), status: call.status },
+            |_| ContentBlock::ToolResult { tool_use_id: call.tool_use_id.clone(), name: call.name.clone(), status: call.status },
             Some(|| Delta::Content { content: call.output.clone() }),
         );
     }
@@ -447,7 +447,7 @@ impl Out<'_> {
     fn replied(&mut self, record: &Record) {
         let is_over = self.cursor.open == 0;
         match record {
-            Record::Decided(decided) if decided.question => {
+            Record::Decided(decided) if decided.declined => {
                 let reply = Reply { decisions: Some(&decided.decisions), ..Reply::default() };
                 self.resolved_with(decided.n, Resolution::Decided, decided.by.as_ref(), reply);
             }

@@ -114,6 +114,7 @@ enum QuestionKind {
 /// A pending request, complete, wherever it is not streamed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Request {
     /// Actions.
     #[schemars(title = "ActionApprovalView")]
@@ -284,7 +285,7 @@ pub struct ReviewConfig {
     pub action_name: Arc<str>,
     /// The decisions that are allowed.
     pub allowed_decisions: Vec<DecisionType>,
-    /// The role that decides; absent: the session's own subject.
+    /// The role that decides; absent: the session's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// The level that decides now, from 1, where there are several.

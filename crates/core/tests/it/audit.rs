@@ -3,7 +3,7 @@
 use countersign_core::{
     approval::decision::Decision,
     audit::{self, Anchor, AuditRecord, Fault, Verifier},
-    call::gate::{Gate, Verdict},
+    call::gate::{DecidedBy, Gate, Verdict},
     journal::{
         draft::{CallResult, Catalog, ToolFacts},
         fork,
@@ -134,7 +134,7 @@ impl Catalog for EndsWithACall {
 
 /// A call of `pay` that a standing rule or a program has decided.
 fn by_rule(verdict: Verdict) -> (ToolUse, Gate) {
-    let gate = Gate { rule: Some("s_1.0".into()), ends: true, ..Gate::of(verdict) };
+    let gate = Gate { decided_by: Some(DecidedBy::Rule { id: "s_1.0".into() }), ends: true, ..Gate::of(verdict) };
     (ToolUse::new("c1", "pay", r#"{"n":1}"#), gate)
 }
 

@@ -9,7 +9,7 @@ use countersign_core::{
     call::gate::{Ask, Gate, Verdict},
     conversation::{Conversation, Message, compression::Summary},
     journal::{
-        draft::{Budget, Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
+        draft::{ContextLimit, Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
         graph::{self, Node},
         outcome::CallOutcome,
         progress::Task,
@@ -28,7 +28,7 @@ use proptest::prelude::*;
 use crate::world::{Op, World, ops};
 
 /// Agents with this budget.
-struct Budgeted(Option<Budget>);
+struct Budgeted(Option<ContextLimit>);
 
 impl Catalog for Budgeted {
     fn has_agent(&self, _: &str) -> bool {
@@ -40,7 +40,7 @@ impl Catalog for Budgeted {
     fn tool(&self, _: &str, _: &str) -> Option<ToolFacts> {
         Some(ToolFacts::default())
     }
-    fn budget(&self, _: &str) -> Option<Budget> {
+    fn context_limit(&self, _: &str) -> Option<ContextLimit> {
         self.0
     }
 }
@@ -60,8 +60,8 @@ impl Program for Budgeted {
     }
 }
 
-fn budget(tokens: u64, keep: u32) -> Budgeted {
-    Budgeted(Some(Budget { tokens, keep, overhead: 0 }))
+fn budget(context_tokens: u64, keep_turns: u32) -> Budgeted {
+    Budgeted(Some(ContextLimit { context_tokens, keep_turns, overhead: 0 }))
 }
 
 /// A session that the tests drive step by step.
@@ -105,7 +105,7 @@ impl Talk {
 
     /// The model answers with a text and calls, which run at once unless they need approval.
     fn answer(&mut self, text: &str, calls: &[(&str, Verdict)], usage: Usage) {
-        let mut blocks = vec![Block::Text(text.into())];
+        let mut blocks = vec![Block::text(text)];
         blocks.extend(calls.iter().map(|(id, _)| Block::ToolUse(ToolUse::new(*id, "look", "{}"))));
         let gate = |(_, verdict): &(&str, Verdict)| Gate::of(verdict.clone());
         let gates = calls.iter().map(gate).collect();
@@ -141,7 +141,7 @@ impl Talk {
             model: "m".into(),
             usage: Usage { input_tokens: 40, output_tokens: 2, ..Usage::default() },
         });
-        let compressed = self.conversation().cut(room.keep).compressed(&room, summary);
+        let compressed = self.conversation().cut(room.keep_turns).compressed(&room, summary);
         self.commit(self.draft().compressed(compressed).expect("room is wanted"));
     }
 
@@ -164,11 +164,11 @@ impl Talk {
 fn words(messages: &[Message]) -> Vec<String> {
     let word = |message: &Message| match message {
         Message::User(text) => format!("u {text}"),
-        Message::ToolResult(result) => format!("r {} {}", result.id, result.text),
+        Message::ToolResult(result) => format!("r {} {}", result.call_id, result.text),
         Message::Assistant(answer) => {
             let block = |block: &Block| match block {
-                Block::Text(text) => format!(" {text}"),
-                Block::Thinking(_) => String::new(),
+                Block::Text { text, .. } => format!(" {text}"),
+                Block::Thinking { .. } => String::new(),
                 Block::ToolUse(call) => format!(" call {}", call.id),
             };
             format!("a{}", answer.blocks.iter().map(block).collect::<String>())
@@ -335,7 +335,7 @@ fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
     session.turn(1);
     session.say("question 2");
     let room = session.state.window.due.expect("room is wanted");
-    let cut = session.conversation().cut(room.keep);
+    let cut = session.conversation().cut(room.keep_turns);
     let input =
         MessageInput { content: "one more".into(), on_pending: Some(OnPending::Queue), ..MessageInput::default() };
     session.commit(session.draft().message(input, &session.catalog).expect("queued"));
@@ -361,7 +361,7 @@ fn g5_the_count_is_the_providers_where_it_gives_one() {
     session.say("question");
     let estimated = 2 * said + tokens::of("answer") + tokens::MESSAGE;
     assert_eq!(session.state.window.tokens, estimated);
-    let overhead = |overhead| Budgeted(Some(Budget { tokens: estimated, keep: 1, overhead }));
+    let overhead = |overhead| Budgeted(Some(ContextLimit { context_tokens: estimated, keep_turns: 1, overhead }));
     assert!(session.room(&overhead(0)).is_none());
     assert!(session.room(&overhead(1)).is_some());
     session.answer(
@@ -371,7 +371,7 @@ fn g5_the_count_is_the_providers_where_it_gives_one() {
     );
     session.run("found");
     assert_eq!(session.state.window.tokens, 105 + tokens::of("found") + tokens::MESSAGE);
-    session.catalog = Budgeted(Some(Budget { tokens: 111, keep: 1, overhead: 1000 }));
+    session.catalog = Budgeted(Some(ContextLimit { context_tokens: 111, keep_turns: 1, overhead: 1000 }));
     assert!(session.room(&session.catalog).is_none(), "they are in the provider's count already");
 }
 

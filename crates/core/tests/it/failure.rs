@@ -140,7 +140,7 @@ fn w2_a_failed_turn_names_what_stays_pending_and_a_decision_counts_when_it_is_re
 fn broken_off() -> World {
     let mut world = World::new();
     world.apply(&Op::Message(None)).expect("a turn");
-    let (whole, half) = (Block::Text("Hello.".into()), Block::Text("How a".into()));
+    let (whole, half) = (Block::text("Hello."), Block::text("How a"));
     world.commit(world.draft().block_shown(whole).block_began(&half).finish());
     world.commit(world.draft().fail("model_error", "gone".into(), Some(half), &Calls(6)));
     world
@@ -173,8 +173,8 @@ fn w2_h_a_retry_marks_what_was_shown_of_the_answer_that_broke_off() {
         assert!(before.any(|event| stops(&event.event)) && indexes == [0, 1], "the blocks of the failed message");
         assert!(texts(&world).iter().all(|text| text.starts_with('(')));
         // Its second try fails as the first one did.
-        let again = world.draft().block_shown(Block::Text("Hello.".into()));
-        let again = again.block_shown(Block::Text("How".into())).finish();
+        let again = world.draft().block_shown(Block::text("Hello."));
+        let again = again.block_shown(Block::text("How")).finish();
         world.commit(again);
         fails(&mut world);
     }
@@ -206,7 +206,7 @@ fn w2_h_a_turn_that_is_given_up_keeps_what_it_has_shown() {
 fn w2_h_a_retry_marks_the_failed_message_and_not_what_a_person_said_after_it() {
     let mut world = waiting(&[("pay", plain())]);
     world.apply(&Op::Message(Some(OnPending::Reject))).expect("rejected");
-    world.commit(world.draft().block_shown(Block::Text("Hello.".into())).finish());
+    world.commit(world.draft().block_shown(Block::text("Hello.")).finish());
     fails(&mut world);
     retried(&mut world);
     let said = texts(&world);

@@ -85,7 +85,7 @@ fn is_valid_for_a_provider(messages: Vec<Message>) {
                     .collect();
                 owed.reverse();
             }
-            Message::ToolResult(result) => assert_eq!(owed.pop(), Some(result.id.clone())),
+            Message::ToolResult(result) => assert_eq!(owed.pop(), Some(result.call_id.clone())),
             Message::User(_) => assert!(owed.is_empty(), "a user message between a call and its result"),
         }
     }

@@ -118,9 +118,9 @@ fn s21_r9_an_append_that_could_not_be_read_again_is_not_placed() {
 fn s21_r9_an_append_in_the_middle_of_a_block_is_not_placed() {
     let mut world = World::new();
     world.apply(&Op::Message(None)).expect("a message");
-    let began = world.draft().block_began(&Block::Text("so".into()));
+    let began = world.draft().block_began(&Block::text("so"));
     world.commit(began.finish());
-    let other = world.draft().block_shown(Block::Thinking("hm".into())).finish();
+    let other = world.draft().block_shown(Block::thinking("hm")).finish();
     let refused = world.session().place(other).expect_err("another block");
     assert!(refused.to_string().contains("in the middle of a block"), "{refused}");
 }

@@ -408,15 +408,15 @@ fn r11_a_call_that_is_made_after_a_restore_has_no_key_of_one_that_was_lost() {
 /// The content of the begun block is unknown after a crash.
 #[test]
 fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
-    for known in [Some(Block::Text("so far".into())), Some(Block::Thinking("another".into())), None] {
+    for known in [Some(Block::text("so far")), Some(Block::thinking("another")), None] {
         let mut world = World::new();
         world.apply(&Op::Message(None)).expect("a turn");
-        world.commit(world.draft().block_began(&Block::Text("so far".into())).finish());
+        world.commit(world.draft().block_began(&Block::text("so far")).finish());
         let taken_up = world.draft().restarted(1, false, known.clone());
-        assert_eq!(taken_up.state().begun, Some(Block::Text(String::new())), "it may still be written");
+        assert_eq!(taken_up.state().begun, Some(Block::text("")), "it may still be written");
         let from = world.journal.len();
         world.commit(world.draft().restarted(2, true, known.clone()));
-        let shown = known.filter(|known| matches!(known, Block::Text(_))).unwrap_or(Block::Text(String::new()));
+        let shown = known.filter(|known| matches!(known, Block::Text { .. })).unwrap_or(Block::text(""));
         let ended: Vec<&Record> = records(&world.journal[from..]).collect();
         assert!(matches!(&*ended, [Record::BlockShown(block), Record::Restarted(_)] if *block == shown), "{ended:?}");
         assert_eq!((&world.state.begun, world.cursor.began), (&None, 0));

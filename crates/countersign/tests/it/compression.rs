@@ -143,7 +143,7 @@ async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
         let agent = || {
             Agent::new("trader", ("demo", Arc::new(Scripted::from_json(script).expect("script"))))
                 .tool(entry("look", Approval::never(), &ledger))
-                .compression(Compression::summary(60).keep(1))
+                .compression(Compression::summary(60).keep_turns(1))
         };
         let runtime = with(&store, agent());
         assert_eq!(send(&runtime, "s", &long("first")).await.expect("one").text, "One.", "{name}");
@@ -175,7 +175,7 @@ async fn g5_what_is_cut_is_summarised_and_what_is_kept_is_read_as_it_is() {
         let witness = Witness::new(|n| Reply::Text(if n == 2 { "They greeted." } else { "Well." }));
         let agent = Agent::new("trader", ("demo", Arc::new(witness.clone())))
             .instructions("Be kind.")
-            .compression(Compression::summary(12).keep(2));
+            .compression(Compression::summary(12).keep_turns(2));
         let runtime = with(&store, agent);
         let first = long("one");
         for text in [&*first, "two", "three"] {
@@ -207,7 +207,7 @@ async fn g5_without_a_summary_the_oldest_turns_are_dropped_and_the_turn_goes_on(
     for (i, reply) in replies.into_iter().enumerate() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let (witness, summariser) = (Witness::new(|_| Reply::Text("Well.")), Witness::new(reply));
-        let compression = Compression::summary(8).keep(1).model("small", Arc::new(summariser.clone()));
+        let compression = Compression::summary(8).keep_turns(1).model("small", Arc::new(summariser.clone()));
         let runtime = with(&store, Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(compression));
         send(&runtime, "s", "one").await.expect("one");
         let outcome = send(&runtime, "s", "two").await.expect("two");
@@ -231,7 +231,7 @@ async fn g5_a_summary_is_tried_again_as_any_model_call() {
         0 => Reply::Fail(ModelError::transient("503")),
         _ => Reply::Text("."),
     });
-    let compression = Compression::summary(8).keep(1).model("small", Arc::new(summariser.clone()));
+    let compression = Compression::summary(8).keep_turns(1).model("small", Arc::new(summariser.clone()));
     let runtime = with(&store, Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(compression));
     send(&runtime, "s", "one, and a little more to be worth it: a whole line, which is longer than its summary")
         .await
@@ -246,7 +246,7 @@ async fn g5_a_summary_is_tried_again_as_any_model_call() {
 async fn g5_trimming_asks_no_model() {
     for (name, store, _dir) in stores() {
         let witness = Witness::new(|_| Reply::Text("Well."));
-        let agent = Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::trim(12).keep(2));
+        let agent = Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::trim(12).keep_turns(2));
         let runtime = with(&store, agent);
         for text in ["one", "two", "three", "four"] {
             send(&runtime, "s", text).await.expect(text);
@@ -262,7 +262,7 @@ async fn g5_a_crash_in_the_middle_repeats_it() {
     for (name, store, _dir) in stores() {
         let witness = Witness::new(|_| Reply::Text("Well."));
         let agent = |summariser: &Witness| {
-            let compression = Compression::summary(8).keep(1).model("small", Arc::new(summariser.clone()));
+            let compression = Compression::summary(8).keep_turns(1).model("small", Arc::new(summariser.clone()));
             Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(compression)
         };
         let hangs = Witness::new(|_| Reply::Hang);
@@ -290,7 +290,7 @@ async fn g5_a_cancel_in_the_middle_ends_the_turn_and_a_queued_message_is_kept() 
     for (name, store, _dir) in stores() {
         let witness = Witness::new(|_| Reply::Text("Well."));
         let summariser = Witness::new(|n| if n == 0 { Reply::Hang } else { Reply::Text(".") });
-        let compression = Compression::summary(8).keep(1).model("small", Arc::new(summariser.clone()));
+        let compression = Compression::summary(8).keep_turns(1).model("small", Arc::new(summariser.clone()));
         let runtime = with(&store, Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(compression));
         let me = Principal::trusted();
         send(&runtime, "s", &long("one")).await.expect("one");
@@ -322,7 +322,7 @@ async fn g5_what_waits_is_never_compressed() {
         let agent = |budget| {
             Agent::new("a", ("demo", Arc::new(Scripted::from_json(script).expect("script"))))
                 .tool(entry("trade", Approval::always(), &ledger))
-                .compression(Compression::summary(budget).keep(1).model("small", Arc::new(small.clone())))
+                .compression(Compression::summary(budget).keep_turns(1).model("small", Arc::new(small.clone())))
         };
         let runtime = with(&store, agent(10_000));
         send(&runtime, "s", &long("one")).await.expect("one");
@@ -346,7 +346,7 @@ async fn g5_what_waits_is_never_compressed() {
 async fn g5_a_compressed_session_is_saved_loaded_and_checked() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let witness = Witness::new(|n| Reply::Text(if n == 2 { "." } else { "Well." }));
-    let agent = || Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::summary(60).keep(2));
+    let agent = || Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::summary(60).keep_turns(2));
     let runtime = with(&store, agent());
     for text in ["one", "two", "three"] {
         let text = format!("{text}, and more: {}", "more ".repeat(20));
@@ -381,7 +381,7 @@ async fn g5_a_provider_gets_the_summary_as_a_user_message() {
     let agent = Agent::new("a", ("m", Arc::new(fake.model())))
         .instructions("Be kind.")
         .tool(entry("look", Approval::never(), &ledger))
-        .compression(Compression::summary(1).keep(1));
+        .compression(Compression::summary(1).keep_turns(1));
     let runtime = Runtime::builder(store).locale(Locale::Zh).agent(agent).build().expect("runtime");
     let question = "你好,我想知道今天的天气怎么样,还有明天的天气,以及后天的天气,请告诉我,谢谢你了,非常感谢";
     send(&runtime, "s", question).await.expect("one");

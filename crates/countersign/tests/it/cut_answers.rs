@@ -203,7 +203,7 @@ async fn s23_a_model_may_go_on_where_its_answer_was_cut() {
     let [Message::User(go), Message::Assistant(so_far), Message::User(on)] = &asked[2][..] else {
         panic!("{:?}", asked[2])
     };
-    assert_eq!((go.text().as_str(), &so_far.blocks[..]), ("go", &[Block::Text("One, two, ".into())][..]));
+    assert_eq!((go.text().as_str(), &so_far.blocks[..]), ("go", &[Block::text("One, two, ")][..]));
     assert!(on.text().contains("Go on exactly where it stopped"), "{on}");
 }
 

@@ -111,15 +111,15 @@ async fn m149_an_agent_is_not_built_with_a_policy_that_contradicts_itself() {
     let both = RequireApproval::lists(["a", "b"], ["b"]);
     let error = McpServer::http("files", "http://127.0.0.1:1").require_approval(both).build().unwrap_err();
     assert!(error.to_string().contains("\"b\" both in \"always\" and in \"never\""), "{error}");
-    let error = McpServer::http("f", "http://127.0.0.1:1").only(["a"]).without(["a"]).build().unwrap_err();
-    assert!(error.to_string().contains("\"a\" is both"), "{error}");
+    let error = McpServer::http("f", "http://127.0.0.1:1").allowed_tools(["a"]).blocked_tools(["a"]).build().unwrap_err();
+    assert!(error.to_string().contains("\"a\" is in `allowed_tools`"), "{error}");
 }
 
 #[tokio::test]
 async fn m148_names_that_the_server_does_not_have_are_told() {
     let fake = files(Era::Sessions).await;
     let rule = RequireApproval::lists(["delete"], ["raed"]);
-    let server = McpServer::http("files", &*fake.url).require_approval(rule).only(["delete"]).build().unwrap();
+    let server = McpServer::http("files", &*fake.url).require_approval(rule).allowed_tools(["delete"]).build().unwrap();
     assert!(server.unknown_names().is_empty(), "not known yet");
     let tools = server.connect().await.unwrap();
     let used: Vec<_> = tools.iter().map(|tool| (tool.name.as_str(), tool.used)).collect();
@@ -235,7 +235,7 @@ async fn s13_a_server_that_is_dead_is_an_error_for_the_model_and_is_reached_agai
 #[tokio::test]
 async fn s13_a_server_that_was_never_there_costs_its_tools_only() {
     let url = "http://127.0.0.1:9/mcp?key=s3cret";
-    let server = McpServer::http("gone", url).connect_limit(Duration::from_secs(5)).build().unwrap();
+    let server = McpServer::http("gone", url).connect_time_limit(Duration::from_secs(5)).build().unwrap();
     let runtime = with(&calls(&["read"]), &[&server]);
     let outcome = send(&runtime, "s", "go").await.unwrap();
     assert_eq!(outcome.status, Status::Completed);
@@ -248,7 +248,7 @@ async fn s13_a_call_that_takes_too_long_is_cancelled_and_the_model_told() {
     let fake = McpFake::start(Era::Sessions).await;
     fake.tool(listing("hang", "Hangs."), |_| std::future::pending());
     let server = McpServer::http("slow", &*fake.url).require_approval(RequireApproval::Never);
-    let server = server.call_limit(Duration::from_millis(200)).build().unwrap();
+    let server = server.time_limit(Duration::from_millis(200)).build().unwrap();
     let outcome = send(&with(&calls(&["hang"]), &[&server]), "s", "go").await.unwrap();
     assert!(outcome.text.contains("whether it took effect is not known"), "{}", outcome.text);
     assert_eq!(fake.calls().len(), 1, "it is never sent again");

@@ -88,7 +88,7 @@ async fn s13_r1_an_approved_call_is_not_sent_while_an_announced_change_cannot_be
 #[tokio::test]
 async fn s13_r1_an_approved_call_is_not_sent_while_a_list_takes_too_long() {
     let fake = bank(Era::Sessions).await;
-    let server = McpServer::http("bank", &*fake.url).connect_limit(Duration::from_secs(3)).build().unwrap();
+    let server = McpServer::http("bank", &*fake.url).connect_time_limit(Duration::from_secs(3)).build().unwrap();
     let runtime = asking(&server).await;
     fake.lists_take(Duration::from_secs(30));
     announce(&fake).await;
@@ -102,7 +102,7 @@ async fn s13_r1_an_approved_call_is_not_sent_while_a_list_takes_too_long() {
 async fn s13_r1_a_server_that_announces_changes_faster_than_they_are_read_fails_no_call() {
     for era in [Era::Sessions, Era::Rounds] {
         let fake = bank(era).await;
-        let server = McpServer::http("bank", &*fake.url).connect_limit(Duration::from_secs(3)).build().unwrap();
+        let server = McpServer::http("bank", &*fake.url).connect_time_limit(Duration::from_secs(3)).build().unwrap();
         let runtime = asking(&server).await;
         fake.until(|shared| shared.is_heard()).await;
         fake.lists_take(Duration::from_millis(50));

@@ -54,7 +54,7 @@ async fn s13_a_program_that_hangs_is_given_up_and_the_next_call_runs_in_a_new_on
         let (folder, log) = (tempfile::tempdir().unwrap(), Log::start());
         let server = McpServer::stdio("bank", ["sh", "-c", HANGS]).cwd(folder.path()).require_approval(require);
         let (call_limit, connect_limit) = (Duration::from_secs(1), Duration::from_secs(5));
-        let server = server.revision("2025-06-18").call_limit(call_limit).connect_limit(connect_limit);
+        let server = server.revision("2025-06-18").time_limit(call_limit).connect_time_limit(connect_limit);
         let runtime = runtime(&server.build().unwrap());
         let outcome = call(&runtime, "s", 1).await;
         assert!(outcome.text.contains("did not answer within 1 seconds"), "{}", outcome.text);
@@ -90,7 +90,7 @@ async fn s13_a_call_that_runs_over_a_connection_that_is_given_up_still_gets_its_
     });
     fake.is_silent();
     fake.lists_are_new_for(0);
-    let server = McpServer::http("bank", &*fake.url).connect_limit(Duration::from_secs(1)).build().unwrap();
+    let server = McpServer::http("bank", &*fake.url).connect_time_limit(Duration::from_secs(1)).build().unwrap();
     let runtime = runtime(&server);
     let paid = async { call(&runtime, "first", 1).await };
     let hangs = async {

@@ -71,7 +71,7 @@ async fn run(server: &Arc<Mcp>, name: &str, args: Value) -> String {
 
 async fn everything(server: McpServer) {
     let server =
-        server.require_approval(RequireApproval::Never).connect_limit(Duration::from_secs(60)).build().unwrap();
+        server.require_approval(RequireApproval::Never).connect_time_limit(Duration::from_secs(60)).build().unwrap();
     let tools = server.connect().await.unwrap();
     assert!(tools.iter().any(|tool| tool.name == "echo"), "{tools:?}");
     assert_eq!(run(&server, "echo", json!({ "message": "xin chào" })).await, "Echo: xin chào");
@@ -119,7 +119,7 @@ async fn m148_npm_filesystem_writes_only_what_was_approved() {
     let server = McpServer::stdio("files", ["node", &script("server-filesystem"), root.to_str().unwrap()])
         .require_approval(RequireApproval::lists(["write_file"], ["read_text_file", "list_directory"]))
         // They have names of built-in tools, and are in no list.
-        .without(["read_file", "edit_file"])
+        .blocked_tools(["read_file", "edit_file"])
         .build()
         .unwrap();
     server.connect().await.unwrap();

@@ -49,7 +49,7 @@ fn beside(server: &Arc<Mcp>) -> Runtime {
 #[tokio::test]
 async fn s13_a_server_that_hangs_holds_up_neither_the_start_nor_those_who_do_not_use_it() {
     let (url, _listening) = hung().await;
-    let server = McpServer::http("hung", url).connect_limit(Duration::from_secs(60)).build().unwrap();
+    let server = McpServer::http("hung", url).connect_time_limit(Duration::from_secs(60)).build().unwrap();
     let runtime = beside(&server);
     let began = Instant::now();
     runtime.start().await.unwrap();
@@ -80,7 +80,7 @@ async fn x_s13_an_address_is_secret_as_a_whole_in_logs_errors_and_history() {
     let log = Log::start();
     let mut fake = McpFake::start(Era::Sessions).await;
     let url = format!("{}/p4thkey-0123?key=qu3rykey", fake.url);
-    let server = || McpServer::http("keys", url.as_str()).connect_limit(Duration::from_secs(5));
+    let server = || McpServer::http("keys", url.as_str()).connect_time_limit(Duration::from_secs(5));
     let mut told = vec![format!("{:?}", server())];
     let repeats = url.clone();
     fake.tool(listing("pay", "Pays."), move |_| {

@@ -101,7 +101,7 @@ async fn s13_r4_an_error_with_the_status_of_an_unknown_session_that_answers_the_
         (400, "text/plain", session),
     ] {
         let (fake, _) = counting().await;
-        let runtime = asking(McpServer::http("bank", &*fake.url).call_limit(Duration::from_secs(5))).await;
+        let runtime = asking(McpServer::http("bank", &*fake.url).time_limit(Duration::from_secs(5))).await;
         fake.answers_calls(status, kind, text);
         let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
         assert_eq!(fake.calls().len(), 1, "{status} {kind}: {text}");

@@ -144,7 +144,7 @@ async fn after_a_call_without_an_answer(ends: bool) -> (Vec<Vec<String>>, String
     let script = if ends { format!("ENDS=1\n{LATE}") } else { LATE.to_owned() };
     let server = McpServer::stdio("sh", ["sh", "-c", &script, &path])
         .require_approval(RequireApproval::Never)
-        .call_limit(Duration::from_secs(1))
+        .time_limit(Duration::from_secs(1))
         .build()
         .unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -169,7 +169,7 @@ async fn s13_r9_a_server_that_takes_its_questions_back_without_end_has_the_limit
         }
     });
     let server = McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never);
-    let server = server.call_limit(Duration::from_secs(2)).build().unwrap();
+    let server = server.time_limit(Duration::from_secs(2)).build().unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let runtime = over(store.clone(), &calls(&["order"]), &[&server]);
     runtime.start().await.unwrap();

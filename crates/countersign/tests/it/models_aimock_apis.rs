@@ -132,8 +132,8 @@ async fn m1_aimock_accepts_our_conversation_with_reasoning_calls_and_results() {
         assert!(told.contains(&r#"call call_p pay {"p":15}"#.to_owned()), "{name}: {told:?}");
         assert!(opaque.is_some(), "{name}: there is reasoning to keep");
         let blocks = vec![
-            Block::Thinking("They want it.".into()),
-            Block::Text("I pay.".into()),
+            Block::thinking("They want it."),
+            Block::text("I pay."),
             Block::ToolUse(ToolUse::new("call_p", "pay", r#"{"p":15}"#)),
         ];
         let mut conversation = user("go");

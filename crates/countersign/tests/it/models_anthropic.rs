@@ -97,8 +97,8 @@ fn everything() -> Vec<Value> {
 
 fn everything_blocks() -> Vec<Block> {
     vec![
-        Block::Thinking("They want it. đ".into()),
-        Block::Text("I pay now.".into()),
+        Block::thinking("They want it. đ"),
+        Block::text("I pay now."),
         Block::ToolUse(ToolUse::new("toolu_1", "pay", EXACT)),
         Block::ToolUse(ToolUse::new("toolu_2", "look", "{}")),
     ]
@@ -236,8 +236,8 @@ async fn m1_anthropic_a_conversation_of_other_models_is_made_to_fit() {
     let conversation = vec![
         Message::User("one".into()),
         Message::User("two".into()),
-        answered(vec![Block::Thinking("hm".into()), Block::Text(" \n".into())], None),
-        answered(vec![Block::Text("a".into()), call("call_1", "{broken"), call("call_1~2", "{}")], None),
+        answered(vec![Block::thinking("hm"), Block::text(" \n")], None),
+        answered(vec![Block::text("a"), call("call_1", "{broken"), call("call_1~2", "{}")], None),
         result("call_1", "", true),
         result("call_1~2", "ok", false),
         answered(vec![call("call_1", "{}")], None),
@@ -268,7 +268,7 @@ async fn m1_anthropic_thinking_that_was_cut_off_does_not_go_back() {
     let fake = Fake::streaming(typed(&events)).await;
     let model = thinking(&fake);
     assert_eq!(told(&model).await[..3], ["thinking hm", "text so", "thinking and"]);
-    let blocks = vec![Block::Thinking("hm".into()), Block::Text("so".into()), Block::Thinking("and".into())];
+    let blocks = vec![Block::thinking("hm"), Block::text("so"), Block::thinking("and")];
     let conversation = vec![Message::User("x".into()), answered(blocks, kept(&model).await), Message::User("y".into())];
     let body = sent(&fake, &model, conversation).await;
     assert_eq!(body["messages"][1], json!({"role": "assistant", "content": [{"type": "text", "text": "so"}]}));

@@ -56,8 +56,8 @@ async fn ndjson(lines: &[Value]) -> Fake {
 
 fn conversation(opaque: Option<Box<RawValue>>) -> Vec<Message> {
     let blocks = vec![
-        Block::Thinking("They want it.".into()),
-        Block::Text("I pay now. đ".into()),
+        Block::thinking("They want it."),
+        Block::text("I pay now. đ"),
         Block::ToolUse(ToolUse::new("call_a", "pay", r#"{"n":5}"#)),
         Block::ToolUse(ToolUse::new("call_b", "look", "{}")),
     ];

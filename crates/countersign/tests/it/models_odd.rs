@@ -203,7 +203,7 @@ async fn m1_headers_and_the_bound_on_answers_are_sent_by_every_provider() {
 async fn sent_back(fake: &Fake, thinking: &str) -> Value {
     let model = fake.model();
     let opaque = kept(&model).await;
-    let blocks = vec![Block::Thinking(thinking.into()), Block::ToolUse(ToolUse::new("a", "look", "{}"))];
+    let blocks = vec![Block::thinking(thinking), Block::ToolUse(ToolUse::new("a", "look", "{}"))];
     let mut conversation = user("go");
     let text = "seen".to_owned();
     conversation.push(Message::from(AssistantMessage::new("m", blocks).opaque(opaque)));

@@ -289,14 +289,14 @@ async fn m1_the_whole_conversation_is_sent_in_the_apis_shape() {
     let conversation = vec![
         Message::User("first".into()),
         Message::User("and more".into()),
-        answer("m", vec![Block::Thinking("hm".into())], None),
-        answer("m", vec![Block::Text("a".into()), Block::Text("b".into())], None),
-        answer("", vec![Block::Text("partial".into())], None),
+        answer("m", vec![Block::thinking("hm")], None),
+        answer("m", vec![Block::text("a"), Block::text("b")], None),
+        answer("", vec![Block::text("partial")], None),
         Message::User("go".into()),
         answer(
             "m",
             vec![
-                Block::Text("I call".into()),
+                Block::text("I call"),
                 use_tool("c1", "weather", r#"{"n": 9007199254740993, "p":1.10}"#),
                 use_tool("c2", "weather", r#"{"broken": "#),
                 use_tool("c3", "no such tool!", ""),
@@ -383,7 +383,7 @@ async fn m1_reasoning_signatures_go_back_to_the_model_they_came_from() {
     let opaque = opaque.expect("the answer has something to keep");
     let other = opaque.replace("test-model", "other-model");
     for (opaque, kept) in [(&*opaque, true), (&*other, false), (r#"{"theirs": 1}"#, false)] {
-        let blocks = vec![Block::Thinking("hm".into()), use_tool("a", "t", "{}"), use_tool("b", "t", "{}")];
+        let blocks = vec![Block::thinking("hm"), use_tool("a", "t", "{}"), use_tool("b", "t", "{}")];
         let mut conversation = user("go");
         conversation.extend([answer("m", blocks, Some(opaque)), result("a", "1"), result("b", "2")]);
         let _: Vec<_> = model.call(request(conversation, "", vec![tool("t")])).collect().await;

@@ -107,8 +107,8 @@ fn interleaved() -> Vec<Value> {
 
 fn interleaved_blocks() -> Vec<Block> {
     vec![
-        Block::Thinking("They want it.\n\nSo pay.".into()),
-        Block::Text("I pay now. đ".into()),
+        Block::thinking("They want it.\n\nSo pay."),
+        Block::text("I pay now. đ"),
         Block::ToolUse(ToolUse::new("call_1", "pay", r#"{"n": 9007199254740993, "p":1.10}"#)),
         Block::ToolUse(ToolUse::new("call_2", "look", "{}")),
     ]
@@ -207,7 +207,7 @@ async fn m1_responses_another_model_gets_the_conversation_without_what_is_not_it
     let this = model(&fake);
     assert_eq!(sent(&fake, &this, conversation(interleaved_blocks(), r#"{"theirs": 1}"#)).await, want);
     // Opaque data of another answer is not truncated to fit this one.
-    let blocks = vec![Block::Text("đ".into())];
+    let blocks = vec![Block::text("đ")];
     let want = [&want[0], &json!({"role": "assistant", "content": "đ"}), &want[4]].map(Clone::clone);
     assert_eq!(sent(&fake, &this, conversation(blocks, opaque.get())).await, want);
 }
@@ -221,7 +221,7 @@ async fn m1_responses_reasoning_that_nothing_followed_or_that_is_only_a_referenc
     let fake = Fake::streaming(typed(&events)).await;
     let model = model(&fake);
     let opaque = kept(&model).await;
-    let blocks = vec![Block::Thinking("hm".into()), Block::Text("ok".into())];
+    let blocks = vec![Block::thinking("hm"), Block::text("ok")];
     let mut without_id = message("", None, &[text("ok")]);
     without_id.as_object_mut().unwrap().remove("id");
     assert_eq!(sent(&fake, &model, vec![answered(blocks, opaque)]).await, [without_id]);
@@ -280,7 +280,7 @@ async fn m1_responses_refusals_are_text_and_go_back_as_refusals() {
     let model = model(&fake);
     assert_eq!(told(&model).await[..2], ["text Well. I will not.", "cut refusal"]);
     let opaque = kept(&model).await;
-    let blocks = vec![Block::Text("Well. I will not.".into())];
+    let blocks = vec![Block::text("Well. I will not.")];
     assert_eq!(sent(&fake, &model, vec![answered(blocks, opaque)]).await, [message("msg_1", None, &parts)]);
 }
 

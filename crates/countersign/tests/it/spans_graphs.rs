@@ -103,7 +103,7 @@ async fn a_compression_has_a_span_with_the_model_call_that_it_takes() {
         let collector = Process::begin().await;
         let summary = if works { text("They spoke of 4711.") } else { vec![Say::Fail("no 4711")] };
         let model = teller([text("one"), text("two")]);
-        let compression = Compression::summary(60).keep(1).model("small", teller([summary]));
+        let compression = Compression::summary(60).keep_turns(1).model("small", teller([summary]));
         let agent = Agent::new("Talker", ("m", model)).compression(compression);
         let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
         send(&runtime, "s", &"4711 and more of it, ".repeat(20)).await.expect("one");

@@ -28,7 +28,7 @@ use countersign_core::{
 use futures::future::BoxFuture;
 
 pub use self::error::{Asks, ToolError};
-pub use self::on_approval::{ON_APPROVAL, OnApproval, OnApprovalOutput, on_approval};
+pub use self::on_approval::{OnApproval, OnApprovalOutput, on_approval};
 use self::{
     guardrail::{ToolGuardrail, ToolGuardrailOutput, ToolGuardrails},
     order::{Order, Ticket},
@@ -175,7 +175,7 @@ impl Approval {
     pub fn never() -> Approval {
         Approval { require: Require::Never, ask: Ask::default() }
     }
-    /// The session's own subject is always asked.
+    /// The session's owner is always asked.
     #[must_use]
     pub fn always() -> Approval {
         Approval { require: Require::Always, ask: Ask::default() }
@@ -198,7 +198,7 @@ impl Approval {
         self.ask.allowed = Some(decisions.into());
         self
     }
-    /// How many different people must approve at each level, 1 to 100. The session's own subject is one person, so a
+    /// How many different people must approve at each level, 1 to 100. The session's owner is one person, so a
     /// larger number needs [`Approval::levels`] with other roles; without them the agent is refused.
     #[must_use]
     pub fn quorum(mut self, people: u32) -> Approval {

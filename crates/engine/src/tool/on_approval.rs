@@ -15,7 +15,7 @@ use super::{CallFacts, condition::ProposedCall};
 /// It is called once for a call, when a person would be asked and no standing rule has decided; never about a person's
 /// own edit or decision. It speaks for the tool: it can approve what the tool's own approval asks, but where a rule of
 /// the policy asks, only a person can approve, and it can only reject. Its verdict is recorded before anything happens,
-/// under the name [`ON_APPROVAL`].
+/// as that of a program.
 pub trait OnApproval: Send + Sync {
     /// The decision. An error or a panic means that a person is asked.
     fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<OnApprovalOutput, String>>;
@@ -32,9 +32,6 @@ pub enum OnApprovalOutput {
     /// A person is asked.
     Ask,
 }
-
-/// The name under which the audit log has decisions of [`OnApproval`], in the place of a standing rule's id.
-pub const ON_APPROVAL: &str = "on_approval";
 
 /// An async function that decides.
 ///

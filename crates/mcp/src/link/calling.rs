@@ -64,7 +64,7 @@ impl Link {
         if let Some(waiting) = input.and_then(parked) {
             let Waiting { mut running, reply, name, .. } = waiting;
             running.was_taken_back(&reply);
-            running.go_on(self.turns.take(self.settings.call_limit).await);
+            running.go_on(self.turns.take(self.settings.time_limit).await);
             let answer = input.and_then(|input| input.answer(&name)).map_or_else(asks::cancelled, asks::result);
             // A call that no longer waits has its result, or is ending.
             let _ = reply.send(answer);
@@ -102,7 +102,7 @@ impl Link {
         // Whether anything was sent that the server may have acted on. A call that has asked something was.
         let mut was_sent = permit.input().is_some();
         for _ in 0..ROUNDS {
-            let turn = self.turns.take(self.settings.call_limit).await;
+            let turn = self.turns.take(self.settings.time_limit).await;
             let connection = self.connection_of_call().await;
             let connection = connection.map_err(|why| self.unmade(permit, was_sent, Text::McpDown, &why))?;
             if let Err(failure) = self.list_for_call(&connection, permit.needed_approval()).await {
@@ -198,7 +198,7 @@ impl Link {
         permit: &Permit,
         params: Option<&CallToolRequestParams>,
     ) -> Step {
-        let limit = self.settings.call_limit;
+        let limit = self.settings.time_limit;
         let connection = running.connection.clone();
         // One for the attempt: its questions do not put it off.
         let deadline = Instant::now() + limit;

@@ -152,7 +152,7 @@ pub(crate) struct ListedTool {
 fn is_taken(as_name: &str, name: &str, settings: &McpServer) -> bool {
     let named = || {
         settings.require.names().contains(&name)
-            || settings.only.as_ref().is_some_and(|only| only.iter().any(|other| other == name))
+            || settings.allowed_tools.as_ref().is_some_and(|only| only.iter().any(|other| other == name))
     };
     reserved::says_something(as_name) || (reserved::is_built_in(as_name) && !named())
 }
@@ -171,8 +171,8 @@ impl ListedTool {
         let as_name: Arc<str> = as_name(name, settings).into();
         let built_in = is_taken(&as_name, name, settings);
         let used = !built_in
-            && !settings.without.iter().any(|other| **other == *name)
-            && settings.only.as_ref().is_none_or(|only| only.iter().any(|other| **other == *name));
+            && !settings.blocked_tools.iter().any(|other| **other == *name)
+            && settings.allowed_tools.as_ref().is_none_or(|only| only.iter().any(|other| **other == *name));
         ListedTool {
             name: name.into(),
             as_name,

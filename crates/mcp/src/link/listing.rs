@@ -189,7 +189,7 @@ impl Link {
         if !is_due() {
             return Ok(());
         }
-        let limit = self.settings.connect_limit;
+        let limit = self.settings.connect_time_limit;
         let Ok(_one_at_a_time) = timeout(limit, self.listing.lock()).await else { return Err(self.not_in_time()) };
         // Somebody else may have read it meanwhile, or given the connection up.
         if !is_due() {
@@ -216,7 +216,7 @@ impl Link {
     }
 
     fn not_in_time(&self) -> Failure {
-        Failure::Refused(format!("it did not answer within {} seconds", self.settings.connect_limit.as_secs()))
+        Failure::Refused(format!("it did not answer within {} seconds", self.settings.connect_time_limit.as_secs()))
     }
 
     /// Whether changes of the tools would be announced over this connection. Over HTTP a stream may be refused, or end
@@ -276,7 +276,7 @@ impl Link {
 
     /// Reads changes. `false`: they could not be read.
     async fn list_changed(&self, peer: &Peer<RoleClient>) -> bool {
-        let listed = timeout(self.settings.connect_limit, self.list(peer)).await;
+        let listed = timeout(self.settings.connect_time_limit, self.list(peer)).await;
         let Err(failure) = listed.unwrap_or_else(|_| Err(self.not_in_time())) else { return true };
         let error = self.settings.redact(&failure.to_string());
         tracing::warn!(server = &*self.settings.name, error, "the MCP server's changed tools could not be read");

@@ -179,7 +179,7 @@ fn messages<'a>(origin: &Origin, tools: &[ToolSpec], conversation: &'a [Message]
                 push(&mut wire, Role::Assistant, content);
             }
             Message::ToolResult(result) => {
-                let tool_use_id = ids.written(&result.id, |n| allowed_id(&result.id, n));
+                let tool_use_id = ids.written(&result.call_id, |n| allowed_id(&result.call_id, n));
                 let known = Known::ToolResult { tool_use_id, content: &result.text, is_error: result.is_error() };
                 push(&mut wire, Role::User, Some(Content::Known(known)));
             }
@@ -273,9 +273,9 @@ fn in_plain_words<'a>(answer: &'a AssistantMessage, tools: &[ToolSpec], ids: &mu
     let mut content = Vec::new();
     for block in &answer.blocks {
         match block {
-            Block::Text(text) if text.trim().is_empty() => {}
-            Block::Text(text) => content.push(Content::Known(Known::Text { text: text.into() })),
-            Block::Thinking(_) => {}
+            Block::Text { text, .. } if text.trim().is_empty() => {}
+            Block::Text { text, .. } => content.push(Content::Known(Known::Text { text: text.into() })),
+            Block::Thinking { .. } => {}
             Block::ToolUse(call) => content.push(call_of(call, tools, ids)),
         }
     }

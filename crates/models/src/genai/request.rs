@@ -87,7 +87,7 @@ fn messages(kind: AdapterKind, own: &Opaque, tools: &[ToolSpec], conversation: &
                 }
             }
             Message::ToolResult(result) => {
-                let mut response = ToolResponse::new(&*result.id, result.text.as_str());
+                let mut response = ToolResponse::new(&*result.call_id, result.text.as_str());
                 response.fn_name = Some(result.name.to_string());
                 results.push(response);
                 // Gemini takes the results of an answer together, Ollama one by one.
@@ -145,9 +145,9 @@ fn as_it_came(answer: &AssistantMessage, own: &Opaque, tools: &[ToolSpec]) -> Op
 
 fn in_plain_words(answer: &AssistantMessage, tools: &[ToolSpec]) -> Vec<ContentPart> {
     let part = |block: &Block| match block {
-        Block::Text(text) if text.is_empty() => None,
-        Block::Text(text) => Some(ContentPart::Text(text.clone())),
-        Block::Thinking(_) => None,
+        Block::Text { text, .. } if text.is_empty() => None,
+        Block::Text { text, .. } => Some(ContentPart::Text(text.clone())),
+        Block::Thinking { .. } => None,
         Block::ToolUse(call) => Some(ContentPart::ToolCall(call_of(call, Vec::new(), tools))),
     };
     answer.blocks.iter().filter_map(part).collect()

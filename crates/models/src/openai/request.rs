@@ -206,7 +206,7 @@ fn result_of<'a>(
     is_hosted: impl Fn(&str) -> bool,
     ids: &mut Ids,
 ) -> Tagged<'a> {
-    match asked.iter().find(|(call, _)| *call == &*result.id) {
+    match asked.iter().find(|(call, _)| *call == &*result.call_id) {
         Some((_, request)) => {
             let (approve, reason) = match hosted_mcp::answer(&result.text, result.is_error()) {
                 (true, _) if !may(request) => (false, Some(Locale::En.text(Text::OutcomeUnknown))),
@@ -216,10 +216,10 @@ fn result_of<'a>(
         }
         // The provider no longer knows the request, so nothing is sent for it.
         None if is_hosted(&result.name) && hosted_mcp::answer(&result.text, result.is_error()).0 => {
-            let call_id = ids.of(&result.id, false, ID_CHARS);
+            let call_id = ids.of(&result.call_id, false, ID_CHARS);
             Tagged::FunctionCallOutput { call_id, output: Locale::En.text(Text::OutcomeUnknown) }
         }
-        None => Tagged::FunctionCallOutput { call_id: ids.of(&result.id, false, ID_CHARS), output: &result.text },
+        None => Tagged::FunctionCallOutput { call_id: ids.of(&result.call_id, false, ID_CHARS), output: &result.text },
     }
 }
 
@@ -350,12 +350,12 @@ fn in_plain_words<'a>(answer: &'a AssistantMessage, tools: &[ToolSpec], ids: &mu
     let mut items: Vec<Input<'a>> = Vec::new();
     for block in &answer.blocks {
         match block {
-            Block::Text(text) if text.is_empty() => {}
-            Block::Text(text) => match items.last_mut() {
+            Block::Text { text, .. } if text.is_empty() => {}
+            Block::Text { text, .. } => match items.last_mut() {
                 Some(Input::Easy { content, .. }) => join(content.to_mut(), text),
                 _ => items.push(Input::Easy { role: "assistant", content: text.into() }),
             },
-            Block::Thinking(_) => {}
+            Block::Thinking { .. } => {}
             Block::ToolUse(call) => {
                 let call_id = ids.of(&call.id, false, ID_CHARS);
                 items.push(Input::Item(call_of(call, None, call_id, tools)));

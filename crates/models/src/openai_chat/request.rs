@@ -243,7 +243,7 @@ fn messages<'a>(
                 }
             }
             Message::ToolResult(result) => {
-                let tool_call_id = ids.of(&result.id, false, ID_CHARS);
+                let tool_call_id = ids.of(&result.call_id, false, ID_CHARS);
                 wire.push(Wire::Tool { tool_call_id, content: &result.text });
             }
         }
@@ -265,8 +265,8 @@ fn answer_wire<'a>(
     let mut tool_calls = Vec::new();
     for block in &answer.blocks {
         match block {
-            Block::Text(more) => join(&mut text, more),
-            Block::Thinking(more) => thinking.push_str(more),
+            Block::Text { text: more, .. } => join(&mut text, more),
+            Block::Thinking { text: more, .. } => thinking.push_str(more),
             Block::ToolUse(call) => {
                 let extra_content = opaque.extra_content.remove(&tool_calls.len());
                 tool_calls.push(CallWire {

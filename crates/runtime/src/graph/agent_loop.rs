@@ -97,7 +97,7 @@ impl AgentState {
         &self.state.agent
     }
 
-    /// The session's own subject.
+    /// The session's owner.
     #[must_use]
     pub fn subject(&self) -> Option<&str> {
         self.state.subject.as_deref()
@@ -151,7 +151,7 @@ impl AgentUpdate {
     /// unchanged. If the model has given several calls this id, all of them are refused.
     #[must_use]
     pub fn reject(mut self, call_id: &str, message: Option<String>) -> AgentUpdate {
-        self.0.reject.push(Rejected { id: call_id.into(), message });
+        self.0.reject.push(Rejected { tool_use_id: call_id.into(), message });
         self
     }
 }
@@ -161,7 +161,7 @@ impl GraphState for AgentState {
 
     fn merge(&mut self, updates: Vec<AgentUpdate>) -> Result<(), MergeError> {
         let state = Arc::make_mut(&mut self.state);
-        for Rejected { id, message } in updates.into_iter().flat_map(|update| update.0.reject) {
+        for Rejected { tool_use_id: id, message } in updates.into_iter().flat_map(|update| update.0.reject) {
             if !state.calls_of(RunNo::ROOT).any(|call| call.id == id) {
                 let problem = format!("the latest answer has no call {id:?}");
                 return Err(MergeError { field: "reject", problem });

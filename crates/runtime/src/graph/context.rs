@@ -176,7 +176,7 @@ impl<T> Interrupt<T> {
         Interrupt { memory, name, payload, schema: Ok(None), ask, default, answer: PhantomData }.schema(&schema)
     }
 
-    /// Lets holders of this role answer, instead of the session's own subject.
+    /// Lets holders of this role answer, instead of the session's owner.
     pub fn role(mut self, role: impl Into<Reviewer>) -> Interrupt<T> {
         self.ask.levels = vec![role.into()];
         self

@@ -45,7 +45,7 @@ pub struct Pending {
     pub payload: Value,
     /// The JSON Schema that the answer must match.
     pub schema: Option<Value>,
-    /// The role that answers; `None` for the session's own subject.
+    /// The role that answers; `None` for the session's owner.
     pub role: Option<String>,
     /// A step whose outcome is unknown: it is decided, not answered (spec R4).
     pub in_doubt: bool,

@@ -45,7 +45,7 @@ impl Inner {
         let agent = self.agents.get(&state.agent).map(|ready| &ready.agent);
         let compression = agent.and_then(|agent| Some((agent, agent.compression.as_ref()?)));
         // The configuration may have changed since compression was requested; then nothing is compressed.
-        let keep = compression.as_ref().map_or(u32::MAX, |_| room.keep);
+        let keep = compression.as_ref().map_or(u32::MAX, |_| room.keep_turns);
         let cut = conversation.cut(keep);
         let (session, tokens) = (&*state.session_id, room.tokens);
         let summary = match compression.map(|(agent, compression)| (agent, &compression.strategy)) {

@@ -25,7 +25,6 @@ use super::{
 use crate::{
     model::ModelError,
     store::{RuleName, StoreError},
-    tool::ON_APPROVAL,
 };
 
 fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
@@ -42,7 +41,7 @@ fn calls_of<'a>(state: &'a State, answer: &'a ModelResponded) -> Vec<(&'a ToolUs
 /// The standing rules that have decided calls and that other sessions may end. A session's own end with its next
 /// position, or when they expire.
 fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
-    let named = gates.iter().filter_map(|gate| RuleId::parse(gate.rule.as_deref()?));
+    let named = gates.iter().filter_map(|gate| RuleId::parse(gate.decided_by.as_ref()?.rule()?));
     let is_own = |of: &str, id: RuleId| {
         *of == *state.session_id && state.sticky.iter().any(|rule| rule.id == id && rule.until.is_none())
     };
@@ -172,7 +171,7 @@ impl Driver {
                 None => {}
             }
             let gates = gates_of(&weighed);
-            let by_rule = gates.iter().any(|gate| gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL));
+            let by_rule = gates.iter().any(|gate| gate.decided_by.as_ref().is_some_and(|by| by.rule().is_some()));
             before = weighed;
             let mut guard = live.lock().await;
             if by_rule && inner.known(live, &mut guard).await?.pos != state.pos {

@@ -11,7 +11,7 @@ use countersign_core::{
     call::{
         args::Args,
         display::{ContentMessage, MESSAGE_ARGUMENT},
-        gate::{Ask, Gate, StoodIn, Target, Verdict},
+        gate::{Ask, DecidedBy, Gate, StoodIn, Target, Verdict},
         json::Json,
         preview::Preview,
         schema::SchemaError,
@@ -36,7 +36,7 @@ use crate::{
     agent::{Ready, ReadyTool},
     policy,
     store::{RuleOwner, StoreError},
-    tool::{AppContext, CallFacts, ON_APPROVAL, OnApproval, OnApprovalOutput, ToolEntry},
+    tool::{AppContext, CallFacts, OnApproval, OnApprovalOutput, ToolEntry},
 };
 
 /// Schema errors reported to the model for one call.
@@ -105,7 +105,7 @@ impl Inner {
             standing.verdict = Verdict::Invalid(why.clone());
         }
         let said = self.program_decides(&tool, &facts, before, &mut standing, locale).await;
-        let Standing { verdict, rule, said_by, instead, .. } = standing;
+        let Standing { verdict, decided_by, said_by, instead, .. } = standing;
         let preview = match (&verdict, before) {
             (Verdict::Ask(_), Some(Weighed { gate: Gate { preview: Some(preview), .. }, .. })) => Some(preview.clone()),
             (Verdict::Ask(_), _) => preview(&tool.entry, &facts, locale).await,
@@ -117,7 +117,7 @@ impl Inner {
         let gate = Gate {
             verdict,
             idempotent: tool.entry.idempotent,
-            rule,
+            decided_by,
             said_by,
             stood_in: instead.map(|ask| Arc::new(StoodIn { ask, tool_digest: words(&tool.facts()) })),
             preview,
@@ -138,7 +138,7 @@ impl Inner {
         tool: &ReadyTool,
         facts: &CallFacts<'_>,
         before: Option<&Weighed>,
-        Standing { verdict, rule, instead, rules_read, .. }: &mut Standing,
+        Standing { verdict, decided_by, instead, rules_read, .. }: &mut Standing,
         locale: Locale,
     ) -> Option<OnApprovalOutput> {
         let (Verdict::Ask(ask), Some(decides)) = (&mut *verdict, &tool.entry.on_approval) else { return None };
@@ -152,11 +152,11 @@ impl Inner {
             OnApprovalOutput::Approve if !*rules_read || self.policy_asks(tool, facts, locale) => {}
             OnApprovalOutput::Approve => {
                 *instead = Some(std::mem::take(ask));
-                (*verdict, *rule) = (Verdict::Allow, Some(ON_APPROVAL.into()));
+                (*verdict, *decided_by) = (Verdict::Allow, Some(DecidedBy::Program));
             }
             OnApprovalOutput::Reject(why) => {
                 let why = self.rejected(facts, why.as_deref(), locale);
-                (*verdict, *rule) = (Verdict::Deny(why), Some(ON_APPROVAL.into()));
+                (*verdict, *decided_by) = (Verdict::Deny(why), Some(DecidedBy::Program));
             }
             // Whatever else it says, a person is asked.
             _ => {}
@@ -369,7 +369,7 @@ impl Inner {
     /// Applies standing rules to a verdict: one that rejects always does, one that approves takes the place of the
     /// person who would be asked (spec S7). When they cannot be read, a person is asked.
     async fn standing(&self, state: &State, tool: &ReadyTool, call: &CallFacts<'_>, verdict: Verdict) -> Standing {
-        let silent = |verdict, rules_read| Standing { verdict, rule: None, said_by: None, instead: None, rules_read };
+        let silent = |verdict, rules_read| Standing { verdict, decided_by: None, said_by: None, instead: None, rules_read };
         let ask = match &verdict {
             Verdict::Allow => None,
             Verdict::Ask(ask) => Some(ask),
@@ -417,16 +417,16 @@ impl Inner {
                 })
                 .copied()
         };
-        let id = |(session, rule): (&str, &Rule)| Some(rule.id.name(session).into());
+        let by = |(session, rule): (&str, &Rule)| Some(DecidedBy::Rule { id: rule.id.name(session).into() });
         if let Some((session, rule)) = found(RuleDecision::Reject) {
             let text = self.rejected(call, rule.message.as_deref(), state.locale);
             let said_by = rule.message.as_ref().and_then(|_| rule.by.clone());
-            let rule = id((session, rule));
-            return Standing { verdict: Verdict::Deny(text), rule, said_by, instead: None, rules_read: true };
+            let decided_by = by((session, rule));
+            return Standing { verdict: Verdict::Deny(text), decided_by, said_by, instead: None, rules_read: true };
         }
-        match (found(RuleDecision::Approve).map(id), verdict) {
-            (Some(rule), Verdict::Ask(ask)) => {
-                Standing { verdict: Verdict::Allow, rule, said_by: None, instead: Some(ask), rules_read: true }
+        match (found(RuleDecision::Approve).map(by), verdict) {
+            (Some(decided_by), Verdict::Ask(ask)) => {
+                Standing { verdict: Verdict::Allow, decided_by, said_by: None, instead: Some(ask), rules_read: true }
             }
             (_, verdict) => silent(verdict, true),
         }
@@ -436,8 +436,9 @@ impl Inner {
 /// A verdict after standing rules.
 struct Standing {
     verdict: Verdict,
-    rule: Option<Arc<str>>,
-    /// Its maker, if it has a message for the model.
+    /// What decided in a person's place.
+    decided_by: Option<DecidedBy>,
+    /// The rule's maker, if it has a message for the model.
     said_by: Option<Arc<str>>,
     /// How a person would have been asked, if a rule has approved in their place.
     instead: Option<Ask>,
@@ -476,8 +477,8 @@ async fn on_approval(
         Err(_) => locale.text(Text::ConditionBroke).to_owned(),
     };
     ask.reason = Some(match ask.reason.take() {
-        Some(reason) => format!("{reason}; {ON_APPROVAL}: {failed}"),
-        None => format!("{ON_APPROVAL}: {failed}"),
+        Some(reason) => format!("{reason}; on_approval: {failed}"),
+        None => format!("on_approval: {failed}"),
     });
     OnApprovalOutput::Ask
 }

@@ -128,9 +128,9 @@ impl Inner {
         let (mut text, mut calls) = (String::new(), 0);
         for block in shown.chain(&answer.blocks) {
             match block {
-                Block::Text(part) => text.push_str(part),
+                Block::Text { text: part, .. } => text.push_str(part),
                 Block::ToolUse(_) => calls += 1,
-                Block::Thinking(_) => {}
+                Block::Thinking { .. } => {}
             }
         }
         if !self.settings.hooks.is_empty() {

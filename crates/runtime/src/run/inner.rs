@@ -28,6 +28,11 @@ pub(crate) const READ_PAGE: usize = 512;
 pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
+///
+/// Of a [`Refusal`]'s codes three do not say that something was wrong with what was asked. `outcome_unknown`: it may have been
+/// stored; ask again with the same `request_id`, under which it is done once. `newer_version_required`: nothing happened, and
+/// nothing will here, since a newer version has stored in the session what this one does not know; ask a process of that version.
+/// `shutting_down`: nothing happened; ask another process, or this one after its restart.
 #[derive(Clone)]
 pub struct Runtime {
     pub(crate) inner: Arc<Inner>,

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn text(content: &str) -> Block {
-        Block::Text(content.to_owned())
+        Block::text(content)
     }
 
     fn id(n: u64) -> TextId {
@@ -169,7 +169,7 @@ mod tests {
         open.hear(&text(""), at(3, 0), "abc");
         open.unwrite();
         assert_eq!(open.end(&text("abc")), Rest::Over);
-        let thinking = Block::Thinking("abc".to_owned());
+        let thinking = Block::thinking("abc");
         open.hear(&text(""), at(4, 0), "abc");
         assert_eq!(open.end(&thinking), Rest::Over);
     }

@@ -42,7 +42,7 @@ pub struct RuleView {
     /// The message to the model, if it rejects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The role its maker acted in; absent: the session's own subject.
+    /// The role its maker acted in; absent: the session's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// Whose sessions it is for.

@@ -365,8 +365,8 @@ fn ended(span: &Span, error: &str) {
 /// An answer as the conventions write messages, without the part that was on record before.
 fn output(answer: &ModelResponded) -> String {
     let parts = answer.blocks.iter().map(|block| match block {
-        Block::Text(text) => json!({ "type": "text", "content": text }),
-        Block::Thinking(text) => json!({ "type": "reasoning", "content": text }),
+        Block::Text { text, .. } => json!({ "type": "text", "content": text }),
+        Block::Thinking { text, .. } => json!({ "type": "reasoning", "content": text }),
         Block::ToolUse(call) => {
             json!({ "type": "tool_call", "id": &*call.id, "name": &*call.name, "arguments": &*call.input })
         }

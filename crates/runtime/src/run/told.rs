@@ -93,8 +93,8 @@ impl Written {
     pub(super) fn more(open: &Block, more: &str) -> Option<Written> {
         let more = more.to_owned();
         open.is_streamed().then(|| match open {
-            Block::Text(_) => Written::Text(more),
-            Block::Thinking(_) => Written::Thinking(more),
+            Block::Text { .. } => Written::Text(more),
+            Block::Thinking { .. } => Written::Thinking(more),
             Block::ToolUse(call) => Written::Input { id: call.id.clone(), tool: call.name.clone(), json: more },
         })
     }

@@ -435,7 +435,7 @@ impl Inner {
             if let Some(answer) = entry.as_deref().and_then(own_answer) {
                 let shown = self.shown_before(&state.session_id, state.answer_pos, answer.shown).await?;
                 for block in shown.iter().chain(&answer.blocks) {
-                    if let Block::Text(part) = block {
+                    if let Block::Text { text: part, .. } = block {
                         text.push_str(part);
                     }
                 }

@@ -462,7 +462,7 @@ impl RunState {
                 Err(stale(item, action))
             };
         }
-        let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.number() && done.id == item.call_id);
+        let finished = |record: &Record| matches!(record, Record::CallFinished(done) if done.call == item.number() && done.tool_use_id == item.call_id);
         if records(&self.entries).rev().any(finished) {
             let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
             return Err(DecisionError::Executed { call_id, tool });

@@ -65,7 +65,7 @@ impl Nested {
             }
             Record::CallFinished(call) if call.run.is_nested() && !call.hidden => {
                 let event = RunEvent::ToolResult {
-                    call_id: call.id.to_string(),
+                    call_id: call.tool_use_id.to_string(),
                     tool: call.name.to_string(),
                     status: call.status,
                     output: call.output.clone(),
@@ -128,14 +128,14 @@ fn complete(block: &Block) -> Option<RunEvent> {
     // As in the stream's own answers.
     block.shown_as()?;
     // Visible reasoning is shown as text.
-    if let Some(text) = block.text() {
+    if let Some(text) = block.shown_text() {
         return Some(RunEvent::Text { text });
     }
     match block {
-        Block::Thinking(text) => Some(RunEvent::Thinking { text: text.clone() }),
+        Block::Thinking { text, .. } => Some(RunEvent::Thinking { text: text.clone() }),
         Block::ToolUse(ToolUse { id, name, input, .. }) => {
             Some(RunEvent::ToolCalled { call_id: id.to_string(), tool: name.to_string(), args: input.clone() })
         }
-        Block::Text(_) => None,
+        Block::Text { .. } => None,
     }
 }

@@ -89,8 +89,8 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     let mut ask = Ask::default();
     let levels = section.field(
         "levels",
-        "The roles that must approve, one after the other, each another person, at most 16; `user` is the session's own subject.",
-        roles().or_as("the session's own subject", Vec::new),
+        "The roles that must approve, one after the other, each another person, at most 16; `user` is the session's owner.",
+        roles().or_as("the session's owner", Vec::new),
     )?;
     ask.quorum = section.field(
         "quorum",

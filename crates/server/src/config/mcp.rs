@@ -215,13 +215,13 @@ impl ConfigMcp {
         let require = RequireApproval::from_json(&self.require_approval).map_err(|error| error.to_string())?;
         server = server
             .require_approval(require)
-            .without(self.blocked_tools.iter().map(String::as_str))
+            .blocked_tools(self.blocked_tools.iter().map(String::as_str))
             .idempotent(self.idempotent.iter().map(String::as_str))
-            .call_limit(Duration::from_secs(self.time_limit.into()))
-            .connect_limit(Duration::from_secs(self.connect_seconds.into()))
+            .time_limit(Duration::from_secs(self.time_limit.into()))
+            .connect_time_limit(Duration::from_secs(self.connect_seconds.into()))
             .answer_timeout(Timeout::of(self.answer_seconds));
         if let Some(tools) = &self.allowed_tools {
-            server = server.only(tools.iter().map(String::as_str));
+            server = server.allowed_tools(tools.iter().map(String::as_str));
         }
         if let Some(revision) = &self.revision {
             server = server.revision(revision);

@@ -343,7 +343,7 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
             .is_active()
             .then(|| driven.says(now, "later", request(id).as_deref(), Some(OnPending::Queue)).ok())?,
         Op::Answer => asking.then(|| driven.answers(now, "done")),
-        Op::Show => asking.then(|| driven.draft(now).block_shown(Block::Text("so".to_owned())).finish()),
+        Op::Show => asking.then(|| driven.draft(now).block_shown(Block::text("so")).finish()),
         Op::Calls { kinds: [a, b] } => asking.then(|| driven.calls(now, &[("t", verdict(a)), ("u", verdict(b))])),
         Op::Decide { pick, how } => {
             let decision = match how {

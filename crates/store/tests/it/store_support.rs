@@ -136,7 +136,7 @@ impl Driven {
 
     /// The model answers with text.
     pub(crate) fn answers(&self, now: Millis, text: &str) -> Transition {
-        self.responds(now, vec![Block::Text(text.to_owned())], Usage::default(), Vec::new())
+        self.responds(now, vec![Block::text(text)], Usage::default(), Vec::new())
     }
 
     fn responds(&self, now: Millis, blocks: Vec<Block>, usage: Usage, gates: Vec<Gate>) -> Transition {
@@ -182,7 +182,7 @@ impl Driven {
     }
 }
 
-/// A gate that asks the holders of a role, or the session's own subject.
+/// A gate that asks the holders of a role, or the session's owner.
 pub(crate) fn asks(role: Option<&str>, timeout: u32) -> Verdict {
     Verdict::Ask(Ask {
         timeout: Timeout::of(timeout),

@@ -32,6 +32,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// An invalid declaration of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {message}")]
+#[non_exhaustive]
 pub struct HttpToolError {
     /// Which part of it is wrong: `method`, `url`, `query`, `headers`, `json`, `body`.
     pub key: &'static str,

@@ -6,7 +6,7 @@ import { folded } from "./folded.js";
 import { FILTERS, type Filter, type Group, type InboxQuery } from "./inbox.js";
 import { riskOf } from "./risk.js";
 
-/** The session's own subject, as a role is named in a policy. */
+/** The session's owner, as a role is named in a policy. */
 const OWNER = "user";
 
 const distinct = (values: (string | undefined)[]): string[] => [...new Set(values.filter((value) => value !== undefined))];

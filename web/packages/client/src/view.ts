@@ -163,7 +163,7 @@ export function assigned({ updates }: Pick<ApprovalView, "updates">): { role?: s
   return now;
 }
 
-/** The role that decides it now; `undefined` is the session's own subject. */
+/** The role that decides it now; `undefined` is the session's owner. */
 export function decidingRole(approval: ApprovalView): string | undefined {
   const role = assigned(approval).role ?? approval.reviewConfigs[0]?.role;
   return role === "user" ? undefined : role;

@@ -76,5 +76,5 @@ fn finishes(state: &State, call: &Call, finished: &CallFinished) -> bool {
             finished.status == CallStatus::Error
         }
     };
-    ended && finished.id == call.id && finished.run == call.run
+    ended && finished.tool_use_id == call.id && finished.run == call.run
 }

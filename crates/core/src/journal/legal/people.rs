@@ -66,7 +66,7 @@ pub(super) fn asked_in_time(state: &State, asked: &Interrupted) -> bool {
 fn decides(state: &State, open: &Open, decided: &Decided) -> bool {
     let asked = &open.asked;
     let (actions, question) = (&asked.actions, asked.kind == Kind::Question);
-    question == decided.question
+    question == decided.declined
         && actions.len() == decided.decisions.len()
         && (decided.asks.is_empty() || decided.asks.len() == actions.len())
         && (decided.previews.is_empty() || decided.previews.len() == actions.len())

@@ -93,7 +93,7 @@ impl Decided {
             n: asked.n,
             decisions,
             last: true,
-            question: asked.kind == Kind::Question,
+            declined: asked.kind == Kind::Question,
             asks: Vec::new(),
             previews: Vec::new(),
             rules: Vec::new(),

@@ -16,20 +16,38 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
-    /// Text for the user, Markdown.
-    Text(String),
+    /// Text for the user.
+    #[non_exhaustive]
+    Text {
+        /// Markdown.
+        text: String,
+    },
     /// The model's reasoning, as far as the model shows it.
-    Thinking(String),
+    #[non_exhaustive]
+    Thinking {
+        /// What it shows.
+        text: String,
+    },
     /// A tool call.
     ToolUse(ToolUse),
 }
 
 impl Block {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Block {
+        Block::Text { text: text.into() }
+    }
+
+    /// Reasoning.
+    pub fn thinking(text: impl Into<String>) -> Block {
+        Block::Thinking { text: text.into() }
+    }
+
     /// The content that the model wrote.
     #[must_use]
     pub fn content(&self) -> &str {
         match self {
-            Block::Text(text) | Block::Thinking(text) => text,
+            Block::Text { text, .. } | Block::Thinking { text, .. } => text,
             Block::ToolUse(call) => &call.input,
         }
     }
@@ -39,7 +57,7 @@ impl Block {
     pub fn tool_use(&self) -> Option<&ToolUse> {
         match self {
             Block::ToolUse(call) => Some(call),
-            Block::Text(_) | Block::Thinking(_) => None,
+            Block::Text { .. } | Block::Thinking { .. } => None,
         }
     }
 
@@ -47,8 +65,8 @@ impl Block {
     #[must_use]
     pub fn begun(&self) -> Block {
         match self {
-            Block::Text(_) => Block::Text(String::new()),
-            Block::Thinking(_) => Block::Thinking(String::new()),
+            Block::Text { .. } => Block::text(""),
+            Block::Thinking { .. } => Block::thinking(""),
             Block::ToolUse(ToolUse { id, name, display, .. }) => {
                 // The call's purpose is known only at its end.
                 let display = Display { stream: display.stream, thought: display.thought, ..Display::default() };
@@ -67,7 +85,7 @@ impl Block {
     /// Appends to the content.
     pub fn write(&mut self, more: &str) {
         match self {
-            Block::Text(text) | Block::Thinking(text) => text.push_str(more),
+            Block::Text { text, .. } | Block::Thinking { text, .. } => text.push_str(more),
             Block::ToolUse(call) => call.input.push_str(more),
         }
     }
@@ -82,8 +100,8 @@ impl Block {
     #[must_use]
     pub fn shown_as(&self) -> Option<ShownAs> {
         match self {
-            Block::Text(text) => Some(ShownAs { content: true, empty: text.is_empty() }),
-            Block::Thinking(text) => Some(ShownAs { content: false, empty: text.is_empty() }),
+            Block::Text { text, .. } => Some(ShownAs { content: true, empty: text.is_empty() }),
+            Block::Thinking { text, .. } => Some(ShownAs { content: false, empty: text.is_empty() }),
             Block::ToolUse(call) if call.display.thought => {
                 call.thought().map(|_| ShownAs { content: true, empty: false })
             }
@@ -96,11 +114,11 @@ impl Block {
 
     /// Its text, where it is shown as text.
     #[must_use]
-    pub fn text(&self) -> Option<String> {
+    pub fn shown_text(&self) -> Option<String> {
         match self {
-            Block::Text(text) => Some(text.clone()),
+            Block::Text { text, .. } => Some(text.clone()),
             Block::ToolUse(call) if call.display.thought => call.thought(),
-            Block::Thinking(_) | Block::ToolUse(_) => None,
+            Block::Thinking { .. } | Block::ToolUse(_) => None,
         }
     }
 
@@ -108,7 +126,7 @@ impl Block {
     #[must_use]
     pub fn is_streamed(&self) -> bool {
         match self {
-            Block::Text(_) | Block::Thinking(_) => true,
+            Block::Text { .. } | Block::Thinking { .. } => true,
             Block::ToolUse(call) => call.display.stream.stream_tool_use && !call.display.thought,
         }
     }
@@ -221,8 +239,8 @@ impl ToolUse {
 /// The text of an answer.
 pub(crate) fn text_of(blocks: &[Block]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
-        Block::Text(text) => Some(text.as_str()),
-        Block::Thinking(_) | Block::ToolUse(_) => None,
+        Block::Text { text, .. } => Some(text.as_str()),
+        Block::Thinking { .. } | Block::ToolUse(_) => None,
     });
     texts.collect()
 }
@@ -237,13 +255,13 @@ mod tests {
         let cut = |blocks: &[Block], cut: Cut| -> Vec<bool> {
             calls(blocks.iter(), Some(cut)).map(|(_, cut)| cut.is_some()).collect()
         };
-        let text = Block::Text("so".into());
+        let text = Block::text("so");
         for why in [Cut::MaxTokens, Cut::Incomplete] {
             for last in ["", "{}", "{\"n\":1}", "{\"n\":"] {
                 assert_eq!(cut(&[call("{}"), call("{\"n\":1}"), call(last)], why), [false, false, true], "{last}");
             }
             assert_eq!(cut(&[call(""), call("{\"n\":"), call("{}"), text.clone()], why), [true, true, false]);
-            assert_eq!(cut(&[call("{}"), call("{}"), Block::Text(" \n".into())], why), [false, true]);
+            assert_eq!(cut(&[call("{}"), call("{}"), Block::text(" \n")], why), [false, true]);
         }
         for why in [Cut::Refusal, Cut::ContentFilter] {
             assert_eq!(cut(&[call("{}"), text.clone()], why), [true]);

@@ -30,7 +30,7 @@ pub struct CallFinished {
     pub call: CallNo,
     /// The call's id as the model wrote it.
     #[serde(deserialize_with = "shared::string")]
-    pub id: Arc<str>,
+    pub tool_use_id: Arc<str>,
     /// The tool that ran, or would have.
     #[serde(deserialize_with = "shared::string")]
     pub name: Arc<str>,

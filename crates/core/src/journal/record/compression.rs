@@ -14,7 +14,7 @@ pub struct MakeRoom {
     /// The tokens that it may have.
     pub context_tokens: u64,
     /// How many of the newest turns are kept.
-    pub keep: u32,
+    pub keep_turns: u32,
 }
 
 /// See [`Record::Compressed`](super::Record::Compressed).
@@ -36,5 +36,5 @@ pub struct Compressed {
     /// Tokens that it has now: an estimate.
     pub tokens_after: u64,
     /// How many turns have begun after what it covers.
-    pub kept: u32,
+    pub kept_turns: u32,
 }

@@ -26,9 +26,9 @@ pub struct Decided {
     /// False for a vote that does not end the interruption yet.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub last: bool,
-    /// True for a question that was declined: its reject is not a block of the stream (spec Q2).
+    /// It declines a question: its reject is not a block of the stream (spec Q2).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub question: bool,
+    pub declined: bool,
     /// How edited calls are asked about from now on, where that is stricter than before: one for each action.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Option<Ask>>,

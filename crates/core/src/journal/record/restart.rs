@@ -85,7 +85,7 @@ impl Hold {
 
     /// For people, with what continues the turn; `pending`: whether there is something to decide.
     #[must_use]
-    pub fn why(&self, pending: bool) -> String {
+    pub fn message(&self, pending: bool) -> String {
         let ways =
             [(!self.graph).then_some(Text::WayMessage), pending.then_some(Text::WayDecision), Some(Text::WayRetry)];
         let ways: String = ways.into_iter().flatten().map(|way| self.locale.text(way)).collect();
@@ -101,6 +101,7 @@ impl Hold {
 /// Why a turn is on hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Held {
     /// It was forked, and has not been continued yet.
     Fork,

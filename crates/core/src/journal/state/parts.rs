@@ -348,7 +348,7 @@ pub(in crate::journal) fn finished(
     };
     Record::CallFinished(CallFinished {
         call: call.call,
-        id: call.id.clone(),
+        tool_use_id: call.id.clone(),
         name: call.name.clone(),
         status,
         output,

@@ -66,7 +66,7 @@ impl Window {
             Record::Compressed(compressed) => {
                 self.from = compressed.through;
                 self.checkpoint = pos;
-                self.turns = compressed.kept;
+                self.turns = compressed.kept_turns;
                 self.tokens = compressed.tokens_after;
                 self.whole = true;
                 self.due = None;
@@ -80,8 +80,8 @@ impl Window {
 #[must_use]
 pub fn of_block(block: &Block) -> u64 {
     match block {
-        Block::Text(text) => tokens::of(text),
-        Block::Thinking(_) => 0,
+        Block::Text { text, .. } => tokens::of(text),
+        Block::Thinking { .. } => 0,
         Block::ToolUse(call) => tokens::of(&call.name) + tokens::of(&call.input) + tokens::MESSAGE,
     }
 }

@@ -1,10 +1,8 @@
 //! What models write and read in random sessions.
 
-use std::sync::Arc;
-
 use countersign_core::{
     call::{
-        gate::{Ask, Gate, Verdict},
+        gate::{Ask, DecidedBy, Gate, Verdict},
         preview::Preview,
         timeout::Timeout,
     },
@@ -49,7 +47,7 @@ impl World {
     /// With a summary, an unusable summary, or none.
     pub(super) fn compress(&mut self, how: usize) {
         let room = self.state.window.due.expect("room is wanted");
-        let cut = self.conversation().cut(room.keep);
+        let cut = self.conversation().cut(room.keep_turns);
         let text = ["they said hi", "", &"too long ".repeat(2000)].get(how % 4).map(|text| (*text).to_owned());
         let usage = Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() };
         let summary = text.map(|text| Summary { text, model: "m".into(), usage });
@@ -76,10 +74,10 @@ impl World {
         self.begins_anew();
         let call = || Block::ToolUse(ToolUse::new("t0", "look", ""));
         let block = match what % 5 {
-            0 => Block::Text("early".into()),
-            1 => Block::Thinking("hm".into()),
-            2 => Block::Thinking(String::new()),
-            3 => self.written().unwrap_or_else(|| Block::Text(String::new())),
+            0 => Block::text("early"),
+            1 => Block::thinking("hm"),
+            2 => Block::thinking(""),
+            3 => self.written().unwrap_or_else(|| Block::text("")),
             _ => call(),
         };
         let mut draft = self.draft();
@@ -102,10 +100,10 @@ impl World {
         if run.is_root() {
             self.begins_anew();
         }
-        let mut blocks = vec![Block::Text("hm".into())];
+        let mut blocks = vec![Block::text("hm")];
         match self.state.begun.clone().filter(|_| run.is_root()) {
-            Some(Block::Thinking(_)) if self.now % 3 > 0 => blocks.insert(0, Block::Thinking("so".into())),
-            Some(Block::Text(_)) if self.now % 3 > 0 => {}
+            Some(Block::Thinking { .. }) if self.now % 3 > 0 => blocks.insert(0, Block::thinking("so")),
+            Some(Block::Text { .. }) if self.now % 3 > 0 => {}
             Some(_) => self.commit(self.draft().replaced(self.written()).finish()),
             None => {}
         }
@@ -132,11 +130,11 @@ impl World {
             };
             let call = ToolUse::new(format!("t{i}"), name, input(name, i));
             blocks.push(Block::ToolUse(ToolUse { display: display(name, i), ..call }));
-            let rule = (verdict == Verdict::Allow && i == 2).then(|| Arc::from("r_1.0"));
+            let decided_by = (verdict == Verdict::Allow && i == 2).then(|| DecidedBy::Rule { id: "r_1.0".into() });
             let preview = matches!(verdict, Verdict::Ask(_)).then(|| Preview::diff(&format!("+{i}\u{202e}")));
             gates.push(Gate {
                 idempotent: name == "safe",
-                rule,
+                decided_by,
                 preview,
                 target: self.tools.target(name),
                 ..Gate::of(verdict)

@@ -8,7 +8,7 @@ use countersign_core::{
         gate::Target,
     },
     journal::{
-        draft::{Budget, Catalog, ToolFacts, ToolKind},
+        draft::{ContextLimit, Catalog, ToolFacts, ToolKind},
         record::Schema,
     },
 };
@@ -42,8 +42,8 @@ impl Catalog for Tools {
         6
     }
     /// So small that most sessions with two turns are compressed.
-    fn budget(&self, _: &str) -> Option<Budget> {
-        Some(Budget { tokens: 30, keep: 1, overhead: 10 })
+    fn context_limit(&self, _: &str) -> Option<ContextLimit> {
+        Some(ContextLimit { context_tokens: 30, keep_turns: 1, overhead: 10 })
     }
     fn tool(&self, _: &str, tool: &str) -> Option<ToolFacts> {
         let schema = r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;

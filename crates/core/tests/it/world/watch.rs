@@ -25,7 +25,7 @@ impl World {
                     if gate.verdict == Verdict::Allow {
                         let (args, _) = Args::parse_without(&input, "tool_content_message").expect("args");
                         self.allowed.insert(call, args.text().to_owned());
-                        if gate.rule.is_none() {
+                        if gate.decided_by.is_none() {
                             self.by_policy.insert(call, args.text().to_owned());
                         }
                     }

@@ -125,7 +125,7 @@ async fn l1_a_second_approval_refuses_one_call_after_a_restart(store: Arc<dyn St
     });
     assert!(asked.is_some());
     let told = records(&journal).find_map(|record| match record {
-        Record::CallFinished(done) if &*done.name == "wipe" => Some(done.id.to_string()),
+        Record::CallFinished(done) if &*done.name == "wipe" => Some(done.tool_use_id.to_string()),
         _ => None,
     });
     assert_eq!(asked, told, "under the call's own id");

@@ -55,7 +55,7 @@ async fn s24_g5_an_agent_that_could_never_answer_is_refused() {
     let agent = || Agent::new("Helper", script(&[]));
     assert!(refused(&agent().max_turns(0)).await.contains("\"max_turns\" is 0"));
     assert!(refused(&agent().compression(Compression::trim(0))).await.contains("0 tokens"));
-    assert!(refused(&agent().compression(Compression::trim(10).keep(0))).await.contains("keeps 0 turns"));
+    assert!(refused(&agent().compression(Compression::trim(10).keep_turns(0))).await.contains("keeps 0 turns"));
 }
 
 #[tokio::test]

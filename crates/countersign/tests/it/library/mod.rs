@@ -111,13 +111,13 @@ pub fn in_short(messages: Vec<Message>) -> Vec<String> {
             Message::Assistant(answer) => {
                 for block in answer.blocks.clone() {
                     match block {
-                        Block::Text(text) => told.push(format!("says: {text}")),
+                        Block::Text { text, .. } => told.push(format!("says: {text}")),
                         Block::ToolUse(call) => told.push(format!("{} {}", call.name, call.id)),
-                        Block::Thinking(_) => {}
+                        Block::Thinking { .. } => {}
                     }
                 }
             }
-            Message::ToolResult(result) => told.push(format!("{}: {}", result.id, result.text)),
+            Message::ToolResult(result) => told.push(format!("{}: {}", result.call_id, result.text)),
         }
     }
     told

@@ -71,7 +71,7 @@ async fn s3_g5_what_a_part_of_a_run_added_is_known_where_what_was_before_it_was_
     let store: Arc<dyn countersign::store::Store> = Arc::new(countersign::store::memory::MemoryStore::new());
     let texts: Vec<_> = (0..3).map(|n| format!(r#"{{"text":"{n} {}"}}"#, "word ".repeat(200))).collect();
     let agent =
-        Agent::new("Helper", script(&texts)).compression(countersign::compression::Compression::trim(10).keep(1));
+        Agent::new("Helper", script(&texts)).compression(countersign::compression::Compression::trim(10).keep_turns(1));
     let runner = Runner::new(RunConfig::new().store(store).session("s"));
     for n in 0..3 {
         let over = runner.run(&agent, format!("the question {n}")).await.expect("over");

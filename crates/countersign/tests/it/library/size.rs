@@ -16,15 +16,15 @@ fn history(result: &countersign::RunResult) -> usize {
             Message::User(text) => json!({ "role": "user", "content": text }),
             Message::Assistant(answer) => {
                 let block = |block: Block| match block {
-                    Block::Text(text) => json!({ "type": "text", "text": text }),
-                    Block::Thinking(text) => json!({ "type": "thinking", "thinking": text }),
+                    Block::Text { text, .. } => json!({ "type": "text", "text": text }),
+                    Block::Thinking { text, .. } => json!({ "type": "thinking", "thinking": text }),
                     Block::ToolUse(call) => json!({ "type": "tool_use", "id": &*call.id, "name": &*call.name,
                         "input": serde_json::from_str::<serde_json::Value>(&call.input).expect("args") }),
                 };
                 json!({ "role": "assistant", "content": answer.blocks.clone().into_iter().map(block).collect::<Vec<_>>() })
             }
             Message::ToolResult(result) => json!({ "role": "tool",
-                "content": [{ "type": "tool_result", "tool_use_id": &*result.id, "content": result.text }] }),
+                "content": [{ "type": "tool_result", "tool_use_id": &*result.call_id, "content": result.text }] }),
         })
         .collect();
     serde_json::to_string(&messages).expect("JSON").len()

@@ -69,12 +69,12 @@ fn line(message: &Message) -> String {
         Message::User(text) => format!("user: {text}"),
         Message::Assistant(answer) => {
             let blocks = answer.blocks.iter().map(|block| match block {
-                Block::Text(text) | Block::Thinking(text) => text.clone(),
+                Block::Text { text, .. } | Block::Thinking { text, .. } => text.clone(),
                 Block::ToolUse(call) => format!("{}={}({})", call.id, call.name, call.input),
             });
             format!("assistant: {}", blocks.collect::<Vec<_>>().join(" "))
         }
-        Message::ToolResult(result) => format!("{}: {}", result.id, result.text),
+        Message::ToolResult(result) => format!("{}: {}", result.call_id, result.text),
     }
 }
 

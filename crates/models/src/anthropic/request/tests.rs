@@ -8,7 +8,7 @@ fn origin(url: &str) -> Origin {
 
 /// The content of the answer that is sent, whose call has these arguments.
 fn sent(origin: &Origin, arguments: &str, opaque: &Opaque) -> Value {
-    let blocks = vec![Block::Thinking("hm".into()), Block::ToolUse(ToolUse::new("toolu_1", "buy", arguments))];
+    let blocks = vec![Block::thinking("hm"), Block::ToolUse(ToolUse::new("toolu_1", "buy", arguments))];
     let opaque = Some(to_raw_value(opaque).unwrap());
     let result = ToolResult::new("toolu_1", "buy", "no", CallStatus::Error);
     let conversation = [AssistantMessage::new("m", blocks).opaque(opaque).into(), result.into()];

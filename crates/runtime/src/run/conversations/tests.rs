@@ -145,7 +145,7 @@ fn runtime(store: &Arc<dyn Store>, bytes: usize) -> Runtime {
         tool("buy", "Buys.", |buy: Buy| async move { Ok(format!("bought {}", buy.n)) })
             .needs_approval(Approval::always())
     };
-    let compression = Compression::summary(700).keep(1);
+    let compression = Compression::summary(700).keep_turns(1);
     let helper = Agent::new("Helper", ("reader", Arc::new(Reader))).tool(buy());
     let agent = Agent::new("a", ("reader", Arc::new(Reader)))
         .tool(buy())

@@ -136,9 +136,9 @@ impl<'a> Writer<'a> {
             let Some(event) = next else { break };
             failpoint::hit("model.mid_stream");
             match event? {
-                ModelEvent::Text(text) => self.add(text, |open| matches!(open, Block::Text(_)), Block::Text).await?,
+                ModelEvent::Text(text) => self.add(text, |open| matches!(open, Block::Text { .. }), Block::text).await?,
                 ModelEvent::Thinking(text) => {
-                    self.add(text, |open| matches!(open, Block::Thinking(_)), Block::Thinking).await?
+                    self.add(text, |open| matches!(open, Block::Thinking { .. }), Block::thinking).await?
                 }
                 ModelEvent::ToolUse { id, name } => self.begin_call(id, name).await?,
                 ModelEvent::Input(text) => {
@@ -167,8 +167,8 @@ impl<'a> Writer<'a> {
     /// Whether the answer has anything for a person or a tool.
     pub(super) fn says_anything(&self) -> bool {
         self.all().any(|block| match block {
-            Block::Text(text) => !text.trim().is_empty(),
-            Block::Thinking(_) => false,
+            Block::Text { text, .. } => !text.trim().is_empty(),
+            Block::Thinking { .. } => false,
             Block::ToolUse(_) => true,
         })
     }
@@ -285,7 +285,7 @@ impl<'a> Writer<'a> {
     async fn begin(&mut self, block: Block) {
         self.close();
         if self.aside
-            && let Block::Text(text) | Block::Thinking(text) = &block
+            && let Block::Text { text, .. } | Block::Thinking { text, .. } = &block
         {
             self.tell(Written::more(&block, text)).await;
         }

@@ -2639,7 +2639,7 @@ export interface RuleView {
    */
   revoked_by?: string;
   /**
-   * The role its maker acted in; absent: the session's own subject.
+   * The role its maker acted in; absent: the session's owner.
    */
   role?: string;
   /**

@@ -1122,7 +1122,7 @@ export interface ReviewConfig {
    */
   risk?: Risk;
   /**
-   * The role that decides; absent: the session's own subject.
+   * The role that decides; absent: the session's owner.
    */
   role?: string;
   /**
