@@ -69,7 +69,7 @@ async fn until(runtime: &Runtime, status: Status) -> TurnOutcome {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), so).await.expect("it comes to that")
+    tokio::time::timeout(Duration::from_secs(60), so).await.expect("it comes to that")
 }
 
 async fn answer(runtime: &Runtime) -> Result<TurnOutcome, Code> {
@@ -97,7 +97,7 @@ async fn s13_a_question_that_its_server_takes_back_is_withdrawn_and_its_call_goe
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             };
-            tokio::time::timeout(Duration::from_secs(20), withdrawn).await.expect("withdrawn");
+            tokio::time::timeout(Duration::from_secs(60), withdrawn).await.expect("withdrawn");
             assert_eq!(answer(&runtime).await.unwrap_err(), Code::ApprovalAlreadyResolved);
             go.notify_one();
         }
