@@ -22,7 +22,13 @@ pub(crate) fn card_with(request: &Value, replied: &Replied) -> String {
     let ended = ending(request);
     let is_open = ended.is_none();
     let status = ended.unwrap_or_else(|| "pending".to_owned());
-    let _ = writeln!(out, "{}: {}, {}", name(&request["approval_key"]), known(request).map_or_else(|| name(&request["kind"]), str::to_owned), one(&status));
+    let _ = writeln!(
+        out,
+        "{}: {}, {}",
+        name(&request["approval_key"]),
+        known(request).map_or_else(|| name(&request["kind"]), str::to_owned),
+        one(&status)
+    );
     field(&mut out, "note", unknown(request).filter(|_| is_open));
     field(&mut out, "on hold", on_hold(request));
     let in_doubt = is_open && request["kind"] == "in_doubt";
@@ -181,7 +187,8 @@ fn known(request: &Value) -> Option<&'static str> {
 /// Why nothing can be replied to it from here: of a kind that is not known, nobody knows what a reply would mean.
 pub(crate) fn unknown(request: &Value) -> Option<String> {
     let (key, kind) = (name(&request["approval_key"]), name(&request["kind"]));
-    let why = format!("{key} is a request of the kind {kind}, which this version does not know: reply with a newer one");
+    let why =
+        format!("{key} is a request of the kind {kind}, which this version does not know: reply with a newer one");
     known(request).is_none().then_some(why)
 }
 
@@ -328,7 +335,8 @@ mod tests {
 
     #[test]
     fn u3_a_request_of_a_kind_that_only_newer_servers_have_says_that_no_reply_has_a_meaning_here() {
-        let request = json!({ "approval_key": "s_1", "kind": "seal\n", "actions": [{ "name": "pay" }], "review_configs": [{}] });
+        let request =
+            json!({ "approval_key": "s_1", "kind": "seal\n", "actions": [{ "name": "pay" }], "review_configs": [{}] });
         let why = "s_1 is a request of the kind seal\\n, which this version does not know: reply with a newer one";
         assert_eq!(unknown(&request).as_deref(), Some(why));
         let card = card(&request);
