@@ -5,7 +5,7 @@ import { LANGUAGES, wordsOf } from "./support/words.js";
 const slow = `
 [tools.slow]
 description = "Takes its time."
-command = ["/bin/sh", "-c", "exec sleep 20"]
+command = ["/bin/sh", "-c", "exec sleep 60"]
 parameters = { type = "object" }
 `;
 

@@ -447,8 +447,12 @@ test("u1: later hides a request here only, and it can be brought back", async ({
 });
 
 test("u1: what is put off is back in time", async ({ page, serve }) => {
-  const url = await waiting(serve, ["AAA"], { timeout: 24 });
-  await page.goto(`${url}/#/inbox?open=aaa_1`);
+  const { url } = await serve({ ...orders, timeout: 24 });
+  // Open before its time runs.
+  await page.goto(`${url}/#/inbox`);
+  await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
+  await begin(url, "aaa", "AAA");
+  await rows(page).getByRole("link").click();
   await expect(pane(page).getByRole("button", { name: "Hide for now" })).toBeVisible();
   await page.keyboard.press("l");
   await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();

@@ -1,4 +1,5 @@
 /** Writing while something waits: what becomes of that is said and chosen, and nothing that was written is lost. */
+import { mkdir, writeFile } from "node:fs/promises";
 import { ask, call, checkAccessible, expect, goal, hasNoSidewaysScroll, oneOrder, openCard, resolved, send, test } from "./support/console.js";
 
 const later = { calls: [{ name: "execute_trade", args: '{"symbol":"VNM","quantity":1}' }] };
@@ -56,8 +57,12 @@ test("w9: Enter takes the harmless way, and questions are answered or declined",
   await expect(page.locator(".message.user.sending")).toContainText("One more thing");
 });
 
-test("w9: while the agent works, a message waits for its step", async ({ page, serve }) => {
-  const { url } = await serve({ turns: [{ text: "Slow.", delay_ms: 12_000 }, { text: "Second." }] });
+test("w9: while the agent works, a message waits for its step", async ({ page, serve }, info) => {
+  await mkdir(info.outputDir, { recursive: true });
+  const done = info.outputPath("done");
+  const wait = `for i in $(seq 1200); do [ -e '${done}' ] && exit; sleep 0.1; done`;
+  const slow = `[tools.slow]\ndescription = "Takes its time."\nparameters = { type = "object" }\ncommand = ["/bin/sh", "-c", ${JSON.stringify(wait)}]`;
+  const { url } = await serve({ turns: [{ calls: [{ name: "slow", args: "{}" }] }, { text: "Second." }], more: slow, tools: ["slow"] });
   await page.goto(url);
   await send(page, "Go");
   const field = page.getByLabel("Message to the agent");
@@ -65,6 +70,7 @@ test("w9: while the agent works, a message waits for its step", async ({ page, s
   await field.fill("Faster");
   await page.getByRole("button", { name: "Send after this step" }).click();
   await expect(page.locator(".message.user.sending")).toContainText("Faster");
+  await writeFile(done, "");
   await expect(page.getByText("Second.")).toBeVisible();
   await expect(page.locator(".message.user.sending")).toHaveCount(0);
 });

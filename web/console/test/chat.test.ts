@@ -38,14 +38,14 @@ async function openIn(language: Language, sessionId: string, seq: number, ...eve
     let last = seq - 1;
     // All but a part of a text has a number.
     Socket.last.receive(...events.map((event) => ({ ...event, session_id: sessionId, ...("delta" in event ? {} : { seq: ++last }) })));
-    await vi.waitFor(() => expect(sessions.get(sessionId).view.lastSeq).toBe(last));
+    await vi.waitFor(() => expect(sessions.get(sessionId).view.lastSeq).toBe(last), 20_000);
   });
   return page;
 }
 
 test("u1: a session that is in no list has its agent and its name", async () => {
   const page = await open("old", 1, { type: "run_status", status: "idle", pending: [] });
-  await vi.waitFor(() => expect(page.querySelector(".topbar")?.textContent).toContain("Old one"));
+  await vi.waitFor(() => expect(page.querySelector(".topbar")?.textContent).toContain("Old one"), 20_000);
   expect(page.querySelector(".topbar")?.textContent).toContain("painter");
   expect(page.querySelector(".composer-box .icon-button")).not.toBeNull();
 });
@@ -98,7 +98,7 @@ test("u1: of a session that its server has lost no card stays, and another reque
   expect(page.querySelector(".composer")).toBeNull();
   await act(async () => {
     Socket.last.receive(...asked("d2").map((event, i) => ({ ...event, session_id: "lost", seq: 1 + i })));
-    await vi.waitFor(() => expect(sessions.get("lost").view.lastSeq).toBe(3));
+    await vi.waitFor(() => expect(sessions.get("lost").view.lastSeq).toBe(3), 20_000);
   });
   expect([page.querySelectorAll("article").length, page.querySelector(".notice"), announcement.get()]).toEqual([1, null, expect.stringContaining("pay")]);
   expect(page.querySelector(".composer")).not.toBeNull();
@@ -120,7 +120,7 @@ test("u1: a message is drawn once, also while its own event is coming", async ()
   for (const [i, event] of events.entries()) {
     await act(async () => {
       Socket.last.receive({ ...event, session_id: "drawn", seq: 2 + i });
-      await vi.waitFor(() => expect(sessions.get("drawn").view.lastSeq).toBe(2 + i));
+      await vi.waitFor(() => expect(sessions.get("drawn").view.lastSeq).toBe(2 + i), 20_000);
     });
     expect(said(), event.type).toBe(1);
   }
@@ -191,7 +191,7 @@ test("x: what turns the direction of a text around is marked in titles and in wh
     { type: "content_block_stop", message_id: "m1", index: 0 },
     { type: "message_stop", message_id: "m1" },
   );
-  await vi.waitFor(() => expect(page.querySelector("h1")?.textContent).toBe("Old ⟨U+202E⟩eno"));
+  await vi.waitFor(() => expect(page.querySelector("h1")?.textContent).toBe("Old ⟨U+202E⟩eno"), 20_000);
   expect(page.querySelector(".bubble")?.textContent).toBe("Pay ⟨U+202E⟩001");
   await act(async () => sessionList.set({ rows: [{ session_id: "turned", title: "Old \u202eeno" } as SessionSummary], next: undefined, loaded: true }));
   const { page: side } = await show(h(Sidebar, { open: false, onClose: () => {} }));

@@ -2,6 +2,7 @@
 import { createElement as h } from "react";
 import { expect, test, vi } from "vitest";
 import { CountersignError, type AnyCode, type ListedApproval } from "@countersign/client";
+import { InboxRow } from "../src/components/inbox/InboxRow.js";
 import { OpenRequest } from "../src/components/inbox/OpenRequest.js";
 import { catalogues } from "../src/i18n/all.js";
 import { Socket } from "./socket.js";
@@ -40,4 +41,13 @@ test("u1: a request that could not be read is not said to be none, and is read a
   expect(page.textContent).toContain(catalogues.en["error.unreachable"]);
   await click(button(page, "app.retry"));
   expect(page.querySelector("[data-choice=approve]")).not.toBeNull();
+});
+
+test("u1: a request whose session is held says so, in the list and where it is open", async () => {
+  const held = { reason: "restored", message: "…" } as const;
+  const row = { ...request, held };
+  const { page: open } = await show(h(OpenRequest, { approvalKey: "s_1", row, onSent: () => {} }));
+  expect(open.querySelector(".inbox-held")?.textContent).toBe(catalogues.en["chat.restored"]);
+  const { page: list } = await show(h(InboxRow, { row, href: "#", open: false, others: false, until: undefined, chosen: undefined, onChoose: () => {} }));
+  expect(list.querySelector(".inbox-held")?.textContent).toContain(catalogues.en["inbox.held"]);
 });

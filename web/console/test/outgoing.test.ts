@@ -16,7 +16,7 @@ const said = (message_id: string, text: string, seq: number) =>
     { type: "message_stop", seq: seq + 3 },
   ].map((event) => ({ ...event, message_id, session_id: "s" }));
 
-const messages = (n: number) => vi.waitFor(() => expect(sessions.get("s").view.messages).toHaveLength(n));
+const messages = (n: number) => vi.waitFor(() => expect(sessions.get("s").view.messages).toHaveLength(n), 20_000);
 
 test("u1: a message is in view from when it is sent until its own event comes, and once", async () => {
   client.connect();

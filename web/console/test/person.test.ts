@@ -100,7 +100,7 @@ test.each(["signs out", "is followed by somebody else"])("u1: the page of who %s
   const { client, open, signOut } = await load();
   hello("alice");
   const page = await open();
-  await vi.waitFor(() => expect(page.textContent).toContain("alice"));
+  await vi.waitFor(() => expect(page.textContent).toContain("alice"), 20_000);
   await act(async () => (how === "signs out" ? signOut() : hello("bob")));
   expect(page.textContent).toBe("");
   expect(client.state).toBe("closed");

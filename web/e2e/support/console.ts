@@ -125,6 +125,14 @@ export async function tabOf(context: BrowserContext, name: string, url: string):
   return page;
 }
 
+/** This page reads nothing again by itself, however long it stays open: what it learns it was told. */
+export async function neverByItself(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    const [begin, long] = [window.setTimeout, 15_000];
+    window.setTimeout = ((then: TimerHandler, ms = 0, ...args: unknown[]) => (ms < long ? begin(then, ms, ...args) : 0)) as typeof setTimeout;
+  });
+}
+
 /** Nothing that axe finds against WCAG 2.2 AA. */
 export async function checkAccessible(page: Page, where: string): Promise<void> {
   // Colours that are still fading would be measured half way. How long that takes depends on the machine.

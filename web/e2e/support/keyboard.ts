@@ -14,7 +14,7 @@ export async function tabTo(page: Page, to: Locator): Promise<void> {
 /** The focus is on something that is marked and in view; `movedOn`: the conversation may have moved on from there. */
 export async function seesFocus(page: Page, { movedOn = false } = {}): Promise<void> {
   const message = "the focus is lost, or cannot be seen";
-  await expect.poll(() => page.evaluate(whereIsFocus, movedOn), { message, timeout: 5_000 }).toBe("seen");
+  await expect.poll(() => page.evaluate(whereIsFocus, movedOn), { message }).toBe("seen");
 }
 
 /** Whatever uses a pointer in this page fails its test. */

@@ -92,12 +92,12 @@ fn fetch(desk: &Desk, key: &str) -> Result<String, Failure> {
     desk.ask(Method::GET, &["approvals", key], &[], None)
 }
 
-/// The request, if it is still pending.
+/// The request, if it is still pending, and a reply to it has a meaning here.
 fn pending(desk: &Desk, key: &str) -> Result<(String, Value), Failure> {
     let text = fetch(desk, key)?;
     let request: Value = desk.read(&text)?;
     match ending(&request) {
-        None => Ok((text, request)),
+        None => show::unknown(&request).map_or(Ok((text, request)), |why| Err(why.into())),
         Some(how) => Err(Failure::new(Exit::Overtaken, visible(&format!("{key} is already resolved: {how}")))),
     }
 }

@@ -22,7 +22,14 @@ pub(crate) fn card_with(request: &Value, replied: &Replied) -> String {
     let ended = ending(request);
     let is_open = ended.is_none();
     let status = ended.unwrap_or_else(|| "pending".to_owned());
-    let _ = writeln!(out, "{}: {}, {}", name(&request["approval_key"]), kind(request), one(&status));
+    let _ = writeln!(
+        out,
+        "{}: {}, {}",
+        name(&request["approval_key"]),
+        known(request).map_or_else(|| name(&request["kind"]), str::to_owned),
+        one(&status)
+    );
+    field(&mut out, "note", unknown(request).filter(|_| is_open));
     field(&mut out, "on hold", on_hold(request));
     let in_doubt = is_open && request["kind"] == "in_doubt";
     field(&mut out, "note", in_doubt.then(|| "approve runs it again; reject does not".to_owned()));
@@ -165,15 +172,24 @@ pub(crate) fn left(request: &Value) -> Option<String> {
     })
 }
 
-/// What kind of request it is.
-pub(crate) fn kind(request: &Value) -> &'static str {
-    match request["kind"].as_str() {
-        Some("question") => "question",
-        Some("in_doubt") => "outcome unknown: it may have run, and may still be running",
-        Some("interrupt") => "question of a graph",
-        Some("input") => "question of a tool",
-        _ => "approval",
+/// What kind of request it is. `None`: one that only newer servers have.
+fn known(request: &Value) -> Option<&'static str> {
+    match request["kind"].as_str()? {
+        "approval" => Some("approval"),
+        "question" => Some("question"),
+        "in_doubt" => Some("outcome unknown: it may have run, and may still be running"),
+        "interrupt" => Some("question of a graph"),
+        "input" => Some("question of a tool"),
+        _ => None,
     }
+}
+
+/// Why nothing can be replied to it from here: of a kind that is not known, nobody knows what a reply would mean.
+pub(crate) fn unknown(request: &Value) -> Option<String> {
+    let (key, kind) = (name(&request["approval_key"]), name(&request["kind"]));
+    let why =
+        format!("{key} is a request of the kind {kind}, which this version does not know: reply with a newer one");
+    known(request).is_none().then_some(why)
 }
 
 /// `other`: its reviewer, where that is not the first action's.
@@ -315,6 +331,18 @@ mod tests {
             summary(&request, 100)
         );
         assert_eq!(cut("ế".repeat(3).as_str(), 2), "ếế…");
+    }
+
+    #[test]
+    fn u3_a_request_of_a_kind_that_only_newer_servers_have_says_that_no_reply_has_a_meaning_here() {
+        let request =
+            json!({ "approval_key": "s_1", "kind": "seal\n", "actions": [{ "name": "pay" }], "review_configs": [{}] });
+        let why = "s_1 is a request of the kind seal\\n, which this version does not know: reply with a newer one";
+        assert_eq!(unknown(&request).as_deref(), Some(why));
+        let card = card(&request);
+        assert!(card.starts_with(&format!("s_1: seal\\n, pending\n  note        {why}\n")), "{card}");
+        let known = ["approval", "question", "in_doubt", "interrupt", "input"];
+        assert!(known.into_iter().all(|kind| unknown(&json!({ "kind": kind })).is_none()));
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl Talk {
             return self.until_resolved(key).await;
         }
         self.printer.line(show::card(&request).trim_end());
+        if let Some(why) = show::unknown(&request) {
+            self.printer.line(&format!("[{why}]"));
+            self.later.insert(key.to_owned());
+            return Ok(());
+        }
         if !self.is_mine(&request) {
             let who = show::reviewer(&request);
             self.printer.line(&format!("[{key} is for {who}]"));

@@ -78,7 +78,7 @@ on_both_stores! {
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(20), begun).await.expect("the call begins");
+        tokio::time::timeout(std::time::Duration::from_secs(60), begun).await.expect("the call begins");
         for session in ["runs", "waits"] {
             let at = format!("/v1/sessions/{session}");
             assert_eq!(server.ask_as("alice", "DELETE", &at, None).await.status, 204);

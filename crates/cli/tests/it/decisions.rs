@@ -58,7 +58,7 @@ on_both_stores! {
         assert_eq!(late("s_1", &yes).await, r#""s_1" is already resolved: decided (approve) by "olga""#);
         server.ask_as("alice", "POST", "/v1/sessions/t/messages", Some(&go)).await.ok();
         server.ask_as("alice", "POST", "/v1/sessions/t/cancel", None).await.ok();
-        assert_eq!(late("t_1", &yes).await, r#""t_1" is already resolved: its turn was cancelled by "alice""#);
+        assert_eq!(late("t_1", &yes).await, r#""t_1" is already resolved: its turn was ended by "alice""#);
     }
 
     async fn w5_r1_a_late_decision_reads_the_numbers_of_the_first_as_they_were_written(store) {

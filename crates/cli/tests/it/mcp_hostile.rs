@@ -39,6 +39,8 @@ const NO_TOOL: &str = "there is no tool \"pay\"";
 const LATE: &str = "did not answer within 2 seconds and the call was cancelled; whether it took effect is not known";
 const UNREADABLE: &str = "sent an answer that cannot be read; whether the call took effect is not known";
 const LOST: &str = "ended while the call was running; whether it took effect is not known";
+/// What operators are told of one that asks and reads no answers.
+const DEAF: &str = "reads no answers; its connection is closed";
 const LONG: &str = "a message of more than 8 MiB";
 
 /// Each mode: how often its tool runs, and the call's result for the model.
@@ -307,7 +309,10 @@ async fn holds(mode: &'static str, way: Way, ran: usize, told: &'static str) -> 
     let took = began.elapsed();
     if mode.starts_with("asks_and_never_") {
         // It disappears when the call has ended.
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        let log = || fs::read_to_string(server.path("stderr.log")).unwrap();
+        while began.elapsed() < WHOLE && !log().contains(DEAF) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
     broken.must(seen.told.contains(told), || format!("the model is told: {}", seen.told));
     broken.must(seen.told.len() <= 260 * 1024, || format!("{} bytes of a result are told", seen.told.len()));
@@ -334,8 +339,7 @@ async fn holds(mode: &'static str, way: Way, ran: usize, told: &'static str) -> 
     let clean = log.lines().all(whole) && !log.contains(['\u{1b}', '\u{202e}', '\0']);
     broken.must(clean, || format!("a line of the log is forged: {log:?}"));
     if mode.starts_with("asks_and_never_") {
-        broken
-            .must(log.contains("reads no answers; its connection is closed"), || "its connection stays up".to_owned());
+        broken.must(log.contains(DEAF), || "its connection stays up".to_owned());
     }
     broken.must(log.len() < 64 * 1024, || format!("{} bytes are logged: {log}", log.len()));
     for not in FOREIGN {

@@ -260,6 +260,29 @@ async fn r5_a_node_that_drains_hands_over_what_nothing_runs_of_and_is_not_ready(
     assert_eq!(two.calls(), ["begun", "begun", "ended", "ended"], "each once");
 }
 
+/// A load balancer may send it requests as long as it listens: it stores what they ask for.
+#[tokio::test]
+async fn r5_what_a_node_is_asked_for_while_it_drains_is_done_by_another() {
+    let quick = "[models.quick]\nprovider = \"scripted\"\nscript = \"quick.json\"\n[agents.quick]\nmodel = \"quick\"\n";
+    let said = json!({ "turns": [{ "text": "done" }], "at_end": "repeat" }).to_string();
+    let (mut one, [two]) = with_others(slow(1).more(quick).file("quick.json", &said)).await;
+    one.ws().await.message("busy", "go").await;
+    eventually("its call begins", async || one.calls().len() == 1).await;
+    one.signal(Signal::TERM);
+    eventually("it drains", async || one.get("/readyz").await.status == 503).await;
+    let go = json!({ "content": "go", "agent": "quick" });
+    // It waits for nothing any more: who has asked looks at another node.
+    assert_eq!(one.post("/v1/sessions/s/messages", &go).await.ok()["status"], "running");
+    two.until_status("s", "completed").await;
+    let mut ws = one.ws().await;
+    ws.send(&json!({ "type": "message", "session_id": "t", "agent": "quick", "content": "go" })).await;
+    ws.until_status("completed").await;
+    std::fs::write(one.path("go"), "").unwrap();
+    one.ended().await;
+    two.until_status("busy", "completed").await;
+    assert_eq!(two.checked("s").await.len(), two.checked("t").await.len(), "each was asked for once");
+}
+
 #[tokio::test]
 async fn r6_a_deadline_fires_once_though_every_node_looks_for_it() {
     let setup = one_trade().trade("approval = { require = true, timeout = 1 }");

@@ -9,6 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use countersign_test_machine::{Clock, Clocks};
 use countersign_test_postgres::Database;
 use serde_json::{Value, json};
 
@@ -47,9 +48,10 @@ fn value(metrics: &str, line: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {line} in {metrics}")).parse().unwrap()
 }
 
-async fn traded() -> Server {
+/// With this clock.
+async fn traded(clock: &Clock) -> Server {
     let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
-    let server = Setup::new(Store::Sqlite, &script).trade("approval = { timeout = 1 }").start().await;
+    let server = Setup::new(Store::Sqlite, &script).envs(&clock.environment()).start().await;
     for session in ["decided", "late"] {
         server.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": "go" })).await.ok();
         if session == "decided" {
@@ -62,10 +64,13 @@ async fn traded() -> Server {
 
 #[tokio::test]
 async fn c_the_metrics_that_are_served_are_those_that_are_documented() {
-    let server = traded().await;
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Clocks::new(dir.path()).unwrap().clock("clock");
+    let server = traded(&clock).await;
     let metrics = server.get("/metrics").await.body;
     assert_eq!(value(&metrics, "countersign_approvals_pending"), 1.0);
     assert!(value(&metrics, "countersign_approvals_oldest_pending_age_seconds") < 60.0);
+    clock.set(300).unwrap();
     server.until_status("late", "completed").await;
     server.post("/v1/approvals/late_1", &json!({ "decisions": [{ "type": "approve" }] })).await;
     let metrics = server.get("/metrics").await.body;

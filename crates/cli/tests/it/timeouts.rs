@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use countersign_test_machine::Clocks;
 use serde_json::json;
 
 use crate::{
@@ -46,7 +47,9 @@ on_both_stores! {
     }
 
     async fn w7_a_decision_before_the_deadline_wins(store) {
-        let server = Setup::one_trade(store).trade("approval = { timeout = 2 }").start().await;
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Clocks::new(dir.path()).unwrap().clock("clock");
+        let server = Setup::one_trade(store).envs(&clock.environment()).start().await;
         let mut ws = server.ws().await;
         ws.message("s", "go").await;
         ws.until_status("awaiting_input").await;
@@ -56,6 +59,7 @@ on_both_stores! {
         // A second session's deadline has passed after this one's: nothing more came for this one.
         ws.message("t", "go").await;
         ws.until_status("awaiting_input").await;
+        clock.set(300).unwrap();
         let frames = ws.until_status("completed").await;
         assert!(frames.iter().all(|f| f["session_id"] == "t"), "{frames:?}");
         assert_eq!(server.calls().len(), 1);

@@ -234,6 +234,21 @@ impl Draft {
         Some(self.settled(catalog))
     }
 
+    /// Withdraws the question `n` of a call whose attempt was given up: an answer would reach nobody, so the call's
+    /// outcome is unknown. `None` if it is not pending, or the call may begin again with the answer (spec S13, R4).
+    #[must_use]
+    pub fn given_up(mut self, n: InterruptionNo, catalog: &dyn Catalog) -> Option<Transition> {
+        let asked = self.state.waiting(n)?.asked.clone();
+        let call = self.state.call(asked.actions.first()?.call)?;
+        if call.phase != Phase::Asking || !call.is_live() || call.may_repeat(catalog) {
+            return None;
+        }
+        let call = call.call;
+        self.withdraw_inputs(call);
+        self.push(Record::CallLost { call, why: Loss::QuestionsGone });
+        Some(self.settled(catalog))
+    }
+
     /// Records a reminder of interruption `n`. `None` if it is not pending, or not yet due.
     #[must_use]
     pub fn remind(mut self, n: InterruptionNo) -> Option<Transition> {

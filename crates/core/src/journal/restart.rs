@@ -39,6 +39,13 @@ impl State {
         self.why_held().map(|why| Hold::of(why, self.restarts, self.is_a_graphs(), self.locale))
     }
 
+    /// What reviewers are told of its pending requests: its hold, or that its store was restored since its turn failed.
+    #[must_use]
+    pub fn hold_of_requests(&self) -> Option<Hold> {
+        let unknown = || Hold::of(Held::Restored, 0, self.is_a_graphs(), self.locale);
+        self.hold().or_else(|| self.is_unknown_since_a_backup().then(unknown))
+    }
+
     /// Whether the turn is a run of a graph.
     fn is_a_graphs(&self) -> bool {
         self.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty())
@@ -177,15 +184,18 @@ impl Draft {
     }
 
     /// Holds a turn whose store was restored from a backup: it has no effects, also not after a deadline. A turn that has
-    /// failed has none before its retry; what that would begin is in doubt from here on. `None` if there is no such
+    /// failed has none before its retry; what that would begin is in doubt from here on, and reviewers of what is pending
+    /// in it are told ([`State::hold_of_requests`]). `None` if there is no such
     /// turn, or this is on record already. A hold for another reason is replaced: somebody may have resumed a fork, or a
     /// turn that ended processes, after the backup.
     pub fn restored(mut self) -> Option<Transition> {
         let failed = self.state.status == Status::Failed;
         // A retry would tell the model's provider of them: see [`Record::ApprovalSent`].
         let would_tell = failed && !self.state.restored && self.state.calls.iter().any(may_be_the_providers);
+        // Its pending requests may have been decided since, and a retry would carry that out again.
+        let would_ask = failed && !self.state.restored && !self.state.open.is_empty();
         let is_known = self.state.is_unknown_since_a_backup() || failed;
-        if !self.state.status.is_open() || is_known && !would_tell && !self.state.would_begin() {
+        if !self.state.status.is_open() || is_known && !would_tell && !would_ask && !self.state.would_begin() {
             return None;
         }
         if failed {

@@ -140,6 +140,19 @@ fn r4_a_fork_that_went_on_is_restored_like_any_other_turn() {
     assert!(world.state.is_unknown_since_a_backup());
 }
 
+/// Somebody may have decided it after the backup: a retry would carry that out again.
+#[test]
+fn r4_a_turn_that_has_failed_with_a_pending_request_is_marked_once_and_its_reviewers_are_told() {
+    let mut world = waiting(&[("pay", plain())]);
+    world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, &Tools::FIRST));
+    assert_eq!((world.state.status, world.state.open.len()), (Status::Failed, 1));
+    assert_eq!(world.state.hold_of_requests(), None);
+    restore(&mut world);
+    assert!(world.state.is_unknown_since_a_backup() && world.state.why_held().is_none());
+    assert_eq!(world.state.hold_of_requests().map(|hold| hold.why), Some(Held::Restored));
+    assert!(world.draft().restored().is_none(), "it is on record");
+}
+
 /// A world whose model has begun a block that people see.
 fn writing() -> World {
     let mut world = World::new();
@@ -327,7 +340,8 @@ fn r4_a_retry_in_a_restored_store_begins_no_call_that_was_approved_before() {
 
 #[test]
 fn r4_a_failed_turn_of_a_restored_store_that_would_begin_nothing_is_left_as_it_is() {
-    let mut world = waiting(&[("pay", plain())]);
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a turn");
     world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, &Tools::FIRST));
     assert!(world.draft().restored().is_none());
 }

@@ -191,7 +191,7 @@ async fn g3_a_step_that_begins_beside_the_paused_node_runs_when_the_run_goes_on(
     let paused = graph.run(Work::default()).await.expect("run");
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(done.get(), 0);
-    let over = tokio::time::timeout(Duration::from_secs(20), graph.run(answered(&paused, 1))).await;
+    let over = tokio::time::timeout(Duration::from_secs(60), graph.run(answered(&paused, 1))).await;
     let work = over.expect("it hangs").expect("resumed").outcome.done().expect("done");
     assert_eq!((work.sum, work.log, done.get()), (1, vec!["1".to_owned()], 1));
 }

@@ -174,7 +174,7 @@ async fn g1_a_migration_that_panics_maps_nothing(store: Arc<dyn Store>) {
     };
     let _ = process(&store, &alone("ask")).1.run(&me(), "s", &Work::default()).await.expect("run");
     let runs = process(&store, &alone("asks")).1;
-    let gone = tokio::time::timeout(Duration::from_secs(20), runs.resume(&me(), "s_1", "yes")).await;
+    let gone = tokio::time::timeout(Duration::from_secs(60), runs.resume(&me(), "s_1", "yes")).await;
     failed(&gone.expect("it hangs").expect("resume"), "node_gone", "\"ask\"");
     let done = process(&store, &alone("ask")).1.retry(&me(), "s").await.expect("retry").done();
     assert_eq!(done.expect("done").log, ["yes"]);
@@ -217,7 +217,7 @@ async fn g1_a_node_that_panics_while_it_is_dropped_hangs_nothing(store: Arc<dyn 
     for (last, wanted) in [("name", "no#name"), ("time", "ran for longer than")] {
         let (_, runs) = process(&store, &graph);
         let state = Work { last: last.to_owned(), ..Work::default() };
-        let outcome = tokio::time::timeout(Duration::from_secs(20), runs.run(&me(), last, &state)).await;
+        let outcome = tokio::time::timeout(Duration::from_secs(60), runs.run(&me(), last, &state)).await;
         failed(&outcome.expect("it hangs").expect("run"), "node_failed", wanted);
     }
     assert_eq!(drops.get(), 3, "it was tried again after the time limit");

@@ -24,7 +24,7 @@ where
     });
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (_, runs) = process(&store, &graph);
-    let run = timeout(Duration::from_secs(20), runs.run(&me(), "s", &Work::default())).await;
+    let run = timeout(Duration::from_secs(60), runs.run(&me(), "s", &Work::default())).await;
     run.ok().map(|outcome| outcome.expect("run"))
 }
 

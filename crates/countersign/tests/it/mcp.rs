@@ -223,7 +223,7 @@ async fn s13_a_server_that_is_dead_is_an_error_for_the_model_and_is_reached_agai
     assert_eq!(outcome.status, Status::Completed);
     assert!(outcome.text.contains("MCP server") && outcome.text.contains("files"), "{}", outcome.text);
     fake.breaks(false);
-    tokio::time::timeout(Duration::from_secs(20), async {
+    tokio::time::timeout(Duration::from_secs(60), async {
         while send(&runtime, "s", "and again").await.unwrap().text != r#"{"n":1}"# {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -302,7 +302,7 @@ async fn s13_a_tool_that_comes_while_the_runtime_runs_can_be_called() {
         let before = fake.shared.listed.load(Ordering::SeqCst);
         fake.tell_change();
         fake.until(|shared| shared.listed.load(Ordering::SeqCst) > before).await;
-        tokio::time::timeout(Duration::from_secs(20), async {
+        tokio::time::timeout(Duration::from_secs(60), async {
             while !runtime.agents()[0].tools.iter().any(|tool| &**tool == "new") {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -436,7 +436,7 @@ async fn s13_a_tool_that_changes_at_its_server_while_a_call_waits_is_asked_about
         fake.until(|shared| shared.is_heard()).await;
         fake.echo(listing("delete", "Deletes, and all copies too."));
         fake.tell_change();
-        tokio::time::timeout(Duration::from_secs(20), async {
+        tokio::time::timeout(Duration::from_secs(60), async {
             while !server.tools_now().iter().any(|tool| tool.description.contains("copies")) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -460,7 +460,7 @@ async fn s13_a_tool_that_its_server_took_away_while_a_call_waits_cannot_be_appro
     fake.until(|shared| shared.is_heard()).await;
     fake.without("delete");
     fake.tell_change();
-    tokio::time::timeout(Duration::from_secs(20), async {
+    tokio::time::timeout(Duration::from_secs(60), async {
         while server.tools_now().len() > 1 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -517,8 +517,8 @@ async fn s13_r9_many_changes_of_a_servers_tools_are_looked_at_together() {
         fake.tell_change();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let listed = fake.shared.listed.load(Ordering::SeqCst) - before;
-    assert!(listed <= 8, "{listed} lists in 2 seconds");
+    let (listed, took) = (fake.shared.listed.load(Ordering::SeqCst) - before, began.elapsed());
+    assert!(listed as u64 <= 6 + took.as_secs(), "{listed} lists in {took:?}");
 }
 
 /// An approval is not consumed by a server that this process has not reached yet.

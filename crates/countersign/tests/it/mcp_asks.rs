@@ -120,7 +120,7 @@ async fn s13_a_person_may_decline_and_who_does_not_answer_cancels() {
         let runtime = with(&server(&fake).answer_timeout(Duration::from_secs(1)).build().unwrap());
         runtime.start().await.unwrap();
         send(&runtime, "late", "go").await.unwrap();
-        let outcome = tokio::time::timeout(Duration::from_secs(20), async {
+        let outcome = tokio::time::timeout(Duration::from_secs(60), async {
             loop {
                 let outcome = runtime.wait(&Principal::trusted(), "late").await.unwrap();
                 if outcome.status == Status::Completed {

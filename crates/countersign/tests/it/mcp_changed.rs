@@ -51,7 +51,7 @@ async fn until_known(server: &Mcp) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), known).await.expect("the change is known");
+    tokio::time::timeout(Duration::from_secs(60), known).await.expect("the change is known");
 }
 
 #[tokio::test]

@@ -292,7 +292,7 @@ impl McpFake {
 
     /// Waits until this holds.
     pub async fn until(&self, so: impl Fn(&Shared) -> bool) {
-        tokio::time::timeout(Duration::from_secs(20), async {
+        tokio::time::timeout(Duration::from_secs(60), async {
             loop {
                 let something = self.shared.something.notified();
                 if so(&self.shared) {

@@ -144,7 +144,7 @@ async fn s13_r9_an_answer_that_cannot_be_read_costs_its_call_and_not_the_program
     let stored = Stored { runtime, store };
     let mut held = Vec::new();
     for session in ["s", "t"] {
-        let ended = tokio::time::timeout(Duration::from_secs(20), send(&stored.runtime, session, "go")).await;
+        let ended = tokio::time::timeout(Duration::from_secs(30), send(&stored.runtime, session, "go")).await;
         ended.expect("at once").unwrap();
         let results = results(&stored, session).await;
         assert!(results[0].0 && results[0].1.starts_with("it went on in "), "{results:?}");

@@ -1,6 +1,9 @@
 //! Questions that a server takes back in the middle of a call: nobody answers them for nothing (spec S13).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use countersign::{
     Principal, Raw, Status,
@@ -17,7 +20,7 @@ use tokio::sync::Notify;
 use crate::{
     failing::Failing,
     mcp::{calls, over},
-    mcp_fake::{Call, Era, McpFake, listing, text},
+    mcp_fake::{Call, Era, McpFake, Shared, listing, text},
     support::send,
 };
 
@@ -69,7 +72,7 @@ async fn until(runtime: &Runtime, status: Status) -> TurnOutcome {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), so).await.expect("it comes to that")
+    tokio::time::timeout(Duration::from_secs(60), so).await.expect("it comes to that")
 }
 
 async fn answer(runtime: &Runtime) -> Result<TurnOutcome, Code> {
@@ -97,7 +100,7 @@ async fn s13_a_question_that_its_server_takes_back_is_withdrawn_and_its_call_goe
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             };
-            tokio::time::timeout(Duration::from_secs(20), withdrawn).await.expect("withdrawn");
+            tokio::time::timeout(Duration::from_secs(60), withdrawn).await.expect("withdrawn");
             assert_eq!(answer(&runtime).await.unwrap_err(), Code::ApprovalAlreadyResolved);
             go.notify_one();
         }
@@ -178,5 +181,34 @@ async fn s13_r9_a_server_that_takes_its_questions_back_without_end_has_the_limit
     assert!(outcome.text.contains("2 seconds"), "{outcome:?}");
     let asked = fold(&*store).await.matches("why: TakenBack").count();
     assert!(asked <= 8, "{asked} were asked for nothing");
+    runtime.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn r4_s13_a_call_whose_connection_is_given_up_is_in_doubt_at_once_and_its_question_is_withdrawn() {
+    let fake = shop(Then::Ends, &Arc::new(Notify::new())).await;
+    let server = McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never);
+    let server = server.connect_limit(Duration::from_secs(1)).build().unwrap();
+    let runtime = over(Arc::new(MemoryStore::new()), &calls(&["order"]), &[&server]);
+    runtime.start().await.unwrap();
+    send(&runtime, "s", "go").await.unwrap();
+    // A list hangs, and one of the next calls gets a new connection.
+    fake.until(Shared::is_heard).await;
+    let listed = fake.shared.listed.load(Ordering::SeqCst);
+    fake.lists_take(Duration::from_secs(600));
+    fake.tell_change();
+    fake.until(|shared| shared.listed.load(Ordering::SeqCst) > listed).await;
+    fake.lists_take(Duration::ZERO);
+    let in_doubt = async {
+        let mut others = 0;
+        while kind(&runtime.wait(&Principal::trusted(), "s").await.unwrap()) != "in_doubt" {
+            others += 1;
+            send(&runtime, &format!("other{others}"), "go").await.unwrap();
+        }
+        others
+    };
+    let others = tokio::time::timeout(Duration::from_secs(60), in_doubt).await.expect("it is in doubt");
+    assert_eq!(answer(&runtime).await.unwrap_err(), Code::ApprovalAlreadyResolved);
+    assert!(fake.calls().len() <= 1 + others, "it is not sent again");
     runtime.shutdown(Duration::ZERO).await;
 }

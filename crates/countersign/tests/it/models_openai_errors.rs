@@ -157,7 +157,7 @@ async fn m1_a_whole_answer_is_not_withheld_while_its_connection_is_kept_alive() 
         Fake::start(move || sse(stream::iter([text.clone().into_bytes()]).chain(stream::unfold((), comment)), None));
     let config = OpenAiChatConfig { idle_timeout: Duration::from_millis(300), ..fake.await.config() };
     let answer = OpenAiChat::new(config).unwrap().call(request(user("hi"), "", Vec::new())).collect();
-    let told = tokio::time::timeout(Duration::from_secs(20), answer).await.expect("it ends");
+    let told = tokio::time::timeout(Duration::from_secs(60), answer).await.expect("it ends");
     assert_eq!(tell(told), ["text all", "stop"]);
 }
 

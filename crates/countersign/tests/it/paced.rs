@@ -90,7 +90,7 @@ impl Paced {
                 ended = runtime.wait(&me, session) => drop(ended),
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), settled).await.expect("it settles");
+        tokio::time::timeout(Duration::from_secs(60), settled).await.expect("it settles");
         // Cancelled tasks get to run.
         yield_now().await;
     }

@@ -51,7 +51,7 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(25), waited).await.unwrap_or_else(|_| panic!("not yet: {what}"));
+    tokio::time::timeout(Duration::from_secs(60), waited).await.unwrap_or_else(|_| panic!("not yet: {what}"));
 }
 
 fn agent(name: &str, script: &str) -> Agent {
@@ -252,7 +252,7 @@ async fn r5_a_node_without_others_fails_a_turn_whose_agent_it_does_not_know_soon
     drop(first);
     let second = Runtime::builder(open(&database).await).agent(agent("old", HELLO)).build().expect("runtime");
     second.start().await.expect("start");
-    let outcome = tokio::time::timeout(Duration::from_secs(20), second.wait(&me(), "s")).await.expect("it ends");
+    let outcome = tokio::time::timeout(Duration::from_secs(60), second.wait(&me(), "s")).await.expect("it ends");
     assert_eq!(outcome.expect("a session").error.expect("it failed").code, "unknown_agent");
 }
 

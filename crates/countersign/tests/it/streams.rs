@@ -60,7 +60,7 @@ async fn until_quiet(subscription: &mut Subscription, client: &mut Client) -> Ve
     let mut frames = Vec::new();
     loop {
         let frame =
-            tokio::time::timeout(Duration::from_secs(20), subscription.next()).await.expect("frames").expect("frame");
+            tokio::time::timeout(Duration::from_secs(60), subscription.next()).await.expect("frames").expect("frame");
         client.take(&frame.json);
         frames.push((frame.json.to_string(), frame.seq()));
         if frame.json.contains(r#""type":"run_status""#) && !frame.json.contains(r#""running""#) {
@@ -74,7 +74,7 @@ async fn replay(runtime: &Runtime, session: &str, after: u64, mut client: Client
     let last = runtime.state(&Principal::trusted(), session).await.expect("state").seq;
     while client.seq < last {
         let frame =
-            tokio::time::timeout(Duration::from_secs(20), subscription.next()).await.expect("frames").expect("frame");
+            tokio::time::timeout(Duration::from_secs(60), subscription.next()).await.expect("frames").expect("frame");
         client.take(&frame.json);
     }
     client

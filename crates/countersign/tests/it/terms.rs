@@ -340,9 +340,9 @@ mod late {
         };
         let decision = NewDecision::new("s_1", vec![Decision::approve()]);
         second.decide(&me, decision).await.expect("decided");
-        timeout(Duration::from_secs(20), completed("s")).await.expect("the other node runs the call");
+        timeout(Duration::from_secs(60), completed("s")).await.expect("the other node runs the call");
         second.message(&me, NewMessage::text("s", "more")).await.expect("a message");
-        timeout(Duration::from_secs(20), completed("s")).await.expect("the other node goes on");
+        timeout(Duration::from_secs(60), completed("s")).await.expect("the other node goes on");
     }
 
     /// A record of an unknown format, in a session of a node that dies: the node that takes it over cannot read it.

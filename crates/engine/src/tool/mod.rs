@@ -73,17 +73,27 @@ pub trait Tool: Send + Sync {
         let _ = (session_id, call, input);
         false
     }
-    /// Waits until such an attempt needs no answer any more: its question was taken back, or it has its result. `false`:
-    /// it has its answers, or was given up.
+    /// Waits until such an attempt needs no answer any more, and says why. `None`: it has its answers, or ended with its
+    /// session or this process.
     #[doc(hidden)]
-    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, Option<Unasked>> {
         let _ = (session_id, call, input);
-        Box::pin(std::future::ready(false))
+        Box::pin(std::future::ready(None))
     }
     /// A session was deleted: ends what is kept for it. Its id is never used again.
     fn session_ended(&self, session_id: &str) {
         let _ = session_id;
     }
+}
+
+/// Why an attempt that waits for people's answers needs none any more.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unasked {
+    /// Its question was taken back, or it has its result: it goes on.
+    TakenBack,
+    /// Nothing waits for the answers any more: it is lost.
+    GivenUp,
 }
 
 /// When a tool's call needs a person (spec S1, P1).
@@ -328,7 +338,7 @@ impl Tool for Guarded {
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.tool.has_parked(session_id, call, input)
     }
-    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, Option<Unasked>> {
         self.tool.unasked(session_id, call, input)
     }
     fn session_ended(&self, session_id: &str) {

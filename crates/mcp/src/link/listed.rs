@@ -16,7 +16,7 @@ use crate::{
     pipes::MESSAGE_BYTES,
     settings::{McpServer, in_names, secrets::Secrets},
 };
-use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, ToolSpec, reserved};
+use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, ToolSpec, Unasked, reserved};
 
 /// Longest name of a tool: model providers accept no longer ones.
 const NAME_BYTES: usize = 64;
@@ -281,7 +281,7 @@ impl Tool for RemoteTool {
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         self.link.parked.has(session_id, call, input)
     }
-    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, bool> {
+    fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, Option<Unasked>> {
         // It must not keep the link alive.
         let link = Arc::downgrade(&self.link);
         let input = input.clone();
@@ -290,9 +290,13 @@ impl Tool for RemoteTool {
         Box::pin(async move {
             let unasked = poll_fn(|context| match link.upgrade() {
                 Some(link) => link.parked.poll_unasked(&session_id, call, &input, context),
-                None => Poll::Ready(false),
+                None => Poll::Pending,
             });
-            tokio::select! { biased; unasked = unasked => unasked, _ = ends => false }
+            tokio::select! {
+                biased;
+                given_up = ends => given_up.ok().map(|()| Unasked::GivenUp),
+                () = unasked => Some(Unasked::TakenBack),
+            }
         })
     }
 }

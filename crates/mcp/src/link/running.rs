@@ -321,11 +321,18 @@ pub(crate) struct Waiting {
     pub(crate) reply: oneshot::Sender<ElicitResult>,
     /// The question's name.
     pub(crate) name: Arc<str>,
-    /// Dropped with it, for [`Parked::watch`].
+    /// Told when it is given up and dropped with it, for [`Parked::watch`].
     pub(crate) watched: Option<oneshot::Sender<()>>,
 }
 
 impl Waiting {
+    /// Cancels it while its question is pending.
+    fn give_up(self) {
+        if let Some(watched) = self.watched {
+            let _ = watched.send(());
+        }
+    }
+
     fn is_of(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         *self.session_id == *session_id
             && self.call == call
@@ -352,7 +359,7 @@ impl Parked {
     pub(crate) fn put(&self, waiting: Waiting) {
         let mut all = self.all();
         if all.len() >= PARKED {
-            all.remove(0);
+            all.remove(0).give_up();
         }
         all.push(waiting);
     }
@@ -368,27 +375,29 @@ impl Parked {
         self.all().iter().any(|waiting| waiting.is_of(session_id, call, input))
     }
 
-    /// Ends once such a call is no longer parked.
+    /// Ends once such a call is no longer parked: with success if it was given up.
     pub(crate) fn watch(&self, session_id: &str, call: u32, input: &CallInput) -> oneshot::Receiver<()> {
         let (ends, ended) = oneshot::channel();
         let mut all = self.all();
-        if let Some(waiting) = all.iter_mut().find(|waiting| waiting.is_of(session_id, call, input)) {
-            waiting.watched = Some(ends);
+        match all.iter_mut().find(|waiting| waiting.is_of(session_id, call, input)) {
+            Some(waiting) => waiting.watched = Some(ends),
+            // It was given up before anybody watched, or has its answer already, which makes no difference then.
+            None => drop(ends.send(())),
         }
         ended
     }
 
-    /// Waits until a parked call waits for no answer any more. `false`: it is not parked.
+    /// Waits until a parked call waits for no answer any more. One that is not parked waits for ever.
     pub(crate) fn poll_unasked(
         &self,
         session_id: &str,
         call: u32,
         input: &CallInput,
         context: &mut Context<'_>,
-    ) -> Poll<bool> {
+    ) -> Poll<()> {
         match self.all().iter_mut().find(|waiting| waiting.is_of(session_id, call, input)) {
-            Some(waiting) => waiting.poll_unasked(context).map(|()| true),
-            None => Poll::Ready(false),
+            Some(waiting) => waiting.poll_unasked(context),
+            None => Poll::Pending,
         }
     }
 
@@ -402,7 +411,8 @@ impl Parked {
 
     /// Cancels those of other connections than this one.
     pub(crate) fn keep_only_of(&self, connection: &Arc<Connection>) {
-        self.all().retain(|waiting| Arc::ptr_eq(&waiting.running.connection, connection));
+        let given_up = |waiting: &mut Waiting| !Arc::ptr_eq(&waiting.running.connection, connection);
+        self.all().extract_if(.., given_up).for_each(Waiting::give_up);
     }
 
     pub(crate) fn forget_all(&self) {

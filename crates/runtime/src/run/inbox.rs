@@ -11,7 +11,7 @@ use countersign_core::{
     },
     decide::resolve,
     journal::{
-        record::{Interrupted, Note, Record, Withdrawal},
+        record::{Interrupted, Note, Record, Restart, Withdrawal},
         run::Raw,
     },
     number::InterruptionNo,
@@ -32,7 +32,7 @@ use serde_json::Value;
 use super::{
     inner::{Inner, READ_BYTES, READ_PAGE, Runtime},
     refusals::store_refusal,
-    view::{ListPage, PAGE, held_turn, visible_to},
+    view::{ListPage, PAGE, visible_to},
 };
 use crate::store::{InterruptionFilter, InterruptionRow, Page};
 
@@ -306,7 +306,8 @@ impl Inner {
         match self.load(&live, &mut guard).await {
             // Deleted since its request was read.
             Err(error) if error.code == Code::SessionDeleted => Ok(None),
-            session => session.map(|session| held_turn(&session)),
+            session => session
+                .map(|session| session.hold_of_requests().map(|hold| HeldTurn::of(hold, !session.open.is_empty()))),
         }
     }
 
@@ -394,7 +395,7 @@ impl Inner {
 /// Whether a turn is on hold from this record on, or was before it.
 fn may_hold(record: &Record) -> bool {
     match record {
-        Record::Restarted(restarted) => restarted.held,
+        Record::Restarted(restarted) => restarted.held || restarted.why == Restart::Restored,
         Record::Forked(forked) => forked.held,
         Record::Status { hold, .. } => hold.is_some(),
         // A deadline that asks anew, such as the next level, releases nothing.

@@ -1,4 +1,5 @@
-//! Questions that the tool which asked them takes back (spec S13): they are withdrawn, and their calls go on.
+//! Questions that the tool which asked them takes back (spec S13): they are withdrawn, and their calls go on. Those
+//! whose attempt was given up are withdrawn, too, and their calls are lost.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -10,6 +11,7 @@ use countersign_core::{
     number::{CallNo, InterruptionNo},
     refusal::Refusal,
 };
+use countersign_engine::tool::Unasked;
 
 use super::{inner::Inner, live::uses::LiveRef, nodes::contested, patience::until_stored};
 use crate::store::Durability;
@@ -30,12 +32,10 @@ impl Inner {
             let unasked = tool.entry.tool.unasked(&state.session_id, call.call.get(), input);
             let (inner, session_id) = (Arc::downgrade(self), state.session_id.clone());
             tokio::spawn(async move {
-                if !unasked.await {
-                    return;
-                }
+                let Some(why) = unasked.await else { return };
                 let Some(inner) = inner.upgrade() else { return };
                 let live = inner.live(&session_id);
-                let withdraw = async || contested!(inner.unask(&live, n).await);
+                let withdraw = async || contested!(inner.unask(&live, n, why).await);
                 if until_stored!(inner, withdraw()) == Some(true) {
                     inner.spawn_driver(live);
                 }
@@ -43,11 +43,16 @@ impl Inner {
         }
     }
 
-    /// `false`: it is not pending any more, since somebody has answered it.
-    async fn unask(&self, live: &LiveRef, n: InterruptionNo) -> Result<bool, Refusal> {
+    /// `false`: it is not pending any more, since somebody has answered it, or the call can still use the answer.
+    async fn unask(&self, live: &LiveRef, n: InterruptionNo, why: Unasked) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
-        let Some(withdrawn) = Draft::new(&state, self.now()).unask(n, &self.agents) else { return Ok(false) };
+        let draft = Draft::new(&state, self.now());
+        let withdrawn = match why {
+            Unasked::TakenBack => draft.unask(n, &self.agents),
+            Unasked::GivenUp => draft.given_up(n, &self.agents),
+        };
+        let Some(withdrawn) = withdrawn else { return Ok(false) };
         self.transact(live, &mut guard, Durability::Buffered, |_| Ok(withdrawn)).await?;
         Ok(true)
     }

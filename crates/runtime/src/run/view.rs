@@ -135,7 +135,7 @@ impl SessionView {
 }
 
 /// Why the turn of a session is on hold, if it is.
-pub(super) fn held_turn(state: &State) -> Option<HeldTurn> {
+fn held_turn(state: &State) -> Option<HeldTurn> {
     state.hold().map(|hold| HeldTurn::of(hold, !state.open.is_empty()))
 }
 

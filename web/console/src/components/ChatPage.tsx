@@ -259,7 +259,7 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
       told.current.add(draftKey(approval));
       const key = isAnswered(approval) ? "card.announceQuestion" : "card.announce";
       const others = barIn(view, approval, { me, subject }) !== undefined;
-      texts.push(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval) }));
+      texts.push(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval, t) }));
     }
     announce(...texts);
     // The keys say when something new waits; the view itself changes with every event.

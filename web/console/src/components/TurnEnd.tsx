@@ -1,6 +1,6 @@
 /** How the newest turn stands if nothing more comes of it by itself, and what can be done about it. */
 import { useId, useState, type ReactNode } from "react";
-import { isCut, type AgentSummary, type SessionView } from "@countersign/client";
+import { isCut, type AgentSummary, type HeldTurn, type SessionView } from "@countersign/client";
 import { Visible } from "@countersign/react";
 import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
@@ -33,7 +33,7 @@ export function TurnEnd({ view, agent }: Props) {
   if (isHeld(view)) {
     return (
       <Stopped view={view} spent={false} agent={agent}>
-        {t(whyHeld(view))} {t(agent ? "chat.resume" : "chat.resumeRetried")}
+        {t(whyHeld(view.held))} {t(agent ? "chat.resume" : "chat.resumeRetried")}
       </Stopped>
     );
   }
@@ -58,7 +58,7 @@ export const isHeld = (view: SessionView): boolean => view.held !== undefined;
 
 const HELD: { [reason: string]: MessageKey } = { fork: "chat.heldFork", crashes: "chat.held", restored: "chat.restored" };
 
-const whyHeld = ({ held }: SessionView): MessageKey => HELD[held?.reason ?? ""] ?? "chat.heldOther";
+export const whyHeld = (held: HeldTurn | undefined): MessageKey => HELD[held?.reason ?? ""] ?? "chat.heldOther";
 
 interface StoppedProps extends Props {
   /** It has used up its model calls. */

@@ -1,6 +1,7 @@
 import { isObject, NO_PREFERENCE, type CountersignError, type JsonObject } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import { isMessageKey, type Translate } from "../i18n/index.js";
+import { withdrawnText } from "../lib/withdrawn.js";
 
 /** A refusal in plain words of the page's language. */
 export function errorText(error: CountersignError, t: Translate): string {
@@ -16,11 +17,11 @@ function howResolved(details: JsonObject | undefined, t: Translate): string {
   const words = {
     decided: t("resolved.decided"),
     timeout: t("resolved.timeout"),
-    cancelled: t("resolved.cancelled"),
+    cancelled: withdrawnText(typeof details?.reason === "string" ? details.reason : undefined, t),
   };
   const answers = isObject(details?.answers) ? Object.values(details.answers).map(String) : undefined;
   const how = answers ? t("resolved.answered") : (words[details?.resolution as keyof typeof words] ?? words.decided);
   const said = answers?.map((a) => (a === NO_PREFERENCE ? t("question.noPreference") : `“${visibleText(a)}”`));
   const by = typeof details?.by === "string" ? t("resolved.by", { name: visibleText(details.by) }) : undefined;
-  return [how, by, ...(said ?? [])].filter(Boolean).join(t("text.comma"));
+  return [how, by, said?.join(t("text.list"))].filter(Boolean).join(t("text.comma"));
 }

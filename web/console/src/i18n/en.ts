@@ -587,6 +587,7 @@ export const en = {
   "inbox.chooseAll": "Select all {n} shown",
   "inbox.chooseSome": "Select all {n} that can be decided together",
   "inbox.chooseGroup": "Select all {n} of {name}",
+  "inbox.held": "on hold",
   "inbox.noDeadline": "No deadline",
   "inbox.backAt": "Back at {time}",
   "inbox.requestedBy": "requested by {name}",

@@ -587,6 +587,7 @@ export const vi: Catalogue = {
   "inbox.chooseAll": "Chọn cả {n} yêu cầu đang hiện",
   "inbox.chooseSome": "Chọn cả {n} yêu cầu có thể quyết định cùng lúc",
   "inbox.chooseGroup": "Chọn cả {n} yêu cầu của {name}",
+  "inbox.held": "đang tạm giữ",
   "inbox.noDeadline": "Không có thời hạn",
   "inbox.backAt": "Trở lại lúc {time}",
   "inbox.requestedBy": "do {name} yêu cầu",

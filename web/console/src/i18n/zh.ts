@@ -580,6 +580,7 @@ export const zh: Catalogue = {
   "inbox.chooseAll": "选择显示的全部 {n} 个",
   "inbox.chooseSome": "选择可批量决定的全部 {n} 个",
   "inbox.chooseGroup": "选择“{name}”中的全部 {n} 个",
+  "inbox.held": "已挂起",
   "inbox.noDeadline": "无截止时间",
   "inbox.backAt": "{time} 重新显示",
   "inbox.requestedBy": "请求人：{name}",

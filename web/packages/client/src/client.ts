@@ -5,7 +5,8 @@
  *   there is asked for again, with growing pauses too, until it is. Where the server
  *   does not know that one, because its store was in memory or was restored from a backup, a session begins anew.
  * - Every request carries a `request_id` and stays in an outbox until the server answers it. After a
- *   reconnect it is sent again under the same id, so the server does it once however often it arrives.
+ *   reconnect it is sent again under the same id, so the server does it once however often it arrives; and so it is, with growing
+ *   pauses, as long as the server does not know whether it has stored it.
  * - A connection that the server does not greet in time, or that does not answer a ping within a heartbeat, is
  *   given up: a half-open socket would otherwise look alive for minutes.
  */
@@ -119,6 +120,10 @@ interface Pending {
   token: string | undefined;
   /** How often it went out; more than once means that a connection was lost in between. */
   sent: number;
+  /** How often the server did not know what became of it. */
+  unknown: number;
+  /** It is to be sent again soon. */
+  soon?: ReturnType<typeof setTimeout> | undefined;
   resolve: (ack: AckEvent) => void;
   reject: (error: Error) => void;
 }
@@ -141,6 +146,10 @@ export type FollowFrom =
 /** Why a session cannot be followed for the moment: it is tried again. */
 const FOR_NOW: readonly string[] = ["store_unavailable", "outcome_unknown", "newer_version_required", "too_busy"] satisfies ErrorEvent["code"][];
 const FOLLOW_AGAIN_MS = 1000;
+
+/** The server does not know whether a request is stored: under another id it might be done twice. */
+const UNKNOWN: ErrorEvent["code"] = "outcome_unknown";
+const UNKNOWN_PAUSES: BackoffOptions = { firstMs: 1000, maxMs: 10_000 };
 
 /** A session that is not there may be made elsewhere, or become this person's to see: it is asked for with growing pauses. */
 const MISSING: ErrorEvent["code"] = "session_not_found";
@@ -518,6 +527,12 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#socket?.send(text);
   }
 
+  #askOnceMore(requestId: string, pending: Pending): void {
+    clearTimeout(pending.soon);
+    pending.sent++;
+    this.#ask(requestId, pending.text);
+  }
+
   #ask(requestId: string, text: string): void {
     this.#inFlight.add(requestId);
     this.#socket?.send(text);
@@ -574,7 +589,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       const same = before ? pending.token === before.token && person !== undefined && person === before.person : pending.token === undefined;
       if (same) pending.token = token;
       if (pending.token === token) continue;
-      this.#outbox.delete(requestId);
+      this.#takePending(requestId);
       pending.reject(new CountersignError("unauthenticated", "The token is another one now, which may be another person's."));
     }
   }
@@ -584,10 +599,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     for (const [sessionId, followed] of this.#followed) {
       if (followed.exists) this.#follow(sessionId, followed);
     }
-    for (const [requestId, pending] of this.#outbox) {
-      pending.sent++;
-      this.#ask(requestId, pending.text);
-    }
+    for (const [requestId, pending] of this.#outbox) this.#askOnceMore(requestId, pending);
   }
 
   #receiveSessionEvent(event: SessionEvent): void {
@@ -629,7 +641,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (command.type === "message") this.#expect(command.session_id!);
     return new Promise((resolve, reject) => {
       const token = this.#ready ? this.#openedWith : this.#token;
-      this.#outbox.set(command.request_id, { text, token, sent: this.#ready ? 1 : 0, resolve, reject });
+      this.#outbox.set(command.request_id, { text, token, sent: this.#ready ? 1 : 0, unknown: 0, resolve, reject });
       if (this.#ready) this.#ask(command.request_id, text);
     });
   }
@@ -643,9 +655,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (ack.request_id === undefined) return;
     this.#answered(ack.request_id);
     this.#takeCancel(ack.request_id)?.resolve(ack);
-    const pending = this.#outbox.get(ack.request_id);
+    const pending = this.#takePending(ack.request_id);
     if (!pending) return;
-    this.#outbox.delete(ack.request_id);
     const followed = this.#followed.get(ack.session_id);
     if (followed && !followed.exists) {
       followed.exists = true;
@@ -664,8 +675,9 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (requestId !== undefined) {
       this.#answered(requestId);
       const pending = this.#outbox.get(requestId);
+      if (pending && event.code === UNKNOWN) return this.#askSoon(requestId, pending);
       if (pending) {
-        this.#outbox.delete(requestId);
+        this.#takePending(requestId);
         return pending.reject(error);
       }
       const cancel = this.#takeCancel(requestId);
@@ -716,6 +728,22 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return first;
   }
 
+  /** Another connection sends all that waits by itself. */
+  #askSoon(requestId: string, pending: Pending): void {
+    const socket = this.#socket;
+    clearTimeout(pending.soon);
+    pending.soon = setTimeout(() => {
+      if (this.#socket === socket) this.#askOnceMore(requestId, pending);
+    }, backoffMs(pending.unknown++, UNKNOWN_PAUSES));
+  }
+
+  #takePending(requestId: string): Pending | undefined {
+    const pending = this.#outbox.get(requestId);
+    clearTimeout(pending?.soon);
+    this.#outbox.delete(requestId);
+    return pending;
+  }
+
   #takeCancel(requestId: string): PendingCancel | undefined {
     const cancel = this.#cancels.get(requestId);
     this.#cancels.delete(requestId);
@@ -723,8 +751,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   #failAll(error: Error): void {
-    for (const pending of this.#outbox.values()) pending.reject(error);
-    this.#outbox.clear();
+    for (const requestId of [...this.#outbox.keys()]) this.#takePending(requestId)?.reject(error);
     this.#failCancels(error);
   }
 

@@ -88,6 +88,7 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
       return withApproval(next, event.approval_key, (a) => ({
         ...a,
         resolution: event.resolution,
+        ...(event.reason === undefined ? {} : { reason: event.reason }),
         by: event.by ?? a.by,
         answers: event.answers,
         decisions: event.decisions ?? a.decisions,
@@ -267,7 +268,8 @@ function addApproval(view: SessionView, block: AnyRequest): SessionView {
   const fresh = approvalFromBlock(block, view.sessionId);
   const { resolution, by, decisions, answers } = before ?? {};
   const answered = before?.resume === undefined ? {} : { resume: before.resume };
-  const kept = { resolution, by, decisions, answers, ...answered, updates: before?.updates ?? [] };
+  const withdrawn = before?.reason === undefined ? {} : { reason: before.reason };
+  const kept = { resolution, ...withdrawn, by, decisions, answers, ...answered, updates: before?.updates ?? [] };
   const from = before?.escalatedFrom ?? escalatedFrom(view, fresh);
   const escalated = {
     ...(before?.escalatedTo ? { escalatedTo: before.escalatedTo } : {}),

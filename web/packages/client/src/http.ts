@@ -4,7 +4,7 @@ import { approvalFromBlock } from "./fold.js";
 import { OPERATIONS, type ApprovalView as ApprovalRow, type Operations } from "./generated/http.js";
 import type * as Http from "./generated/http.js";
 import { readJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
-import { isSessionEvent, type ErrorEvent, type Preview, type ReviewConfig, type SessionEvent } from "./protocol.js";
+import { isSessionEvent, type ErrorEvent, type HeldTurn, type Preview, type ReviewConfig, type SessionEvent } from "./protocol.js";
 import type { Open } from "./open.js";
 import { dataOf } from "./sse.js";
 import type { ApprovalView } from "./view.js";
@@ -490,6 +490,8 @@ export interface ListedApproval extends ApprovalView {
   createdAt?: string;
   /** RFC 3339; absent while it waits. */
   resolvedAt?: string;
+  /** Why its session is held, if it is: a decision continues it. */
+  held?: HeldTurn;
 }
 
 /** What an edit would lead to. */
@@ -515,14 +517,16 @@ function editPreviewOf({ outcome, review_config: reviewConfig, problem, preview 
 
 /** What `GET /v1/approvals` and its kin answer: the block, how it stands, and how it ended. */
 function approvalOf(row: ApprovalRow): ListedApproval {
-  const { subject, created_at: createdAt, resolved_at: resolvedAt, resolution, by, decisions, answers, resume } = row;
+  const { subject, created_at: createdAt, resolved_at: resolvedAt, held, resolution, reason, by, decisions, answers, resume } = row;
   return {
     ...approvalFromBlock(row, row.session_id),
     complete: true,
     ...(subject === undefined ? {} : { subject }),
     ...(createdAt === undefined ? {} : { createdAt }),
     ...(resolvedAt === undefined ? {} : { resolvedAt }),
+    ...(held === undefined ? {} : { held }),
     ...(resolution === undefined ? {} : { resolution }),
+    ...(reason === undefined ? {} : { reason }),
     ...(by === undefined ? {} : { by }),
     ...(decisions === undefined ? {} : { decisions }),
     ...(answers === undefined ? {} : { answers }),

@@ -83,6 +83,9 @@ export type RunStatus = Open<Wire.Status>;
 /** How a request ended. */
 export type Resolution = Open<Wire.Resolution>;
 
+/** Why a request ended without an answer. */
+export type Withdrawal = Wire.Withdrawal;
+
 /** Why a message ended. */
 export type StopReason = Open<Wire.StopReason>;
 

@@ -15,6 +15,7 @@ import type {
   RunStatus,
   StopReason,
   ToolResultStatus,
+  Withdrawal,
 } from "./protocol.js";
 import type { JsonValue } from "./json.js";
 
@@ -78,6 +79,8 @@ export interface ApprovalView {
   complete: boolean;
   /** Absent while it waits. */
   resolution?: Resolution;
+  /** Why it was `cancelled`, if it was. */
+  reason?: Withdrawal;
   /** Of a question: the reject that declined it. */
   decisions?: Decision[];
   /** Of a question that was answered. */

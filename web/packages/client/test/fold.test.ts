@@ -125,10 +125,11 @@ describe("fold", () => {
       type: "approval_resolved",
       approval_key: "s1_1",
       resolution: "cancelled",
+      reason: "taken_back",
       session_id: S,
       seq: last + 1,
     };
-    expect(fold(run(waiting), cancelled as never).approvals["s1_1"]?.resolution).toBe("cancelled");
+    expect(fold(run(waiting), cancelled as never).approvals["s1_1"]).toMatchObject({ resolution: "cancelled", reason: "taken_back" });
   });
 
   it("keeps a request of a failed turn pending, and knows what was decided before the turn is tried again", () => {

@@ -1,6 +1,6 @@
 /** English, which the other languages are checked against. */
 import type { DecisionType } from "@countersign/client";
-import type { Ending } from "./ended.js";
+import { endText, type Ending } from "./ended.js";
 import type { Labels } from "./labels.js";
 import { visibleText } from "./visibleText.js";
 
@@ -10,6 +10,11 @@ export const texts = {
   "text.list": ", ",
   "text.colon": ": ",
   "text.paren": " ({text})",
+
+  "withdrawn.taken_back": "the tool took the question back",
+  "withdrawn.state_edited": "the state it was about was changed",
+  "withdrawn.call_ended": "its call ended in another way",
+  "withdrawn.node_ended": "its node ended in another way",
 
   "people.owner": "the session’s owner",
 
@@ -122,9 +127,9 @@ const done: Record<DecisionType, string> = {
   defer: "Left for later",
 };
 
-const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
+const resolved = ({ resolution = "decided", reason, by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["Answered"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
-  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? `Over (${visibleText(resolution)})`);
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (endText(how, texts, resolution, reason) ?? `Over (${visibleText(resolution)})`);
   return by ? `${what} by ${by}` : what;
 };
 

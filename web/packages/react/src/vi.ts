@@ -1,5 +1,5 @@
 /** Vietnamese. */
-import type { Ending } from "./ended.js";
+import { endText, type Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 import { visibleText } from "./visibleText.js";
 
@@ -9,6 +9,11 @@ export const texts: Texts = {
   "text.list": ", ",
   "text.colon": ": ",
   "text.paren": " ({text})",
+
+  "withdrawn.taken_back": "công cụ đã rút lại câu hỏi",
+  "withdrawn.state_edited": "trạng thái liên quan đã được sửa",
+  "withdrawn.call_ended": "lệnh gọi đã kết thúc theo cách khác",
+  "withdrawn.node_ended": "nút của sơ đồ đã kết thúc theo cách khác",
 
   "people.owner": "chủ phiên",
 
@@ -133,9 +138,9 @@ const errors: Partial<Record<string, string>> = {
   too_large: "Nội dung quá lớn đối với máy chủ.",
 };
 
-const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
+const resolved = ({ resolution = "decided", reason, by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["Đã trả lời"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
-  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (how[resolution] ?? `Đã kết thúc (${visibleText(resolution)})`);
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (endText(how, texts, resolution, reason) ?? `Đã kết thúc (${visibleText(resolution)})`);
   return by ? `${what} bởi ${by}` : what;
 };
 

@@ -1,5 +1,5 @@
 /** Simplified Chinese. */
-import type { Ending } from "./ended.js";
+import { endText, type Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 import { visibleText } from "./visibleText.js";
 
@@ -9,6 +9,11 @@ export const texts: Texts = {
   "text.list": "、",
   "text.colon": "：",
   "text.paren": "（{text}）",
+
+  "withdrawn.taken_back": "工具已撤回提问",
+  "withdrawn.state_edited": "相关状态已被修改",
+  "withdrawn.call_ended": "该调用已以其他方式结束",
+  "withdrawn.node_ended": "该节点已以其他方式结束",
 
   "people.owner": "会话所有者",
 
@@ -127,9 +132,9 @@ const errors: Partial<Record<string, string>> = {
   too_large: "内容过大，服务器无法接受。",
 };
 
-const resolved = ({ resolution = "decided", by, answers, decisions, resume }: Ending = {}): string => {
+const resolved = ({ resolution = "decided", reason, by, answers, decisions, resume }: Ending = {}): string => {
   const words = answers || resume !== undefined ? ["已回答"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
-  const what = resolution === "decided" && words.length > 0 ? words.join("、") : (how[resolution] ?? `已结束（${visibleText(resolution)}）`);
+  const what = resolution === "decided" && words.length > 0 ? words.join("、") : (endText(how, texts, resolution, reason) ?? `已结束（${visibleText(resolution)}）`);
   return by ? `${what}（${by}）` : what;
 };
 

@@ -25,6 +25,7 @@ function words({ texts, language: _language, choices, questions, waitingFor, pro
     error: String(error(new CountersignError("not_found", "no such thing"))),
     timeout: how(resolved({ resolution: "timeout" })),
     cancelled: how(resolved({ resolution: "cancelled" })),
+    withdrawn: how(resolved({ resolution: "cancelled", reason: "call_ended" })),
     answered: how(resolved({ answers: {} })),
     over: how(resolved({ resolution: "x" })),
     ...Object.fromEntries((["approve", "reject", "respond", "defer"] as const).map((type) => [`done.${type}`, how(resolved({ decisions: [{ type } as never] }))])),

@@ -48,7 +48,8 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
         }
         Record::CallLost { call: number, .. } => {
             let call = call(*number)?;
-            matches!(call.phase, Phase::Started(_)) || call.phase == Phase::Permitted && call.is_live()
+            matches!(call.phase, Phase::Started(_))
+                || matches!(call.phase, Phase::Permitted | Phase::Asking) && call.is_live()
         }
         Record::ApprovalSent { calls } | Record::ApprovalNotSent { calls } => {
             let finished = |number: &CallNo| state.call(*number).is_some_and(|call| call.phase == Phase::Finished);

@@ -129,7 +129,7 @@ impl Withdrawal {
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
-            Withdrawal::TurnEnded => "its turn was cancelled",
+            Withdrawal::TurnEnded => "its turn was ended",
             Withdrawal::TakenBack => "its tool took the question back",
             Withdrawal::StateEdited => "the state that it was asked about was changed",
             Withdrawal::CallEnded => "its call ended otherwise",

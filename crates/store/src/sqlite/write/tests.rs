@@ -29,7 +29,7 @@ async fn r3_what_is_written_is_synced_when_somebody_waits_and_by_itself() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), on_disk).await.expect("nobody has to ask");
+    tokio::time::timeout(Duration::from_secs(60), on_disk).await.expect("nobody has to ask");
     drop(writer);
     thread.join().expect("the thread ends");
 }
@@ -47,11 +47,11 @@ async fn r3_the_writer_of_a_closed_store_answers_and_ends() {
     tokio::time::sleep(UNSYNCED * 2).await;
     let (answer, answered) = oneshot::channel();
     writer.jobs.send(Job { op: begin(), answer, _place: None }).expect("there is a writer");
-    let answer = tokio::time::timeout(Duration::from_secs(10), answered).await.expect("it is answered");
+    let answer = tokio::time::timeout(Duration::from_secs(60), answered).await.expect("it is answered");
     assert!(matches!(answer, Ok(Err(StoreError::Closed(_)))), "{answer:?}");
     drop(writer);
     let ended = tokio::task::spawn_blocking(move || thread.join());
-    tokio::time::timeout(Duration::from_secs(10), ended).await.expect("it ends").expect("joined").expect("no panic");
+    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it ends").expect("joined").expect("no panic");
 }
 
 /// A sync that fails closes the store; one that could not be tried is tried again.

@@ -68,7 +68,7 @@ export function ApprovalCard({ approval, onSent }: Props) {
   useEffect(() => {
     if (!settled || !wasWaiting.current) return;
     wasWaiting.current = false;
-    announce(t("card.announceResolved", { tool: subjectOf(approval), result: summarize(approval, t, sessions.get(approval.sessionId).view.approvals).text }));
+    announce(t("card.announceResolved", { tool: subjectOf(approval, t), result: summarize(approval, t, sessions.get(approval.sessionId).view.approvals).text }));
     // Who has gone on to something else stays there.
     const now = document.activeElement;
     const elsewhere = now && now !== document.body && !box.current?.contains(now);

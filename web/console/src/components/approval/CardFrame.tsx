@@ -56,7 +56,7 @@ export function CardFrame({ approval, replying, problems = [], onKeyDown, saysIt
           expiresAt={approval.expiresAt}
           totalSeconds={totalSeconds}
           after={t(elicitationOf(approval) ? "elicit.after" : asksForValue(approval) ? "interrupt.after" : question ? "time.goesOn" : "time.rejects")}
-          subject={subjectOf(approval)}
+          subject={subjectOf(approval, t)}
         />
       )}
       {failed && <p className="card-text hint">{t(question ? "card.failedQuestion" : "card.failed")}</p>}

@@ -139,7 +139,7 @@ function useAnnounceUpdates(approval: ApprovalView): void {
       update.update === "comment"
         ? t("talk.announce", { name: personName(update.by, t), text: visibleText(update.text) })
         : update.update === "reminder"
-          ? t("talk.reminder", { tool: subjectOf(approval) })
+          ? t("talk.reminder", { tool: subjectOf(approval, t) })
           : eventText(update, t),
     );
     announce(...texts);

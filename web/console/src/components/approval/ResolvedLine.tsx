@@ -5,6 +5,7 @@ import { elicitationOf, elicitationResultOf, valueText } from "@countersign/reac
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { askedAgain } from "../../lib/decisions.js";
 import { roleName } from "../../lib/people.js";
+import { withdrawnText } from "../../lib/withdrawn.js";
 import { Icon, type IconName } from "../Icon.js";
 import { Updates } from "./Discussion.js";
 import { toolNames } from "./title.js";
@@ -28,7 +29,7 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
           <Icon name={icon} />
         </span>
         <span className="resolved-text">
-          <strong>{text}</strong> <code>{toolNames(approval)}</code>
+          <strong>{text}</strong> <code>{toolNames(approval, t)}</code>
           {approval.by && <span className="muted"> {t("resolved.by", { name: visibleText(approval.by) })}</span>}
           <ResolvedWhen approval={approval} />
         </span>
@@ -94,7 +95,7 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
     return { text: t("people.escalated", { role }), tone: "neutral", icon: "clock" };
   }
   if (approval.resolution === "timeout") return { text: t("resolved.timeout"), tone: "bad", icon: "clock" };
-  if (approval.resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  if (approval.resolution === "cancelled") return withdrawn(approval, t);
   const other = otherEnd(approval);
   if (other) return other;
   const outcomes = approval.actions.flatMap((_, i): Outcome[] => {
@@ -114,6 +115,8 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
     icon: rejected ? "cross" : first.type === "edit" ? "pencil" : "check",
   };
 }
+
+const withdrawn = ({ reason }: ApprovalView, t: Translate): Summary => ({ text: withdrawnText(reason, t), tone: "neutral", icon: "cross" });
 
 /** An end that only a newer server knows is shown as it says it: nobody is said to have decided it. */
 function otherEnd({ resolution = "decided" }: ApprovalView): Summary | undefined {
@@ -150,7 +153,7 @@ function mixedText(outcomes: Outcome[], approval: ApprovalView, t: Translate): s
 function summarizeInterrupt(approval: ApprovalView, t: Translate): Summary {
   const { resolution, resume } = approval;
   if (resolution === "timeout") return { text: t("question.timeout"), tone: "bad", icon: "clock" };
-  if (resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  if (resolution === "cancelled") return withdrawn(approval, t);
   const other = otherEnd(approval);
   if (other) return other;
   const asked = elicitationOf(approval);
@@ -178,7 +181,7 @@ export function shortAnswer(resume: JsonValue | undefined, t: Translate): string
 function summarizeQuestion(approval: ApprovalView, t: Translate): Summary {
   const { resolution, answers, decisions } = approval;
   if (resolution === "timeout") return { text: t("question.timeout"), tone: "bad", icon: "clock" };
-  if (resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
+  if (resolution === "cancelled") return withdrawn(approval, t);
   const other = otherEnd(approval);
   if (other) return other;
   if (answers) return { text: t("resolved.answered"), tone: "good", icon: "check" };

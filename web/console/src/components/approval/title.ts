@@ -26,8 +26,8 @@ export function cardTitle(approval: ApprovalView, t: Translate): string {
   }
   const asked = elicitationOf(approval);
   if (asked) return t(asked.address ? "elicit.titleAddress" : "elicit.title", { server: visibleText(asked.from) });
-  if (asksForValue(approval)) return t("card.titleInterrupt", { name: subjectOf(approval) });
-  return approval.actions.length > 1 ? t("card.titleMany", { n: approval.actions.length }) : t("card.title", { tool: toolNames(approval) });
+  if (asksForValue(approval)) return t("card.titleInterrupt", { name: subjectOf(approval, t) });
+  return approval.actions.length > 1 ? t("card.titleMany", { n: approval.actions.length }) : t("card.title", { tool: toolNames(approval, t) });
 }
 
 /** What a row of a list is called. In a long list the kind of request would say nothing. */
@@ -49,14 +49,14 @@ export function rowDetail(approval: ApprovalView, t: Translate): string | undefi
   return own ?? (first && inLine(shownArgs(first)));
 }
 
-export function toolNames(approval: ApprovalView): string {
-  return visibleText([...new Set(approval.actions.map((a) => a.name))].join(", "));
+export function toolNames(approval: ApprovalView, t: Translate): string {
+  return visibleText([...new Set(approval.actions.map((a) => a.name))].join(t("text.list")));
 }
 
 /** What a request is about, in a few words: the first question, the operator's line, or the tools. */
-export function subjectOf(approval: ApprovalView): string {
+export function subjectOf(approval: ApprovalView, t: Translate): string {
   const question = approval.kind === "question" ? firstQuestion(approval) : messageOf(approval);
-  return question ?? ownTitle(approval) ?? toolNames(approval);
+  return question ?? ownTitle(approval) ?? toolNames(approval, t);
 }
 
 /** What a server asks, as far as a line holds it. */

@@ -59,6 +59,7 @@ export const InboxRow = memo(function InboxRow({ row, href, open, others, until,
         {detail !== undefined && <span className="inbox-detail">{detail}</span>}
         <span className="inbox-meta">
           {risk && <RiskMark risk={risk} />} {until !== undefined && <strong>{t("inbox.backAt", { time: until })} · </strong>}
+          {row.held && <strong className="inbox-held">{t("inbox.held")} · </strong>}
           {others && <strong className="inbox-waits">{t("status.waitingFor", { who: deciderName(row, t) })} · </strong>}
           <RowFacts row={row} mine={!others} />
         </span>

@@ -15,6 +15,7 @@ import { ApprovalCard } from "../approval/ApprovalCard.js";
 import { Icon } from "../Icon.js";
 import { Refused } from "../Refusal.js";
 import { shortId } from "../Sidebar.js";
+import { whyHeld } from "../TurnEnd.js";
 
 /** Whoever walks through the list looks at a request for longer than this before its session is read. */
 const FOLLOW_AFTER_MS = 250;
@@ -39,6 +40,7 @@ export function OpenRequest({ approvalKey, row, onSent }: Props) {
 }
 
 function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval: ListedApproval) => void }) {
+  const { t } = useI18n();
   const { sessionId, approvalKey } = listed;
   const { view } = useSessionState(sessionId);
   useEffect(() => {
@@ -52,9 +54,12 @@ function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval
   // Its session's events say at once what becomes of it.
   const live = view.approvals[approvalKey];
   const request = useMemo((): ListedApproval => (live?.complete ? { ...listed, ...live } : listed), [listed, live]);
+  // The list knows it before the session's events have come.
+  const held = view.status === undefined ? listed.held : view.held;
   return (
     <>
       <Asked request={request} />
+      {held && request.resolution === undefined && <p className="inbox-held">{t(whyHeld(held))}</p>}
       <TurnFailed value={view.status === "failed"}>
         <ApprovalCard approval={request} onSent={() => onSent(request)} />
       </TurnFailed>

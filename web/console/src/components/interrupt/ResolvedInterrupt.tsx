@@ -27,7 +27,7 @@ export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
           <Icon name={icon} />
         </span>
         <span className="resolved-text">
-          <strong>{text}</strong> <code>{asked ? visibleText(asked.from) : subjectOf(approval)}</code>
+          <strong>{text}</strong> <code>{asked ? visibleText(asked.from) : subjectOf(approval, t)}</code>
           {approval.by && <span className="muted"> {t("resolved.by", { name: visibleText(approval.by) })}</span>}
           <ResolvedWhen approval={approval} />
         </span>
