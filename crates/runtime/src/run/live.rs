@@ -14,6 +14,7 @@ use std::{
         Arc, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use countersign_core::{
@@ -25,7 +26,10 @@ use countersign_core::{
     session::Session,
     wire::client::check_session_id,
 };
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::{
+    sync::{Mutex, MutexGuard, Notify},
+    time::timeout,
+};
 
 use super::{
     Inner, failpoint,
@@ -40,6 +44,9 @@ use crate::store::{
     self, StoreError,
     nodes::{Epoch, TextPlace},
 };
+
+/// How long a reader waits for a session in which something is being stored: as long as for a confirmation of what it read.
+const READER: Duration = Duration::from_secs(10);
 
 /// A session in memory. Exists while in use; everything in it can be read from the store again.
 pub(crate) struct Live {
@@ -316,6 +323,22 @@ impl Live {
 
     pub(super) async fn lock(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock().await
+    }
+
+    /// For whoever only reads. Whoever stores something has the session until it is known what came of that: a commit that
+    /// waits for a standby may take [`READER`] several times. A reader could only be shown what was there before, so it is
+    /// told to come again.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub(super) async fn lock_to_read(&self) -> Result<MutexGuard<'_, LiveState>, Refusal> {
+        timeout(READER, self.lock()).await.map_err(|_| {
+            let what = format!(
+                "the session cannot be read now: for {} s what is being stored in it, or judged, has had no answer; try again",
+                READER.as_secs()
+            );
+            Refusal::new(Code::StoreUnavailable, what)
+        })
     }
 
     /// If nobody else has it.
