@@ -6,6 +6,7 @@ use super::{
     draft::{Catalog, Draft, Transition},
     parts::finished,
     record::{Block, CallStatus, EndReason, Record, TurnEnded, Withdrawal},
+    request_id::RequestId,
     state::{Call, Phase, Status},
 };
 use crate::{
@@ -22,7 +23,7 @@ impl Draft {
     pub fn cancel(
         self,
         by: Option<&Arc<str>>,
-        request_id: Option<Arc<str>>,
+        request_id: Option<RequestId>,
         partial: Option<Block>,
         catalog: &dyn Catalog,
     ) -> Result<Transition, Refusal> {
@@ -40,7 +41,7 @@ impl Draft {
     fn cancelled(
         mut self,
         by: Option<&Arc<str>>,
-        request_id: Option<Arc<str>>,
+        request_id: Option<RequestId>,
         partial: Option<Block>,
     ) -> Result<Draft, Refusal> {
         if self.state.status == Status::Failed {
@@ -59,7 +60,7 @@ impl Draft {
         reason: EndReason,
         by: Option<&Arc<str>>,
         partial: Option<Block>,
-        request_id: Option<Arc<str>>,
+        request_id: Option<RequestId>,
     ) {
         self.withdraw(by, Withdrawal::TurnEnded, |_| true);
         self.give_up(self.state.calls.clone());

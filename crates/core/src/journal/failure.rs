@@ -22,7 +22,7 @@ use super::{
     draft::{Catalog, Draft, Transition},
     progress::GraphRun,
     record::{Block, CallFinished, CallStatus, EndReason, Record, UserMessage},
-    request_id::stored,
+    request_id::RequestId,
     run::Raw,
     state::{Phase, State, Status},
 };
@@ -101,8 +101,8 @@ pub struct Retried {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Arc<Unshown>>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }
 
 /// An event with a block in the stream, from while the turn had failed.
@@ -298,7 +298,7 @@ impl Draft {
     }
 
     /// Abandons a failed turn. The records that follow are another append.
-    pub(super) fn give_up_failed(&mut self, by: Option<&Arc<str>>, request_id: Option<Arc<str>>) {
+    pub(super) fn give_up_failed(&mut self, by: Option<&Arc<str>>, request_id: Option<RequestId>) {
         self.push_retried(Retried { by: by.cloned(), ..Retried::default() });
         self.end(EndReason::Cancelled, by, None, request_id);
         self.end_append();

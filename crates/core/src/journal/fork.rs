@@ -44,7 +44,7 @@ use super::{
     fits::{check_images, check_message},
     parts::{Call, Deadline, Phase},
     record::{CallStatus, Entry, Interrupted, Kind, Millis, Record, UserMessage},
-    request_id::stored,
+    request_id::RequestId,
     restart::{Held, would_begin},
     state::{State, Status},
 };
@@ -69,8 +69,8 @@ pub struct Forked {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
     /// The numbers of the interruptions that were pending there. They end here, and are asked again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withdrawn: Vec<InterruptionNo>,
@@ -127,7 +127,7 @@ pub struct ForkInput {
     /// The roles that `by` holds.
     pub roles: Vec<String>,
     /// The client's `request_id`.
-    pub request_id: Option<Arc<str>>,
+    pub request_id: Option<RequestId>,
     /// Whether it continues by itself.
     pub run: bool,
     /// Whether the original [is unknown since a backup](State::is_unknown_since_a_backup).

@@ -33,7 +33,7 @@ use crate::{
     content::Content,
     journal::{
         cursor::Cursor,
-        request_id::stored,
+        request_id::RequestId,
         run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
     },
     locale::Locale,
@@ -310,8 +310,8 @@ pub struct UserMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
     /// Its number among the session's queued messages, from 1; 0: it was not queued. The message keeps it when it
     /// reaches the conversation, which is how it leaves the queue.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -518,8 +518,8 @@ pub struct TurnEnded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// The client's `request_id` of the `cancel`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }
 
 impl CallFinished {
@@ -551,18 +551,18 @@ impl Record {
 
     /// The `request_id` that this record acknowledges, if any (spec W1).
     #[must_use]
-    pub fn request_id(&self) -> Option<&str> {
+    pub fn request_id(&self) -> Option<&RequestId> {
         match self {
-            Record::UserMessage(m) | Record::MessageQueued(m) => m.request_id.as_deref(),
-            Record::Decided(d) => d.request_id.as_deref(),
-            Record::Answered(a) => a.request_id.as_deref(),
-            Record::Noted(n) => n.request_id.as_deref(),
-            Record::RunStarted(run) => run.request_id.as_deref(),
-            Record::Resumed(resumed) => resumed.request_id.as_deref(),
-            Record::Retried(retried) => retried.request_id.as_deref(),
-            Record::StateEdited(edited) => edited.request_id.as_deref(),
-            Record::TurnEnded(t) => t.request_id.as_deref(),
-            Record::Forked(f) => f.request_id.as_deref(),
+            Record::UserMessage(m) | Record::MessageQueued(m) => m.request_id.as_ref(),
+            Record::Decided(d) => d.request_id.as_ref(),
+            Record::Answered(a) => a.request_id.as_ref(),
+            Record::Noted(n) => n.request_id.as_ref(),
+            Record::RunStarted(run) => run.request_id.as_ref(),
+            Record::Resumed(resumed) => resumed.request_id.as_ref(),
+            Record::Retried(retried) => retried.request_id.as_ref(),
+            Record::StateEdited(edited) => edited.request_id.as_ref(),
+            Record::TurnEnded(t) => t.request_id.as_ref(),
+            Record::Forked(f) => f.request_id.as_ref(),
             _ => None,
         }
     }

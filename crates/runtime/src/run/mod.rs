@@ -79,7 +79,7 @@ use std::{
 use countersign_core::{
     approval::principal::Principal,
     content::Content,
-    journal::{draft::OnPending, record::Millis, request_id, state::State},
+    journal::{draft::OnPending, record::Millis, request_id::RequestId, state::State},
     locale::Locale,
     refusal::{Code, Refusal},
     session::Session,
@@ -449,9 +449,9 @@ pub(crate) fn unique() -> Arc<str> {
 
 /// The `request_id` as the session keeps it, of an input that says `asked`: others' ids have their names, so that no
 /// request is mistaken for another person's.
-pub(crate) fn kept_id(by: &Principal, state: &State, id: Option<String>, asked: &impl Serialize) -> Option<String> {
+pub(crate) fn kept_id(by: &Principal, state: &State, id: Option<&str>, asked: &impl Serialize) -> Option<RequestId> {
     let whose = by.subject.as_deref().filter(|_| !by.owns(state));
-    id.map(|id| request_id::kept(&id, whose, &state.birth, asked))
+    id.map(|id| RequestId::of(id, whose, &state.birth, asked))
 }
 
 impl Inner {
@@ -464,17 +464,17 @@ impl Inner {
     ///
     /// # Errors
     /// `request_id_reused`: its id was acknowledged for something else.
-    async fn is_repeat(&self, session_id: &str, kept: Option<&str>, of: Purpose) -> Result<bool, Refusal> {
+    async fn is_repeat(&self, session_id: &str, kept: Option<&RequestId>, of: Purpose) -> Result<bool, Refusal> {
         let Some(kept) = kept else { return Ok(false) };
         let of = of.with(kept);
-        match self.store.request(session_id, request_id::key(kept)).await.map_err(store_refusal)? {
+        match self.store.request(session_id, kept).await.map_err(store_refusal)? {
             None => Ok(false),
             Some(known) if known.covers(&of) => Ok(true),
             Some(known) => {
                 let other = if known.is_kind_of(&of) { " with other content" } else { "" };
                 let what = format!(
                     "request_id: {:?} was used in this session before, for: {}{other}; give each input an id of its own",
-                    request_id::sent(kept),
+                    kept.id(),
                     known.kind()
                 );
                 Err(Refusal::new(Code::RequestIdReused, what))

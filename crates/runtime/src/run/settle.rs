@@ -16,6 +16,7 @@ use countersign_core::{
         failure::Retried,
         graph,
         record::{Entry, Millis},
+        request_id::RequestId,
         state::{State, Status},
     },
     number::{CallNo, InterruptionNo},
@@ -56,7 +57,7 @@ pub(crate) struct Origin {
     /// How many calls the session had when another process took the same state.
     pub(crate) calls_when_taken: Option<u32>,
     /// The `request_id` of all that is given, as it is kept: one of its records has it.
-    pub(crate) request_id: Option<String>,
+    pub(crate) request_id: Option<RequestId>,
 }
 
 impl Runtime {
@@ -99,7 +100,7 @@ impl Runtime {
                 made.add(timed_out);
             }
         }
-        let mut request_id: Option<Arc<str>> = request_id.map(Arc::from);
+        let mut request_id = request_id;
         for (n, reply) in replies {
             by.check_may_decide()?;
             guards.not_after = guards.not_after.into_iter().chain(due(made.state(), n)).min();
