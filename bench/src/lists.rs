@@ -27,7 +27,7 @@ fn fill(path: &Path) -> Result<()> {
     db.execute_batch(&format!(
         "BEGIN;
          CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS}) SELECT i FROM n;
-         INSERT INTO sessions (row, id, pos, agent, subject, status, created_at, updated_at, pending, tenant, format)
+         INSERT INTO sessions (number, id, pos, agent, subject, status, created_at, updated_at, pending, tenant, format)
              SELECT i, 's' || i, 1, 'a', 'p' || (i % 1000), 'awaiting_input', i, i, '[1]', iif(i % 2, NULL, 'south'), 1 FROM n;
          INSERT INTO interruptions (key, role, agent, tools, asked_at, asked_pos, tenant, subject, resolution)
              SELECT i << 32 | 1, 'admin', 'a', '[\"t\"]', i, 1, iif(i % 2, NULL, 'south'), 'p' || (i % 1000),

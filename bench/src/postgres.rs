@@ -185,7 +185,7 @@ pub(crate) fn rates() -> Result<Vec<Verdict>> {
     })?;
     // A row has the number of the transaction that has stored it.
     let stored =
-        "count(DISTINCT e.xmin::text) FROM entries e JOIN sessions s ON s.row = e.session WHERE s.id = 'warm-0'";
+        "count(DISTINCT e.xmin::text) FROM entries e JOIN sessions s ON s.number = e.session WHERE s.id = 'warm-0'";
     let commits = figure(&database, stored)? as usize;
     let (mut ours, mut floor, mut crowd) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..TURNS {

@@ -7,7 +7,7 @@ use countersign_core::{
     journal::{
         fork,
         record::{Entry, Millis, Note, Noted, Record, records},
-        request_id,
+        request_id::RequestId,
         state::State,
     },
     number::InterruptionNo,
@@ -135,7 +135,7 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The id.
-    pub request_id: Box<str>,
+    pub request_id: RequestId,
     /// What it is for.
     pub purpose: Purpose,
 }
@@ -144,13 +144,9 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purpose {
     kind: Cow<'static, str>,
-    /// The [fingerprint](request_id::fingerprint) of what it asks for, if it has one.
+    /// The [fingerprint](RequestId::fingerprint) of what it asks for, if it has one.
     asked: Option<Box<str>>,
 }
-
-/// What is between the two in a store.
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-const ASKED: &str = " #";
 
 impl Purpose {
     /// A user's message.
@@ -190,10 +186,10 @@ impl Purpose {
         Purpose { kind: Cow::Borrowed(kind), asked: None }
     }
 
-    /// This purpose of an input with this [id](request_id::kept).
+    /// This purpose of an input with this id.
     #[must_use]
-    pub fn with(self, kept: &str) -> Purpose {
-        Purpose { asked: request_id::fingerprint(kept).map(Box::from), ..self }
+    pub fn with(self, id: &RequestId) -> Purpose {
+        Purpose { asked: id.fingerprint().map(Box::from), ..self }
     }
 
     /// Whether an input for `other` is of the same kind: whether a message was queued was not its sender's choice.
@@ -216,24 +212,11 @@ impl Purpose {
         &self.kind
     }
 
-    /// As it is stored.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    #[must_use]
-    pub(crate) fn text(&self) -> String {
-        match &self.asked {
-            Some(asked) => format!("{}{ASKED}{asked}", self.kind),
-            None => self.kind.to_string(),
-        }
-    }
-
     /// From a store. Those of newer builds are unlike all known ones.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     #[must_use]
-    pub(crate) fn stored(text: &str) -> Purpose {
-        match text.split_once(ASKED) {
-            Some((kind, asked)) => Purpose { kind: kind.to_owned().into(), asked: Some(asked.into()) },
-            None => Purpose { kind: text.to_owned().into(), asked: None },
-        }
+    pub(crate) fn stored(kind: &str, fingerprint: Option<&str>) -> Purpose {
+        Purpose { kind: kind.to_owned().into(), asked: fingerprint.map(Box::from) }
     }
 
     fn of(record: &Record) -> Purpose {
@@ -259,8 +242,8 @@ impl Purpose {
 #[must_use]
 pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim> {
     let claim = |record| {
-        let kept = Record::request_id(record)?;
-        Some(Claim { request_id: request_id::key(kept).into(), purpose: Purpose::of(record).with(kept) })
+        let id = Record::request_id(record)?;
+        Some(Claim { request_id: id.clone(), purpose: Purpose::of(record).with(id) })
     };
     records(fork::own(entries)).filter_map(claim).collect()
 }
@@ -272,10 +255,10 @@ pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim> {
 /// [`StoreError::Conflict`] if an id is a duplicate; whatever `known` returns.
 pub fn admit(
     claims: &[Claim],
-    mut known: impl FnMut(&str) -> Result<Option<Purpose>, StoreError>,
+    mut known: impl FnMut(&RequestId) -> Result<Option<Purpose>, StoreError>,
 ) -> Result<(), StoreError> {
     for (i, claim) in claims.iter().enumerate() {
-        let here = claims[..i].iter().rev().find(|before| before.request_id == claim.request_id);
+        let here = claims[..i].iter().rev().find(|before| before.request_id.key() == claim.request_id.key());
         let before = match here {
             Some(before) => Some(before.purpose.clone()),
             None => known(&claim.request_id)?,

@@ -44,6 +44,7 @@ use countersign_core::{
     audit::AuditRecord,
     journal::{
         record::{Entry, Millis},
+        request_id::RequestId,
         state::{State, Status},
     },
     number::InterruptionNo,
@@ -180,7 +181,7 @@ pub trait Store: Send + Sync {
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
     /// What this `request_id` of the session was for, if an entry carries it.
-    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>>;
+    fn request(&self, session_id: &str, request_id: &RequestId) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>>;
     /// One interruption.
     fn interruption(
         &self,

@@ -3,6 +3,7 @@
 mod deliveries;
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -11,6 +12,7 @@ use countersign_core::{
     audit::{self, Anchor, AuditRecord},
     journal::{
         record::{Entry, Millis},
+        request_id::RequestId,
         state::{State, Status},
     },
     number::InterruptionNo,
@@ -133,9 +135,32 @@ struct Kept {
     after: Session,
     /// In the order of their numbers.
     interruptions: Vec<Arc<InterruptionRow>>,
-    requests: BTreeMap<Box<str>, Purpose>,
+    requests: BTreeMap<Sent, Purpose>,
     waypoints: BTreeMap<u64, Waypoint>,
 }
+
+/// A request id, by what is unique in its session.
+struct Sent(RequestId);
+
+impl Ord for Sent {
+    fn cmp(&self, other: &Sent) -> Ordering {
+        self.0.key().cmp(&other.0.key())
+    }
+}
+
+impl PartialOrd for Sent {
+    fn partial_cmp(&self, other: &Sent) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Sent {
+    fn eq(&self, other: &Sent) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Sent {}
 
 impl Kept {
     fn place(&self, n: InterruptionNo) -> Result<usize, usize> {
@@ -239,12 +264,12 @@ impl MemoryStore {
                 if !past.is_empty() || session.entries.len() as u64 != expected {
                     return Err(StoreError::Conflict);
                 }
-                index::admit(&claims, |id| Ok(session.requests.get(id).cloned()))?;
+                index::admit(&claims, |id| Ok(session.requests.get(&Sent(id.clone())).cloned()))?;
                 (session, false)
             }
         };
         for claim in claims {
-            session.requests.insert(claim.request_id, claim.purpose);
+            session.requests.insert(Sent(claim.request_id), claim.purpose);
         }
         for change in changes {
             self.change(session, change, rules.as_deref_mut());
@@ -511,8 +536,9 @@ impl Store for MemoryStore {
         ready(Ok(entries[after..].iter().take(limit).cloned().collect()))
     }
 
-    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
-        let found = self.shard(session_id).get(session_id).and_then(|s| s.requests.get(request_id).cloned());
+    fn request(&self, session_id: &str, request_id: &RequestId) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
+        let found =
+            self.shard(session_id).get(session_id).and_then(|s| s.requests.get(&Sent(request_id.clone())).cloned());
         ready(Ok(found))
     }
 

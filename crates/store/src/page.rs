@@ -43,8 +43,10 @@ pub(super) const LOOKS_AT: usize = 10_000;
 /// A row that a query of a list has read.
 #[derive(Debug)]
 pub struct Found<T> {
-    /// The row.
-    pub row: T,
+    /// Its place.
+    pub key: Key,
+    /// The row, or why this build cannot read it: a newer one may have stored it.
+    pub row: Result<T, StoreError>,
     /// It belongs to the list.
     pub fits: bool,
     /// It is the last one that was examined, and there may be more.
@@ -53,9 +55,16 @@ pub struct Found<T> {
 
 impl<T> Found<T> {
     /// A row of a query all of whose rows belong to the list.
-    #[must_use]
-    pub fn fitting(row: T) -> Found<T> {
-        Found { row, fits: true, is_last: false }
+    ///
+    /// # Errors
+    /// Whatever failed, if that was not reading the row.
+    pub fn fitting(key: Key, row: Result<T, StoreError>) -> Result<Found<T>, StoreError> {
+        match row {
+            Ok(_) | Err(StoreError::Corrupt(_) | StoreError::Sealed(_) | StoreError::Newer { .. }) => {
+                Ok(Found { key, row, fits: true, is_last: false })
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -218,16 +227,30 @@ pub fn limit(page: &Page) -> usize {
 }
 
 /// Makes the page from the rows of all queries of a list, each of which may have one more than fits. Some may be the same.
+/// A row that cannot be read is left out and named in the log: it must not take all others from whoever reads the list.
 #[must_use]
-pub fn merged<T: Row>(found: Vec<Found<T>>, page: &Page) -> Paged<T> {
+pub fn merged<T: Row>(mut found: Vec<Found<T>>, page: &Page) -> Paged<T> {
     // Below it not all queries have read rows.
-    let floor = found.iter().filter(|one| one.is_last).map(|one| one.row.key()).max();
-    let fitting = found.into_iter().filter(|one| one.fits).map(|one| one.row);
-    let mut rows: Vec<T> = fitting.filter(|row| floor.as_ref().is_none_or(|floor| row.key() >= *floor)).collect();
-    rows.sort_unstable_by_key(|row| std::cmp::Reverse(row.key()));
-    rows.dedup_by_key(|row| row.key());
-    let Paged { rows, next } = cut(rows, page);
-    Paged { rows, next: next.or_else(|| floor.as_ref().map(write::<T>)) }
+    let floor = found.iter().filter(|one| one.is_last).map(|one| one.key.clone()).max();
+    found.retain(|one| one.fits && floor.as_ref().is_none_or(|floor| one.key >= *floor));
+    found.sort_unstable_by(|one, other| other.key.cmp(&one.key));
+    found.dedup_by(|one, other| one.key == other.key);
+    let more = found.len() > limit(page);
+    found.truncate(limit(page));
+    let end = found.last().filter(|_| more).map(|one| &one.key);
+    let next = end.or(floor.as_ref()).map(write::<T>);
+    let (mut rows, mut unread) = (Vec::with_capacity(found.len()), Vec::new());
+    for one in found {
+        match one.row {
+            Ok(row) => rows.push(row),
+            Err(error) => unread.push(error),
+        }
+    }
+    if let Some(error) = unread.first() {
+        // Lists are polled: one line for each.
+        tracing::warn!(%error, rows = unread.len(), "what this build cannot read is left out of a list");
+    }
+    Paged { rows, next }
 }
 
 /// Makes the page from ordered rows, of which there may be one more than fits.

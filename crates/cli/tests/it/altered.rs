@@ -10,7 +10,7 @@ use crate::support::{Server, Setup, Store, run};
 fn alter(server: &Server, session: &str) {
     let file = Connection::open(server.path("test.db")).unwrap();
     let other = "UPDATE entries SET body = replace(CAST(body AS TEXT), '\"args\":{', '\"args\":{\"more\":1,')
-                 WHERE key >> 32 = (SELECT row FROM sessions WHERE id = ?1) AND body LIKE '%\"interrupted\"%'";
+                 WHERE key >> 32 = (SELECT number FROM sessions WHERE id = ?1) AND body LIKE '%\"interrupted\"%'";
     assert_eq!(file.execute(other, [session]).unwrap(), 1);
 }
 

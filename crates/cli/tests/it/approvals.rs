@@ -412,7 +412,7 @@ async fn r9_a_damaged_request_is_left_out_of_the_inbox_counted_and_named_once_in
         server.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": "go" })).await.ok();
     }
     server.kill();
-    let damage = "UPDATE entries SET body = '{' WHERE key >> 32 = (SELECT row FROM sessions WHERE id = 'broken')";
+    let damage = "UPDATE entries SET body = '{' WHERE key >> 32 = (SELECT number FROM sessions WHERE id = 'broken')";
     rusqlite::Connection::open(server.path("test.db")).unwrap().execute_batch(damage).unwrap();
     server.start_again().await;
     for _ in 0..3 {

@@ -499,7 +499,7 @@ async fn r4_one_session_that_cannot_be_read_keeps_no_other_from_being_held() {
         server.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": "go" })).await.ok();
     }
     server.kill();
-    let damage = "UPDATE entries SET body = '{' WHERE key >> 32 = (SELECT row FROM sessions WHERE id = 'broken')";
+    let damage = "UPDATE entries SET body = '{' WHERE key >> 32 = (SELECT number FROM sessions WHERE id = 'broken')";
     rusqlite::Connection::open(server.path("test.db")).unwrap().execute_batch(damage).unwrap();
     let held = run(&server.path(""), &["store", "restored"], "", &[]);
     assert_eq!(held.code, Some(1));

@@ -1,13 +1,13 @@
 //! The program on PostgreSQL: sessions survive it, and its commands read beside a server; several servers are in `nodes.rs`.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use countersign_test_postgres::Database;
 use serde_json::{Value, json};
 
 use crate::{
     nodes::eventually,
-    support::{Server, Setup, Store, fold::without_gaps, run},
+    support::{Provider, Server, Setup, Store, fold::without_gaps, run},
 };
 
 /// A session that waits for a person.
@@ -46,16 +46,22 @@ async fn r3_r4_on_postgresql_a_pending_request_survives_kill_9_and_its_effect_ha
 #[tokio::test]
 async fn r4_a_call_that_was_lost_in_a_fail_over_is_not_carried_out_again_by_itself() {
     let (database, standby) = Database::with_a_standby(false);
-    let script = json!({ "turns": [
-        { "tool_calls": [{ "name": "note", "args": {} }], "delay_ms": 5000 },
-        { "text": "done" },
-    ], "at_end": "repeat" });
-    let mut server = Setup::new(Store::Memory, &script).at(database.url_with(&standby)).start().await;
+    let gate = tempfile::tempdir().unwrap();
+    let thought = gate.path().join("go");
+    let call = json!({ "id": "c1", "name": "note", "args": {} });
+    let provider = Provider::start(vec![
+        json!({ "waits_for": thought, "tool_calls": [call] }),
+        json!({ "text": "done" }),
+        json!({ "text": "hello" }),
+    ]);
+    let provider = provider.await;
+    let setup = Setup::new(Store::Memory, &json!({})).provider(&provider).at(database.url_with(&standby));
+    let mut server = setup.start().await;
     let mut ws = server.ws().await;
     ws.message("s", "go").await;
-    server.until_status("s", "running").await;
+    eventually("the model is asked", async || provider.requests() == 1).await;
     standby.cut_off(&database);
-    assert!(server.calls().is_empty(), "the model still thinks");
+    fs::write(thought, "").unwrap();
     ws.until_status("completed").await;
     assert_eq!(server.calls().len(), 1);
     database.fail_over_to(&standby);
@@ -68,8 +74,11 @@ async fn r4_a_call_that_was_lost_in_a_fail_over_is_not_carried_out_again_by_itse
     server.start_again().await;
     let session = server.get("/v1/sessions/s").await.ok();
     assert_eq!((&session["status"], &session["held"]["reason"]), (&json!("running"), &json!("restored")), "{session}");
-    tokio::time::sleep(Duration::from_secs(7)).await;
-    assert_eq!(server.calls().len(), 1, "a person is asked first");
+    // What begins by itself begins before this one, which is asked for later.
+    let mut ws = server.ws().await;
+    ws.message("another", "hello").await;
+    ws.until_status("completed").await;
+    assert_eq!((provider.requests(), server.calls().len()), (3, 1), "a person is asked first");
 }
 
 #[tokio::test]

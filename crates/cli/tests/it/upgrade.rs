@@ -171,6 +171,7 @@ async fn is_refused(session: &str, older: &Server) {
     by_name(session, &older.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": "more" })).await);
     let yes = json!({ "decisions": [{ "type": "approve" }] });
     by_name(session, &older.post(&format!("/v1/approvals/{session}_1"), &yes).await);
+    by_name(session, &older.delete(&format!("/v1/rules/{session}_1.0")).await);
 }
 
 /// The sessions with a request in a node's inbox, of these.

@@ -11,6 +11,7 @@ use crate::{
     journal::{
         draft::{Draft, Transition},
         record::{Action, Kind, Millis, Note, Noted},
+        request_id::RequestId,
         state::State,
     },
     limits,
@@ -28,7 +29,7 @@ pub struct NoteInput {
     /// Who makes it.
     pub by: Principal,
     /// The client's `request_id`.
-    pub request_id: Option<Arc<str>>,
+    pub request_id: Option<RequestId>,
 }
 
 /// See [`NoteInput`].

@@ -27,6 +27,7 @@ use crate::{
         draft::{Catalog, Draft, Transition},
         permission::check_reviewer,
         record::{Action, Answered, Decided, Interrupted, Kind, Millis},
+        request_id::RequestId,
         run::{Raw, Resumed},
         state::{Open, State},
     },
@@ -59,7 +60,7 @@ pub struct DecideInput {
     /// Who decides.
     pub by: Principal,
     /// The client's `request_id`.
-    pub request_id: Option<Arc<str>>,
+    pub request_id: Option<RequestId>,
 }
 
 impl DecideInput {

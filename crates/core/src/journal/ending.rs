@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
+use super::{request_id::RequestId, 
     draft::{Catalog, Draft, Transition},
     record::{Block, CallStatus, EndReason, Record, TurnEnded, Withdrawal},
     state::{Call, Phase, Status, parts::finished},
@@ -21,7 +21,7 @@ impl Draft {
     pub fn cancel(
         self,
         by: Option<&Arc<str>>,
-        request_id: Option<Arc<str>>,
+        request_id: Option<RequestId>,
         partial: Option<Block>,
         catalog: &dyn Catalog,
     ) -> Result<Transition, Refusal> {
@@ -39,7 +39,7 @@ impl Draft {
     fn cancelled(
         mut self,
         by: Option<&Arc<str>>,
-        request_id: Option<Arc<str>>,
+        request_id: Option<RequestId>,
         partial: Option<Block>,
     ) -> Result<Draft, Refusal> {
         if self.state.status == Status::Failed {
@@ -58,7 +58,7 @@ impl Draft {
         reason: EndReason,
         by: Option<&Arc<str>>,
         partial: Option<Block>,
-        request_id: Option<Arc<str>>,
+        request_id: Option<RequestId>,
     ) {
         self.withdraw(by, Withdrawal::TurnEnded, |_| true);
         self.give_up(self.state.calls.clone());

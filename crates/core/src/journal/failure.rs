@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use super::{
+use super::{request_id::RequestId, 
     draft::{Catalog, Draft, Transition},
     progress::GraphRun,
     record::{Block, CallStatus, EndReason, Failure, Record, Retried, TurnFailed, Unshown, Why},
@@ -197,7 +197,7 @@ impl Draft {
     }
 
     /// Abandons a failed turn. The records that follow are another append.
-    pub(super) fn give_up_failed(&mut self, by: Option<&Arc<str>>, request_id: Option<Arc<str>>) {
+    pub(super) fn give_up_failed(&mut self, by: Option<&Arc<str>>, request_id: Option<RequestId>) {
         self.push_retried(Retried { by: by.cloned(), ..Retried::default() });
         self.end(EndReason::Cancelled, by, None, request_id);
         self.end_append();

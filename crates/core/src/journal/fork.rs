@@ -37,7 +37,7 @@
 
 use std::sync::Arc;
 
-use super::{
+use super::{request_id::RequestId, 
     draft::{Catalog, Draft, Transition},
     fits::{check_images, check_message},
     record::{CallStatus, Entry, Forked, ForkedFrom, Held, Interrupted, Judged, Kind, Millis, Record, UserMessage},
@@ -60,7 +60,7 @@ pub struct ForkInput {
     /// The roles that `by` holds.
     pub roles: Vec<String>,
     /// The client's `request_id`.
-    pub request_id: Option<Arc<str>>,
+    pub request_id: Option<RequestId>,
     /// Whether it continues by itself.
     pub run: bool,
     /// Whether the original [is unknown since a backup](State::is_unknown_since_a_backup).

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::request_id::RequestId;
 use crate::content::Content;
 
 /// A user's message.
@@ -19,7 +20,7 @@ pub struct MessageInput {
     /// The agent that answers from now on.
     pub agent: Option<Arc<str>>,
     /// The client's `request_id`.
-    pub request_id: Option<Arc<str>>,
+    pub request_id: Option<RequestId>,
     /// What to do if the session is not idle.
     pub on_pending: Option<OnPending>,
 }

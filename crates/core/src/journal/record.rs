@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::{
     cursor::Cursor,
+    request_id::RequestId,
     run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
 };
 use crate::{
@@ -341,18 +342,18 @@ impl Record {
 
     /// The `request_id` that this record acknowledges, if any (spec W1).
     #[must_use]
-    pub fn request_id(&self) -> Option<&str> {
+    pub fn request_id(&self) -> Option<&RequestId> {
         match self {
-            Record::UserMessage(m) | Record::MessageQueued(m) => m.request_id.as_deref(),
-            Record::Decided(d) => d.request_id.as_deref(),
-            Record::Answered(a) => a.request_id.as_deref(),
-            Record::Noted(n) => n.request_id.as_deref(),
-            Record::RunStarted(run) => run.request_id.as_deref(),
-            Record::Resumed(resumed) => resumed.request_id.as_deref(),
-            Record::Retried(retried) => retried.request_id.as_deref(),
-            Record::StateEdited(edited) => edited.request_id.as_deref(),
-            Record::TurnEnded(t) => t.request_id.as_deref(),
-            Record::Forked(f) => f.request_id.as_deref(),
+            Record::UserMessage(m) | Record::MessageQueued(m) => m.request_id.as_ref(),
+            Record::Decided(d) => d.request_id.as_ref(),
+            Record::Answered(a) => a.request_id.as_ref(),
+            Record::Noted(n) => n.request_id.as_ref(),
+            Record::RunStarted(run) => run.request_id.as_ref(),
+            Record::Resumed(resumed) => resumed.request_id.as_ref(),
+            Record::Retried(retried) => retried.request_id.as_ref(),
+            Record::StateEdited(edited) => edited.request_id.as_ref(),
+            Record::TurnEnded(t) => t.request_id.as_ref(),
+            Record::Forked(f) => f.request_id.as_ref(),
             _ => None,
         }
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, ser::Error as _};
 use serde_json::value::RawValue;
 
-use super::{request_id::stored, schema::Schema};
+use super::{request_id::RequestId, schema::Schema};
 use crate::{
     call::{finite, json::same_json},
     number::{FrameNo, InterruptionNo, StateVersion, TaskNo},
@@ -122,8 +122,8 @@ pub struct RunStarted {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }
 
 /// A task that is a graph begins: a new frame. Also the beginning of an agent's loop that has custom nodes,
@@ -283,8 +283,8 @@ pub struct Resumed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }
 
 /// A person changed the state of a graph that is waiting or idle.
@@ -299,8 +299,8 @@ pub struct StateEdited {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }
 
 #[cfg(test)]

@@ -11,7 +11,10 @@ use std::{
 use countersign::store::{Store, StoreError};
 use countersign_core::{
     audit::AuditRecord,
-    journal::record::{Entry, Millis, Record, records},
+    journal::{
+        record::{Entry, Millis, Record, records},
+        request_id::RequestId,
+    },
     number::InterruptionNo,
 };
 use countersign_store::{
@@ -317,7 +320,7 @@ impl Store for Failing {
             Err(error) => async { Err(error) }.boxed(),
         }
     }
-    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
+    fn request(&self, session_id: &str, request_id: &RequestId) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
         self.inner.request(session_id, request_id)
     }
     fn interruption(

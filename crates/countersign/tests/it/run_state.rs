@@ -146,7 +146,7 @@ async fn s17_a_queued_message_and_its_request_id_are_restored() {
     let state = RunState::load(&*store, "s").await.expect("saved");
     for (name, store, _dir) in stores() {
         state.save(&*store).await.expect(name);
-        assert!(store.request("s", "r1").await.expect("known").is_some(), "{name}");
+        assert!(store.request("s", &"r1".into()).await.expect("known").is_some(), "{name}");
         assert_eq!(RunState::load(&*store, "s").await.expect("saved").to_json(), state.to_json(), "{name}");
         let query = ApprovalQuery { limit: Some(10), ..Default::default() };
         let inbox = runtime(store, SCRIPT, &ledger).approvals(&Principal::trusted(), query).await.expect("inbox");

@@ -111,7 +111,7 @@ impl Three {
     /// once if it was looking for sessions at that moment.
     fn given_on(&self) -> String {
         let epoch = self.database.query("SELECT (epoch + 2)::text FROM sessions")[0][0].clone().expect("a session");
-        format!("SELECT row FROM sessions WHERE node = 0 AND epoch >= {epoch}")
+        format!("SELECT number FROM sessions WHERE node = 0 AND epoch >= {epoch}")
     }
 
     async fn is(&self, given_on: &str) {

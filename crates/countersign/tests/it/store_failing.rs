@@ -37,6 +37,33 @@ use crate::{
     team::{Teller, call, ran, teller, text},
 };
 
+/// A commit that waits for a standby takes as long as that does, and its session is locked meanwhile.
+#[tokio::test(start_paused = true)]
+async fn r5_nobody_waits_without_end_to_read_a_session_in_which_something_is_being_stored() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let runtime = runtime(&store, Approval::never(), 0).await;
+    send(&runtime, "s", "go").await.expect("run");
+    let before = runtime.session(&Principal::trusted(), "s").await.expect("a session");
+    let (begun, begins) = futures::channel::oneshot::channel();
+    store.meanwhile(|record| matches!(record, Record::UserMessage(_)), async {
+        begun.send(()).expect("heard");
+        std::future::pending().await
+    });
+    let sends = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { runtime.message(&Principal::trusted(), NewMessage::text("s", "more")).await.map(drop) }
+    });
+    begins.await.expect("it is being stored");
+    let asked = tokio::time::Instant::now();
+    let refused = runtime.session(&Principal::trusted(), "s").await.expect_err("what comes of it is not known");
+    assert_eq!((refused.code, asked.elapsed().as_secs()), (Code::StoreUnavailable, 10), "{refused}");
+    let followed = runtime.subscribe(&Principal::trusted(), "s", None).await;
+    assert_eq!(followed.err().map(|refused| refused.code), Some(Code::StoreUnavailable));
+    sends.abort();
+    sends.await.expect_err("it is given up");
+    assert_eq!(runtime.session(&Principal::trusted(), "s").await.expect("as it was"), before);
+}
+
 /// A model after whose first answer the next read of the session's context fails.
 struct Breaks(Arc<Teller>, Arc<Failing>, AtomicU32);
 

@@ -360,7 +360,7 @@ mod late {
         let mut unknown = serde_json::to_value(&*last).expect("JSON");
         unknown["r"] = serde_json::json!([{ "bet_placed": {} }]);
         database.run(&format!(
-            "INSERT INTO entries SELECT row, pos + 1, convert_to('{unknown}', 'UTF8') FROM sessions WHERE id = 's';
+            "INSERT INTO entries SELECT number, pos + 1, convert_to('{unknown}', 'UTF8') FROM sessions WHERE id = 's';
              UPDATE sessions SET pos = pos + 1, node = 0 WHERE id = 's'"
         ));
         let model = Paced::new([vec![text("Hello."), stop()]]);

@@ -1,10 +1,8 @@
 //! Cancelling turns.
 
-use std::sync::Arc;
-
 use countersign_core::{
     approval::principal::Principal,
-    journal::{draft::Draft, state::State},
+    journal::{draft::Draft, request_id::RequestId, state::State},
     refusal::Refusal,
 };
 
@@ -38,12 +36,14 @@ impl Runtime {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
-        if self.inner.is_repeat(&live.session_id, request_id.as_deref(), Purpose::CANCEL).await? {
+        // Only the owner cancels, and it says nothing else.
+        let request_id = request_id.as_deref().map(RequestId::from);
+        if self.inner.is_repeat(&live.session_id, request_id.as_ref(), Purpose::CANCEL).await? {
             return self.inner.confirmed().await;
         }
         let partial = guard.written();
         let at = self.inner.now();
-        let (subject, request_id) = (by.subject.clone(), request_id.map(Arc::from));
+        let subject = by.subject.clone();
         let make =
             |state: &State| Draft::new(state, at).cancel(subject.as_ref(), request_id, partial, &self.inner.agents);
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;

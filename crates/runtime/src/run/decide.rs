@@ -18,6 +18,7 @@ use countersign_core::{
     journal::{
         draft::Transition,
         record::Millis,
+        request_id::RequestId,
         state::{Open, State},
     },
     limits::DECISION_SECONDS,
@@ -73,12 +74,12 @@ impl NewDecision {
         (&self.reply, &self.user_edit_content)
     }
 
-    /// As `by` decides interruption `n` with it.
-    fn by(self, by: &Principal, n: InterruptionNo) -> DecideInput {
+    /// As `by` decides interruption `n` with it, under this id as it is [kept](kept_id).
+    fn by(self, by: &Principal, n: InterruptionNo, request_id: Option<RequestId>) -> DecideInput {
         DecideInput {
             digest: self.digest,
             user_edit_content: self.user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
-            request_id: self.request_id.map(Arc::from),
+            request_id,
             ..DecideInput::new(n, self.reply, by.clone())
         }
     }
@@ -157,7 +158,7 @@ impl Runtime {
         live: &LiveRef,
         by: &Principal,
         n: InterruptionNo,
-        mut decision: NewDecision,
+        decision: NewDecision,
         (follow, durability): (bool, Durability),
         until: Instant,
     ) -> Result<(Option<Subscription>, Option<BoxFuture<'static, ()>>), Refusal> {
@@ -166,8 +167,8 @@ impl Runtime {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         check_seen(by, &state, &decision)?;
-        decision.request_id = kept_id(by, &state, decision.request_id.clone(), &decision.asked());
-        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), Purpose::decision(n)).await? {
+        let kept = kept_id(by, &state, decision.request_id.as_deref(), &decision.asked());
+        if self.inner.is_repeat(&live.session_id, kept.as_ref(), Purpose::decision(n)).await? {
             self.inner.confirmed().await?;
             return Ok((self.inner.follow_if(follow, live, &mut guard)?, None));
         }
@@ -182,7 +183,7 @@ impl Runtime {
             {
                 judged
             }
-            None if !has_edits => self.inner.judged(&state, open, decision.by(by, n)).await,
+            None if !has_edits => self.inner.judged(&state, open, decision.by(by, n, kept)).await,
             // The request or its requesters changed while the edit was judged: the whole decision is tried again.
             _ => return Err(store_refusal(StoreError::Conflict)),
         };
@@ -204,18 +205,18 @@ impl Runtime {
         live: &LiveRef,
         by: &Principal,
         n: InterruptionNo,
-        mut decision: NewDecision,
+        decision: NewDecision,
         until: Instant,
     ) -> Result<Option<(Session, Judged)>, Refusal> {
         let state = self.inner.load(live, &mut *live.lock().await).await?;
         check_seen(by, &state, &decision)?;
-        decision.request_id = kept_id(by, &state, decision.request_id.clone(), &decision.asked());
-        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref(), Purpose::decision(n)).await? {
+        let kept = kept_id(by, &state, decision.request_id.as_deref(), &decision.asked());
+        if self.inner.is_repeat(&live.session_id, kept.as_ref(), Purpose::decision(n)).await? {
             return Ok(None);
         }
         let Some(open) = state.waiting(n) else { return Ok(None) };
         resolve::check_shown(&state, open, by, decision.digest.as_deref())?;
-        let Ok(judged) = timeout_at(until, self.inner.judged(&state, open, decision.by(by, n))).await else {
+        let Ok(judged) = timeout_at(until, self.inner.judged(&state, open, decision.by(by, n, kept))).await else {
             let what = format!(
                 "judging the edited calls and previewing them took more than {DECISION_SECONDS} s; try again, or decide \
                  without editing"

@@ -10,7 +10,7 @@ use countersign_core::{
         draft::Draft,
         fork::{ForkInput, is_open_to_edits, must_be_judged},
         record::{Judged, Record, UserMessage},
-        request_id,
+        request_id::RequestId,
         state::{Call, Phase, State},
     },
     limits::FORK_SECONDS,
@@ -134,7 +134,7 @@ impl Runtime {
             return self.made_before(live, &mut guard, (by, &existing), original, &new).await;
         }
         let birth = unique();
-        let request_id = new.request_id.as_deref().map(|id| request_id::kept(id, None, &birth, &new.asked()).into());
+        let request_id = new.request_id.as_deref().map(|id| RequestId::of(id, None, &birth, &new.asked()));
         let _turn = self.inner.heavy.turn(by).await?;
         let checkpoint = match new.checkpoint {
             Some(checkpoint) => checkpoint,
@@ -200,9 +200,9 @@ impl Runtime {
         new: &NewFork,
     ) -> Result<MadeFork, Refusal> {
         visible(by, existing)?;
-        let kept = kept_id(by, existing, new.request_id.clone(), &new.asked());
+        let kept = kept_id(by, existing, new.request_id.as_deref(), &new.asked());
         let same = existing.forked_from.as_ref().is_some_and(|from| from.session_id == original.session_id)
-            && self.inner.is_repeat(&live.session_id, kept.as_deref(), Purpose::FORK).await?;
+            && self.inner.is_repeat(&live.session_id, kept.as_ref(), Purpose::FORK).await?;
         if !same {
             let message = format!("session_id: there is a session {:?} already", &*live.session_id);
             return Err(Refusal::new(Code::SessionExists, message));

@@ -10,7 +10,7 @@ use countersign_core::{
     journal::{
         draft::Draft,
         record::SessionCreated,
-        request_id,
+        request_id::RequestId,
         run::{Raw, RunStarted, StateEdited},
         state::State,
     },
@@ -117,10 +117,10 @@ pub(super) struct StartId {
 
 impl StartId {
     /// As the session of this birth keeps it. Only its owner starts runs in it.
-    fn kept(self, birth: &str) -> String {
+    fn kept(self, birth: &str) -> RequestId {
         match self.asked {
-            Some(asked) => request_id::kept(&self.id, None, birth, &asked),
-            None => self.id,
+            Some(asked) => RequestId::of(&self.id, None, birth, &asked),
+            None => (*self.id).into(),
         }
     }
 }
@@ -158,7 +158,7 @@ impl Inner {
         if known.pos > 0 {
             owned(by, &known)?;
             of_graph(graph.name(), &known)?;
-            if self.is_repeat(&live.session_id, request_id.as_deref(), Purpose::RUN).await? {
+            if self.is_repeat(&live.session_id, request_id.as_ref(), Purpose::RUN).await? {
                 self.confirmed().await?;
                 return Ok(false);
             }
@@ -171,7 +171,7 @@ impl Inner {
             round: round(graph.start(), &mut made),
             by: by.subject.clone(),
             roles: by.roles.clone(),
-            request_id: request_id.map(Arc::from),
+            request_id,
         };
         let created = SessionCreated {
             agent: graph.name().clone(),
@@ -229,8 +229,8 @@ impl Inner {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
         self.may_edit_state(by, &state)?;
-        let request_id = kept_id(by, &state, request_id, &update);
-        if self.is_repeat(&live.session_id, request_id.as_deref(), Purpose::EDIT).await? {
+        let request_id = kept_id(by, &state, request_id.as_deref(), &update);
+        if self.is_repeat(&live.session_id, request_id.as_ref(), Purpose::EDIT).await? {
             return Ok(());
         }
         if let Some(of) = of {
@@ -247,12 +247,7 @@ impl Inner {
             .read_update(Some(&update))
             .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
         graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
-        let edited = StateEdited {
-            update,
-            state_version: graph.state_version(),
-            by: by.subject.clone(),
-            request_id: request_id.map(Arc::from),
-        };
+        let edited = StateEdited { update, state_version: graph.state_version(), by: by.subject.clone(), request_id };
         let make = |state: &State| Draft::new(state, self.now()).edit_state(edited, by, &self.agents);
         self.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(())

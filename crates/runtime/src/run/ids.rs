@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::principal::Principal,
-    journal::{request_id, state::State},
+    journal::{request_id::RequestId, state::State},
     refusal::{Code, Refusal},
     wire::client::check_session_id,
 };
@@ -28,9 +28,9 @@ pub(crate) fn unique() -> Arc<str> {
 
 /// The `request_id` as the session keeps it, of an input that says `asked`: others' ids have their names, so that no
 /// request is mistaken for another person's.
-pub(crate) fn kept_id(by: &Principal, state: &State, id: Option<String>, asked: &impl Serialize) -> Option<String> {
+pub(crate) fn kept_id(by: &Principal, state: &State, id: Option<&str>, asked: &impl Serialize) -> Option<RequestId> {
     let whose = by.subject.as_deref().filter(|_| !by.owns(state));
-    id.map(|id| request_id::kept(&id, whose, &state.birth, asked))
+    id.map(|id| RequestId::of(id, whose, &state.birth, asked))
 }
 
 impl Inner {
@@ -38,17 +38,17 @@ impl Inner {
     ///
     /// # Errors
     /// `request_id_reused`: its id was acknowledged for something else.
-    pub(super) async fn is_repeat(&self, session_id: &str, kept: Option<&str>, of: Purpose) -> Result<bool, Refusal> {
+    pub(super) async fn is_repeat(&self, session_id: &str, kept: Option<&RequestId>, of: Purpose) -> Result<bool, Refusal> {
         let Some(kept) = kept else { return Ok(false) };
         let of = of.with(kept);
-        match self.store.request(session_id, request_id::key(kept)).await.map_err(store_refusal)? {
+        match self.store.request(session_id, kept).await.map_err(store_refusal)? {
             None => Ok(false),
             Some(known) if known.covers(&of) => Ok(true),
             Some(known) => {
                 let other = if known.is_kind_of(&of) { " with other content" } else { "" };
                 let what = format!(
                     "request_id: {:?} was used in this session before, for: {}{other}; give each input an id of its own",
-                    request_id::sent(kept),
+                    kept.id(),
                     known.kind()
                 );
                 Err(Refusal::new(Code::RequestIdReused, what))

@@ -302,7 +302,7 @@ impl Inner {
     /// Why a session's turn is on hold, if it is.
     async fn why_held(self: &Arc<Self>, session_id: &str) -> Result<Option<HeldTurn>, Refusal> {
         let live = self.named(session_id)?;
-        let mut guard = live.lock().await;
+        let mut guard = live.lock_to_read().await?;
         match self.load(&live, &mut guard).await {
             // Deleted since its request was read.
             Err(error) if error.code == Code::SessionDeleted => Ok(None),

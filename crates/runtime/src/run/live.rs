@@ -9,9 +9,12 @@ mod load;
 mod transact;
 pub(super) mod uses;
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use countersign_core::{
@@ -22,10 +25,16 @@ use countersign_core::{
     refusal::{Code, Refusal},
     session::Session,
 };
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::{
+    sync::{Mutex, MutexGuard, Notify},
+    time::timeout,
+};
 
 use super::{fed::Fed, followers::Followers, open_text::OpenText, shown::Shown};
 use crate::store::nodes::Epoch;
+
+/// How long a reader waits for a session in which something is being stored: as long as for a confirmation of what it read.
+const READER: Duration = Duration::from_secs(10);
 
 /// A session in memory. Exists while in use; everything in it can be read from the store again.
 pub(crate) struct Live {
@@ -82,6 +91,22 @@ impl Live {
 
     pub(super) async fn lock(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock().await
+    }
+
+    /// For whoever only reads. Whoever stores something has the session until it is known what came of that: a commit that
+    /// waits for a standby may take [`READER`] several times. A reader could only be shown what was there before, so it is
+    /// told to come again.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub(super) async fn lock_to_read(&self) -> Result<MutexGuard<'_, LiveState>, Refusal> {
+        timeout(READER, self.lock()).await.map_err(|_| {
+            let what = format!(
+                "the session cannot be read now: for {} s what is being stored in it, or judged, has had no answer; try again",
+                READER.as_secs()
+            );
+            Refusal::new(Code::StoreUnavailable, what)
+        })
     }
 
     /// If nobody else has it.

@@ -6,7 +6,7 @@ use countersign_core::{
     approval::principal::Principal,
     journal::{
         draft::{Draft, MessageInput, OnPending},
-        request_id,
+        request_id::RequestId,
         state::State,
     },
     refusal::{Code, Refusal},
@@ -82,13 +82,15 @@ impl Runtime {
         &self,
         live: &LiveRef,
         by: &Principal,
-        mut message: NewMessage,
+        message: NewMessage,
         follow: bool,
         durability: Durability,
     ) -> Result<Option<Subscription>, Refusal> {
         let asked = (message.content.clone(), message.agent.clone(), message.on_pending);
+        let id = message.request_id.as_deref();
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
+        let mut kept = None;
         if state.pos > 0 {
             owned(by, &state)?;
             takes_messages(&state)?;
@@ -97,8 +99,8 @@ impl Runtime {
                 // It decides the pending interruptions.
                 by.check_may_decide()?;
             }
-            message.request_id = kept_id(by, &state, message.request_id, &asked);
-            if self.inner.is_repeat(&live.session_id, message.request_id.as_deref(), Purpose::MESSAGE).await? {
+            kept = kept_id(by, &state, id, &asked);
+            if self.inner.is_repeat(&live.session_id, kept.as_ref(), Purpose::MESSAGE).await? {
                 self.inner.confirmed().await?;
                 return self.inner.follow_if(follow, live, &mut guard);
             }
@@ -112,15 +114,14 @@ impl Runtime {
         let at = self.inner.now();
         let created = if state.pos == 0 { Some(self.created(by, message.agent.as_deref(), None, None)?) } else { None };
         if let Some(created) = &created {
-            let id = message.request_id.take();
-            message.request_id = id.map(|id| request_id::kept(&id, None, &created.birth, &asked));
+            kept = id.map(|id| RequestId::of(id, None, &created.birth, &asked));
         }
         let input = MessageInput {
             content: message.content,
             by: by.subject.clone(),
             roles: by.roles.clone(),
             agent: message.agent.map(Arc::from),
-            request_id: message.request_id.map(Arc::from),
+            request_id: kept,
             on_pending: message.on_pending,
         };
         let followed = self.inner.follow_if(follow, live, &mut guard)?;

@@ -239,7 +239,7 @@ impl Runtime {
         after: Option<u64>,
     ) -> Result<Subscription, Refusal> {
         let live = self.inner.named(session_id)?;
-        let mut guard = live.lock().await;
+        let mut guard = live.lock_to_read().await?;
         let state = self.inner.load(&live, &mut guard).await?;
         visible(by, &state)?;
         Subscription::new(&self.inner, &live, &mut guard, after)

@@ -1,7 +1,5 @@
 //! Notes on a pending interruption: comments and reassignment.
 
-use std::sync::Arc;
-
 use countersign_core::{
     approval::{key::parse_approval_key, principal::Principal},
     decide::{
@@ -56,8 +54,9 @@ impl Runtime {
         let not_found = || resolve::not_found(approval_key);
         let (session_id, n) = parse_approval_key(approval_key).ok_or_else(not_found)?;
         let live = self.inner.named(session_id).map_err(|_| not_found())?;
-        let input = NoteInput { n, note, by: by.clone(), request_id: request_id.map(Arc::from) };
-        let noted = contested!(self.note_in(&live, approval_key, input.clone(), follow).await);
+        let input = NoteInput { n, note, by: by.clone(), request_id: None };
+        let id = request_id.as_deref();
+        let noted = contested!(self.note_in(&live, (approval_key, id), input.clone(), follow).await);
         let follow = self.inner.or_refused(noted).await?;
         Ok(Stored { session_id: live.session_id.clone(), follow })
     }
@@ -65,7 +64,7 @@ impl Runtime {
     async fn note_in(
         &self,
         live: &LiveRef,
-        approval_key: &str,
+        (approval_key, request_id): (&str, Option<&str>),
         mut input: NoteInput,
         follow: bool,
     ) -> Result<Option<super::subscription::Subscription>, Refusal> {
@@ -76,13 +75,12 @@ impl Runtime {
         }
         // People decide by these comments: an agent must not influence them.
         input.by.check_may_decide()?;
-        let request_id = input.request_id.take().map(|id| id.to_string());
-        input.request_id = kept_id(&input.by, &state, request_id, &input.note).map(Arc::from);
+        input.request_id = kept_id(&input.by, &state, request_id, &input.note);
         let purpose = match &input.note {
             NewNote::Comment(_) => Purpose::comment(input.n),
             NewNote::Reassign { .. } => Purpose::reassignment(input.n),
         };
-        if self.inner.is_repeat(&live.session_id, input.request_id.as_deref(), purpose).await? {
+        if self.inner.is_repeat(&live.session_id, input.request_id.as_ref(), purpose).await? {
             self.inner.confirmed().await?;
             return self.inner.follow_if(follow, live, &mut guard);
         }

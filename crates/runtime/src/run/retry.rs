@@ -73,8 +73,8 @@ impl Inner {
         let state = self.load(live, &mut guard).await?;
         owned(by, &state)?;
         may_continue(by, &state)?;
-        let request_id = kept_id(by, &state, retry.request_id, &retry.more_calls);
-        if !self.is_repeat(&live.session_id, request_id.as_deref(), Purpose::RETRY).await? {
+        let request_id = kept_id(by, &state, retry.request_id.as_deref(), &retry.more_calls);
+        if !self.is_repeat(&live.session_id, request_id.as_ref(), Purpose::RETRY).await? {
             if let Some(graph) = graph {
                 of_graph(graph, &state)?;
             }
@@ -89,12 +89,8 @@ impl Inner {
             if let Some(full) = self.full(&state).filter(|_| !state.is_stopped_short()) {
                 return Err(Refusal::new(Code::SessionFull, full));
             }
-            let retried = Retried {
-                by: by.subject.clone(),
-                more_calls: retry.more_calls,
-                request_id: request_id.map(Arc::from),
-                ..Retried::default()
-            };
+            let retried =
+                Retried { by: by.subject.clone(), more_calls: retry.more_calls, request_id, ..Retried::default() };
             let make = |state: &State| Draft::new(state, self.now()).retry(retried, &self.agents);
             self.transact(live, &mut guard, Durability::Synced, make).await?;
         }

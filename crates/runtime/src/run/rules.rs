@@ -181,7 +181,11 @@ impl Runtime {
     ) -> Result<RuleView, Refusal> {
         let session_id = &live.session_id;
         let mut guard = live.lock().await;
-        let Some(row) = self.rule_row(by, session_id, rule).await? else { return Err(rule_not_found(id)) };
+        let Some(row) = self.rule_row(by, session_id, rule).await? else {
+            // Lists leave out what this build cannot read.
+            let session = self.inner.load(live, &mut guard).await;
+            return Err(session.err().filter(Refusal::is_unreadable).unwrap_or_else(|| rule_not_found(id)));
+        };
         by.check_may_decide()?;
         if row.revoked_at.is_some() {
             self.inner.confirmed().await?;

@@ -11,7 +11,7 @@ use countersign_core::{
         reply::Reply,
         resolve::{self, DecideInput},
     },
-    journal::{
+    journal::{request_id::RequestId,
         draft::{Draft, MessageInput, OnPending, Transition},
         graph,
         record::{Entry, Millis, Retried},
@@ -59,7 +59,7 @@ pub(crate) struct Origin {
     /// How many calls the session had when another process took the same state.
     pub(crate) calls_when_taken: Option<u32>,
     /// The `request_id` of all that is given, as it is kept: one of its records has it.
-    pub(crate) request_id: Option<String>,
+    pub(crate) request_id: Option<RequestId>,
 }
 
 impl Runtime {
@@ -102,7 +102,7 @@ impl Runtime {
                 made.add(timed_out);
             }
         }
-        let mut request_id: Option<Arc<str>> = request_id.map(Arc::from);
+        let mut request_id = request_id;
         for (n, reply) in replies {
             by.check_may_decide()?;
             guards.not_after = guards.not_after.into_iter().chain(due(made.state(), n)).min();

@@ -354,7 +354,7 @@ impl Inner {
     /// A session for a client.
     pub(super) async fn read_state(self: &Arc<Self>, by: &Principal, session_id: &str) -> Result<Session, Refusal> {
         let live = self.named(session_id)?;
-        let mut guard = live.lock().await;
+        let mut guard = live.lock_to_read().await?;
         let state = self.load(&live, &mut guard).await?;
         drop(guard);
         self.released().await?;

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use countersign_core::{approval::principal::Principal, locale::Locale};
+use countersign_core::{approval::principal::Principal, journal::request_id::RequestId, locale::Locale};
 use serde::Serialize;
 use tokio::sync::Notify;
 
@@ -83,7 +83,7 @@ pub struct RunConfig {
     pub(crate) cancel: Option<CancelHandle>,
     pub(crate) nested_events: Option<bool>,
     /// The `request_id` of a message that begins a turn; with a state, of what was said and decided on it, as it is kept.
-    pub(crate) request_id: Option<String>,
+    pub(crate) request_id: Option<RequestId>,
 }
 
 impl fmt::Debug for RunConfig {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::principal::Principal,
-    journal::record::Kind,
+    journal::{record::Kind, request_id::RequestId},
     locale::Locale,
     refusal::{Code, Refusal},
 };
@@ -194,7 +194,7 @@ impl<S: GraphState> Graph<S> {
 
     pub(super) async fn resume_in(
         &self,
-        (by, locale, request_id): (Option<Principal>, Option<Locale>, Option<String>),
+        (by, locale, request_id): (Option<Principal>, Option<Locale>, Option<RequestId>),
         (store, durable): (&Arc<dyn Store>, bool),
         mut state: RunState,
     ) -> Result<GraphResult<S>, RunError> {
@@ -249,7 +249,7 @@ pub(super) async fn result<S>(
 /// Prepares a paused run to resume, with the answers and decisions recorded on it.
 async fn prepare_to_resume(
     runtime: &Runtime,
-    (by, request_id): (Option<&Principal>, Option<String>),
+    (by, request_id): (Option<&Principal>, Option<RequestId>),
     (store, durable): (&dyn Store, bool),
     state: &mut RunState,
 ) -> Result<(), Stopped> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use countersign_core::{
     approval::principal::Principal,
     content::Content,
-    journal::state::State,
+    journal::{request_id::RequestId, state::State},
     refusal::{Code, Refusal},
 };
 
@@ -51,7 +51,7 @@ pub(super) struct Session {
     /// Whether its store is the application's, and outlives this part.
     durable: bool,
     /// See [`RunConfig::request_id`].
-    request_id: Option<String>,
+    request_id: Option<RequestId>,
     /// The right to run a state that its store did not have.
     taken: Option<Taken>,
     watch: Arc<Watch>,
@@ -247,7 +247,7 @@ impl Session {
             self.check_data_of_session(context).await?;
         }
         let session_id = Some(self.session_id.to_string());
-        let (content, request_id) = (content.clone(), self.request_id.clone());
+        let (content, request_id) = (content.clone(), self.request_id.as_ref().map(|id| id.id().to_owned()));
         let message = NewMessage { session_id, content, request_id, ..NewMessage::default() };
         let taken = self.runtime.take_message(&self.principal, message, follow, Durability::Buffered).await;
         self.follow = taken.map_err(in_the_library)?.1.follow;

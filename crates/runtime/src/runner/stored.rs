@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use countersign_core::{
     approval::principal::Principal,
     content::Content,
-    journal::{draft::OnPending, fork, record::records, request_id, state::Status},
+    journal::{draft::OnPending, fork, record::records, request_id::RequestId, state::Status},
     refusal::{Code, Refusal},
     wire::client::check_request_id,
 };
@@ -322,26 +322,26 @@ impl StoredSession {
     }
 
     /// The [id](StoredSession::request_id) as the session keeps it, and whether the session has it already.
-    fn request(&self, state: &RunState) -> Result<(Option<String>, bool), RunError> {
+    fn request(&self, state: &RunState) -> Result<(Option<RequestId>, bool), RunError> {
         let nobody = Principal::trusted();
         let by = self.config.principal.as_ref().unwrap_or(&nobody);
         // A message alone has the id that it has in a runtime.
         let kept = if self.decides.is_empty() {
             let asked = (joined(&self.says), None::<String>, None::<OnPending>);
-            kept_id(by, state.state(), self.request_id.clone(), &asked)
+            kept_id(by, state.state(), self.request_id.as_deref(), &asked)
         } else {
-            kept_id(by, state.state(), self.request_id.clone(), &(&self.decides, &self.says))
+            kept_id(by, state.state(), self.request_id.as_deref(), &(&self.decides, &self.says))
         };
         let Some(id) = kept else { return Ok((None, false)) };
         // A fork's past was acknowledged in the original.
         let known = records(fork::own(state.entries())).filter_map(|record| record.request_id());
-        match { known }.find(|known| request_id::key(known) == request_id::key(&id)) {
+        match { known }.find(|known| known.key() == id.key()) {
             None => Ok((Some(id), false)),
-            Some(known) if request_id::fingerprint(known) == request_id::fingerprint(&id) => Ok((None, true)),
+            Some(known) if known.fingerprint() == id.fingerprint() => Ok((None, true)),
             Some(_) => {
                 let what = format!(
                     "request_id: {:?} was used in this session before, for something else; give each input an id of its own",
-                    request_id::sent(&id)
+                    id.id()
                 );
                 Err(Refusal::new(Code::RequestIdReused, what).into())
             }
@@ -371,7 +371,7 @@ impl StoredSession {
             Err(_) => false,
         };
         if begins && decides.is_empty() && !says.is_empty() {
-            config.request_id = request_id;
+            config.request_id = request_id.as_deref().map(RequestId::from);
             return Ok((runner(config), joined(&says).into()));
         }
         let mut state = state?;

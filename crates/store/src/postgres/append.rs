@@ -13,7 +13,7 @@ use std::{
 use countersign_core::{
     audit,
     call::reviewer::Reviewer,
-    journal::{checkpoint::FOLD_VERSION, record::Millis},
+    journal::{checkpoint::FOLD_VERSION, record::Millis, request_id::RequestId},
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio_postgres::Row;
@@ -31,7 +31,7 @@ use super::{
     flight::{Flight, Joined, Value},
     group::SMALL,
     nodes::{epoch_of, is_free},
-    rows::{count, tenant},
+    rows::{count, sent_by, tenant},
     rules,
     transaction::{self, Transaction, Undone},
 };
@@ -57,25 +57,26 @@ pub(super) struct Write {
     is_at_work: bool,
     /// The node that stores it.
     node: i64,
-    /// The format of its records.
+    /// The format of its records, and the one that the node knows.
     format: u32,
+    knows: u32,
 }
 
 /// Takes the id of a new session: only one append ever gets it.
-const TAKE_ID: &str = "INSERT INTO ids (id) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id";
+const TAKE_ID: &str = "INSERT INTO session_ids (id) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id";
 const MAKE: &str = concat!(
     "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, format)
  SELECT id, $2::bigint, $3::bytea, $4::bytea, $5::bytea, $6::bytea, $7::text, $8::bigint, $9::bigint, $10::bigint[],
    $11::bigint, ($11::bigint IS NOT NULL)::int, $12::bigint FROM taken
- RETURNING row, CASE WHEN node IS NOT NULL THEN epoch END AS lease, ",
+ RETURNING number, CASE WHEN node IS NOT NULL THEN epoch END AS lease, ",
     clock!(),
     " AS clock"
 );
 /// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
 /// nothing. A node that stores an append with due effects takes the lease, if no other node has it. The outcome of the
 /// last effect releases it; an input does not, since effects that it stops may still be ending. It also finds nothing
-/// if a request id of `$13` is known, or outside of the time from `$14` to before `$15`. Time is compared before the
+/// if a request id of `$13` is known from a sender of `$14`, or outside of the time from `$15` to before `$16`. Time is compared before the
 /// row's lock is waited for: an append that reaches the row in time counts, since any append stored before it moves the
 /// session.
 const MOVE: &str = concat!(
@@ -89,25 +90,27 @@ const MOVE: &str = concat!(
     " THEN $10::boolean ELSE false END)::int,
    format = greatest(s.format, $12)
  WHERE s.id = $1 AND s.pos = $2 AND ($11::bigint IS NULL OR (s.node = $9 AND s.epoch = $11))
-   AND NOT EXISTS (SELECT FROM requests q WHERE q.session = s.row AND q.id = ANY($13))
+   AND NOT EXISTS (SELECT FROM request_ids q WHERE q.session = s.number AND q.id = ANY($13) AND q.sent_by = ANY($14))
    AND ",
-    "coalesce($14::bigint <= ",
+    "coalesce($15::bigint <= ",
     clock!(),
-    ", true) AND coalesce($15::bigint > ",
+    ", true) AND coalesce($16::bigint > ",
     clock!(),
     ", true)
- RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END AS lease, ",
+ RETURNING s.number, CASE WHEN s.node = $9 THEN s.epoch END AS lease, ",
     // Once the row is locked.
     clock!(),
     " AS clock"
 );
 const IS_FENCED: &str = "SELECT FROM sessions WHERE id = $1 AND (node IS DISTINCT FROM $2::bigint OR epoch <> $3)";
-pub(super) const CLAIMED: &str = "SELECT q.id, q.purpose FROM requests q JOIN sessions s ON s.row = q.session
- WHERE s.id = $1 AND q.id = ANY($2)";
+pub(super) const CLAIMED: &str = "SELECT q.id, q.sent_by, q.purpose, q.fingerprint
+ FROM request_ids q JOIN sessions s ON s.number = q.session
+ WHERE s.id = $1 AND q.id = ANY($2) AND q.sent_by = ANY($3)";
 /// Whether a session with this id existed and was deleted.
-const IS_DELETED: &str = "SELECT FROM ids i WHERE i.id = $1 AND NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)";
+const IS_DELETED: &str =
+    "SELECT FROM session_ids i WHERE i.id = $1 AND NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)";
 /// Locked, so that it is not deleted before the fork is made; others append to it meanwhile.
-const PAST: &str = "SELECT row, pos, format FROM sessions WHERE id = $1 FOR KEY SHARE";
+const PAST: &str = "SELECT number, pos, format FROM sessions WHERE id = $1 FOR KEY SHARE";
 const COPY: &str = "WITH copied AS (
    INSERT INTO entries (session, pos, body)
    SELECT $1, pos, body FROM entries WHERE session = $2 AND pos > $3 AND pos <= $4 RETURNING 1
@@ -136,6 +139,7 @@ impl Write {
             is_at_work: after.is_at_work(),
             node,
             format: entries.iter().map(|entry| entry.format()).max().unwrap_or_default().min(knows),
+            knows,
         })
     }
 
@@ -201,7 +205,7 @@ impl Write {
 
     /// The statement that makes the session's row (it has no requests yet, and is bound to no time), or moves it if these request
     /// ids are new and it is in time; and stores its audit records.
-    fn whole(&self, new: Value, time: (Option<Millis>, Option<Millis>)) -> Joined {
+    fn whole(&self, new: [Value; 2], time: (Option<Millis>, Option<Millis>)) -> Joined {
         let mut statement =
             if self.is_new() { self.made(MAKE) } else { self.statement(Joined::of(MOVE, self.moved(new, time))) };
         self.tell(&mut statement);
@@ -211,7 +215,7 @@ impl Write {
     /// The steps that the statement did not do, except for rules.
     pub(super) fn rest(&self, flight: &mut Flight, session: i64) {
         for change in self.by_turns().1.into_iter().filter(|change| !change.is_of_rule()) {
-            let mut statement = Joined::of("SELECT $1::bigint AS row", vec![session.into()]);
+            let mut statement = Joined::of("SELECT $1::bigint AS number", vec![session.into()]);
             self.change(&mut statement, change);
             flight.push(statement);
         }
@@ -230,9 +234,9 @@ impl Write {
             flight.add(chain::END, Vec::new());
             on.send(std::mem::take(&mut flight)).await?;
         }
-        rules::hold(on, &self.guards.rules, clock).await?;
+        rules::hold(on, &self.guards.rules, clock, self.knows).await?;
         for change in &self.changes {
-            rules::apply(on, session, &self.session_id, change).await?;
+            rules::apply(on, (session, &self.session_id), change, self.knows).await?;
         }
         Ok((flight, lease))
     }
@@ -242,7 +246,7 @@ impl Write {
     }
 
     /// The values of [`MOVE`], with ids that must be new and the time in which it must be.
-    fn moved(&self, new: Value, (from, until): (Option<Millis>, Option<Millis>)) -> Vec<Value> {
+    fn moved(&self, [ids, senders]: [Value; 2], (from, until): (Option<Millis>, Option<Millis>)) -> Vec<Value> {
         let Summary { agent, title, status, updated_at, pending, .. } = &self.summary;
         vec![
             (&*self.session_id).into(),
@@ -257,7 +261,8 @@ impl Write {
             self.is_at_work.into(),
             Value::Int(self.guards.lease.map(epoch_of)),
             self.format.into(),
-            new,
+            ids,
+            senders,
             from.into(),
             until.into(),
         ]
@@ -269,9 +274,10 @@ impl Write {
         let mut flight = Flight::default();
         if !self.is_new() && !self.claims.is_empty() {
             // If another append carries them after this, the session is not at its position any more.
-            flight.add(CLAIMED, vec![self.id(), self.claimed()]);
+            let [ids, senders] = self.claimed();
+            flight.add(CLAIMED, vec![self.id(), ids, senders]);
         }
-        flight.push(self.whole(Value::Many(Vec::new()), (None, None)));
+        flight.push(self.whole([Value::Many(Vec::new()), Value::Many(Vec::new())], (None, None)));
         let mut answers = on.send(flight).await?;
         let (taken, known) = (answers.pop(), answers.pop());
         let Some(session) = taken.and_then(|mut rows| rows.pop()) else { return Err(self.why_not(on).await?.into()) };
@@ -297,17 +303,21 @@ impl Write {
         (&*self.session_id).into()
     }
 
-    fn claimed(&self) -> Value {
-        Value::Many(self.claims.iter().map(|claim| claim.request_id.as_bytes().to_vec()).collect())
+    /// The request ids, and their senders. Of several, those of one may be looked for with the sender of another: what
+    /// is found is looked at.
+    fn claimed(&self) -> [Value; 2] {
+        let ids = || self.claims.iter().map(|claim| &claim.request_id);
+        let many = |texts: Vec<&str>| Value::Many(texts.into_iter().map(|text| text.as_bytes().to_vec()).collect());
+        [many(ids().map(RequestId::id).collect()), many(ids().map(sent_by).collect())]
     }
 
     /// Whether the request ids are new, given those of them that are not.
     fn admit(&self, known: &[Row]) -> Result<(), Undone> {
-        let mut by_id: BTreeMap<&[u8], Purpose> = BTreeMap::new();
+        let mut by_id: BTreeMap<(&[u8], &[u8]), Purpose> = BTreeMap::new();
         for row in known {
-            by_id.insert(row.try_get(0)?, Purpose::stored(row.try_get(1)?));
+            by_id.insert((row.try_get(0)?, row.try_get(1)?), Purpose::stored(row.try_get(2)?, row.try_get(3)?));
         }
-        Ok(index::admit(&self.claims, |id| Ok(by_id.get(id.as_bytes()).cloned()))?)
+        Ok(index::admit(&self.claims, |id| Ok(by_id.get(&(id.id().as_bytes(), sent_by(id).as_bytes())).cloned()))?)
     }
 
     /// Copies the past of another session.
@@ -320,7 +330,7 @@ impl Write {
         };
         let (source, end, format): (i64, i64, i64) = (past.try_get(0)?, past.try_get(1)?, past.try_get(2)?);
         if format > i64::from(self.format) {
-            on.ask("UPDATE sessions SET format = $2 WHERE row = $1", vec![session.into(), format.into()]).await?;
+            on.ask("UPDATE sessions SET format = $2 WHERE number = $1", vec![session.into(), format.into()]).await?;
         }
         if end < int(self.expected) {
             return Err(no_past(from, self.expected).into());
@@ -359,26 +369,37 @@ impl Write {
         let Summary { updated_at, .. } = self.summary;
         let places = (self.expected + 1..).take(self.bodies.len()).map(int).collect();
         statement.part(
-            "INSERT INTO entries (session, pos, body) SELECT s.row, new.* FROM s, unnest(?, ?) AS new",
+            "INSERT INTO entries (session, pos, body) SELECT s.number, new.* FROM s, unnest(?, ?) AS new",
             vec![Value::Ints(places), Value::Many(self.bodies.clone())],
         );
         if let Some(snapshot) = &self.snapshot {
-            let sql = "INSERT INTO snapshots (session, version, pos, body) SELECT s.row, ?, ?, ? FROM s
+            let sql = "INSERT INTO snapshots (session, version, pos, body) SELECT s.number, ?, ?, ? FROM s
                        ON CONFLICT (session) DO UPDATE
                        SET version = excluded.version, pos = excluded.pos, body = excluded.body";
             statement.part(sql, vec![FOLD_VERSION.into(), self.last().into(), snapshot.clone().into()]);
         }
         // An id that is queued and reaches the conversation at once is there twice.
-        let claims: BTreeMap<&str, String> =
-            self.claims.iter().map(|claim| (&*claim.request_id, claim.purpose.text())).collect();
+        let claims: BTreeMap<_, &Claim> = self.claims.iter().map(|claim| (claim.request_id.key(), claim)).collect();
         if !claims.is_empty() {
-            let sql = "INSERT INTO requests (session, id, purpose) SELECT s.row, new.* FROM s, unnest(?, ?) AS new
-                       ON CONFLICT (session, id) DO UPDATE SET purpose = excluded.purpose";
-            let ids = claims.keys().map(|id| id.as_bytes().to_vec()).collect();
-            statement.part(sql, vec![Value::Many(ids), Value::Texts(claims.into_values().collect())]);
+            let sql = "INSERT INTO request_ids (session, id, sent_by, purpose, fingerprint)
+                       SELECT s.number, new.id, new.sent_by, new.purpose, nullif(new.fingerprint, '')
+                       FROM s, unnest(?, ?, ?, ?) AS new (id, sent_by, purpose, fingerprint)
+                       ON CONFLICT (session, id, sent_by)
+                       DO UPDATE SET purpose = excluded.purpose, fingerprint = excluded.fingerprint";
+            let of = |text: fn(&Claim) -> &str| claims.values().map(|claim| text(claim).to_owned()).collect::<Vec<_>>();
+            let bytes = |text| Value::Many(of(text).into_iter().map(String::into_bytes).collect());
+            statement.part(
+                sql,
+                vec![
+                    bytes(|claim| claim.request_id.id()),
+                    bytes(|claim| sent_by(&claim.request_id)),
+                    Value::Texts(of(|claim| claim.purpose.kind())),
+                    Value::Texts(of(|claim| claim.request_id.fingerprint().unwrap_or_default())),
+                ],
+            );
         }
         if self.reviewed {
-            let sql = "UPDATE reviewers r SET updated_at = ? FROM s WHERE r.session = s.row AND r.updated_at <> ?";
+            let sql = "UPDATE reviewers r SET updated_at = ? FROM s WHERE r.session = s.number AND r.updated_at <> ?";
             statement.part(sql, vec![updated_at.into(), updated_at.into()]);
         }
     }
@@ -391,17 +412,17 @@ impl Write {
                 self.reviewer(statement, &row.role);
             }
             Change::Reminded { n, next } => {
-                let sql = "UPDATE interruptions i SET remind_at = ?, seen_to = NULL FROM s WHERE i.session = s.row AND i.n = ?";
+                let sql = "UPDATE interruptions i SET remind_at = ?, seen_to = NULL FROM s WHERE i.session = s.number AND i.number = ?";
                 statement.part(sql, vec![(*next).into(), (*n).into()]);
             }
             Change::Reassigned { n, role } => {
-                let sql = "UPDATE interruptions i SET role = ? FROM s WHERE i.session = s.row AND i.n = ?";
+                let sql = "UPDATE interruptions i SET role = ? FROM s WHERE i.session = s.number AND i.number = ?";
                 statement.part(sql, vec![role.as_str().into(), (*n).into()]);
                 self.reviewer(statement, role);
             }
             Change::Resolved { n, resolution, at, pos } => {
                 let sql = "UPDATE interruptions i SET resolution = ?, resolved_at = ?, resolved_pos = ? FROM s
-                           WHERE i.session = s.row AND i.n = ? AND i.resolution IS NULL";
+                           WHERE i.session = s.number AND i.number = ? AND i.resolution IS NULL";
                 let how = Value::Word(resolution_name(*resolution));
                 statement.part(sql, vec![how, (*at).into(), int(*pos).into(), (*n).into()]);
             }
@@ -414,7 +435,8 @@ impl Write {
         if Reviewer::is_owner_name(role) {
             return;
         }
-        let sql = "INSERT INTO reviewers (session, role, id, tenant, updated_at) SELECT s.row, ?, ?, ?, ? FROM s
+        let sql =
+            "INSERT INTO reviewers (session, role, session_id, tenant, updated_at) SELECT s.number, ?, ?, ?, ? FROM s
                    ON CONFLICT (session, role) DO NOTHING";
         let Summary { tenant: of, updated_at, .. } = &self.summary;
         let (id, of) = (Value::from(&*self.session_id), Value::from(tenant(of.as_deref())));
@@ -427,7 +449,7 @@ impl Write {
             let bodies = self.told.iter().map(|body| body.as_bytes().to_vec()).collect();
             let of = tenant(self.summary.tenant.as_deref()).into();
             statement.part(
-                "INSERT INTO unchained (body, tenant)
+                "INSERT INTO audit_queue (body, tenant)
                  SELECT told.body, ? FROM s, unnest(?) WITH ORDINALITY AS told (body, place) ORDER BY told.place",
                 vec![of, Value::Many(bodies)],
             );
@@ -451,8 +473,8 @@ fn lease_of(row: &Row) -> Result<Option<Epoch>, Undone> {
 }
 
 const ASK: &str = "INSERT INTO interruptions
- (session, n, id, tenant, subject, role, agent, tools, asked_at, expires_at, remind_at, asked_pos)
- SELECT s.row, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM s";
+ (session, number, session_id, tenant, subject, role, agent, tools, asked_at, expires_at, remind_at, asked_pos)
+ SELECT s.number, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM s";
 
 fn asked(row: &InterruptionRow) -> Vec<Value> {
     vec![
@@ -502,18 +524,18 @@ impl transaction::Change for Delete {
 }
 
 async fn delete(on: &Transaction, session_id: &str, at: Option<u64>) -> Result<(Flight, bool), Undone> {
-    let sql = "DELETE FROM sessions WHERE id = $1 AND ($2::bigint IS NULL OR pos = $2) RETURNING row";
+    let sql = "DELETE FROM sessions WHERE id = $1 AND ($2::bigint IS NULL OR pos = $2) RETURNING number";
     let gone = on.ask(sql, vec![session_id.into(), Value::Int(at.map(int))]).await?.pop();
     let Some(gone) = gone else { return Ok((Flight::default(), false)) };
     let session: i64 = gone.try_get(0)?;
     let mut flight = Flight::default();
     for sql in [
         "DELETE FROM entries WHERE session = $1",
-        "DELETE FROM waypoints WHERE session = $1",
+        "DELETE FROM past_snapshots WHERE session = $1",
         "DELETE FROM interruptions WHERE session = $1",
         "DELETE FROM rules WHERE session = $1",
         "DELETE FROM snapshots WHERE session = $1",
-        "DELETE FROM requests WHERE session = $1",
+        "DELETE FROM request_ids WHERE session = $1",
         "DELETE FROM reviewers WHERE session = $1",
     ] {
         flight.add(sql, vec![session.into()]);

@@ -34,14 +34,14 @@ const AT_ONCE: i64 = 256;
 const BYTES: i64 = 8 * 1024 * 1024;
 
 /// The last record that is to be chained.
-const UNTIL: &str = "SELECT max(n) FROM unchained";
+const UNTIL: &str = "SELECT max(n) FROM audit_queue";
 /// Chaining requires this lock on the end of the log.
 pub(super) const END: &str = "SELECT n, hash FROM audit_head FOR UPDATE";
 /// Read once the end is locked: records that another node has chained are gone by then.
-const TAKE: &str = "DELETE FROM unchained WHERE n = ANY(ARRAY(
+const TAKE: &str = "DELETE FROM audit_queue WHERE n = ANY(ARRAY(
    SELECT n FROM (
      SELECT n, row_number() OVER so_far AS place, sum(octet_length(body)) OVER so_far AS bytes
-     FROM (SELECT n, body FROM unchained ORDER BY n LIMIT $1) AS oldest WINDOW so_far AS (ORDER BY n)
+     FROM (SELECT n, body FROM audit_queue ORDER BY n LIMIT $1) AS oldest WINDOW so_far AS (ORDER BY n)
    ) AS counted WHERE place = 1 OR bytes <= $2
  )) RETURNING n, body, tenant";
 const ADD: &str = "INSERT INTO audit (n, hash, body, tenant) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[])";
@@ -64,21 +64,23 @@ impl Change for Oldest {
             let end = answers.pop().and_then(|mut rows| rows.pop());
             let end = end.ok_or_else(|| StoreError::Corrupt("the end of the audit log is missing".to_owned()))?;
             let Some(moved) = taken.last().map(|(n, ..)| *n) else { return Ok((Flight::default(), None)) };
-            let mut last = Anchor { n: count(end.try_get(0)?)?, hash: end.try_get(1)? };
+            let mut last = Anchor { n: count(end.try_get(0)?)?, hash: hex::encode(end.try_get::<_, &[u8]>(1)?) };
             let (mut numbers, mut hashes, mut bodies, mut tenants) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            let mut newest = Vec::new();
             for (_, body, tenant) in taken {
                 let n = last.n + 1;
                 let text = std::str::from_utf8(&body)
                     .map_err(|e| StoreError::Corrupt(format!("a record of the audit log is no text: {e}")))?;
                 let hash = audit::hash(&last.hash, n, text);
-                hashes.push(hash.as_bytes().to_vec());
+                newest = hash.as_bytes().to_vec();
+                hashes.push(newest.clone());
                 last = Anchor { n, hash: hash.to_string() };
                 numbers.push(int(n));
                 bodies.push(body);
                 tenants.push(tenant);
             }
             let chained = vec![Value::Ints(numbers), Value::Many(hashes), Value::Many(bodies), Value::Many(tenants)];
-            let head = vec![int(last.n).into(), Value::Text(last.hash)];
+            let head = vec![int(last.n).into(), newest.into()];
             Ok((
                 Flight::default().with(ADD, chained).with("UPDATE audit_head SET n = $1, hash = $2", head),
                 Some(moved),

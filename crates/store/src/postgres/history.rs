@@ -41,7 +41,7 @@ macro_rules! until {
 }
 pub(super) use until;
 
-const STORED: &str = "SELECT timeline, synchronous::int, encode(key, 'hex') FROM countersign";
+const STORED: &str = "SELECT timeline, synchronous::int, encode(notification_key, 'hex') FROM countersign";
 /// Notes whether commits wait for standbys: on the timeline that is stored, since on another one the turns are still to be held.
 pub(super) const NOTE: &str = "UPDATE countersign SET synchronous = $1 AND timeline = $2";
 
@@ -222,7 +222,7 @@ impl History {
         // Before this process closes the store, so that whoever opens it next holds its turns, also where another node found
         // nothing lost; unless the turns were held meanwhile.
         let lost = format!(
-            "UPDATE countersign SET synchronous = false, timeline = least(timeline, {known}) WHERE encode(key, 'hex') = '{}'",
+            "UPDATE countersign SET synchronous = false, timeline = least(timeline, {known}) WHERE encode(notification_key, 'hex') = '{}'",
             self.key()
         );
         at_once(client, &lost).await?;

@@ -55,13 +55,14 @@ pub(super) async fn merged<T: page::Row>(
     on: &Link,
     queries: Vec<Ordered>,
     page: &Page,
-    read: fn(&Row) -> Result<T, StoreError>,
+    place: fn(&Row) -> Result<Key, StoreError>,
+    read: impl Fn(&Row) -> Result<T, StoreError>,
 ) -> Result<Paged<T>, StoreError> {
     let mut found = Vec::new();
     for (query, order) in queries {
         let is_filtered = query.is_filtered();
         for row in query.rows(on, order, page).await? {
-            let one = Found::fitting(read(&row)?);
+            let one = Found::fitting(place(&row)?, read(&row))?;
             found.push(if is_filtered { Found { fits: fits(&row)?, is_last: is_last(&row)?, ..one } } else { one });
         }
     }
@@ -85,13 +86,14 @@ pub(super) fn roles(who: &Visible) -> Value {
 
 macro_rules! columns {
     () => {
-        "SELECT i.id, i.n, i.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at, i.asked_pos,
-         i.resolution, i.resolved_at, i.resolved_pos, i.tenant, i.remind_at FROM interruptions i"
+        "SELECT i.session_id, i.number, i.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at, i.asked_pos,
+         i.resolution, i.resolved_at, i.resolved_pos, i.tenant, i.remind_at, i.place FROM interruptions i"
     };
 }
 const COLUMNS: &str = columns!();
-const ONE: &str = concat!(columns!(), " WHERE i.session = (SELECT row FROM sessions WHERE id = $1) AND i.n = $2");
-const INBOX_ORDER: &str = "i.place DESC, i.id DESC, i.n DESC";
+const ONE: &str =
+    concat!(columns!(), " WHERE i.session = (SELECT number FROM sessions WHERE id = $1) AND i.number = $2");
+const INBOX_ORDER: &str = "i.place DESC, i.session_id DESC, i.number DESC";
 
 /// See [`super::super::Store::interruption`].
 pub(super) async fn interruption(
@@ -105,7 +107,7 @@ pub(super) async fn interruption(
 
 /// The number of a session, by which its rows are found.
 pub(super) async fn number(on: &Link, session_id: &str) -> Result<Option<i64>, StoreError> {
-    let rows = ask(on, "SELECT row FROM sessions WHERE id = $1", vec![session_id.into()]).await;
+    let rows = ask(on, "SELECT number FROM sessions WHERE id = $1", vec![session_id.into()]).await;
     rows.map_err(|e| error(&e))?.first().map(|row| get(row, 0)).transpose()
 }
 
@@ -128,7 +130,7 @@ pub(super) async fn interruptions(
         return Ok(Paged { rows: Vec::new(), next: None });
     };
     let queries = inbox(filter, session, start.as_ref()).into_iter().map(|query| (query, INBOX_ORDER)).collect();
-    merged(on, queries, page, interruption_row).await
+    merged(on, queries, page, inbox_place, interruption_row).await
 }
 
 /// The queries of a list of interruptions. `session` is the number of the one that the filter names.
@@ -168,7 +170,7 @@ fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>)
         }
         if let Some(Key { at, session_id, n }) = start {
             let place = [(*at).into(), session_id.as_str().into(), (*n).into()];
-            query.and("(i.place, i.id, i.n) < (?, ?, ?)", place);
+            query.and("(i.place, i.session_id, i.number) < (?, ?, ?)", place);
         }
     }
     queries
@@ -195,11 +197,16 @@ fn by_reason(half: impl Fn() -> Query, role: Option<&str>, visible_to: Option<&V
     }
 }
 
+fn inbox_place(r: &Row) -> Result<Key, StoreError> {
+    Ok(Key { at: get(r, 14)?, session_id: get_text(r, 0)?.to_string(), n: small(get(r, 1)?)? })
+}
+
 fn interruption_row(r: &Row) -> Result<InterruptionRow, StoreError> {
-    let named: Option<&str> = get(r, 9)?;
-    let unknown = |name: &str| StoreError::Corrupt(format!("unknown resolution {name:?}"));
+    let (session_id, named): (_, Option<&str>) = (get_text(r, 0)?, get(r, 9)?);
+    let unknown = |name: &str| StoreError::Corrupt(format!("session {session_id:?}: unknown resolution {name:?}"));
+    let resolution = named.map(|name| resolution(name).ok_or_else(|| unknown(name))).transpose()?;
     Ok(InterruptionRow {
-        session_id: get_text(r, 0)?,
+        session_id,
         n: InterruptionNo::new(small(get(r, 1)?)?),
         subject: get_maybe(r, 2)?,
         role: get_text(r, 3)?.to_string(),
@@ -208,7 +215,7 @@ fn interruption_row(r: &Row) -> Result<InterruptionRow, StoreError> {
         asked_at: get(r, 6)?,
         expires_at: get(r, 7)?,
         asked_pos: count(get(r, 8)?)?,
-        resolution: named.map(|name| resolution(name).ok_or_else(|| unknown(name))).transpose()?,
+        resolution,
         resolved_at: get(r, 10)?,
         resolved_pos: get::<Option<i64>>(r, 11)?.map(count).transpose()?,
         tenant: tenant_of(get(r, 12)?)?,
@@ -219,13 +226,13 @@ fn interruption_row(r: &Row) -> Result<InterruptionRow, StoreError> {
 /// See [`super::super::Store::sessions`].
 pub(super) async fn sessions(on: &Link, filter: &SessionFilter, page: &Page) -> Result<Paged<Summary>, StoreError> {
     let start = page::start::<Summary>(page)?;
-    merged(on, used(filter, start.as_ref()), page, summary).await
+    merged(on, used(filter, start.as_ref()), page, used_place, summary).await
 }
 
 const SUMMARY: &str =
     "SELECT s.id, s.agent, s.subject, s.title, s.status, s.created_at, s.updated_at, s.pending, s.tenant";
 const USED_ORDER: &str = "s.updated_at DESC, s.id DESC";
-const REVIEWED_ORDER: &str = "v.updated_at DESC, v.id DESC";
+const REVIEWED_ORDER: &str = "v.updated_at DESC, v.session_id DESC";
 
 /// The queries of a list of sessions, each with its order.
 fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<Ordered> {
@@ -242,7 +249,7 @@ fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<Ordered> {
             }
             for role in who.reviewing() {
                 // One after the other, as they are read: joined at once, many of them would have all sessions read.
-                let one = "CROSS JOIN LATERAL (SELECT * FROM sessions WHERE row = v.session LIMIT 1) s";
+                let one = "CROSS JOIN LATERAL (SELECT * FROM sessions WHERE number = v.session LIMIT 1) s";
                 let from = format!("{SUMMARY} FROM reviewers v {one}");
                 let held = Query::new(from).with("v.tenant = ? AND v.role = ?", [tenant(), role.as_str().into()]);
                 queries.push((held, REVIEWED_ORDER));
@@ -257,23 +264,31 @@ fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<Ordered> {
             query.filter("s", "s.agent = ?", [agent.as_str().into()]);
         }
         if let Some(Key { at, session_id, .. }) = start {
-            let place =
-                if *order == USED_ORDER { "(s.updated_at, s.id) < (?, ?)" } else { "(v.updated_at, v.id) < (?, ?)" };
+            let place = if *order == USED_ORDER {
+                "(s.updated_at, s.id) < (?, ?)"
+            } else {
+                "(v.updated_at, v.session_id) < (?, ?)"
+            };
             query.and(place, [(*at).into(), session_id.as_str().into()]);
         }
     }
     queries
 }
 
+fn used_place(r: &Row) -> Result<Key, StoreError> {
+    Ok(Key { at: get(r, 6)?, session_id: get_text(r, 0)?.to_string(), n: 0 })
+}
+
 fn summary(r: &Row) -> Result<Summary, StoreError> {
-    let status: &str = get(r, 4)?;
-    let unknown = || StoreError::Corrupt(format!("unknown status {status:?}"));
+    let (session_id, status): (_, &str) = (get_text(r, 0)?, get(r, 4)?);
+    let unknown = || StoreError::Corrupt(format!("session {session_id:?}: unknown status {status:?}"));
+    let known = Status::from_name(status).ok_or_else(unknown)?;
     Ok(Summary {
-        session_id: get_text(r, 0)?,
+        session_id,
         agent: get_text(r, 1)?,
         subject: get_maybe(r, 2)?,
         title: get_maybe(r, 3)?,
-        status: Status::from_name(status).ok_or_else(unknown)?,
+        status: known,
         created_at: get(r, 5)?,
         updated_at: get(r, 6)?,
         pending: get::<Vec<i64>>(r, 7)?
@@ -286,8 +301,8 @@ fn summary(r: &Row) -> Result<Summary, StoreError> {
 
 const RESTED: &str = "SELECT s.id, s.pos FROM sessions s
  WHERE s.updated_at < $1 AND s.status NOT IN ('running', 'awaiting_input') AND s.pending = '{}' AND s.node IS NULL
-   AND NOT EXISTS (SELECT FROM interruptions i WHERE i.session = s.row AND i.resolution IS NULL)
-   AND NOT EXISTS (SELECT FROM rules r WHERE r.session = s.row
+   AND NOT EXISTS (SELECT FROM interruptions i WHERE i.session = s.number AND i.resolution IS NULL)
+   AND NOT EXISTS (SELECT FROM rules r WHERE r.session = s.number
      AND r.scope <> 'session' AND r.revoked_at IS NULL AND (r.until IS NULL OR r.until > $2))
    AND s.format <= $4
  ORDER BY s.updated_at LIMIT $3";

@@ -72,7 +72,7 @@ const RENEW: &str = concat!(
     until!()
 );
 /// The key that seals texts.
-const KEY: &str = "SELECT key FROM countersign";
+const KEY: &str = "SELECT notification_key FROM countersign";
 const NOW: &str = concat!("SELECT ", clock!());
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 /// Nodes that have left or are marked as dead, and have no session: whatever the clock is, none that is alive.

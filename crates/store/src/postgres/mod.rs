@@ -42,7 +42,10 @@ use std::{
 
 use countersign_core::{
     audit::AuditRecord,
-    journal::record::{Entry, FORMAT, Millis},
+    journal::{
+        record::{Entry, FORMAT, Millis},
+        request_id::RequestId,
+    },
     number::InterruptionNo,
 };
 use futures::future::{BoxFuture, FutureExt as _};
@@ -429,8 +432,8 @@ impl Store for PostgresStore {
         async move { read!(self, |on| rows::entries(on, &id, after, limit, bytes, self.knows)) }.boxed()
     }
 
-    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
-        let (session_id, request_id) = (session_id.to_owned(), request_id.to_owned());
+    fn request(&self, session_id: &str, request_id: &RequestId) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
+        let (session_id, request_id) = (session_id.to_owned(), request_id.clone());
         async move {
             let known = read!(self, |on| rows::request(on, &session_id, &request_id))?;
             if known.is_some() {
@@ -491,11 +494,11 @@ impl Store for PostgresStore {
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
         let (agent, tool) = (agent.to_owned(), tool.to_owned());
-        async move { read!(self, |on| rules::standing(on, &of, &agent, &tool)) }.boxed()
+        async move { read!(self, |on| rules::standing(on, &of, (&agent, &tool), self.knows)) }.boxed()
     }
 
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
-        async move { list!(self, |on| rules::list(on, &filter, &page)) }.boxed()
+        async move { list!(self, |on| rules::list(on, &filter, &page, self.knows)) }.boxed()
     }
 
     fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -52,15 +52,15 @@ const CLAIM: &str = concat!(
     ") RETURNING s.epoch"
 );
 const RELEASE: &str =
-    "UPDATE sessions SET node = NULL WHERE id = $1 AND node = $2 AND epoch = $3 AND pos = $4 RETURNING row";
+    "UPDATE sessions SET node = NULL WHERE id = $1 AND node = $2 AND epoch = $3 AND pos = $4 RETURNING number";
 /// A node that never exists, so that others take over its sessions: the database assigns numbers from 1. It holds the
 /// leases of sessions that are handed over, or were copied from another store.
 pub(super) const NOBODY: i64 = 0;
-const HAND_OVER: &str = "UPDATE sessions SET node = $4 WHERE id = $1 AND node = $2 AND epoch = $3 RETURNING row";
+const HAND_OVER: &str = "UPDATE sessions SET node = $4 WHERE id = $1 AND node = $2 AND epoch = $3 RETURNING number";
 /// Skips locked rows, whose sessions are being appended to or taken over at this moment.
 pub(super) const TAKE_OVER: &str = concat!(
-    "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
-       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND s.format <= $3
+    "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE number IN (
+       SELECT s.number FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND s.format <= $3
        AND NOT s.id = ANY($4) AND ",
     is_dead!("s.node"),
     " LIMIT $2 FOR UPDATE SKIP LOCKED

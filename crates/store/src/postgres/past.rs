@@ -54,7 +54,7 @@ impl Past {
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn rule(&self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
-        on!(&self.pool, |on| rules::rule(on, session, id))
+        on!(&self.pool, |on| rules::rule(on, session, id, FORMAT))
     }
 
     /// Records of the audit log with numbers after `after`, in order, at most `limit`. Records that are not chained yet

@@ -7,6 +7,7 @@ use countersign_core::{
     journal::{
         checkpoint::FOLD_VERSION,
         record::{Entry, Millis},
+        request_id::RequestId,
     },
     number::InterruptionNo,
 };
@@ -68,10 +69,10 @@ pub(super) fn get_maybe(row: &Row, column: usize) -> Result<Option<Arc<str>>, St
 macro_rules! head {
     ($more:literal, $from:literal) => {
         concat!(
-            "SELECT s.pos, s.format, p.body, CASE WHEN s.pos IS NULL THEN EXISTS (SELECT FROM ids WHERE id = asked.id) END",
+            "SELECT s.pos, s.format, p.body, CASE WHEN s.pos IS NULL THEN EXISTS (SELECT FROM session_ids WHERE id = asked.id) END",
             $more,
             " FROM (SELECT $1::bytea AS id) AS asked LEFT JOIN sessions s ON s.id = asked.id
-              LEFT JOIN snapshots p ON p.session = s.row AND p.version = $2",
+              LEFT JOIN snapshots p ON p.session = s.number AND p.version = $2",
             $from
         )
     };
@@ -84,7 +85,7 @@ const TAIL: &str = head!(
     " LEFT JOIN LATERAL (
         SELECT max(pos) AS pos, array_agg(body ORDER BY pos) AS bodies FROM (
           SELECT pos, body, sum(octet_length(body)) OVER (ORDER BY pos) AS bytes FROM entries
-          WHERE session = s.row AND pos > coalesce(p.pos, 0) AND pos <= least(s.pos, coalesce(p.pos, 0) + $3)
+          WHERE session = s.number AND pos > coalesce(p.pos, 0) AND pos <= least(s.pos, coalesce(p.pos, 0) + $3)
         ) AS e WHERE bytes <= $4
       ) AS t ON true"
 );
@@ -137,7 +138,7 @@ fn entry(session_id: &str, pos: u64, body: &[u8]) -> Result<Arc<Entry>, StoreErr
 }
 
 /// Refuses a session that needs more than this node knows.
-fn readable(row: &Row, column: usize, session_id: &str, knows: u32) -> Result<(), StoreError> {
+pub(super) fn readable(row: &Row, column: usize, session_id: &str, knows: u32) -> Result<(), StoreError> {
     let needs = small(get(row, column)?)?;
     if needs > knows { Err(StoreError::Newer { session_id: session_id.into(), needs, knows }) } else { Ok(()) }
 }
@@ -157,13 +158,13 @@ pub(super) async fn list(on: &Link, sql: &'static str, values: Vec<Value>) -> Re
 }
 
 const ENTRIES: &str = "SELECT s.pos, e.pos, e.body, s.format FROM sessions s
- LEFT JOIN entries e ON e.session = s.row AND e.pos > $2 AND e.pos <= least(s.pos, $3)
+ LEFT JOIN entries e ON e.session = s.number AND e.pos > $2 AND e.pos <= least(s.pos, $3)
  WHERE s.id = $1 ORDER BY e.pos";
 /// The same within bytes, which are added up without reading the bodies.
 const ENTRIES_WITHIN: &str = "SELECT s.pos, e.pos, e.body, s.format FROM sessions s
  LEFT JOIN LATERAL (
    SELECT pos, body, sum(octet_length(body)) OVER (ORDER BY pos) AS bytes FROM entries
-   WHERE session = s.row AND pos > $2 AND pos <= least(s.pos, $3)
+   WHERE session = s.number AND pos > $2 AND pos <= least(s.pos, $3)
  ) e ON e.bytes <= $4 OR e.pos = $2 + 1
  WHERE s.id = $1 ORDER BY e.pos";
 /// The most entries that are read within bytes.
@@ -213,36 +214,42 @@ pub(super) async fn entries(
 }
 
 /// See [`super::super::Store::request`].
-pub(super) async fn request(on: &Link, session_id: &str, request_id: &str) -> Result<Option<Purpose>, StoreError> {
-    let sql = "SELECT q.purpose FROM sessions s JOIN requests q ON q.session = s.row WHERE s.id = $1 AND q.id = $2";
-    let found = one(on, sql, vec![session_id.into(), request_id.into()]).await?;
-    found.map(|row| row.try_get(0).map(Purpose::stored).map_err(|e| error(&e))).transpose()
+pub(super) async fn request(on: &Link, session_id: &str, id: &RequestId) -> Result<Option<Purpose>, StoreError> {
+    let sql = "SELECT q.purpose, q.fingerprint FROM sessions s JOIN request_ids q ON q.session = s.number
+               WHERE s.id = $1 AND q.id = $2 AND q.sent_by = $3";
+    let found = one(on, sql, vec![session_id.into(), id.id().into(), sent_by(id).into()]).await?;
+    found.map(|row| Ok(Purpose::stored(get(&row, 0)?, get(&row, 1)?))).transpose()
+}
+
+/// Whose a request id is, as it is stored: the owner's has an empty text.
+pub(super) fn sent_by(id: &RequestId) -> &str {
+    id.by().unwrap_or_default()
 }
 
 /// Deadlines and reminders each have their own index. Sessions that this node cannot read are left to other nodes.
 pub(super) const DUE: [&str; 2] = [
-    "SELECT expires_at, id, n FROM interruptions WHERE resolution IS NULL AND expires_at <= $1
-     AND (SELECT format FROM sessions WHERE row = session) <= $3
-     ORDER BY expires_at, id, n LIMIT $2",
-    "SELECT remind_at, id, n FROM interruptions WHERE resolution IS NULL AND remind_at <= $1
-     AND (SELECT format FROM sessions WHERE row = session) <= $3
-     ORDER BY remind_at, id, n LIMIT $2",
+    "SELECT expires_at, session_id, number FROM interruptions WHERE resolution IS NULL AND expires_at <= $1
+     AND (SELECT s.format FROM sessions s WHERE s.number = session) <= $3
+     ORDER BY expires_at, session_id, number LIMIT $2",
+    "SELECT remind_at, session_id, number FROM interruptions WHERE resolution IS NULL AND remind_at <= $1
+     AND (SELECT s.format FROM sessions s WHERE s.number = session) <= $3
+     ORDER BY remind_at, session_id, number LIMIT $2",
 ];
 
 macro_rules! take_due {
     ($when:literal) => {
         concat!(
             "UPDATE interruptions i SET seen_to = clock_timestamp() + interval '1 second' FROM (
-               SELECT session, n FROM interruptions WHERE resolution IS NULL AND ",
+               SELECT session, number FROM interruptions WHERE resolution IS NULL AND ",
             $when,
             " <= $1 AND (seen_to IS NULL OR seen_to < clock_timestamp())
-                 AND (SELECT format FROM sessions WHERE row = session) <= $3
+                 AND (SELECT s.format FROM sessions s WHERE s.number = session) <= $3
                ORDER BY ",
             $when,
-            ", id, n LIMIT $2 FOR UPDATE SKIP LOCKED
-             ) d WHERE i.session = d.session AND i.n = d.n RETURNING i.",
+            ", session_id, number LIMIT $2 FOR UPDATE SKIP LOCKED
+             ) d WHERE i.session = d.session AND i.number = d.number RETURNING i.",
             $when,
-            ", i.id, i.n"
+            ", i.session_id, i.number"
         )
     };
 }
@@ -335,7 +342,7 @@ pub(super) async fn waypoint(
     until: u64,
     version: u32,
 ) -> Result<Option<Waypoint>, StoreError> {
-    let sql = "SELECT w.pos, w.body FROM sessions s JOIN waypoints w ON w.session = s.row
+    let sql = "SELECT w.pos, w.body FROM sessions s JOIN past_snapshots w ON w.session = s.number
                WHERE s.id = $1 AND w.pos <= $2 AND w.version = $3 ORDER BY w.pos DESC LIMIT 1";
     let found = one(on, sql, vec![session_id.into(), int(until).into(), version.into()]).await?;
     let read = |row: Row| Ok(Waypoint { pos: count(get(&row, 0)?)?, version, body: get_text(&row, 1)? });
@@ -345,9 +352,9 @@ pub(super) async fn waypoint(
 /// See [`super::super::Store::keep_waypoint`]. The session's row is locked, so that none outlives its session. Those of
 /// older versions are dropped: no reader asks for them.
 pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoint) -> Result<(), StoreError> {
-    let sql = "WITH of AS (SELECT row FROM sessions WHERE id = $1 AND pos >= $2 FOR KEY SHARE),
-               older AS (DELETE FROM waypoints WHERE session IN (SELECT row FROM of) AND version < $3 AND pos <> $2)
-               INSERT INTO waypoints (session, pos, version, body) SELECT row, $2, $3, $4 FROM of
+    let sql = "WITH of AS (SELECT number FROM sessions WHERE id = $1 AND pos >= $2 FOR KEY SHARE),
+               older AS (DELETE FROM past_snapshots WHERE session IN (SELECT number FROM of) AND version < $3 AND pos <> $2)
+               INSERT INTO past_snapshots (session, pos, version, body) SELECT number, $2, $3, $4 FROM of
                ON CONFLICT (session, pos) DO UPDATE SET version = excluded.version, body = excluded.body";
     let Waypoint { pos, version, body } = waypoint;
     let values = vec![session_id.into(), int(*pos).into(), (*version).into(), (&**body).into()];
@@ -357,7 +364,7 @@ pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoi
 /// See [`super::super::Store::history_id`]. It is a digest of the key by which nodes seal what they tell each other, of which
 /// it tells nothing.
 pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError> {
-    let id = "SELECT left(encode(sha256('history'::bytea || key), 'hex'), 32) FROM countersign";
+    let id = "SELECT left(encode(sha256('history'::bytea || notification_key), 'hex'), 32) FROM countersign";
     let row = all(on, id, Vec::new()).await?.pop();
     row.map(|row| get::<String>(&row, 0).map(Arc::from)).transpose()
 }
@@ -366,8 +373,8 @@ pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError
 /// with the key that it met, one renews it: the key of a node that serves already is not taken from it.
 /// Returns the new one.
 pub(super) async fn renew_history_id(on: &Link, met: String, timeline: i64) -> Result<String, StoreError> {
-    let new = "UPDATE countersign SET key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), timeline = $1
-               WHERE encode(key, 'hex') = $2 RETURNING encode(key, 'hex')";
+    let new = "UPDATE countersign SET notification_key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), timeline = $1
+               WHERE encode(notification_key, 'hex') = $2 RETURNING encode(notification_key, 'hex')";
     match all(on, new, vec![timeline.into(), Value::Text(met)]).await?.pop() {
         Some(row) => get(&row, 0),
         None => Err(StoreError::Conflict),
@@ -378,11 +385,11 @@ pub(super) async fn renew_history_id(on: &Link, met: String, timeline: i64) -> R
 pub(super) const PROBES: [&str; 9] = [
     "INSERT INTO entries (session, pos, body) SELECT 0, n, (SELECT string_agg(sha256(m::text::bytea), '') FROM
        generate_series(n * 200, n * 200 + 199) AS m) FROM generate_series(1, 16) AS n",
-    "INSERT INTO ids (id) SELECT uuid_send(gen_random_uuid())",
-    "INSERT INTO requests (session, id, purpose) VALUES (0, uuid_send(gen_random_uuid()), '')",
-    "INSERT INTO unchained (body, tenant) VALUES ('', '')",
-    "UPDATE sessions SET pos = pos WHERE row = 0",
-    "UPDATE interruptions SET n = n WHERE session = 0",
+    "INSERT INTO session_ids (id) SELECT uuid_send(gen_random_uuid())",
+    "INSERT INTO request_ids (session, id, sent_by, purpose) VALUES (0, uuid_send(gen_random_uuid()), '', '')",
+    "INSERT INTO audit_queue (body, tenant) VALUES ('', '')",
+    "UPDATE sessions SET pos = pos WHERE number = 0",
+    "UPDATE interruptions SET number = number WHERE session = 0",
     "UPDATE snapshots SET pos = pos WHERE session = 0",
     "UPDATE reviewers SET updated_at = updated_at WHERE session = 0",
     "UPDATE rules SET session = session WHERE session = 0",

@@ -16,38 +16,56 @@ use super::{
     connect::{Link, error},
     flight::{Value, ask},
     list::{Query, merged, number, roles, wanted},
-    rows::{get, get_text, small, tenant},
+    rows::{get, get_text, readable, small, tenant},
     transaction::{Transaction, Undone},
 };
 
-const SELECT: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r";
+/// A rule, and the format of its session's records.
+macro_rules! select {
+    ($from:literal) => {
+        concat!(
+            "SELECT r.session_id, r.interruption, r.action, r.body, r.session,
+             (SELECT s.format FROM sessions s WHERE s.number = r.session), r.made_at, r.place FROM rules r",
+            $from
+        )
+    };
+}
+const SELECT: &str = select!("");
 /// A subject's rules for all sessions, by their index; without a subject, those of sessions without one.
-pub(super) const STANDING: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
- WHERE r.scope <> 'session' AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject = $4
- ORDER BY r.made_at, r.session, r.n, r.action";
-const STANDING_OF_NOBODY: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
- WHERE r.scope <> 'session' AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject IS NULL
- ORDER BY r.made_at, r.session, r.n, r.action";
+pub(super) const STANDING: &str = select!(
+    " WHERE r.scope <> 'session' AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject = $4
+ ORDER BY r.made_at, r.session, r.interruption, r.action"
+);
+const STANDING_OF_NOBODY: &str = select!(
+    " WHERE r.scope <> 'session' AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject IS NULL
+ ORDER BY r.made_at, r.session, r.interruption, r.action"
+);
 /// Those of one session.
-const OF_SESSION: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
- WHERE r.session = $1 AND r.scope = 'session' AND r.revoked_at IS NULL AND r.tool = $2 AND r.agent = $3
- ORDER BY r.n, r.action";
-const ONE: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
- WHERE r.session = $1 AND r.n = $2 AND r.action = $3";
+const OF_SESSION: &str = select!(
+    " WHERE r.session = $1 AND r.scope = 'session' AND r.revoked_at IS NULL AND r.tool = $2 AND r.agent = $3
+ ORDER BY r.interruption, r.action"
+);
+const ONE: &str = select!(" WHERE r.session = $1 AND r.interruption = $2 AND r.action = $3");
 const MAKE: &str = "INSERT INTO rules
- (session, n, action, number, id, subject, tenant, agent, tool, scope, role, made_by, body, made_at, until,
+ (session, interruption, action, place, session_id, subject, tenant, agent, tool, scope, role, made_by, body, made_at, until,
   revoked_at)
  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
 /// Locked, so that it is not revoked before the commit.
-const HOLD: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
- WHERE r.session = (SELECT row FROM sessions WHERE id = $1) AND r.n = $2 AND r.action = $3 FOR SHARE OF r";
+const HOLD: &str = select!(
+    " WHERE r.session = (SELECT number FROM sessions WHERE id = $1) AND r.interruption = $2 AND r.action = $3 FOR SHARE OF r"
+);
 
 /// Locks rules until the commit; all must be in force.
-pub(super) async fn hold(on: &Transaction, names: &[RuleName], now: Millis) -> Result<(), Undone> {
+pub(super) async fn hold(on: &Transaction, names: &[RuleName], now: Millis, knows: u32) -> Result<(), Undone> {
     for (session_id, id) in names {
         let held = on.ask(HOLD, vec![(&**session_id).into(), id.n.into(), id.action.into()]).await?.pop();
-        if !held.map(|row| opened(&row)).transpose()?.is_some_and(|row| row.is_in_force(now)) {
+        let held = match held.map(|row| opened(&row, knows)).transpose() {
+            // A newer build has stored something in its session since: it is judged again, and not applied.
+            Err(StoreError::Newer { .. }) => None,
+            held => held?,
+        };
+        if !held.is_some_and(|row| row.is_in_force(now)) {
             return Err(StoreError::Outdated.into());
         }
     }
@@ -55,19 +73,24 @@ pub(super) async fn hold(on: &Transaction, names: &[RuleName], now: Millis) -> R
 }
 
 /// Makes or revokes a rule.
-pub(super) async fn apply(on: &Transaction, session: i64, of: &str, change: &Change) -> Result<(), Undone> {
+pub(super) async fn apply(
+    on: &Transaction,
+    (session, of): (i64, &str),
+    change: &Change,
+    knows: u32,
+) -> Result<(), Undone> {
     match change {
-        Change::RuleMade(row) => make(on, session, row).await,
-        Change::RuleRevoked { id, at, by } => revoke(on, session, of, *id, *at, by.as_ref()).await,
+        Change::RuleMade(row) => make(on, session, row, knows).await,
+        Change::RuleRevoked { id, at, by } => revoke(on, (session, of), *id, (*at, by.as_ref()), knows).await,
         _ => Ok(()),
     }
 }
 
 /// Adds a rule, and ends those it replaces.
-async fn make(on: &Transaction, session: i64, row: &RuleRow) -> Result<(), Undone> {
+async fn make(on: &Transaction, session: i64, row: &RuleRow, knows: u32) -> Result<(), Undone> {
     let rule = &row.rule;
     for stored in replaceable(on, session, row).await? {
-        match opened(&stored) {
+        match opened(&stored, knows) {
             Ok(older) if row.replaces(&older) => {
                 end(on, get(&stored, 4)?, older, row.made_at, rule.by.as_ref()).await?
             }
@@ -129,21 +152,20 @@ fn standing_of(of: Option<&str>, subject: Option<&str>, agent: &str, tool: &str)
 /// Revokes a rule.
 async fn revoke(
     on: &Transaction,
-    session: i64,
-    of: &str,
+    (session, of): (i64, &str),
     id: RuleId,
-    at: Millis,
-    by: Option<&Arc<str>>,
+    (at, by): (Millis, Option<&Arc<str>>),
+    knows: u32,
 ) -> Result<(), Undone> {
     let found = on.ask(ONE, vec![session.into(), id.n.into(), id.action.into()]).await?.pop();
     let Some(stored) = found else { return Ok(()) };
-    match opened(&stored) {
+    match opened(&stored, knows) {
         Ok(row) if row.revoked_at.is_none() => end(on, session, row, at, by).await,
         Ok(_) => Ok(()),
         Err(e) => {
             // An unreadable rule is never applied, and not read again.
             tracing::warn!("{e}; {} is revoked unread", id.name(of));
-            let sql = "UPDATE rules SET revoked_at = $4 WHERE session = $1 AND n = $2 AND action = $3";
+            let sql = "UPDATE rules SET revoked_at = $4 WHERE session = $1 AND interruption = $2 AND action = $3";
             on.ask(sql, vec![session.into(), id.n.into(), id.action.into(), at.into()]).await.map(drop)
         }
     }
@@ -153,40 +175,50 @@ async fn revoke(
 async fn end(on: &Transaction, session: i64, row: RuleRow, at: Millis, by: Option<&Arc<str>>) -> Result<(), Undone> {
     let row = RuleRow { revoked_at: Some(at), revoked_by: by.cloned(), ..row };
     let id = row.rule.id;
-    let sql = "UPDATE rules SET revoked_at = $4, body = $5 WHERE session = $1 AND n = $2 AND action = $3";
+    let sql = "UPDATE rules SET revoked_at = $4, body = $5 WHERE session = $1 AND interruption = $2 AND action = $3";
     let body = json(&row)?.into_bytes();
     on.ask(sql, vec![session.into(), id.n.into(), id.action.into(), at.into(), body.into()]).await.map(drop)
 }
 
 /// See [`super::super::Store::standing`].
-pub(super) async fn standing(on: &Link, of: &RuleOwner, agent: &str, tool: &str) -> Result<Vec<RuleRow>, StoreError> {
+pub(super) async fn standing(
+    on: &Link,
+    of: &RuleOwner,
+    (agent, tool): (&str, &str),
+    knows: u32,
+) -> Result<Vec<RuleRow>, StoreError> {
     let (sql, values) = standing_of(of.tenant.as_deref(), of.subject.as_deref(), agent, tool);
     let rows = ask(on, sql, values).await.map_err(|e| error(&e))?;
-    let mut rows = rows.iter().map(opened).collect::<Result<Vec<_>, _>>()?;
+    let mut rows = rows.iter().map(|row| opened(row, knows)).collect::<Result<Vec<_>, _>>()?;
     rows.retain(|row| row.applies_to(of, agent, tool));
     Ok(rows)
 }
 
 /// One rule, whether it is in force or not.
-pub(super) async fn rule(on: &Link, session_id: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
+pub(super) async fn rule(on: &Link, session_id: &str, id: RuleId, knows: u32) -> Result<Option<RuleRow>, StoreError> {
     let Some(session) = number(on, session_id).await? else { return Ok(None) };
     let rows = ask(on, ONE, vec![session.into(), id.n.into(), id.action.into()]).await.map_err(|e| error(&e))?;
-    rows.first().map(opened).transpose()
+    rows.first().map(|row| opened(row, knows)).transpose()
 }
 
 /// See [`super::super::Store::rules`].
-pub(super) async fn list(on: &Link, filter: &RuleFilter, page: &Page) -> Result<Paged<RuleRow>, StoreError> {
+pub(super) async fn list(
+    on: &Link,
+    filter: &RuleFilter,
+    page: &Page,
+    knows: u32,
+) -> Result<Paged<RuleRow>, StoreError> {
     let start = page::start::<RuleRow>(page)?;
     let Some(session) = wanted(on, filter.session_id.as_deref()).await? else {
         return Ok(Paged { rows: Vec::new(), next: None });
     };
     let queries = queries(filter, session, start.as_ref()).into_iter().map(|query| (query, ORDER)).collect();
-    let mut paged = merged(on, queries, page, opened).await?;
+    let mut paged = merged(on, queries, page, place, |row| opened(row, knows)).await?;
     paged.rows.retain(|row| filter.matches(row));
     Ok(paged)
 }
 
-pub(super) const ORDER: &str = "r.made_at DESC, r.id DESC, r.number DESC";
+pub(super) const ORDER: &str = "r.made_at DESC, r.session_id DESC, r.place DESC";
 
 /// The queries of a list of rules. `session` is the number of the one that the filter names.
 pub(super) fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Vec<Query> {
@@ -224,19 +256,25 @@ pub(super) fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&
             query.and("(r.scope <> 'session') = ?", [(*everywhere).into()]);
         }
         if let Some(RuleId { n, action }) = *id {
-            query.and("r.n = ? AND r.action = ?", [n.into(), action.into()]);
+            query.and("r.interruption = ? AND r.action = ?", [n.into(), action.into()]);
         }
         if let Some(Key { at, session_id, n }) = start {
             let place = [(*at).into(), session_id.as_str().into(), (*n).into()];
-            query.and("(r.made_at, r.id, r.number) < (?, ?, ?)", place);
+            query.and("(r.made_at, r.session_id, r.place) < (?, ?, ?)", place);
         }
     }
     queries
 }
 
+fn place(r: &Row) -> Result<Key, StoreError> {
+    Ok(Key { at: get(r, 6)?, session_id: get_text(r, 0)?.to_string(), n: small(get(r, 7)?)? })
+}
+
 /// The rule of a row.
-fn opened(stored: &Row) -> Result<RuleRow, StoreError> {
+fn opened(stored: &Row, knows: u32) -> Result<RuleRow, StoreError> {
     let session_id = get_text(stored, 0)?;
+    // What this build does not know of it may be what limits it.
+    readable(stored, 5, &session_id, knows)?;
     let id = RuleId { n: InterruptionNo::new(small(get(stored, 1)?)?), action: small(get(stored, 2)?)? };
     let name = id.name(&session_id);
     let row: RuleRow =

@@ -1,5 +1,6 @@
--- As in the SQLite store the journal is `entries`; except for `audit` and `ids`, every other table is derived from it and
--- only saves reading it. A session is named by a number inside the database, which is never given again.
+-- As in the SQLite store the journal is `entries`; except for `audit` and `session_ids`, every other table is derived from it and
+-- only saves reading it. Inside the database a session is named by a
+-- number (`sessions.number`; `session` elsewhere), which is never given again.
 --
 -- What people, models or programs have written is `bytea`: PostgreSQL's text takes no NUL character and is ordered by its
 -- locale, bytes are kept as they are and ordered as Rust orders strings. `convert_from(body, 'UTF8')` shows one.
@@ -8,20 +9,20 @@
 
 -- That the tables are ours, and the version of them and of their contents; `probed` is written by the readiness check, `copy` is
 -- the id of the copy that the store is of, if it is one. `timeline` is the database's, and `synchronous` says that its commits wait
--- for standbys: by them it shows whether it went back to an earlier state. With `key` nodes seal what they tell each other of
+-- for standbys: by them it shows whether it went back to an earlier state. With `notification_key` nodes seal what they tell each other of
 -- sessions: any role of the database may listen to notifications, and few read this.
 CREATE TABLE countersign (
-    one     boolean PRIMARY KEY CHECK (one),
-    version integer NOT NULL,
-    probed  bigint NOT NULL,
-    copy    text,
-    key     bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()),
-    timeline    bigint NOT NULL DEFAULT 0,
-    synchronous boolean NOT NULL DEFAULT false
+    only_row         boolean PRIMARY KEY CHECK (only_row),
+    version          integer NOT NULL,
+    probed           bigint NOT NULL,
+    copy             text,
+    notification_key bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()),
+    timeline         bigint NOT NULL DEFAULT 0,
+    synchronous      boolean NOT NULL DEFAULT false
 );
 
 CREATE TABLE sessions (
-    row        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id         bytea NOT NULL UNIQUE,
     pos        bigint NOT NULL,
     agent      bytea NOT NULL,
@@ -48,7 +49,7 @@ CREATE TABLE nodes (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, until ti
 
 -- The ids of all sessions, and of those that were deleted. None is used again: an approval or a request that names one would count
 -- for another session.
-CREATE TABLE ids (id bytea PRIMARY KEY);
+CREATE TABLE session_ids (id bytea PRIMARY KEY);
 
 CREATE TABLE entries (session bigint, pos bigint, body bytea NOT NULL, PRIMARY KEY (session, pos));
 
@@ -56,10 +57,18 @@ CREATE TABLE entries (session bigint, pos bigint, body bytea NOT NULL, PRIMARY K
 CREATE TABLE snapshots (session bigint PRIMARY KEY, version bigint NOT NULL, pos bigint NOT NULL, body bytea NOT NULL);
 
 -- States of sessions at past positions: a cache, from which the past is folded.
-CREATE TABLE waypoints (session bigint, pos bigint, version bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY (session, pos));
+CREATE TABLE past_snapshots (session bigint, pos bigint, version bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY (session, pos));
 
--- `purpose`: what it was for. A queued message carries it again when it is taken up.
-CREATE TABLE requests (session bigint, id bytea, purpose text NOT NULL, PRIMARY KEY (session, id));
+-- The `request_id`s of inputs, by which one that is sent again is known. `sent_by` is empty for the session's owner. `purpose`: what
+-- it was for; a queued message carries it again when it is taken up. `fingerprint` tells a repeat from another request.
+CREATE TABLE request_ids (
+    session     bigint,
+    id          bytea,
+    sent_by     bytea,
+    purpose     text NOT NULL,
+    fingerprint text,
+    PRIMARY KEY (session, id, sent_by)
+);
 
 -- Each row carries the columns by which visibility is decided and by which its list is ordered, so that each list is read
 -- from an index in its order, and never looks at rows its caller may not see. The columns are the session's; only its last
@@ -68,17 +77,17 @@ CREATE TABLE requests (session bigint, id bytea, purpose text NOT NULL, PRIMARY 
 CREATE TABLE reviewers (
     session    bigint,
     role       bytea,
-    id         bytea NOT NULL,
+    session_id bytea NOT NULL,
     tenant     bytea NOT NULL,
     updated_at bigint NOT NULL,
     PRIMARY KEY (session, role)
 );
-CREATE INDEX reviewers_used ON reviewers (tenant, role, updated_at, id);
+CREATE INDEX reviewers_used ON reviewers (tenant, role, updated_at, session_id);
 
 CREATE TABLE interruptions (
     session      bigint,
-    n            bigint,
-    id           bytea NOT NULL,
+    number       bigint,
+    session_id   bytea NOT NULL,
     tenant       bytea NOT NULL,
     subject      bytea,
     role         bytea NOT NULL,
@@ -97,49 +106,49 @@ CREATE TABLE interruptions (
     place        bigint GENERATED ALWAYS AS (CASE WHEN resolution IS NOT NULL THEN asked_at
                      WHEN expires_at IS NULL THEN (1::bigint << 61) + asked_at
                      ELSE (1::bigint << 62) - expires_at END) STORED,
-    PRIMARY KEY (session, n)
+    PRIMARY KEY (session, number)
 );
-CREATE INDEX waiting_place ON interruptions (place, id, n) WHERE resolution IS NULL;
-CREATE INDEX waiting_subject ON interruptions (tenant, subject, place, id, n)
+CREATE INDEX waiting_place ON interruptions (place, session_id, number) WHERE resolution IS NULL;
+CREATE INDEX waiting_subject ON interruptions (tenant, subject, place, session_id, number)
     WHERE resolution IS NULL AND subject IS NOT NULL;
-CREATE INDEX waiting_role ON interruptions (tenant, role, place, id, n) WHERE resolution IS NULL;
-CREATE INDEX waiting_role_place ON interruptions (role, place, id, n) WHERE resolution IS NULL;
-CREATE INDEX resolved_place ON interruptions (place, id, n) WHERE resolution IS NOT NULL;
-CREATE INDEX resolved_subject ON interruptions (tenant, subject, place, id, n)
+CREATE INDEX waiting_role ON interruptions (tenant, role, place, session_id, number) WHERE resolution IS NULL;
+CREATE INDEX waiting_role_place ON interruptions (role, place, session_id, number) WHERE resolution IS NULL;
+CREATE INDEX resolved_place ON interruptions (place, session_id, number) WHERE resolution IS NOT NULL;
+CREATE INDEX resolved_subject ON interruptions (tenant, subject, place, session_id, number)
     WHERE resolution IS NOT NULL AND subject IS NOT NULL;
-CREATE INDEX resolved_role ON interruptions (tenant, role, place, id, n)
+CREATE INDEX resolved_role ON interruptions (tenant, role, place, session_id, number)
     WHERE resolution IS NOT NULL;
-CREATE INDEX resolved_role_place ON interruptions (role, place, id, n)
+CREATE INDEX resolved_role_place ON interruptions (role, place, session_id, number)
     WHERE resolution IS NOT NULL;
-CREATE INDEX interruptions_due ON interruptions (expires_at, id, n) WHERE resolution IS NULL AND expires_at IS NOT NULL;
-CREATE INDEX interruptions_remind ON interruptions (remind_at, id, n) WHERE resolution IS NULL AND remind_at IS NOT NULL;
+CREATE INDEX interruptions_due ON interruptions (expires_at, session_id, number) WHERE resolution IS NULL AND expires_at IS NOT NULL;
+CREATE INDEX interruptions_remind ON interruptions (remind_at, session_id, number) WHERE resolution IS NULL AND remind_at IS NOT NULL;
 
--- Standing rules ("always"), derived from the journal. `n` is the interruption it was made in, `action` says which of its
--- actions, `number` orders them. Only `body` is trusted; the columns beside it are for searching.
+-- Standing rules ("always"), derived from the journal. `interruption` is the number of the one it was made in, `action` says
+-- which of its actions, `place` orders them. Only `body` is trusted; the columns beside it are for searching.
 CREATE TABLE rules (
-    session    bigint,
-    n          bigint,
-    action     bigint,
-    number     bigint NOT NULL,
-    id         bytea NOT NULL,
-    subject    bytea,
-    tenant     bytea NOT NULL,
-    agent      bytea NOT NULL,
-    tool       bytea NOT NULL,
-    scope      text NOT NULL,
-    role       bytea,
-    made_by    bytea,
-    body       bytea NOT NULL,
-    made_at    bigint NOT NULL,
-    until      bigint,
-    revoked_at bigint,
-    PRIMARY KEY (session, n, action)
+    session      bigint,
+    interruption bigint,
+    action       bigint,
+    place        bigint NOT NULL,
+    session_id   bytea NOT NULL,
+    subject      bytea,
+    tenant       bytea NOT NULL,
+    agent        bytea NOT NULL,
+    tool         bytea NOT NULL,
+    scope        text NOT NULL,
+    role         bytea,
+    made_by      bytea,
+    body         bytea NOT NULL,
+    made_at      bigint NOT NULL,
+    until        bigint,
+    revoked_at   bigint,
+    PRIMARY KEY (session, interruption, action)
 );
 CREATE INDEX rules_standing ON rules (tenant, subject, tool, agent) WHERE scope <> 'session' AND revoked_at IS NULL;
-CREATE INDEX rules_made ON rules (made_at, id, number);
-CREATE INDEX rules_subject ON rules (tenant, subject, made_at, id, number) WHERE subject IS NOT NULL;
-CREATE INDEX rules_maker ON rules (tenant, made_by, made_at, id, number) WHERE made_by IS NOT NULL;
-CREATE INDEX rules_role ON rules (tenant, role, made_at, id, number) WHERE role IS NOT NULL;
+CREATE INDEX rules_made ON rules (made_at, session_id, place);
+CREATE INDEX rules_subject ON rules (tenant, subject, made_at, session_id, place) WHERE subject IS NOT NULL;
+CREATE INDEX rules_maker ON rules (tenant, made_by, made_at, session_id, place) WHERE made_by IS NOT NULL;
+CREATE INDEX rules_role ON rules (tenant, role, made_at, session_id, place) WHERE role IS NOT NULL;
 
 -- What people were asked and decided, chained by hashes. Unlike the other tables it is never rebuilt from the journal:
 -- it stays when a session is deleted, and is append-only. The body of a record has the tenant too: the column is for
@@ -148,11 +157,11 @@ CREATE TABLE audit (n bigint PRIMARY KEY, hash bytea NOT NULL, body bytea NOT NU
 CREATE INDEX audit_tenant ON audit (tenant, n);
 -- Records that are not in the log yet: they are stored with their appends, and chained within a second. Those of one session
 -- are numbered in its order.
-CREATE TABLE unchained (n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL, tenant bytea NOT NULL)
+CREATE TABLE audit_queue (n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL, tenant bytea NOT NULL)
     WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 -- The last record: whoever chains the next ones locks it.
-CREATE TABLE audit_head (one boolean PRIMARY KEY CHECK (one), n bigint NOT NULL, hash text NOT NULL);
-INSERT INTO audit_head VALUES (true, 0, repeat('0', 64));
+CREATE TABLE audit_head (only_row boolean PRIMARY KEY CHECK (only_row), n bigint NOT NULL, hash bytea NOT NULL);
+INSERT INTO audit_head VALUES (true, 0, decode(repeat('0', 64), 'hex'));
 
 -- Where deliveries of the audit log stand: the number of the last record that is dealt with, the node that sends, and a row for
 -- each record before it that did not arrive.

@@ -32,7 +32,7 @@ const PUT: &str = "INSERT INTO sessions
    tenant = excluded.tenant, title = excluded.title, status = excluded.status, created_at = excluded.created_at,
    updated_at = excluded.updated_at, pending = excluded.pending, node = excluded.node,
    format = greatest(sessions.format, excluded.format)
- RETURNING row";
+ RETURNING number";
 /// Counting large tables takes longer than a statement of a server may take.
 const PATIENCE: &str = "SET LOCAL statement_timeout = 0";
 /// A copy counts only once it is marked as full, and that commit waits for the disk, and so for all before it.
@@ -115,10 +115,10 @@ impl Target {
 
     pub(crate) async fn counts(&self) -> Result<Counts, StoreError> {
         let sql =
-            "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM entries), (SELECT count(*) FROM ids i WHERE NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)),
+            "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM entries), (SELECT count(*) FROM session_ids i WHERE NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)),
                    (SELECT count(*) FROM interruptions),
                    (SELECT count(*) FROM interruptions WHERE resolution IS NULL),
-                   (SELECT count(*) FROM requests), (SELECT count(*) FROM reviewers), (SELECT count(*) FROM rules),
+                   (SELECT count(*) FROM request_ids), (SELECT count(*) FROM reviewers), (SELECT count(*) FROM rules),
                    (SELECT count(*) FROM rules WHERE revoked_at IS NULL), (SELECT count(*) FROM audit),
                    (SELECT count(*) FROM endpoints), (SELECT count(*) FROM failed_deliveries)";
         let counted = async {
@@ -149,12 +149,12 @@ impl Target {
 
     /// The last position of a session, the number of its entries, and its pending interruptions.
     pub(crate) async fn session(&self, id: &str) -> Result<(u64, u64, Vec<Pending>), StoreError> {
-        let sql = "SELECT pos, (SELECT count(*) FROM entries WHERE session = row) FROM sessions WHERE id = $1";
+        let sql = "SELECT pos, (SELECT count(*) FROM entries WHERE session = s.number) FROM sessions s WHERE s.id = $1";
         let rows = self.ask(sql, vec![id.into()]).await?;
         let Some(row) = rows.first() else { return Ok((0, 0, Vec::new())) };
         let (pos, entries) = (count(get(row, 0)?)?, count(get(row, 1)?)?);
-        let sql = "SELECT n, role, asked_at, expires_at, remind_at FROM interruptions
-                   WHERE session = (SELECT row FROM sessions WHERE id = $1) AND resolution IS NULL ORDER BY n";
+        let sql = "SELECT number, role, asked_at, expires_at, remind_at FROM interruptions
+                   WHERE session = (SELECT s.number FROM sessions s WHERE s.id = $1) AND resolution IS NULL ORDER BY number";
         let pending = self.ask(sql, vec![id.into()]).await?;
         let pending = pending.iter().map(|row| {
             Ok(Pending {
@@ -239,7 +239,7 @@ impl Change for Deleted {
         async move {
             on.ask(HASTE, Vec::new()).await?;
             let ids = self.0.iter().map(|id| id.as_bytes().to_vec()).collect();
-            let sql = "INSERT INTO ids (id) SELECT * FROM unnest($1::bytea[])";
+            let sql = "INSERT INTO session_ids (id) SELECT * FROM unnest($1::bytea[])";
             Ok((Flight::default().with(sql, vec![Value::Many(ids)]), ()))
         }
         .boxed()
@@ -286,14 +286,14 @@ impl Change for Log {
             on.ask(HASTE, Vec::new()).await?;
             let mut flight = Flight::default();
             for Told { record, tenant: of } in &self.0 {
-                let hash = Value::Text(record.hash.clone());
+                let hash = || Value::Text(record.hash.clone());
                 let of = tenant(of.as_deref()).into();
                 let sql = "INSERT INTO audit (n, hash, body, tenant) VALUES ($1, decode($2, 'hex'), $3, $4)";
-                flight.add(sql, vec![int(record.n).into(), hash, record.body.get().into(), of]);
+                flight.add(sql, vec![int(record.n).into(), hash(), record.body.get().into(), of]);
             }
             if let Some(Told { record, .. }) = self.0.last() {
                 let end = vec![int(record.n).into(), Value::Text(record.hash.clone())];
-                flight.add("UPDATE audit_head SET n = $1, hash = $2", end);
+                flight.add("UPDATE audit_head SET n = $1, hash = decode($2, 'hex')", end);
             }
             Ok((flight, ()))
         }

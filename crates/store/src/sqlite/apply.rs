@@ -12,7 +12,7 @@ use rusqlite::{Connection, params, types::Value};
 use super::{
     super::{
         Append, Durability, Guards, InterruptionRow, StoreError, Summary,
-        index::{self, Change, Claim, Purpose},
+        index::{self, Change, Claim},
         machine_time,
         seal::Place,
         sql::{json, resolution_name},
@@ -161,7 +161,7 @@ impl Write {
                 run(
                     conn,
                     "INSERT INTO sessions
-                     (row, id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, format)
+                     (number, id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, format)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
                     values,
                 )?;
@@ -176,8 +176,10 @@ impl Write {
             run(conn, sql, params![session, FOLD_VERSION, last, snapshot])?;
         }
         for Claim { request_id, purpose } in &self.claims {
-            let values = params![session, request_id, purpose.text()];
-            run(conn, "INSERT OR REPLACE INTO requests (session, id, purpose) VALUES (?1, ?2, ?3)", values)?;
+            let (by, fingerprint) = (rows::sent_by(request_id), request_id.fingerprint());
+            let sql = "INSERT OR REPLACE INTO request_ids (session, id, sent_by, purpose, fingerprint)
+                       VALUES (?1, ?2, ?3, ?4, ?5)";
+            run(conn, sql, params![session, request_id.id(), by, purpose.kind(), fingerprint])?;
         }
         self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session, &self.summary, values))?;
         self.tell(conn, values)
@@ -189,16 +191,16 @@ impl Write {
         let Summary { agent, status, updated_at, .. } = &self.summary;
         let values = params![known.row, self.last()?, agent, self.title, self.pending, self.format];
         let sql = "UPDATE sessions SET pos = ?2, agent = ?3, title = ?4, pending = ?5, format = max(format, ?6)
-                   WHERE row = ?1";
+                   WHERE number = ?1";
         run(conn, sql, values)?;
         if known.status != status.name() {
-            run(conn, "UPDATE sessions SET status = ?2 WHERE row = ?1", params![known.row, status.name()])?;
+            run(conn, "UPDATE sessions SET status = ?2 WHERE number = ?1", params![known.row, status.name()])?;
             if *status == Status::Running {
                 running::mark(conn, known.row)?;
             }
         }
         if known.updated_at != *updated_at {
-            run(conn, "UPDATE sessions SET updated_at = ?2 WHERE row = ?1", params![known.row, updated_at])?;
+            run(conn, "UPDATE sessions SET updated_at = ?2 WHERE number = ?1", params![known.row, updated_at])?;
             if self.reviewed {
                 let used = "UPDATE reviewers SET updated_at = ?2 WHERE session = ?1";
                 run(conn, used, params![known.row, updated_at])?;
@@ -243,7 +245,7 @@ impl Write {
 
     /// The session's row, if it is at the expected position and the request ids are new.
     fn check(&self, conn: &Connection) -> Result<Option<Known>, StoreError> {
-        let sql = "SELECT pos, row, status, updated_at FROM sessions WHERE id = ?1";
+        let sql = "SELECT pos, number, status, updated_at FROM sessions WHERE id = ?1";
         let found: Option<(i64, Known)> = find(conn, sql, [&*self.session_id], |r| {
             Ok((r.get(0)?, Known { row: r.get(1)?, status: r.get(2)?, updated_at: r.get(3)? }))
         })?;
@@ -264,10 +266,8 @@ impl Write {
         };
         index::admit(&self.claims, |id| {
             let Some(session) = session.as_ref().map(|known| known.row) else { return Ok(None) };
-            let sql = "SELECT purpose FROM requests WHERE session = ?1 AND id = ?2";
-            find(conn, sql, params![session, id], |row| {
-                row.get_ref(0)?.as_str().map(Purpose::stored).map_err(Into::into)
-            })
+            let sql = "SELECT purpose, fingerprint FROM request_ids WHERE session = ?1 AND id = ?2 AND sent_by = ?3";
+            find(conn, sql, params![session, id.id(), rows::sent_by(id)], rows::purpose)
         })?;
         Ok(session)
     }
@@ -340,18 +340,18 @@ fn reviewer(conn: &Connection, session: i64, of: &Summary, role: &str) -> Result
 /// Deletes a session with everything except its id. The writer removes its entries and waypoints later, in pieces (see
 /// [`unfinished`](super::unfinished)). Returns its number; `None` if there is no such session.
 pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>, StoreError> {
-    let session: Option<i64> = find(conn, "SELECT row FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?;
+    let session: Option<i64> = find(conn, "SELECT number FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?;
     let Some(session) = session else { return Ok(None) };
-    run(conn, "INSERT INTO deleted (id) VALUES (?1)", [session_id])?;
+    run(conn, "INSERT INTO deleted_sessions (id) VALUES (?1)", [session_id])?;
     for sql in [
-        "DELETE FROM sessions WHERE row = ?1",
-        "INSERT INTO unfinished (session) VALUES (?1)",
+        "DELETE FROM sessions WHERE number = ?1",
+        "INSERT INTO unowned_entries (session) VALUES (?1)",
         "DELETE FROM interruptions WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
         "DELETE FROM rules WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
         "DELETE FROM snapshots WHERE session = ?1",
-        "DELETE FROM requests WHERE session = ?1",
+        "DELETE FROM request_ids WHERE session = ?1",
         "DELETE FROM reviewers WHERE session = ?1",
-        "DELETE FROM running WHERE session = ?1",
+        "DELETE FROM running_sessions WHERE session = ?1",
     ] {
         run(conn, sql, [session])?;
     }
@@ -360,7 +360,7 @@ pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>,
 
 /// Writes a page and removes it, to check that there is room.
 pub(super) fn probe(conn: &Connection) -> Result<(), StoreError> {
-    run(conn, "INSERT OR REPLACE INTO probe (one, body) VALUES (1, zeroblob(16384))", [])?;
-    run(conn, "DELETE FROM probe", [])?;
+    run(conn, "INSERT OR REPLACE INTO write_probe (only_row, body) VALUES (1, zeroblob(16384))", [])?;
+    run(conn, "DELETE FROM write_probe", [])?;
     Ok(())
 }

@@ -199,7 +199,7 @@ fn alone(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, Sto
             number.store(deleted.unwrap_or_default(), Ordering::SeqCst);
             deleted.is_some()
         }),
-        Op::RenewHistory => run(conn, "UPDATE history SET id = lower(hex(randomblob(16)))", []).map(|_| true),
+        Op::RenewHistory => run(conn, "UPDATE event_history SET id = lower(hex(randomblob(16)))", []).map(|_| true),
         Op::Check => apply::probe(conn).map(|()| true),
         // It is when the transaction commits.
         Op::Sync => Ok(true),

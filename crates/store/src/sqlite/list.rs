@@ -40,17 +40,15 @@ impl Query {
         conn: &Connection,
         order: &str,
         page: &Page,
-        mut row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut row: impl FnMut(&Row<'_>) -> rusqlite::Result<(Key, Result<T, StoreError>)>,
     ) -> Result<Vec<Found<T>>, StoreError> {
         let (sql, is_filtered) = (self.sql(order), self.is_filtered());
-        all(conn, &sql, params_from_iter(self.into_values(sql::limit(page))), |r| {
-            let one = Found::fitting(row(r)?);
-            if !is_filtered {
-                return Ok(one);
-            }
-            let (fits, nth): (Option<bool>, i64) = (r.get("fits")?, r.get("nth")?);
-            Ok(Found { fits: fits == Some(true), is_last: nth == int(LOOKS_AT), ..one })
-        })
+        let found = all(conn, &sql, params_from_iter(self.into_values(sql::limit(page))), |r| {
+            let (fits, nth) = if is_filtered { (r.get("fits")?, r.get("nth")?) } else { (Some(true), 0) };
+            Ok((row(r)?, fits == Some(true), nth == int(LOOKS_AT)))
+        })?;
+        let one = |((key, row), fits, is_last)| Ok(Found { fits, is_last, ..Found::fitting(key, row)? });
+        found.into_iter().map(one).collect()
     }
 }
 
@@ -78,8 +76,8 @@ pub(super) fn merged<T: page::Row>(
 }
 
 const COLUMNS: &str = "SELECT s.id, i.key & 4294967295, s.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at,
- i.asked_pos, i.resolution, i.resolved_at, i.resolved_pos, s.tenant, i.remind_at FROM interruptions i";
-const SESSION_OF: &str = "CROSS JOIN sessions s ON s.row = i.key >> 32";
+ i.asked_pos, i.resolution, i.resolved_at, i.resolved_pos, s.tenant, i.remind_at, i.place FROM interruptions i";
+const SESSION_OF: &str = "CROSS JOIN sessions s ON s.number = i.key >> 32";
 const INBOX_ORDER: &str = "i.place DESC, s.id DESC, i.key DESC";
 
 /// See [`super::super::Store::interruption`].
@@ -89,17 +87,13 @@ pub(super) fn interruption(
     n: InterruptionNo,
 ) -> Result<Option<InterruptionRow>, StoreError> {
     let Some(session) = number(conn, session_id)? else { return Ok(None) };
-    find(
-        conn,
-        &format!("{COLUMNS} {SESSION_OF} WHERE i.key = ?1"),
-        [key(session, u64::from(n.get()))?],
-        interruption_row,
-    )
+    let (sql, key) = (format!("{COLUMNS} {SESSION_OF} WHERE i.key = ?1"), key(session, u64::from(n.get()))?);
+    find(conn, &sql, [key], |r| Ok(named(session_id, interruption_row(r))))?.transpose()
 }
 
 /// The number of a session, by which its rows are found.
 pub(super) fn number(conn: &Connection, session_id: &str) -> Result<Option<i64>, StoreError> {
-    find(conn, "SELECT row FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))
+    find(conn, "SELECT number FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))
 }
 
 /// See [`super::super::Store::interruptions`].
@@ -117,7 +111,13 @@ pub(super) fn interruptions(
         },
     };
     let queries = inbox(filter, session, start.as_ref())?;
-    merged(queries, page, |query| query.rows(conn, INBOX_ORDER, page, interruption_row))
+    merged(queries, page, |query| {
+        query.rows(conn, INBOX_ORDER, page, |r| {
+            let key = Key { at: r.get(14)?, session_id: r.get(0)?, n: r.get(1)? };
+            let row = named(&key.session_id, interruption_row(r));
+            Ok((key, row))
+        })
+    })
 }
 
 /// The queries of a list of interruptions. `session` is the number of the one that the filter names.
@@ -205,7 +205,7 @@ fn interruption_row(r: &Row<'_>) -> rusqlite::Result<InterruptionRow> {
         expires_at: r.get(7)?,
         asked_pos: position(r, 8)?.unwrap_or_default(),
         resolution: named
-            .map(|name| resolution(&name).ok_or_else(|| unreadable(9, format!("resolution {name:?}"))))
+            .map(|name| resolution(&name).ok_or_else(|| unreadable(9, format!("unknown resolution {name:?}"))))
             .transpose()?,
         resolved_at: r.get(10)?,
         resolved_pos: position(r, 11)?,
@@ -222,7 +222,13 @@ pub(super) fn sessions(
     values: &Values,
 ) -> Result<Paged<Summary>, StoreError> {
     let start = page::start::<Summary>(page)?;
-    merged(used(filter, start.as_ref()), page, |query| query.rows(conn, USED_ORDER, page, |r| summary(r, values)))
+    merged(used(filter, start.as_ref()), page, |query| {
+        query.rows(conn, USED_ORDER, page, |r| {
+            let key = Key { at: r.get(10)?, session_id: r.get(0)?, n: 0 };
+            let row = named(&key.session_id, summary(r, values));
+            Ok((key, row))
+        })
+    })
 }
 
 const USED_ORDER: &str = "used DESC, s.id DESC";
@@ -248,7 +254,7 @@ fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<Query> {
                 );
             }
             for role in who.reviewing() {
-                let from = "reviewers v INDEXED BY reviewers_used CROSS JOIN sessions s ON s.row = v.session";
+                let from = "reviewers v INDEXED BY reviewers_used CROSS JOIN sessions s ON s.number = v.session";
                 queries
                     .push(query("v", from).with("v.tenant IS ? AND v.role = ?", [tenant.clone(), role.clone().into()]));
             }
@@ -282,7 +288,7 @@ fn summary(r: &Row<'_>, values: &Values) -> rusqlite::Result<Summary> {
         agent: r.get(1)?,
         subject: r.get(2)?,
         title: title.map(Arc::from),
-        status: Status::from_name(&status).ok_or_else(|| unreadable(4, format!("status {status:?}")))?,
+        status: Status::from_name(&status).ok_or_else(|| unreadable(4, format!("unknown status {status:?}")))?,
         created_at: r.get(5)?,
         updated_at: r.get(6)?,
         pending: json(7, &pending)?,
@@ -299,6 +305,17 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(column: usize, text: &str) ->
     serde_json::from_str(text).map_err(|e| unreadable(column, e.to_string()))
 }
 
+/// A row of a session, or what is wrong with it.
+fn named<T>(session_id: &str, row: rusqlite::Result<T>) -> Result<T, StoreError> {
+    row.map_err(|e| {
+        let what = match e {
+            rusqlite::Error::FromSqlConversionFailure(.., what) => what.to_string(),
+            other => other.to_string(),
+        };
+        StoreError::Corrupt(format!("session {session_id:?}: {what}"))
+    })
+}
+
 fn unreadable(column: usize, what: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
 }
@@ -306,8 +323,8 @@ fn unreadable(column: usize, what: String) -> rusqlite::Error {
 const RESTED: &str = "SELECT s.id, s.pos FROM sessions s INDEXED BY sessions_used
  WHERE s.updated_at < ?1 AND s.status NOT IN ('running', 'awaiting_input') AND s.pending = '[]'
    AND NOT EXISTS (SELECT 1 FROM interruptions i
-     WHERE i.key BETWEEN s.row << 32 AND (s.row << 32 | 4294967295) AND i.resolution IS NULL)
-   AND NOT EXISTS (SELECT 1 FROM rules r WHERE r.key BETWEEN s.row << 32 AND (s.row << 32 | 4294967295)
+     WHERE i.key BETWEEN s.number << 32 AND (s.number << 32 | 4294967295) AND i.resolution IS NULL)
+   AND NOT EXISTS (SELECT 1 FROM rules r WHERE r.key BETWEEN s.number << 32 AND (s.number << 32 | 4294967295)
      AND r.scope <> 'session' AND r.revoked_at IS NULL AND (r.until IS NULL OR r.until > ?2))
    AND s.format <= ?4
  ORDER BY s.updated_at LIMIT ?3";
@@ -456,8 +473,8 @@ mod tests {
        INSERT INTO sessions SELECT n, 's' || n, 1, 'a', NULL, 'u' || n % 2, NULL,
          CASE WHEN n % 1000 = 0 THEN 'running' ELSE 'completed' END, n, n / 3, '[]', 1 FROM i;
      INSERT INTO interruptions (key, subject, role, agent, tools, asked_at, asked_pos, resolution, resolved_at, resolved_pos)
-       SELECT row << 32 | 1, subject, 'r', CASE WHEN row % 5000 = 0 THEN 'rare' ELSE 'a' END, '[\"t\"]', updated_at, 1,
-         CASE WHEN row % 10 = 0 THEN NULL ELSE 'decided' END, 1, 1 FROM sessions;";
+       SELECT number << 32 | 1, subject, 'r', CASE WHEN number % 5000 = 0 THEN 'rare' ELSE 'a' END, '[\"t\"]', updated_at, 1,
+         CASE WHEN number % 10 = 0 THEN NULL ELSE 'decided' END, 1, 1 FROM sessions;";
 
     /// The rows of all pages of a list, and how many pages that are.
     fn all_pages<T>(mut read: impl FnMut(&Page) -> Paged<T>) -> (Vec<T>, usize) {

@@ -36,7 +36,10 @@ use std::{
 
 use countersign_core::{
     audit::AuditRecord,
-    journal::record::{Entry, Millis},
+    journal::{
+        record::{Entry, Millis},
+        request_id::RequestId,
+    },
     number::InterruptionNo,
 };
 use futures::future::{self, BoxFuture, FutureExt as _, TryFutureExt as _};
@@ -287,7 +290,7 @@ impl Store for SqliteStore {
     }
 
     fn history_id(&self) -> BoxFuture<'_, Result<Option<Arc<str>>, StoreError>> {
-        let read = |conn: &mut Connection| statement::find(conn, "SELECT id FROM history", [], |row| row.get(0));
+        let read = |conn: &mut Connection| statement::find(conn, "SELECT id FROM event_history", [], |row| row.get(0));
         async move { self.lanes()?.points.read(read).await }.boxed()
     }
 
@@ -380,8 +383,8 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
-        let (session_id, request_id) = (session_id.to_owned(), request_id.to_owned());
+    fn request(&self, session_id: &str, request_id: &RequestId) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
+        let (session_id, request_id) = (session_id.to_owned(), request_id.clone());
         async move { self.lanes()?.points.read(move |conn| rows::request(conn, &session_id, &request_id)).await }
             .boxed()
     }

@@ -86,7 +86,7 @@ fn drop_unsealed(conn: &Connection) -> Result<(), StoreError> {
             log::write_back(conn, log::bound(conn)?)?;
         }
     }
-    run(conn, "DELETE FROM waypoints", []).map(drop)
+    run(conn, "DELETE FROM past_snapshots", []).map(drop)
 }
 
 /// A column with content.
@@ -103,28 +103,28 @@ struct Column {
 const COLUMNS: [Column; 6] = [
     Column {
         select: "SELECT e.key, coalesce(s.id, ''), coalesce(s.created_at, 0), e.key & 4294967295, e.body
-                 FROM entries e LEFT JOIN sessions s ON s.row = e.key >> 32 WHERE e.key > ?1 ORDER BY e.key",
+                 FROM entries e LEFT JOIN sessions s ON s.number = e.key >> 32 WHERE e.key > ?1 ORDER BY e.key",
         update: "UPDATE entries SET body = ?2 WHERE key = ?1",
         ending: false,
         place: |session, born, pos| Place::Entry { session, born, pos },
     },
     Column {
         select: "SELECT p.session, coalesce(s.id, ''), coalesce(s.created_at, 0), 0, p.body
-                 FROM snapshots p LEFT JOIN sessions s ON s.row = p.session WHERE p.session > ?1 ORDER BY p.session",
+                 FROM snapshots p LEFT JOIN sessions s ON s.number = p.session WHERE p.session > ?1 ORDER BY p.session",
         update: "UPDATE snapshots SET body = ?2 WHERE session = ?1",
         ending: false,
         place: |session, born, _| Place::Snapshot { session, born },
     },
     Column {
-        select: "SELECT row, id, created_at, pos, title FROM sessions WHERE row > ?1 ORDER BY row",
-        update: "UPDATE sessions SET title = ?2 WHERE row = ?1",
+        select: "SELECT number, id, created_at, pos, title FROM sessions WHERE number > ?1 ORDER BY number",
+        update: "UPDATE sessions SET title = ?2 WHERE number = ?1",
         ending: true,
         place: |session, born, _| Place::Head { session, born },
     },
     Column {
         select: "SELECT r.row, coalesce(s.id, ''), coalesce(s.created_at, 0),
                  min((r.key & 4294967295) * 256 + r.action, 4294967295), r.body
-                 FROM rules r LEFT JOIN sessions s ON s.row = r.key >> 32 WHERE r.row > ?1 ORDER BY r.row",
+                 FROM rules r LEFT JOIN sessions s ON s.number = r.key >> 32 WHERE r.row > ?1 ORDER BY r.row",
         update: "UPDATE rules SET body = ?2 WHERE row = ?1",
         ending: false,
         place: |session, born, n| Place::Rule { session, born, n: u32::try_from(n).unwrap_or(u32::MAX) },
@@ -297,14 +297,14 @@ impl<'w> Work<'w> {
         let tx = self.conn.unchecked_transaction().map_err(failed)?;
         match (self.to_plain, self.done.unreadable) {
             (false, unreadable) => {
-                run(&tx, "UPDATE seal SET mixed = NULL", [])?;
+                run(&tx, "UPDATE encryption SET mixed = NULL", [])?;
                 if unreadable == 0 {
-                    run(&tx, "DELETE FROM seal_keys WHERE id <> ?1", [self.sealer.keys().first()])?;
+                    run(&tx, "DELETE FROM encryption_keys WHERE id <> ?1", [self.sealer.keys().first()])?;
                 }
             }
             (true, 0) => {
-                run(&tx, "DELETE FROM seal", [])?;
-                run(&tx, "DELETE FROM seal_keys", [])?;
+                run(&tx, "DELETE FROM encryption", [])?;
+                run(&tx, "DELETE FROM encryption_keys", [])?;
             }
             (true, _) => {}
         }

@@ -8,10 +8,11 @@ use countersign_core::{
     journal::{
         checkpoint::FOLD_VERSION,
         record::{Entry, FORMAT, Millis},
+        request_id::RequestId,
     },
     number::InterruptionNo,
 };
-use rusqlite::{Connection, TransactionBehavior, params, params_from_iter, types::Value};
+use rusqlite::{Connection, Row, TransactionBehavior, params, params_from_iter, types::Value};
 
 use super::{
     super::{AuditRange, Due, Head, StoreError, Tail, index::Purpose, seal::Place, sql},
@@ -41,7 +42,7 @@ pub(super) fn head(conn: &Connection, session_id: &str) -> Result<Option<RawHead
     let head = find(
         conn,
         "SELECT s.pos, s.created_at, s.title, p.body, ifnull(p.pos, 0), s.format FROM sessions s
-         LEFT JOIN snapshots p ON p.session = s.row AND p.version = ?2 WHERE s.id = ?1",
+         LEFT JOIN snapshots p ON p.session = s.number AND p.version = ?2 WHERE s.id = ?1",
         params![session_id, FOLD_VERSION],
         |r| {
             let (ending, snapshot) = (column(r, 2)?, column(r, 3)?);
@@ -56,7 +57,7 @@ pub(super) fn head(conn: &Connection, session_id: &str) -> Result<Option<RawHead
 
 /// Refuses the id of a deleted session.
 pub(super) fn check_not_deleted(conn: &Connection, session_id: &str) -> Result<(), StoreError> {
-    match find(conn, "SELECT 1 FROM deleted WHERE id = ?1", [session_id], |_| Ok(()))? {
+    match find(conn, "SELECT 1 FROM deleted_sessions WHERE id = ?1", [session_id], |_| Ok(()))? {
         Some(()) => Err(StoreError::Deleted(session_id.into())),
         None => Ok(()),
     }
@@ -81,7 +82,7 @@ impl RawHead {
 }
 
 /// Refuses a session with entries that this build does not know, or would misread.
-fn readable(session_id: &str, needs: u32) -> Result<(), StoreError> {
+pub(super) fn readable(session_id: &str, needs: u32) -> Result<(), StoreError> {
     if needs > FORMAT { Err(StoreError::Newer { session_id: session_id.into(), needs, knows: FORMAT }) } else { Ok(()) }
 }
 
@@ -119,7 +120,7 @@ fn entries_in(
     (limit, bytes): (usize, usize),
     values: &Values,
 ) -> Result<Vec<RawEntry>, StoreError> {
-    let sql = "SELECT row, pos, created_at, title, format FROM sessions WHERE id = ?1";
+    let sql = "SELECT number, pos, created_at, title, format FROM sessions WHERE id = ?1";
     let found: Option<(i64, i64, Millis, Value, u32)> =
         find(tx, sql, [session_id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, column(r, 3)?, r.get(4)?)))?;
     let Some((session, last, born, ending, format)) = found else { return Ok(Vec::new()) };
@@ -202,13 +203,24 @@ pub(super) fn parse(session_id: &str, bodies: Vec<RawEntry>, values: &Values) ->
 }
 
 /// See [`super::super::Store::request`].
-pub(super) fn request(conn: &Connection, session_id: &str, request_id: &str) -> Result<Option<Purpose>, StoreError> {
+pub(super) fn request(conn: &Connection, session_id: &str, id: &RequestId) -> Result<Option<Purpose>, StoreError> {
     find(
         conn,
-        "SELECT q.purpose FROM sessions s JOIN requests q ON q.session = s.row WHERE s.id = ?1 AND q.id = ?2",
-        [session_id, request_id],
-        |row| row.get_ref(0)?.as_str().map(Purpose::stored).map_err(Into::into),
+        "SELECT q.purpose, q.fingerprint FROM sessions s JOIN request_ids q ON q.session = s.number
+         WHERE s.id = ?1 AND q.id = ?2 AND q.sent_by = ?3",
+        [session_id, id.id(), sent_by(id)],
+        purpose,
     )
+}
+
+/// Whose a request id is, as it is stored: the owner's has an empty text.
+pub(super) fn sent_by(id: &RequestId) -> &str {
+    id.by().unwrap_or_default()
+}
+
+/// What a request id was for.
+pub(super) fn purpose(row: &Row<'_>) -> rusqlite::Result<Purpose> {
+    Ok(Purpose::stored(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str_or_null()?))
 }
 
 /// See [`super::super::Store::due`]. Sessions that this build cannot read are left to newer ones.
@@ -217,10 +229,10 @@ pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Du
     for sql in [
         // The soonest deadlines have the highest places of all.
         "SELECT i.expires_at, s.id, i.key & 4294967295
-         FROM interruptions i INDEXED BY interruptions_place CROSS JOIN sessions s ON s.row = i.key >> 32
+         FROM interruptions i INDEXED BY interruptions_place CROSS JOIN sessions s ON s.number = i.key >> 32
          WHERE i.place >= max(1 << 61, (1 << 62) - ?1) AND i.expires_at <= ?1 AND s.format <= ?3
          ORDER BY i.place DESC, s.id, i.key LIMIT ?2",
-        "SELECT i.remind_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32
+        "SELECT i.remind_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.number = i.key >> 32
          WHERE i.resolution IS NULL AND i.remind_at IS NOT NULL AND i.remind_at <= ?1 AND s.format <= ?3
          ORDER BY i.remind_at, s.id, i.key LIMIT ?2",
     ] {

@@ -9,18 +9,19 @@ use rusqlite::{Connection, Params, Row, params, types::Value};
 use super::{
     super::{
         Page, Paged, RuleFilter, RuleName, RuleOwner, RuleRow, StoreError,
-        page::{self, Found, Key, RULES_EACH, rule_number},
+        page::{self, Key, RULES_EACH, rule_number},
         seal::Place,
         sql::json,
     },
     list::{Query, merged, number, text, visible},
+    rows::readable,
     schema::key,
     sealing::{Values, column},
     statement::{all, find, run},
 };
 
-const SELECT: &str = "SELECT s.id, s.created_at, r.key, r.action, r.body
- FROM rules r CROSS JOIN sessions s ON s.row = r.key >> 32";
+const SELECT: &str = "SELECT s.id, s.created_at, r.key, r.action, r.body, r.made_at, s.format
+ FROM rules r CROSS JOIN sessions s ON s.number = r.key >> 32";
 /// A subject's rules for all sessions, by their index.
 const STANDING: &str =
     "r.scope <> 'session' AND r.revoked_at IS NULL AND r.subject IS ?1 AND r.tool = ?2 AND r.agent = ?3 AND r.tenant IS ?4
@@ -158,7 +159,12 @@ pub(super) fn rule(
 /// Whether these rules are in force.
 pub(super) fn check(conn: &Connection, values: &Values, names: &[RuleName], now: Millis) -> Result<(), StoreError> {
     for (session_id, id) in names {
-        if !rule(conn, values, session_id, *id)?.is_some_and(|row| row.is_in_force(now)) {
+        let held = match rule(conn, values, session_id, *id) {
+            // A newer build has stored something in its session since: it is judged again, and not applied.
+            Err(StoreError::Newer { .. }) => None,
+            held => held?,
+        };
+        if !held.is_some_and(|row| row.is_in_force(now)) {
             return Err(StoreError::Outdated);
         }
     }
@@ -190,8 +196,11 @@ pub(super) fn list(
     };
     let queries = queries(filter, session, start.as_ref())?;
     let mut paged = merged(queries, page, |query| {
-        let found = query.rows(conn, ORDER, page, stored)?.into_iter();
-        found.map(|one| Ok(Found { row: one.row.open(values)?, fits: one.fits, is_last: one.is_last })).collect()
+        query.rows(conn, ORDER, page, |r| {
+            let found = stored(r)?;
+            let key = Key { at: r.get(5)?, session_id: found.session_id.to_string(), n: rule_number(found.id) };
+            Ok((key, found.open(values)))
+        })
     })?;
     paged.rows.retain(|row| filter.matches(row));
     Ok(paged)
@@ -262,11 +271,15 @@ struct Stored {
     key: i64,
     id: RuleId,
     body: Value,
+    /// The format of the session's entries.
+    format: u32,
 }
 
 impl Stored {
     fn open(self, values: &Values) -> Result<RuleRow, StoreError> {
-        let Stored { session_id, born, id, body, .. } = self;
+        let Stored { session_id, born, id, body, format, .. } = self;
+        // What this build does not know of it may be what limits it.
+        readable(&session_id, format)?;
         let place = Place::Rule { session: &session_id, born, n: rule_number(id) };
         let text = values.read_text(place, body)?;
         let row: RuleRow = serde_json::from_str(&text).map_err(|e| StoreError::Corrupt(format!("{place} {e}")))?;
@@ -293,7 +306,7 @@ fn stored(r: &Row<'_>) -> rusqlite::Result<Stored> {
     let key: i64 = r.get(2)?;
     let n = u32::try_from(key & i64::from(u32::MAX)).unwrap_or_default();
     let id = RuleId { n: InterruptionNo::new(n), action: r.get(3)? };
-    Ok(Stored { session_id: r.get(0)?, born: r.get(1)?, key, id, body: column(r, 4)? })
+    Ok(Stored { session_id: r.get(0)?, born: r.get(1)?, key, id, body: column(r, 4)?, format: r.get(6)? })
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
--- The journal is `entries`; except for `audit`, `deleted` and `seal`, every other table is derived from it and only
--- saves reading it. A session is named by a small number inside the file. The key of an entry or interruption is that
+-- The journal is `entries`; except for `audit`, `deleted_sessions` and `encryption`, every other table is derived from it and only
+-- saves reading it. Inside the file a session is named by a small number
+-- (`sessions.number`; `session` elsewhere). The key of an entry or interruption is that
 -- number and its own in one integer (number << 32 | position), so that a session's rows are adjacent.
 -- A column of type ANY has content: TEXT in a plain store, a BLOB in a sealed one.
 
 CREATE TABLE sessions (
-    row        INTEGER PRIMARY KEY,
+    number     INTEGER PRIMARY KEY,
     id         TEXT NOT NULL UNIQUE,
     pos        INTEGER NOT NULL,
     agent      TEXT NOT NULL,
@@ -22,35 +23,41 @@ CREATE INDEX sessions_used ON sessions (updated_at);
 CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at) WHERE subject IS NOT NULL;
 
 -- The sessions that are running, and some that were: those are forgotten when the log is written back.
-CREATE TABLE running (session INTEGER PRIMARY KEY) STRICT;
+CREATE TABLE running_sessions (session INTEGER PRIMARY KEY) STRICT;
 
 -- The last number that was given to a session or a copy. None is given twice: pending work on one that is gone must
 -- never touch another.
-CREATE TABLE numbers (one INTEGER PRIMARY KEY CHECK (one = 1), last INTEGER NOT NULL) STRICT;
-INSERT INTO numbers VALUES (1, 0);
+CREATE TABLE session_numbers (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), last INTEGER NOT NULL) STRICT;
+INSERT INTO session_numbers VALUES (1, 0);
 -- Numbers of sessions whose entries are being copied, or whose copy was given up, or that were deleted: entries under
 -- them belong to no session, and are removed.
-CREATE TABLE unfinished (session INTEGER PRIMARY KEY) STRICT;
+CREATE TABLE unowned_entries (session INTEGER PRIMARY KEY) STRICT;
 -- The ids of deleted sessions, which are never used again: an approval or a request that names one would count for
 -- another session.
-CREATE TABLE deleted (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE deleted_sessions (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 CREATE TABLE entries (key INTEGER PRIMARY KEY, body ANY NOT NULL) STRICT;
 CREATE VIEW journal AS
     SELECT s.id AS session_id, e.key & 4294967295 AS pos, e.body
-    FROM entries e JOIN sessions s ON s.row = e.key >> 32;
+    FROM entries e JOIN sessions s ON s.number = e.key >> 32;
 
 -- `version` is that of the folding: a snapshot of another version is ignored.
 CREATE TABLE snapshots (session INTEGER PRIMARY KEY, version INTEGER NOT NULL, pos INTEGER NOT NULL, body ANY NOT NULL) STRICT;
 
 -- States of sessions at past positions: a cache, from which the past is folded. The key is that of the last entry
 -- folded into it, the version that of the folding.
-CREATE TABLE waypoints (key INTEGER PRIMARY KEY, version INTEGER NOT NULL, body ANY NOT NULL) STRICT;
+CREATE TABLE past_snapshots (key INTEGER PRIMARY KEY, version INTEGER NOT NULL, body ANY NOT NULL) STRICT;
 
--- `purpose`: what it was for. A queued message carries it again when it is taken up.
-CREATE TABLE requests (
-    session INTEGER NOT NULL, id TEXT NOT NULL, purpose TEXT NOT NULL,
-    PRIMARY KEY (session, id)
+-- The `request_id`s of inputs, by which one that is sent again is known. `sent_by` is empty for the session's owner.
+-- `purpose`: what it was for; a queued message carries it again when it is taken up. `fingerprint` tells a repeat from
+-- another request.
+CREATE TABLE request_ids (
+    session     INTEGER NOT NULL,
+    id          TEXT NOT NULL,
+    sent_by     TEXT NOT NULL,
+    purpose     TEXT NOT NULL,
+    fingerprint TEXT,
+    PRIMARY KEY (session, id, sent_by)
 ) STRICT, WITHOUT ROWID;
 
 -- Each row carries the columns by which visibility is decided beside the time it is sorted by, so that each list is
@@ -132,9 +139,9 @@ CREATE INDEX audit_tenant ON audit (tenant) WHERE tenants_since IS NOT NULL;
 
 -- The key state of a sealed store; both tables are empty in a plain one. `name` is the store's own random name, to
 -- which every sealed value is bound. `mixed` is set while plain values are being sealed, or sealed ones opened.
-CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), name BLOB NOT NULL, mixed BLOB) STRICT;
+CREATE TABLE encryption (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), name BLOB NOT NULL, mixed BLOB) STRICT;
 -- The keys of its values; `proof` is a value that only the right key opens.
-CREATE TABLE seal_keys (id TEXT PRIMARY KEY, proof BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE encryption_keys (id TEXT PRIMARY KEY, proof BLOB NOT NULL) STRICT, WITHOUT ROWID;
 
 -- Written by the readiness check.
-CREATE TABLE probe (one INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+CREATE TABLE write_probe (only_row INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;

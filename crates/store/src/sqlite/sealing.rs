@@ -158,10 +158,10 @@ pub(super) struct Seal {
 /// A database's record of its sealing; `None` if it is plain.
 pub(super) fn seal(conn: &Connection) -> Result<Option<Seal>, StoreError> {
     let row: Option<(Vec<u8>, Option<Vec<u8>>)> =
-        find(conn, "SELECT name, mixed FROM seal", [], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        find(conn, "SELECT name, mixed FROM encryption", [], |r| Ok((r.get(0)?, r.get(1)?)))?;
     let Some((name, mixed)) = row else { return Ok(None) };
     let name = name.try_into().map_err(|_| StoreError::Corrupt("the store's own name is not one".to_owned()))?;
-    let keys = all(conn, "SELECT id, proof FROM seal_keys ORDER BY id", [], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    let keys = all(conn, "SELECT id, proof FROM encryption_keys ORDER BY id", [], |r| Ok((r.get(0)?, r.get(1)?)))?;
     Ok(Some(Seal { name, mixed, keys }))
 }
 
@@ -233,19 +233,23 @@ pub(super) fn writing(conn: &Connection, path: &Path, keys: Option<&Keys>, new: 
 pub(super) fn begin(conn: &Connection, sealer: &Sealer, mixed: bool) -> Result<(), StoreError> {
     let mark = if mixed { Some(sealer.seal(Place::Mixed, b"")?) } else { None };
     let tx = conn.unchecked_transaction().map_err(|e| error(&e))?;
-    run(&tx, "INSERT INTO seal (one, name, mixed) VALUES (1, ?1, ?2)", params![sealer.store(), mark])?;
+    run(&tx, "INSERT INTO encryption (only_row, name, mixed) VALUES (1, ?1, ?2)", params![sealer.store(), mark])?;
     know(&tx, sealer)?;
     tx.commit().map_err(|e| error(&e))
 }
 
 /// Marks a sealed store as one that may have plain values.
 pub(super) fn mark_mixed(conn: &Connection, sealer: &Sealer) -> Result<(), StoreError> {
-    run(conn, "UPDATE seal SET mixed = ?1", [sealer.seal(Place::Mixed, b"")?]).map(drop)
+    run(conn, "UPDATE encryption SET mixed = ?1", [sealer.seal(Place::Mixed, b"")?]).map(drop)
 }
 
 /// Records the sealing key as one of the store's.
 pub(super) fn know(conn: &Connection, sealer: &Sealer) -> Result<(), StoreError> {
     let proof = sealer.seal(Place::Proof, b"")?;
-    run(conn, "INSERT OR IGNORE INTO seal_keys (id, proof) VALUES (?1, ?2)", params![sealer.keys().first(), proof])
-        .map(drop)
+    run(
+        conn,
+        "INSERT OR IGNORE INTO encryption_keys (id, proof) VALUES (?1, ?2)",
+        params![sealer.keys().first(), proof],
+    )
+    .map(drop)
 }

@@ -77,10 +77,10 @@ impl Source {
             sessions: count("SELECT count(*) FROM sessions")?,
             // Leftover entries that belong to no session are not copied.
             entries: count("SELECT ifnull(sum(pos), 0) FROM sessions")?,
-            deleted: count("SELECT count(*) FROM deleted")?,
+            deleted: count("SELECT count(*) FROM deleted_sessions")?,
             interruptions: count("SELECT count(*) FROM interruptions")?,
             pending: count("SELECT count(*) FROM interruptions WHERE resolution IS NULL")?,
-            requests: count("SELECT count(*) FROM requests")?,
+            requests: count("SELECT count(*) FROM request_ids")?,
             reviewers: count("SELECT count(*) FROM reviewers")?,
             rules: count("SELECT count(*) FROM rules")?,
             standing: count("SELECT count(*) FROM rules WHERE revoked_at IS NULL")?,
@@ -115,7 +115,7 @@ impl Source {
 
     /// At most `limit` ids of deleted sessions after `after`.
     pub(crate) fn deleted(&self, after: &str, limit: i64) -> Result<Vec<Arc<str>>, StoreError> {
-        let sql = "SELECT id FROM deleted WHERE id > ?1 ORDER BY id LIMIT ?2";
+        let sql = "SELECT id FROM deleted_sessions WHERE id > ?1 ORDER BY id LIMIT ?2";
         all(&self.conn, sql, params![after, limit], |r| r.get(0))
     }
 
@@ -134,7 +134,7 @@ impl Source {
     /// The pending interruptions of a session.
     pub(crate) fn pending(&self, session: &str) -> Result<Vec<Pending>, StoreError> {
         let sql = "SELECT i.key & 4294967295, i.role, i.asked_at, i.expires_at, i.remind_at FROM sessions s
-                   JOIN interruptions i ON i.key BETWEEN s.row << 32 AND (s.row << 32 | 4294967295)
+                   JOIN interruptions i ON i.key BETWEEN s.number << 32 AND (s.number << 32 | 4294967295)
                    WHERE s.id = ?1 AND i.resolution IS NULL ORDER BY i.key";
         all(&self.conn, sql, [session], |r| {
             Ok(Pending {
@@ -180,7 +180,7 @@ fn moved(path: &Path) -> Result<Option<Moved>, StoreError> {
 fn mark(conn: &mut Connection, to: &Moved, at: Millis) -> rusqlite::Result<()> {
     let tx = conn.transaction()?;
     tx.execute_batch(
-        "CREATE TABLE moved (one INTEGER PRIMARY KEY CHECK (one = 1), place TEXT NOT NULL, copy TEXT NOT NULL,
+        "CREATE TABLE moved (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), place TEXT NOT NULL, copy TEXT NOT NULL,
          at INTEGER NOT NULL) STRICT",
     )?;
     tx.execute("INSERT INTO moved VALUES (1, ?1, ?2, ?3)", params![to.place, to.copy, at])?;

@@ -2,7 +2,7 @@
 //! cut off by a crash, and deleted sessions.
 //!
 //! They are removed in pieces when the writer is idle, and now and then while it is not. No number is ever reused
-//! (`numbers`), so late work on a removed one affects no other.
+//! (`session_numbers`), so late work on a removed one affects no other.
 
 use rusqlite::{Connection, params};
 
@@ -17,31 +17,31 @@ const AT_ONCE: (i64, i64) = (512, 4 * 1024 * 1024);
 
 /// A number for a new session, never used before.
 pub(super) fn number(conn: &Connection) -> Result<i64, StoreError> {
-    let number = find(conn, "UPDATE numbers SET last = last + 1 RETURNING last", [], |r| r.get(0))?;
+    let number = find(conn, "UPDATE session_numbers SET last = last + 1 RETURNING last", [], |r| r.get(0))?;
     number.ok_or_else(|| StoreError::Failed("the store gives no number".to_owned()))
 }
 
 /// Reserves a number for a copy.
 pub(super) fn begin(conn: &Connection) -> Result<i64, StoreError> {
     let number = number(conn)?;
-    run(conn, "INSERT INTO unfinished (session) VALUES (?1)", [number])?;
+    run(conn, "INSERT INTO unowned_entries (session) VALUES (?1)", [number])?;
     Ok(number)
 }
 
 /// Whether a number belongs to no session.
 pub(super) fn is(conn: &Connection, number: i64) -> Result<bool, StoreError> {
-    let found = find(conn, "SELECT 1 FROM unfinished WHERE session = ?1", [number], |_| Ok(()))?;
+    let found = find(conn, "SELECT 1 FROM unowned_entries WHERE session = ?1", [number], |_| Ok(()))?;
     Ok(found.is_some())
 }
 
 /// Ends a copy: its number belongs to a session from now on. `false` if there is none.
 pub(super) fn end(conn: &Connection, number: i64) -> Result<bool, StoreError> {
-    Ok(run(conn, "DELETE FROM unfinished WHERE session = ?1", [number])? == 1)
+    Ok(run(conn, "DELETE FROM unowned_entries WHERE session = ?1", [number])? == 1)
 }
 
 /// The numbers with leftover entries, which belong to no session.
 pub(super) fn left(conn: &Connection) -> Result<Vec<i64>, StoreError> {
-    all(conn, "SELECT session FROM unfinished", [], |r| r.get(0))
+    all(conn, "SELECT session FROM unowned_entries", [], |r| r.get(0))
 }
 
 /// Removes some of a number's entries, in a transaction. `false` if nothing is left, or it belongs to a session.
@@ -62,7 +62,8 @@ pub(super) fn remove(conn: &Connection, number: i64) -> Result<bool, StoreError>
     let fits = fits.count().max(1);
     let is_all = fits >= found.len() && found.len() < usize::try_from(AT_ONCE.0).unwrap_or(usize::MAX);
     let until = found.get(fits - 1).filter(|_| !is_all).map_or(last, |(key, _)| *key);
-    for sql in ["DELETE FROM entries WHERE key BETWEEN ?1 AND ?2", "DELETE FROM waypoints WHERE key BETWEEN ?1 AND ?2"]
+    for sql in
+        ["DELETE FROM entries WHERE key BETWEEN ?1 AND ?2", "DELETE FROM past_snapshots WHERE key BETWEEN ?1 AND ?2"]
     {
         run(&tx, sql, [first, until])?;
     }

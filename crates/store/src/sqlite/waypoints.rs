@@ -49,12 +49,12 @@ impl Kept {
     /// for them.
     pub(super) fn apply(&self, conn: &Connection) -> Result<bool, StoreError> {
         let Kept { session_id, born, pos, version, body } = self;
-        let sql = "SELECT row FROM sessions WHERE id = ?1 AND created_at = ?2 AND pos >= ?3";
+        let sql = "SELECT number FROM sessions WHERE id = ?1 AND created_at = ?2 AND pos >= ?3";
         let found: Option<i64> = find(conn, sql, params![session_id, born, key(0, *pos)?], |r| r.get(0))?;
         let Some(session) = found else { return Ok(false) };
-        let older = "DELETE FROM waypoints WHERE key BETWEEN ?1 AND ?2 AND version < ?3";
+        let older = "DELETE FROM past_snapshots WHERE key BETWEEN ?1 AND ?2 AND version < ?3";
         run(conn, older, params![key(session, 0)?, key(session, u64::from(u32::MAX))?, version])?;
-        let sql = "INSERT OR REPLACE INTO waypoints (key, version, body) VALUES (?1, ?2, ?3)";
+        let sql = "INSERT OR REPLACE INTO past_snapshots (key, version, body) VALUES (?1, ?2, ?3)";
         run(conn, sql, params![key(session, *pos)?, version, body])?;
         Ok(true)
     }
@@ -68,10 +68,10 @@ pub(super) fn last(
     until: u64,
     version: u32,
 ) -> Result<Option<Waypoint>, StoreError> {
-    let sql = "SELECT row, created_at FROM sessions WHERE id = ?1";
+    let sql = "SELECT number, created_at FROM sessions WHERE id = ?1";
     let found: Option<(i64, Millis)> = find(conn, sql, [session_id], |r| Ok((r.get(0)?, r.get(1)?)))?;
     let Some((session, born)) = found else { return Ok(None) };
-    let sql = "SELECT key & 4294967295, body FROM waypoints WHERE key BETWEEN ?1 AND ?2 AND version = ?3
+    let sql = "SELECT key & 4294967295, body FROM past_snapshots WHERE key BETWEEN ?1 AND ?2 AND version = ?3
                ORDER BY key DESC LIMIT 1";
     let range = params![key(session, 0)?, key(session, until.min(u64::from(u32::MAX)))?, version];
     let found: Option<(i64, Value)> = find(conn, sql, range, |r| Ok((r.get(0)?, column(r, 1)?)))?;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use countersign_core::{
     approval::decision::Decision,
     audit::{AuditRecord, Verifier},
-    journal::{draft::OnPending, record::Entry},
+    journal::{draft::OnPending, record::Entry, request_id::RequestId},
     limits,
     number::InterruptionNo,
     wire::event::Resolution,
 };
 use countersign_store::{
-    Append, AuditRange, Guards, InterruptionFilter, SessionFilter, Store, StoreError, Tail, Visible, machine_time,
+    Append, AuditRange, Guards, InterruptionFilter, SessionFilter, Store, StoreError, Tail, Visible, index::Purpose,
+    machine_time,
 };
 
 use serde_json::Value;
@@ -24,6 +25,7 @@ conformance! {
     r2_an_append_at_another_position_conflicts_and_leaves_nothing,
     a_malformed_append_is_refused,
     w1_a_request_id_is_stored_once,
+    w1_the_same_request_id_of_another_person_is_another_one,
     w9_a_queued_message_keeps_its_request_id_when_it_is_taken_up,
     the_head_and_the_entries_after_it_give_the_state,
     reading_gives_what_was_appended,
@@ -57,7 +59,7 @@ async fn r6_an_append_is_stored_in_its_time_by_the_stores_clock_or_not_at_all(st
         assert!(matches!(stored, Err(StoreError::Outdated)), "{guards:?}: {stored:?}");
     }
     assert_eq!(load(&*store, "s").await, before);
-    assert!(store.request("s", "r").await.expect("request").is_none());
+    assert!(store.request("s", &"r".into()).await.expect("request").is_none());
     assert_eq!(store.audit(None, AuditRange::After(0), 9).await.expect("audit").len(), 1);
     store.append(Append { guards: within(Some(-HOUR), Some(HOUR)), ..append.clone() }).await.expect("in its time");
     driven.take(append);
@@ -181,7 +183,7 @@ async fn r2_an_append_at_another_position_conflicts_and_leaves_nothing(store: Te
     assert!(store.head("none").await.expect("head").is_none());
 
     assert_eq!(before, (load(&*store, "s").await, texts(&store.read("s", 0, 100).await.expect("read"))));
-    assert!(store.request("s", "r").await.expect("request").is_none());
+    assert!(store.request("s", &"r".into()).await.expect("request").is_none());
     assert_eq!(store.interruption("s", InterruptionNo::FIRST).await.expect("row").expect("row").resolution, None);
     assert_eq!(store.due(i64::MAX, 9).await.expect("due").len(), 1);
     store.append(right).await.expect("the right one");
@@ -210,11 +212,11 @@ async fn w1_a_request_id_is_stored_once(store: Tested) {
     let mut driven = Driven::new("s");
     let made = driven.created(1, None);
     driven.store(&*store, made).await.expect("create");
-    assert!(store.request("s", "r1").await.expect("request").is_none());
+    assert!(store.request("s", &"r1".into()).await.expect("request").is_none());
     let said = driven.says(2, "hello", Some("r1"), None).expect("message");
     driven.store(&*store, said).await.expect("message");
-    assert!(store.request("s", "r1").await.expect("request").is_some());
-    assert!(store.request("t", "r1").await.expect("other session").is_none());
+    assert!(store.request("s", &"r1".into()).await.expect("request").is_some());
+    assert!(store.request("t", &"r1".into()).await.expect("other session").is_none());
     let before = load(&*store, "s").await;
     for again in [
         driven.says(3, "again", Some("r1"), Some(OnPending::Queue)).expect("queue"),
@@ -238,11 +240,24 @@ async fn w1_a_request_id_is_stored_once(store: Tested) {
     other.store(&*store, said).await.expect("the same id elsewhere");
 }
 
+async fn w1_the_same_request_id_of_another_person_is_another_one(store: Tested) {
+    let mut driven = begun(&*store, "s", 1, None).await;
+    let said = driven.says(2, "hello", Some("r1"), Some(OnPending::Queue)).expect("message");
+    driven.store(&*store, said).await.expect("message");
+    let of_ann = RequestId::of("r1", Some("ann"), "b", &"stop");
+    let cancelled = driven.draft(3).cancel(None, Some(of_ann.clone()), None, &Anything).expect("cancel");
+    driven.store(&*store, cancelled).await.expect("it is hers");
+    let known = async |id: &RequestId| store.request("s", id).await.expect("request");
+    assert_eq!(known(&of_ann).await, Some(Purpose::CANCEL.with(&of_ann)), "with what it asked for");
+    assert_eq!(known(&"r1".into()).await.expect("the owner's").kind(), "message", "it was taken up");
+    assert_eq!(known(&RequestId::of("r1", Some("bob"), "b", &"stop")).await, None);
+}
+
 async fn w9_a_queued_message_keeps_its_request_id_when_it_is_taken_up(store: Tested) {
     let mut driven = waiting(&*store, "s", 1, None, "t", asks(None, 0)).await;
     let queued = driven.says(2, "later", Some("q"), Some(OnPending::Queue)).expect("queue");
     driven.store(&*store, queued).await.expect("queue");
-    assert!(store.request("s", "q").await.expect("request").is_some());
+    assert!(store.request("s", &"q".into()).await.expect("request").is_some());
     let again = driven.says(3, "later", Some("q"), Some(OnPending::Queue)).expect("queue");
     assert!(matches!(driven.store(&*store, again).await, Err(StoreError::Conflict)), "queued once");
     let rejected = driven.decides(3, 1, Decision::reject(None), Some("d")).expect("reject");
@@ -340,8 +355,8 @@ async fn r9_any_text_comes_back_unchanged(store: Tested) {
         texts(&driven.entries[..driven.entries.len().min(9)])
     );
     assert_eq!(load(&*store, &driven.id).await.as_ref(), Some(&driven.state));
-    assert!(store.request(&driven.id, "r\u{0}'\"%_é").await.expect("request").is_some());
-    assert!(store.request(&driven.id, "r").await.expect("request").is_none());
+    assert!(store.request(&driven.id, &"r\u{0}'\"%_é".into()).await.expect("request").is_some());
+    assert!(store.request(&driven.id, &"r".into()).await.expect("request").is_none());
     let filter = InterruptionFilter {
         tool: Some("tool 'é\"%".to_owned()),
         role: Some("rôle'\"".to_owned()),
@@ -356,7 +371,7 @@ async fn r9_any_text_comes_back_unchanged(store: Tested) {
 async fn a_missing_session_reads_as_empty(store: Tested) {
     assert!(store.head("none").await.expect("head").is_none());
     assert!(store.read("none", 0, 10).await.expect("read").is_empty());
-    assert!(store.request("none", "r").await.expect("request").is_none());
+    assert!(store.request("none", &"r".into()).await.expect("request").is_none());
     assert!(store.interruption("none", InterruptionNo::FIRST).await.expect("row").is_none());
     assert!(!store.delete("none", None).await.expect("delete"));
     assert!(store.running().await.expect("running").is_empty());
@@ -383,7 +398,7 @@ async fn r11_a_deleted_session_is_gone_and_its_id_is_never_used_again(store: Tes
     let created = again.created(5, None);
     assert!(is_deleted(again.store(&*store, created).await, "s"));
     a_session_is_absent(&store, "s").await;
-    assert!(store.request("s", "r").await.expect("request").is_none());
+    assert!(store.request("s", &"r".into()).await.expect("request").is_none());
     assert_eq!(store.due(i64::MAX, 9).await.expect("due"), []);
     let admin = Visible { roles: vec!["admin".to_owned()], ..Visible::default() };
     assert!(ids(&store, SessionFilter { visible_to: Some(admin), ..SessionFilter::default() }).await.is_empty());

@@ -355,7 +355,9 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
             driven.decides(now, open(pick)?.get(), decision, None).ok()
         }
         Op::TimeOut { pick } => driven.draft(now).time_out(open(pick)?, &Anything),
-        Op::Cancel { request: id } => driven.draft(now).cancel(None, request(id).map(Into::into), None, &Anything).ok(),
+        Op::Cancel { request: id } => {
+            driven.draft(now).cancel(None, request(id).map(|id| (*id).into()), None, &Anything).ok()
+        }
         Op::Start => Some(driven.draft(now).start(&driven.in_phase(|p| *p == Phase::Permitted))),
         Op::Finish { well } => {
             let call = *driven.in_phase(|p| matches!(p, Phase::Started(_))).first()?;
@@ -398,10 +400,12 @@ async fn compare_session(id: &str, memory: &MemoryStore, other: &dyn Store, driv
     }
     for request in 0..4 {
         let request = format!("r{request}");
-        let known = driven.is_some_and(|d| records(&d.entries).any(|record| record.request_id() == Some(&request)));
-        let purpose = memory.request(id, &request).await.expect("memory");
+        let known = driven.is_some_and(|d| {
+            records(&d.entries).any(|record| record.request_id().is_some_and(|id| id.id() == request))
+        });
+        let purpose = memory.request(id, &(*request).into()).await.expect("memory");
         assert_eq!(purpose.is_some(), known);
-        assert_eq!(other.request(id, &request).await.expect("the other"), purpose);
+        assert_eq!(other.request(id, &(*request).into()).await.expect("the other"), purpose);
     }
     for n in 0..=driven.map_or(0, |d| d.state.interruptions) + 1 {
         let rows = (

@@ -83,7 +83,7 @@ async fn g6_a_fork_has_the_past_and_what_follows_and_the_original_stays(store: T
     assert_eq!(keys(&store, InterruptionFilter { waiting: Some(true), ..Default::default() }).await, ["f_2"]);
     assert!(store.interruption("f", InterruptionNo::FIRST).await.expect("row").is_none());
     assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("f"), InterruptionNo::new(2))]);
-    assert!(store.request("f", "r").await.expect("request").is_none());
+    assert!(store.request("f", &"r".into()).await.expect("request").is_none());
     assert!(store.audit(None, AuditRange::After(0), 99).await.expect("audit").len() > told);
     assert_eq!(ids(&store, SessionFilter::default()).await.len(), 2);
     // The original is unchanged, and the fork does not depend on it.
@@ -218,8 +218,8 @@ const HOW: [Open; 2] = [|path| SqliteStore::open(path, &SqliteOptions::default()
 /// Counts of entries that belong to no session, and of unfinished copies.
 fn left(path: &std::path::Path) -> (i64, i64) {
     let conn = rusqlite::Connection::open(path).expect("open");
-    let sql = "SELECT (SELECT count(*) FROM entries WHERE key >> 32 NOT IN (SELECT row FROM sessions)),
-               (SELECT count(*) FROM unfinished)";
+    let sql = "SELECT (SELECT count(*) FROM entries WHERE key >> 32 NOT IN (SELECT number FROM sessions)),
+               (SELECT count(*) FROM unowned_entries)";
     conn.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("count")
 }
 
@@ -375,7 +375,7 @@ async fn r9_each_transaction_of_a_fork_is_bounded() {
         let of = long(&store, "of", 24).await;
         let written = || {
             let conn = rusqlite::Connection::open(&path).expect("open");
-            let sql = "SELECT coalesce(sum(octet_length(body)), 0) FROM entries WHERE key >> 32 IN (SELECT session FROM unfinished)";
+            let sql = "SELECT coalesce(sum(octet_length(body)), 0) FROM entries WHERE key >> 32 IN (SELECT session FROM unowned_entries)";
             conn.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("sum")
         };
         let mut fork = pin!(store.fork("of", fork_of(&of, of.state.pos, "f", 5)));

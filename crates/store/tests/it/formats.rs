@@ -183,7 +183,7 @@ fn dump(conn: &Connection) -> String {
     }
     let tables = "SELECT name, '' FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
     for (table, _) in list(tables) {
-        if matches!(&*table, "entries" | "audit" | "snapshots" | "history") {
+        if matches!(&*table, "entries" | "audit" | "snapshots" | "event_history") {
             continue;
         }
         let mut all = conn.prepare(&format!("SELECT * FROM {table}")).expect("table");

@@ -14,6 +14,7 @@ mod giving_way;
 mod grouped;
 mod lists;
 mod members;
+mod newer;
 mod nodes;
 mod places;
 mod pooled;

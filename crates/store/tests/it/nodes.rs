@@ -446,9 +446,9 @@ async fn r8_records_of_a_node_that_has_died_are_chained_by_another() {
     let database = Database::new();
     let other = node(&database).await;
     // Stored with its append by a node that was killed before chaining it.
-    database.run(r#"INSERT INTO unchained (body, tenant) VALUES ('{"left":true}', '')"#);
+    database.run(r#"INSERT INTO audit_queue (body, tenant) VALUES ('{"left":true}', '')"#);
     let count = |table: &str| database.query(&format!("SELECT count(*) FROM {table}"))[0][0].clone();
     eventually("it is chained", async || count("audit").as_deref() == Some("1")).await;
-    assert_eq!(count("unchained").as_deref(), Some("0"));
+    assert_eq!(count("audit_queue").as_deref(), Some("0"));
     assert_eq!(chained(&other).await, [r#"{"left":true}"#]);
 }

@@ -53,7 +53,7 @@ async fn r5_a_node_does_not_go_on_in_another_store() {
     let url: PostgresUrl = database.url().parse().expect("a URL");
     let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
     begun(&store, "s", 1, None).await;
-    database.run("UPDATE countersign SET key = uuid_send(gen_random_uuid())");
+    database.run("UPDATE countersign SET notification_key = uuid_send(gen_random_uuid())");
     database.run(ENDED);
     let mut tries = 0;
     let refused = loop {

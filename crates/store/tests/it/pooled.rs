@@ -223,7 +223,7 @@ async fn r9_past_and_errors_through_a_pooler_are_those_of_the_database() {
     begun(&store, "s", 1, None).await;
     let past = Past::open(&pooled_url_of(&database, None)).await.expect("a store");
     assert_eq!(past.entries("s", 0, 9).await.expect("entries").len(), 2);
-    database.run("DROP TABLE waypoints");
+    database.run("DROP TABLE past_snapshots");
     let failed = store.waypoint("s", 1, 1).await.expect_err("it has no such table");
     assert!(matches!(&failed, StoreError::Failed(told) if told.contains("42P01")), "{failed:?}");
     assert!(store.head("s").await.expect("the connection is good").is_some());

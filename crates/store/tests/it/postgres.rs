@@ -74,12 +74,12 @@ async fn r10_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
         driven.store(&store, yes).await.expect("decided");
         assert!(store.tail(&id, 99, 1 << 20).await.expect("tail").is_some());
         store.read(&id, 0, 99).await.expect("read");
-        store.request(&id, "yes").await.expect("known");
+        store.request(&id, &"yes".into()).await.expect("known");
         store.due(i, 9).await.expect("due");
     }
     drop(store);
     ended().await;
-    let tables = "WHERE relname IN ('sessions', 'entries', 'snapshots', 'interruptions', 'requests', 'ids')";
+    let tables = "WHERE relname IN ('sessions', 'entries', 'snapshots', 'interruptions', 'request_ids', 'session_ids')";
     let used = format!("SELECT FROM pg_stat_user_tables {tables} AND idx_scan >= 8");
     assert_eq!(database.query(&used).len(), 6);
     let read = format!("SELECT relname || ' ' || seq_scan FROM pg_stat_user_tables {tables} AND seq_scan > 0");
@@ -263,7 +263,7 @@ async fn r2_an_append_that_is_cut_before_its_commit_has_failed_and_changed_nothi
     let failed = store.append(append.clone()).await;
     assert!(proxy.has_struck() && matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
     assert_eq!(load(&store, "s").await, before);
-    assert!(store.request("s", "sought").await.expect("request").is_none());
+    assert!(store.request("s", &"sought".into()).await.expect("request").is_none());
     store.append(append).await.expect("it may be stored again");
 }
 
@@ -397,7 +397,9 @@ async fn x_nothing_of_a_deleted_session_is_left_but_its_id_and_its_audit_records
     let waypoint = countersign_store::Waypoint { pos: 1, version: 1, body: "w".into() };
     store.keep_waypoint("planted", waypoint).await.expect("keep");
     assert!(store.delete("planted", None).await.expect("deleted"));
-    for table in ["sessions", "entries", "snapshots", "waypoints", "requests", "reviewers", "interruptions", "rules"] {
+    for table in
+        ["sessions", "entries", "snapshots", "past_snapshots", "request_ids", "reviewers", "interruptions", "rules"]
+    {
         let left = database.query(&format!("SELECT count(*)::text FROM {table}"));
         assert_eq!(left[0][0].as_deref(), Some("0"), "{table}");
     }
@@ -437,8 +439,8 @@ async fn r9_another_programs_tables_are_refused_and_left_alone() {
 #[tokio::test]
 async fn r9_part_of_a_store_is_refused_by_what_is_missing() {
     for (harm, told) in [
-        ("DROP TABLE waypoints", "only part of a store, without the table waypoints"),
-        ("ALTER TABLE requests DROP CONSTRAINT requests_pkey", "without the keys of requests"),
+        ("DROP TABLE past_snapshots", "only part of a store, without the table past_snapshots"),
+        ("ALTER TABLE request_ids DROP CONSTRAINT request_ids_pkey", "without the keys of request_ids"),
         ("ALTER TABLE sessions DROP CONSTRAINT sessions_id_key", "without the keys of sessions"),
     ] {
         let database = Database::new();
@@ -526,7 +528,7 @@ async fn r9_a_broken_entry_is_named_and_harms_no_other_session() {
     let mut gap = begun(&store, "gap", 1, None).await;
     let more = gap.says(2, "more", None, Some(OnPending::Queue)).expect("queue");
     gap.store(&store, more).await.expect("append");
-    let of = |id: &str| format!("session = (SELECT row FROM sessions WHERE id = '{id}') AND pos = 2");
+    let of = |id: &str| format!("session = (SELECT number FROM sessions WHERE id = '{id}') AND pos = 2");
     database.run(&format!("UPDATE entries SET body = '{{\"t\":' WHERE {}", of("bad")));
     database.run(&format!("DELETE FROM entries WHERE {}", of("gap")));
     database.run("UPDATE snapshots SET body = '{}'");

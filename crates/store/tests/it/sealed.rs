@@ -135,7 +135,7 @@ async fn x_the_keys_of_a_store_and_its_state_must_fit() {
 
 #[tokio::test]
 async fn x_what_was_changed_or_moved_is_refused_by_place_and_harms_no_other_session() {
-    let at = |session: &str, pos: u32| format!("(SELECT row << 32 | {pos} FROM sessions WHERE id = '{session}')");
+    let at = |session: &str, pos: u32| format!("(SELECT number << 32 | {pos} FROM sessions WHERE id = '{session}')");
     let body = |session: &str, pos: u32| format!("(SELECT body FROM entries WHERE key = {})", at(session, pos));
     let set = |value: &str| format!("UPDATE entries SET body = {value} WHERE key = {}", at("bad", 2));
     let flipped = format!("substr({0}, 1, 60) || x'00' || substr({0}, 62)", body("bad", 2));
@@ -183,7 +183,7 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
     store.delete("s", None).await.expect("delete");
     drop(store);
     // As if an attacker had removed its id from the deleted ones.
-    change(&path, "DELETE FROM deleted");
+    change(&path, "DELETE FROM deleted_sessions");
     let store = open_sealed(&path).expect("open");
     let again = begun(&store, "s", 2, None).await;
     drop(store);
@@ -207,8 +207,8 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
     change(
         &old,
         &format!(
-            "ATTACH '{}' AS o; DELETE FROM seal; INSERT INTO seal SELECT * FROM o.seal; DELETE FROM seal_keys;
-             INSERT INTO seal_keys SELECT * FROM o.seal_keys",
+            "ATTACH '{}' AS o; DELETE FROM encryption; INSERT INTO encryption SELECT * FROM o.encryption; DELETE FROM encryption_keys;
+             INSERT INTO encryption_keys SELECT * FROM o.encryption_keys",
             path.display()
         ),
     );
@@ -235,8 +235,8 @@ async fn x_the_last_entries_of_a_session_cannot_be_cut_off() {
     change(
         &path,
         &format!(
-            "DELETE FROM entries WHERE key > (SELECT row << 32 | {cut} FROM sessions WHERE id = 'bad')
-             AND key >> 32 = (SELECT row FROM sessions WHERE id = 'bad');
+            "DELETE FROM entries WHERE key > (SELECT number << 32 | {cut} FROM sessions WHERE id = 'bad')
+             AND key >> 32 = (SELECT number FROM sessions WHERE id = 'bad');
              UPDATE sessions SET pos = {cut}, status = 'awaiting_input', pending = '[1]' WHERE id = 'bad'"
         ),
     );
@@ -257,11 +257,11 @@ async fn x_derived_data_is_ignored_when_it_is_not_what_was_sealed() {
     assert_eq!(found(&path, "a past state"), 0, "it is sealed");
     assert_eq!(store.waypoint("s", 9, 1).await.expect("one"), Some(waypoint));
     drop(store);
-    change(&path, "UPDATE waypoints SET key = key + 1");
+    change(&path, "UPDATE past_snapshots SET key = key + 1");
     let store = open_sealed(&path).expect("open");
     assert_eq!(store.waypoint("s", 9, 1).await.expect("none"), None, "it was sealed for another position");
     drop(store);
-    change(&path, "UPDATE snapshots SET body = '{}'; UPDATE waypoints SET body = '{}'");
+    change(&path, "UPDATE snapshots SET body = '{}'; UPDATE past_snapshots SET body = '{}'");
     let store = open_sealed(&path).expect("open");
     assert_eq!(store.waypoint("s", 9, 1).await.expect("none"), None);
     assert_eq!(store.head("s").await.expect("head").expect("head").snapshot, None);
@@ -367,8 +367,9 @@ async fn x_a_standing_rule_is_sealed_and_made_plain_like_everything_else() {
     assert_eq!(rules(&store).await, plain);
     // One that was made for another call is not accepted in its place.
     change(&path, "UPDATE rules SET action = 1");
-    let moved = store.rules(RuleFilter::default(), Page { cursor: None, limit: 9 }).await.expect_err("moved");
-    assert!(matches!(sealed(&moved), SealError::Value { .. }), "{moved}");
+    let listed = store.rules(RuleFilter::default(), Page { cursor: None, limit: 9 }).await.expect("the others");
+    assert_eq!(listed.rows, []);
+    assert!(matches!(sealed(&stands(&store, "ann", None).await.expect_err("moved")), SealError::Value { .. }));
     change(&path, "UPDATE rules SET action = 0");
     drop(store);
     rekey(&path, &keys_of(&['1']), true, &mut |_| {}).expect("to plain");
@@ -413,7 +414,7 @@ async fn x_writing_to_the_file_neither_revives_a_standing_rule_nor_transfers_it(
     change(
         &path,
         "UPDATE rules SET revoked_at = NULL, scope = 'tool', until = NULL;
-         UPDATE rules SET subject = 'eve', tenant = 'acme' WHERE key >> 32 = (SELECT row FROM sessions WHERE id = 'newer');
+         UPDATE rules SET subject = 'eve', tenant = 'acme' WHERE key >> 32 = (SELECT number FROM sessions WHERE id = 'newer');
          UPDATE sessions SET subject = 'eve', tenant = 'acme' WHERE id = 'newer'",
     );
     let store = open_sealed(&path).expect("open");
@@ -480,11 +481,11 @@ async fn x_rekey_never_seals_plain_values_planted_in_a_sealed_store() {
     drop(store);
     change(
         &path,
-        "UPDATE entries SET body = '{\"t\":\"planted\"}' WHERE key = (SELECT row << 32 | 2 FROM sessions WHERE id = 'bad');
-         UPDATE seal SET mixed = x'0105'",
+        "UPDATE entries SET body = '{\"t\":\"planted\"}' WHERE key = (SELECT number << 32 | 2 FROM sessions WHERE id = 'bad');
+         UPDATE encryption SET mixed = x'0105'",
     );
     assert!(matches!(rekey(&path, &keys_of(&['2', '1']), false, &mut |_| {}), Err(StoreError::Sealed(_))));
-    change(&path, "UPDATE seal SET mixed = NULL");
+    change(&path, "UPDATE encryption SET mixed = NULL");
     let done = rekey(&path, &keys_of(&['2', '1']), false, &mut |_| {}).expect("rekey");
     assert_eq!((done.unreadable, done.named.len()), (1, 1), "{done:?}");
     assert_eq!(done.named[0], "session bad, position 2: is not encrypted, but the store is");

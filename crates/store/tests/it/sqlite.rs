@@ -243,7 +243,7 @@ async fn r9_a_broken_entry_is_named_and_harms_no_other_session() {
     begun(&store, "gap", 1, None).await;
     drop(store);
     let conn = rusqlite::Connection::open(&path).expect("open");
-    let key = "(SELECT row << 32 | 2 FROM sessions WHERE id = ?1)";
+    let key = "(SELECT number << 32 | 2 FROM sessions WHERE id = ?1)";
     conn.execute(&format!("UPDATE entries SET body = '{{\"t\":' WHERE key = {key}"), ["bad"]).expect("break");
     conn.execute(&format!("DELETE FROM entries WHERE key = {key}"), ["gap"]).expect("break");
     conn.execute_batch("UPDATE snapshots SET body = '{}'").expect("break");

@@ -15,7 +15,6 @@ use countersign_core::{
     journal::{
         cursor::Cursor,
         record::{Entry, Forked, Record},
-        request_id,
     },
     number::CallNo,
     session::Session,
@@ -271,15 +270,15 @@ fn chain(evidence: &Evidence<'_>, findings: &mut Findings) {
 
 /// Every acknowledged request is stored once, and nothing else is (spec R3, W1).
 fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings) {
-    let mut stored: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    let mut stored: BTreeMap<(&str, Option<&str>), Vec<&Record>> = BTreeMap::new();
     for record in evidence.entries.iter().flat_map(|entry| &entry.records) {
         if let (Some(id), false) = (record.request_id(), matches!(record, Record::MessageQueued(_))) {
-            stored.entry(request_id::key(id)).or_default().push(record);
+            stored.entry(id.key()).or_default().push(record);
         }
     }
     let at = evidence.session_id;
     for request in asked.iter().filter(|request| !matches!(request.what, Asked::Fork { .. })) {
-        let records = stored.remove(&*request.id).unwrap_or_default();
+        let records = stored.remove(&(&*request.id, None)).unwrap_or_default();
         findings.counts.sent_again += u64::from(request.sends > 1);
         match (&request.answer, records.as_slice()) {
             (Some(Ok(())), [record]) => {
@@ -314,7 +313,7 @@ fn forks(at: &str, asked: &[Request], sessions: &[Evidence<'_>], findings: &mut 
         findings.counts.forks_acked += 1;
         let made = sessions.iter().find(|made| made.session_id == into).and_then(|made| forked(made.entries));
         if !made.is_some_and(|(_, made)| {
-            *made.from == *at && made.request_id.as_deref().map(request_id::key) == Some(&*request.id)
+            *made.from == *at && made.request_id.as_ref().is_some_and(|id| id.key() == (&*request.id, None))
         }) {
             findings.wrong(format!("R3 {at}: {request:?} was acknowledged and is not stored"));
         }

@@ -11,7 +11,7 @@ use crate::{
         rule::{Rule, RuleId},
     },
     call::{gate::Ask, preview::Preview, reviewer::Reviewer},
-    journal::request_id::stored,
+    journal::request_id::RequestId,
     number::InterruptionNo,
     time::Millis,
 };
@@ -42,8 +42,8 @@ pub struct Decided {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }
 
 fn yes() -> bool {
@@ -64,8 +64,8 @@ pub struct Noted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }
 
 /// What can happen to an interruption that stays pending.
@@ -159,6 +159,6 @@ pub struct Answered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }

@@ -8,7 +8,7 @@ use super::{block::Block, call::CallFinished, turn::UserMessage};
 use crate::{
     approval::decision::Decision,
     call::reviewer::Reviewer,
-    journal::{request_id::stored, run::Raw},
+    journal::{request_id::RequestId, run::Raw},
     number::{InterruptionNo, is_zero},
 };
 
@@ -71,8 +71,8 @@ pub struct Retried {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Arc<Unshown>>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }
 
 /// An event with a block in the stream, from while the turn had failed.

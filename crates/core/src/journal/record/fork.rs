@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     approval::decision::EditedAction,
     call::{gate::Verdict, preview::Preview},
-    journal::request_id::stored,
+    journal::request_id::RequestId,
     number::{CallNo, InterruptionNo},
 };
 
@@ -25,8 +25,8 @@ pub struct Forked {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
     /// The numbers of the interruptions that were pending there. They end here, and are asked again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withdrawn: Vec<InterruptionNo>,

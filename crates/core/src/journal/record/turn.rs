@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::block::{Block, Cut};
-use crate::{content::Content, journal::request_id::stored, number::is_zero};
+use crate::{content::Content, journal::request_id::RequestId, number::is_zero};
 
 /// See [`Record::UserMessage`](super::Record::UserMessage).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +22,8 @@ pub struct UserMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Arc<str>>,
     /// The client's `request_id`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
     /// Its number among the session's queued messages, from 1; 0: it was not queued. The message keeps it when it
     /// reaches the conversation, which is how it leaves the queue.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -55,6 +55,6 @@ pub struct TurnEnded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// The client's `request_id` of the `cancel`.
-    #[serde(rename = "request", default, with = "stored", skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
+    #[serde(rename = "request", default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<RequestId>,
 }

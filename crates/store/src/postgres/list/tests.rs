@@ -23,14 +23,14 @@ const FILL: &str = "
      CASE WHEN i % 1000 = 0 THEN i / 1000 % 4 END, 1, 1
    FROM generate_series(1, 20000) i;
  INSERT INTO interruptions
-   SELECT row, 1, id, tenant, subject, convert_to('r' || row % 20, 'UTF8'), 'a', ARRAY['t'::bytea], row, row, row, 1,
-     CASE WHEN row % 10 = 0 THEN NULL ELSE 'decided' END, 1, 1 FROM sessions;
- INSERT INTO reviewers SELECT session, role, id, tenant, asked_at FROM interruptions;
+   SELECT number, 1, id, tenant, subject, convert_to('r' || number % 20, 'UTF8'), 'a', ARRAY['t'::bytea], number, number, number, 1,
+     CASE WHEN number % 10 = 0 THEN NULL ELSE 'decided' END, 1, 1 FROM sessions;
+ INSERT INTO reviewers SELECT session, role, session_id, tenant, asked_at FROM interruptions;
  INSERT INTO rules
-   SELECT row, 1, 0, 1, id, subject, tenant, 'a', 't', true, convert_to('r' || row % 20, 'UTF8'), subject, '{}', row, NULL,
-     CASE WHEN row / 2 % 2 = 0 THEN 1 END FROM sessions;
- INSERT INTO requests SELECT row, 'r', false FROM sessions;
- INSERT INTO audit SELECT row, 'h', '{}', CASE WHEN row % 100 = 0 THEN '=north' ELSE '' END::bytea FROM sessions;";
+   SELECT number, 1, 0, 1, id, subject, tenant, 'a', 't', true, convert_to('r' || number % 20, 'UTF8'), subject, '{}', number, NULL,
+     CASE WHEN number / 2 % 2 = 0 THEN 1 END FROM sessions;
+ INSERT INTO request_ids SELECT number, 'r', '', 'message', NULL FROM sessions;
+ INSERT INTO audit SELECT number, 'h', '{}', CASE WHEN number % 100 = 0 THEN '=north' ELSE '' END::bytea FROM sessions;";
 
 async fn filled(database: &Database) -> Own {
     let url: PostgresUrl = database.url().parse().expect("a URL");
@@ -204,8 +204,8 @@ async fn r9_what_is_due_running_or_claimed_is_found_by_its_index() {
     for all in [false, true] {
         check_plan(&own, OWN, &[1_i64.into(), "s".into(), all.into(), 9_i64.into()], Reads::Own).await;
     }
-    check_plan(&own, super::super::append::CLAIMED, &["s5".into(), Value::Many(vec![b"r".to_vec()])], Reads::Session)
-        .await;
+    let of_one = |text: &[u8]| Value::Many(vec![text.to_vec()]);
+    check_plan(&own, super::super::append::CLAIMED, &["s5".into(), of_one(b"r"), of_one(b"")], Reads::Session).await;
     let [of, subject, tool, agent] = [tenant(Some("north")).into(), "u7".into(), "t".into(), "a".into()];
     check_plan(&own, rules::STANDING, &[of, tool, agent, subject], Reads::Own).await;
     let values = [5_i64.into(), 10_i64.into(), tenant(Some("north")).into()];

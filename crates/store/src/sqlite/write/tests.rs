@@ -117,7 +117,7 @@ fn r9_the_number_of_an_ended_fork_is_never_reused() {
     let first = begun(&mut thread, "f");
     let ended = first.load(Ordering::SeqCst);
     assert!(unfinished::end(&thread.conn, ended).expect("end"));
-    let sql = "INSERT INTO sessions (row, id, pos, agent, status, created_at, updated_at, pending, format)
+    let sql = "INSERT INTO sessions (number, id, pos, agent, status, created_at, updated_at, pending, format)
                VALUES (?1, 'f', 1, 'a', 'completed', 1, 1, '[]', 1)";
     thread.conn.execute(sql, [ended]).expect("a session");
     let second = Arc::<AtomicI64>::default();
@@ -151,7 +151,7 @@ fn r9_a_deleted_session_is_gone_at_once_and_its_entries_in_pieces() {
                 INSERT INTO entries (key, body) SELECT ?1 << 32 | n, '{}' FROM n";
     first.conn.execute(many, [row]).expect("entries");
     assert!(unfinished::end(&first.conn, row).expect("end"));
-    let sql = "INSERT INTO sessions (row, id, pos, agent, status, created_at, updated_at, pending, format)
+    let sql = "INSERT INTO sessions (number, id, pos, agent, status, created_at, updated_at, pending, format)
                VALUES (?1, 'f', 1200, 'a', 'completed', 1, 1, '[]', 1)";
     first.conn.execute(sql, [row]).expect("a session");
     let delete = || vec![Op::Delete("f".into(), AtomicI64::default())];
