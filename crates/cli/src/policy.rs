@@ -257,11 +257,8 @@ impl Report {
         }
         let width = self.tools.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
         if !self.tools.is_empty() {
-            let _ = writeln!(
-                text,
-                "\n{:width$}  {:>7}  {:>15}  {:>15}  {:>15}",
-                "tool", "calls", "ask", "allow", "deny"
-            );
+            let _ =
+                writeln!(text, "\n{:width$}  {:>7}  {:>15}  {:>15}  {:>15}", "tool", "calls", "ask", "allow", "deny");
         }
         for (name, tally) in &self.tools {
             let _ = write!(text, "{name:width$}  {:>7}", tally.calls);
@@ -291,8 +288,7 @@ impl Report {
                 None => String::new(),
             };
             let (before, after) = (told(before), told(after));
-            let _ =
-                write!(text, "\n  {session}  call {}  {} {args}\n    {before}{by} → {after}", call.call, call.name);
+            let _ = write!(text, "\n  {session}  call {}  {} {args}\n    {before}{by} → {after}", call.call, call.name);
         }
         text
     }

@@ -461,7 +461,8 @@ impl Link {
         allowed_tools.iter().flatten().for_each(|name| look("allowed_tools", name));
         blocked_tools.iter().for_each(|name| look("blocked_tools", name));
         idempotent.iter().for_each(|name| look("idempotent", name));
-        let taken = listed.iter().filter(|tool| tool.built_in && !blocked_tools.iter().any(|other| **other == *tool.name));
+        let taken =
+            listed.iter().filter(|tool| tool.built_in && !blocked_tools.iter().any(|other| **other == *tool.name));
         unknown.extend(taken.map(|tool| {
             let name = &tool.as_name;
             format!("its tool {name:?} has the name of a built-in tool and is not used; give the server a prefix")

@@ -285,7 +285,9 @@ impl Agent {
             Some(Compression { context_tokens: 0, .. }) => {
                 Some("its compression leaves 0 tokens for a model call; it must be at least 1")
             }
-            Some(Compression { keep_turns: 0, .. }) => Some("its compression keeps 0 turns; the current one is always kept"),
+            Some(Compression { keep_turns: 0, .. }) => {
+                Some("its compression keeps 0 turns; the current one is always kept")
+            }
             _ => None,
         }
     }

@@ -488,7 +488,12 @@ impl Conversation {
             }
             _ => self.told(finished).to_owned(),
         };
-        let result = ToolResult { call_id: finished.tool_use_id.clone(), name: finished.name.clone(), text, status: finished.status };
+        let result = ToolResult {
+            call_id: finished.tool_use_id.clone(),
+            name: finished.name.clone(),
+            text,
+            status: finished.status,
+        };
         if let Some(open) = self.open.iter_mut().find(|open| open.call == finished.call) {
             open.result = Some((self.pos, result));
         }

@@ -31,7 +31,11 @@ impl State {
         }
         let (keep_turns, overhead) = (keep_turns.max(1), if window.whole { 0 } else { overhead });
         let tokens = window.tokens.saturating_add(overhead);
-        (tokens > context_tokens && window.turns > keep_turns).then_some(MakeRoom { tokens, context_tokens, keep_turns })
+        (tokens > context_tokens && window.turns > keep_turns).then_some(MakeRoom {
+            tokens,
+            context_tokens,
+            keep_turns,
+        })
     }
 }
 

@@ -299,7 +299,11 @@ impl Out<'_> {
         }
         self.stand(call.display_as_content);
         self.block(
-            |_| ContentBlock::ToolResult { tool_use_id: call.tool_use_id.clone(), name: call.name.clone(), status: call.status },
+            |_| ContentBlock::ToolResult {
+                tool_use_id: call.tool_use_id.clone(),
+                name: call.name.clone(),
+                status: call.status,
+            },
             Some(|| Delta::Content { content: call.output.clone() }),
         );
     }

@@ -430,7 +430,7 @@ fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
         assert_eq!(taken_up.state().begun, Some(Block::text("")), "it may still be written");
         let from = world.journal.len();
         world.commit(world.draft().restarted(2, true, known.clone()));
-        let shown = known.filter(|known| matches!(known, Block::Text { .. })).unwrap_or(Block::text(""));
+        let shown = known.filter(|known| matches!(known, Block::Text { .. })).unwrap_or_else(|| Block::text(""));
         let ended: Vec<&Record> = records(&world.journal[from..]).collect();
         assert!(matches!(&*ended, [Record::BlockShown(block), Record::Restarted(_)] if *block == shown), "{ended:?}");
         assert_eq!((&world.state.begun, world.cursor.began), (&None, 0));

@@ -21,7 +21,8 @@ fn answer(conversation: &mut Conversation, first: u32, results: &[(&str, &str)])
     let blocks: Vec<Value> = results.iter().map(call).collect();
     take(conversation, json!({ "model_responded": { "model": "m", "blocks": blocks, "first_call": first } }));
     for (call, (name, output)) in (first..).zip(results) {
-        let finished = json!({ "call": call, "tool_use_id": *name, "name": *name, "status": "success", "output": *output });
+        let finished =
+            json!({ "call": call, "tool_use_id": *name, "name": *name, "status": "success", "output": *output });
         take(conversation, json!({ "call_finished": finished }));
     }
 }

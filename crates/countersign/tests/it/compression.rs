@@ -246,7 +246,8 @@ async fn g5_a_summary_is_tried_again_as_any_model_call() {
 async fn g5_trimming_asks_no_model() {
     for (name, store, _dir) in stores() {
         let witness = Witness::new(|_| Reply::Text("Well."));
-        let agent = Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::trim(12).keep_turns(2));
+        let agent =
+            Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::trim(12).keep_turns(2));
         let runtime = with(&store, agent);
         for text in ["one", "two", "three", "four"] {
             send(&runtime, "s", text).await.expect(text);
@@ -346,7 +347,8 @@ async fn g5_what_waits_is_never_compressed() {
 async fn g5_a_compressed_session_is_saved_loaded_and_checked() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let witness = Witness::new(|n| Reply::Text(if n == 2 { "." } else { "Well." }));
-    let agent = || Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::summary(60).keep_turns(2));
+    let agent =
+        || Agent::new("a", ("demo", Arc::new(witness.clone()))).compression(Compression::summary(60).keep_turns(2));
     let runtime = with(&store, agent());
     for text in ["one", "two", "three"] {
         let text = format!("{text}, and more: {}", "more ".repeat(20));

@@ -111,7 +111,8 @@ async fn m149_an_agent_is_not_built_with_a_policy_that_contradicts_itself() {
     let both = RequireApproval::lists(["a", "b"], ["b"]);
     let error = McpServer::http("files", "http://127.0.0.1:1").require_approval(both).build().unwrap_err();
     assert!(error.to_string().contains("\"b\" both in \"always\" and in \"never\""), "{error}");
-    let error = McpServer::http("f", "http://127.0.0.1:1").allowed_tools(["a"]).blocked_tools(["a"]).build().unwrap_err();
+    let error =
+        McpServer::http("f", "http://127.0.0.1:1").allowed_tools(["a"]).blocked_tools(["a"]).build().unwrap_err();
     assert!(error.to_string().contains("\"a\" is in `allowed_tools`"), "{error}");
 }
 

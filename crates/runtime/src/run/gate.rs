@@ -369,7 +369,8 @@ impl Inner {
     /// Applies standing rules to a verdict: one that rejects always does, one that approves takes the place of the
     /// person who would be asked (spec S7). When they cannot be read, a person is asked.
     async fn standing(&self, state: &State, tool: &ReadyTool, call: &CallFacts<'_>, verdict: Verdict) -> Standing {
-        let silent = |verdict, rules_read| Standing { verdict, decided_by: None, said_by: None, instead: None, rules_read };
+        let silent =
+            |verdict, rules_read| Standing { verdict, decided_by: None, said_by: None, instead: None, rules_read };
         let ask = match &verdict {
             Verdict::Allow => None,
             Verdict::Ask(ask) => Some(ask),

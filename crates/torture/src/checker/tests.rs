@@ -265,7 +265,8 @@ fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
         json!({ "calls_gated": [{ "verdict": { "question": {} }, "idempotent": false }] }),
         json!({ "interrupted": { "n": 1, "kind": "question", "actions": [action], "content": true, "expires_at": 0 } }),
     ];
-    let result = json!({ "call_finished": { "call": 1, "tool_use_id": "t", "name": name, "status": status, "output": output } });
+    let result =
+        json!({ "call_finished": { "call": 1, "tool_use_id": "t", "name": name, "status": status, "output": output } });
     let answers = Asked::Answers { n: InterruptionNo::FIRST, answers: json!({ "Q": "A", "R": "[No preference]" }) };
     let requests = vec![
         request("q1", Asked::Message { text: "hello".into() }, Some(Ok(()))),

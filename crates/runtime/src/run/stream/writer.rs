@@ -136,7 +136,9 @@ impl<'a> Writer<'a> {
             let Some(event) = next else { break };
             failpoint::hit("model.mid_stream");
             match event? {
-                ModelEvent::Text(text) => self.add(text, |open| matches!(open, Block::Text { .. }), Block::text).await?,
+                ModelEvent::Text(text) => {
+                    self.add(text, |open| matches!(open, Block::Text { .. }), Block::text).await?
+                }
                 ModelEvent::Thinking(text) => {
                     self.add(text, |open| matches!(open, Block::Thinking { .. }), Block::thinking).await?
                 }
