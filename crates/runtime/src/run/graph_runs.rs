@@ -180,8 +180,8 @@ impl Inner {
             context: None,
             birth,
         };
-        let make = |state: &State| {
-            let mut draft = Draft::new(state, self.now());
+        let make = |state: &Arc<State>| {
+            let mut draft = Draft::of(state.clone(), self.now());
             if state.pos == 0 {
                 draft.create(created);
             }
@@ -252,7 +252,7 @@ impl Inner {
             by: by.subject.clone(),
             request_id: request_id.map(Arc::from),
         };
-        let make = |state: &State| Draft::new(state, self.now()).edit_state(edited, by, &self.agents);
+        let make = |state: &Arc<State>| Draft::of(state.clone(), self.now()).edit_state(edited, by, &self.agents);
         self.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(())
     }

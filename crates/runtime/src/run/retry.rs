@@ -96,7 +96,7 @@ impl Inner {
                 request_id: request_id.map(Arc::from),
                 ..Retried::default()
             };
-            let make = |state: &State| Draft::new(state, self.now()).retry(retried, &self.agents);
+            let make = |state: &Arc<State>| Draft::of(state.clone(), self.now()).retry(retried, &self.agents);
             self.transact(live, &mut guard, Durability::Synced, make).await?;
         }
         Ok(())
