@@ -154,6 +154,10 @@ impl Draft {
             self.illegal = state.may_come(self.records.first(), &record).err();
         }
         state.take(&record);
+        if self.records.is_empty() {
+            // Most appends have one.
+            self.records.reserve_exact(1);
+        }
         self.records.push(record);
     }
 
