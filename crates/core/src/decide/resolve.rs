@@ -4,7 +4,7 @@
 //! the stricter of that and of the earlier verdict, from the first level on. Otherwise an edit would bypass every
 //! condition on arguments.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -384,7 +384,7 @@ fn yes_or_no(value: &Raw) -> Result<Decision, Refusal> {
 fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refusal> {
     match decisions {
         [decision @ Decision { choice: Choice::Reject { message, always: Always::No }, .. }] => {
-            asked.actions.iter().try_for_each(|action| check_digest(decision, action, "decisions[0]"))?;
+            asked.actions.iter().try_for_each(|action| check_digest(decision, action, format_args!("decisions[0]")))?;
             match message {
                 Some(text) if text.len() > limits::DECISION_TEXT_BYTES => {
                     Err(too_long("decisions[0].message", limits::DECISION_TEXT_BYTES))
@@ -467,18 +467,19 @@ fn fill(decisions: &[Decision], actions: usize) -> Result<Vec<Decision>, Refusal
         1 => format!("1 {what}"),
         n => format!("{n} {what}s"),
     };
-    let both = format!("{} for {}", counted(decisions.len(), "decision"), counted(actions, "action"));
+    let both = || format!("{} for {}", counted(decisions.len(), "decision"), counted(actions, "action"));
     let Some(first) = decisions.first() else {
-        return mismatch(format!("{both}: send one for each, or one for all"));
+        return mismatch(format!("{}: send one for each, or one for all", both()));
     };
     if decisions.len() > actions {
-        return mismatch(format!("{both}: send at most one for each"));
+        return mismatch(format!("{}: send at most one for each", both()));
     }
     let mut filled = decisions.to_vec();
     if filled.len() < actions {
         if matches!(first.choice, Choice::Edit(_) | Choice::Respond { .. }) {
             return mismatch(format!(
-                "{both}: a missing one takes the first, and {:?} cannot be repeated; send all {actions}",
+                "{}: a missing one takes the first, and {:?} cannot be repeated; send all {actions}",
+                both(),
                 first.kind().name()
             ));
         }
@@ -489,8 +490,8 @@ fn fill(decisions: &[Decision], actions: usize) -> Result<Vec<Decision>, Refusal
 
 fn check(decision: &Decision, action: &Action, asked: &Interrupted, i: usize, now: Millis) -> Result<(), Refusal> {
     let invalid = |message: String| Err(Refusal::new(Code::InvalidMessage, message));
-    let at = format!("decisions[{i}]");
-    check_digest(decision, action, &at)?;
+    let at = format_args!("decisions[{i}]");
+    check_digest(decision, action, at)?;
     if !action.allowed().contains(&decision.kind()) {
         let allowed: Vec<&str> = action.allowed().iter().map(|d| d.name()).collect();
         return Err(Refusal::new(
@@ -557,21 +558,20 @@ fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusa
 }
 
 /// Checks that the pending action is the one that was decided on, if the reviewer names it (spec W4, W5).
-fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Refusal> {
+fn check_digest(decision: &Decision, action: &Action, at: fmt::Arguments<'_>) -> Result<(), Refusal> {
     if decision.digest.as_deref().is_some_and(|digest| *digest != *action.digest) {
         let what = format!("{at}: the pending request differs from what was shown");
         let details = json!({ "tool_use_id": action.tool_use_id, "digest": action.digest });
         return Err(Refusal::new(Code::StaleAction, what).with_details(details));
     }
+    let Some(digest) = &decision.args_digest else { return Ok(()) };
     let waits = action.args.digest().to_string();
-    match &decision.args_digest {
-        Some(digest) if *digest != waits => {
-            let what = format!("{at}: the pending arguments differ from the ones that were shown");
-            let details = json!({ "tool_use_id": action.tool_use_id, "args_digest": waits });
-            Err(Refusal::new(Code::StaleAction, what).with_details(details))
-        }
-        _ => Ok(()),
+    if *digest != waits {
+        let what = format!("{at}: the pending arguments differ from the ones that were shown");
+        let details = json!({ "tool_use_id": action.tool_use_id, "args_digest": waits });
+        return Err(Refusal::new(Code::StaleAction, what).with_details(details));
     }
+    Ok(())
 }
 
 fn too_long(field: &str, most: usize) -> Refusal {

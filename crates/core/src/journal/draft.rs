@@ -125,9 +125,13 @@ impl Draft {
     /// Begins a transition at `now`, by the clock.
     #[must_use]
     pub fn new(state: &State, now: Millis) -> Draft {
-        let (entries, records, started) = (Vec::new(), Vec::new(), Vec::new());
-        let state = Arc::new(state.clone());
-        Draft { now, state, entries, records, started, illegal: None }
+        Draft::of(Arc::new(state.clone()), now)
+    }
+
+    /// The same from a state that others have too: it is copied when something happens, and not before.
+    #[must_use]
+    pub fn of(state: Arc<State>, now: Millis) -> Draft {
+        Draft::after(Transition::made(state, Vec::new()), now)
     }
 
     /// Continues after a transition that is not stored yet, at `now`: what follows is stored with it.
@@ -148,6 +152,10 @@ impl Draft {
             self.illegal = state.may_come(self.records.first(), &record).err();
         }
         state.take(&record);
+        if self.records.is_empty() {
+            // Most appends have one.
+            self.records.reserve_exact(1);
+        }
         self.records.push(record);
     }
 

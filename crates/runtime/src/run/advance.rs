@@ -172,11 +172,11 @@ impl Driver {
         rules: Vec<RuleName>,
         guard: &mut LiveState,
         wants: impl Fn(&State) -> bool,
-        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+        make: impl Fn(&Arc<State>, Option<Block>) -> Option<Transition>,
     ) -> Result<(), Refusal> {
         let state = self.inner.known(&self.live, guard).await?;
         if wants(&state)
-            && let Some(input) = make(&state, guard.written())
+            && let Some(input) = make(&state.state, guard.written())
         {
             self.advance(guard, Some(input), By::Effect(rules), false).await?;
             // A single one may be polled in place by the next step, which then has to come at once.
@@ -191,7 +191,7 @@ impl Driver {
     pub(super) async fn take(
         &mut self,
         wants: impl Fn(&State) -> bool,
-        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+        make: impl Fn(&Arc<State>, Option<Block>) -> Option<Transition>,
     ) {
         let (inner, live) = (self.inner.clone(), &*self.live.clone());
         until_stored!(inner, async {

@@ -44,8 +44,9 @@ impl Runtime {
         let partial = guard.written();
         let at = self.inner.now();
         let subject = by.subject.clone();
-        let make =
-            |state: &State| Draft::new(state, at).cancel(subject.as_ref(), request_id, partial, &self.inner.agents);
+        let make = |state: &Arc<State>| {
+            Draft::of(state.clone(), at).cancel(subject.as_ref(), request_id, partial, &self.inner.agents)
+        };
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
         self.inner.warm.forget(Some(&live.session_id));
         live.wake();

@@ -46,8 +46,8 @@ impl Runtime {
         }
         let created = self.created(by, new.agent.as_deref(), new.locale, new.context.clone())?;
         let at = self.inner.now();
-        let make = |state: &State| {
-            let mut draft = Draft::new(state, at);
+        let make = |state: &Arc<State>| {
+            let mut draft = Draft::of(state.clone(), at);
             draft.create(created);
             Ok(draft.finish())
         };

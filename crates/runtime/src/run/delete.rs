@@ -1,5 +1,7 @@
 //! Deleting sessions.
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::principal::Principal,
     journal::{
@@ -42,7 +44,8 @@ impl Runtime {
         let unfinished = !state.open.is_empty() || state.calls.iter().any(|call| call.phase != Phase::Finished);
         if state.status.is_open() && unfinished {
             let (at, partial) = (self.inner.now(), guard.written());
-            let cancel = |state: &State| Draft::new(state, at).cancel_for_good(by.subject.as_ref(), partial);
+            let cancel =
+                |state: &Arc<State>| Draft::of(state.clone(), at).cancel_for_good(by.subject.as_ref(), partial);
             self.inner.transact(live, &mut guard, Durability::Synced, cancel).await?;
             state = self.inner.load(live, &mut guard).await?;
         }

@@ -1,5 +1,7 @@
 //! Recording what has ended: the driver's inputs.
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::rule::RuleId,
     call::gate::Gate,
@@ -60,7 +62,7 @@ impl Driver {
         }
         failpoint::hit("finish.before_commit");
         let (inner, turn) = (self.inner.clone(), self.turn);
-        let make = |state: &State, _| Draft::new(state, inner.now()).ended(&outcomes, &inner.agents);
+        let make = |state: &Arc<State>, _| Draft::of(state.clone(), inner.now()).ended(&outcomes, &inner.agents);
         self.take(|state| takes_outcomes(state, turn), make).await;
         failpoint::hit("finish.after_commit");
         let asks = outcomes.iter().filter_map(|outcome| match outcome {
@@ -109,7 +111,7 @@ impl Driver {
                 let ModelError { message, .. } = error;
                 inner
                     .must_store(live, turn, |state, partial| {
-                        let draft = state.wants_answer(RunNo::ROOT).then(|| Draft::new(state, inner.now()))?;
+                        let draft = state.wants_answer(RunNo::ROOT).then(|| Draft::of(state.clone(), inner.now()))?;
                         let draft = draft.discards(discarded.as_ref());
                         Some(draft.fail("model_error", message.clone(), partial, &inner.agents))
                     })
@@ -118,8 +120,8 @@ impl Driver {
             Done::Model(_, Asked::Stale, Some(discarded)) => {
                 let Some(first) = inner.loaded(live).await else { return };
                 // Where they are counted, they are stored, though the store did not confirm it.
-                let make = |state: &State, _| {
-                    let draft = || Draft::new(state, inner.now()).discards(Some(&discarded)).finish();
+                let make = |state: &Arc<State>, _| {
+                    let draft = || Draft::of(state.clone(), inner.now()).discards(Some(&discarded)).finish();
                     (state.discarded_calls == first.discarded_calls).then(draft)
                 };
                 inner.must_store(live, turn, make).await;
@@ -133,7 +135,9 @@ impl Driver {
             Done::Compressed(Ok(Some(compressed))) => {
                 failpoint::hit("compress.before_commit");
                 inner
-                    .must_store(live, turn, |state, _| Draft::new(state, inner.now()).compressed(compressed.clone()))
+                    .must_store(live, turn, |state, _| {
+                        Draft::of(state.clone(), inner.now()).compressed(compressed.clone())
+                    })
                     .await;
                 failpoint::hit("compress.after_commit");
             }
@@ -177,8 +181,8 @@ impl Driver {
             if by_rule && inner.known(live, &mut guard).await?.pos != state.pos {
                 return Err(store_refusal(StoreError::Conflict)); // The session's own rules may have changed.
             }
-            let make = |state: &State, _| {
-                let draft = Draft::new(state, inner.now()).discards(discarded.as_ref());
+            let make = |state: &Arc<State>, _| {
+                let draft = Draft::of(state.clone(), inner.now()).discards(discarded.as_ref());
                 Some(draft.model_responded(answer.clone(), gates.clone(), &inner.agents))
             };
             self.try_take(rules_of(&state, &gates), &mut guard, |state| state.is_in(turn), make).await?;

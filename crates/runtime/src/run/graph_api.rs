@@ -187,8 +187,8 @@ impl<S: GraphState> Runs<S> {
         let at = self.inner.now();
         let interruptions: Vec<InterruptionNo> = all.iter().map(|(n, _)| *n).collect();
         let guards = self.inner.in_time(live, &mut guard, &interruptions).await?;
-        let make = |state: &State| {
-            let mut made = Draft::new(state, at).finish();
+        let make = |state: &Arc<State>| {
+            let mut made = Draft::of(state.clone(), at).finish();
             for (n, value) in all {
                 let input = DecideInput::new(n, Reply::Resume(value), by.clone());
                 let next = resolve::decide(made.state(), at, input, &self.inner.agents)?;

@@ -181,8 +181,8 @@ impl Inner {
             context: None,
             birth,
         };
-        let make = |state: &State| {
-            let mut draft = Draft::new(state, self.now());
+        let make = |state: &Arc<State>| {
+            let mut draft = Draft::of(state.clone(), self.now());
             if state.pos == 0 {
                 draft.create(created);
             }
@@ -248,7 +248,7 @@ impl Inner {
             .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
         graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
         let edited = StateEdited { update, state_version: graph.state_version(), by: by.subject.clone(), request_id };
-        let make = |state: &State| Draft::new(state, self.now()).edit_state(edited, by, &self.agents);
+        let make = |state: &Arc<State>| Draft::of(state.clone(), self.now()).edit_state(edited, by, &self.agents);
         self.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(())
     }

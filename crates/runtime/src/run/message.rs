@@ -125,8 +125,8 @@ impl Runtime {
             on_pending: message.on_pending,
         };
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
-        let make = |state: &State| {
-            let mut draft = Draft::new(state, at);
+        let make = |state: &Arc<State>| {
+            let mut draft = Draft::of(state.clone(), at);
             if let Some(created) = created {
                 draft.create(created);
             }

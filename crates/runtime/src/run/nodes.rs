@@ -381,7 +381,7 @@ impl Inner {
         let calls = state.calls.iter().filter(|call| call.phase != Phase::Finished).map(|call| &call.agent);
         let graph = state.run.as_ref().filter(|run| !run.agent_loop).map(|run| &run.graph);
         let agent = graph.is_none().then_some(&state.agent);
-        let is_unknown = |name: &&Arc<str>| self.agents.get(name).is_none() && !self.graphs.contains_key(&***name);
+        let is_unknown = |name: &&Arc<str>| !self.graphs.contains_key(&***name) && self.agents.get(name).is_none();
         graph.into_iter().chain(agent).chain(calls).any(|name| is_unknown(&name))
     }
 

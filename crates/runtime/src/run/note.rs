@@ -91,7 +91,7 @@ impl Runtime {
         let guards = self.inner.in_time(live, &mut guard, &[input.n]).await?;
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         let authorities = &self.inner.settings.authorities;
-        let make = |state: &State| {
+        let make = |state: &Arc<State>| {
             let (n, asked) = (input.n, input.note.clone());
             let noted = note::note(state, at, input)?;
             authorities.check_assignee(state, n, &asked)?;

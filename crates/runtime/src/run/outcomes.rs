@@ -1,5 +1,7 @@
 //! What effects end with, and inputs that are tried until they are stored.
 
+use std::sync::Arc;
+
 use countersign_core::{
     journal::{
         draft::Transition,
@@ -56,7 +58,7 @@ impl Inner {
         &self,
         live: &LiveRef,
         turn: Turn,
-        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+        make: impl Fn(&Arc<State>, Option<Block>) -> Option<Transition>,
     ) -> bool {
         self.keep_trying(live, |state| state.is_in(turn), make).await
     }
@@ -66,7 +68,7 @@ impl Inner {
         &self,
         live: &LiveRef,
         turn: Turn,
-        make: impl Fn(&State) -> Option<Transition>,
+        make: impl Fn(&Arc<State>) -> Option<Transition>,
     ) -> bool {
         self.keep_trying(live, |state| takes_outcomes(state, turn), |state, _| make(state)).await
     }
@@ -75,7 +77,7 @@ impl Inner {
         &self,
         live: &LiveRef,
         wants: impl Fn(&State) -> bool,
-        make: impl Fn(&State, Option<Block>) -> Option<Transition>,
+        make: impl Fn(&Arc<State>, Option<Block>) -> Option<Transition>,
     ) -> bool {
         let stored = until_stored!(self, async {
             let mut guard = live.lock().await;
@@ -83,7 +85,7 @@ impl Inner {
             if !wants(&state) {
                 return Ok(false);
             }
-            if let Some(transition) = make(&state, guard.written()) {
+            if let Some(transition) = make(&state.state, guard.written()) {
                 self.record(live, &mut guard, |_| Ok(transition)).await?;
             }
             Ok(true)

@@ -177,8 +177,8 @@ impl Inner {
         if !std::mem::take(&mut guard.outlived) {
             return;
         }
-        let make = |state: &State| {
-            let draft = Draft::new(state, self.now());
+        let make = |state: &Arc<State>| {
+            let draft = Draft::of(state.clone(), self.now());
             let is_blamed = state.restarts > 0 && !state.held && state.status == Status::Running;
             Ok(if is_blamed { draft.restarted(state.restarts - 1, false, None) } else { draft.finish() })
         };
@@ -198,7 +198,7 @@ impl Inner {
 
     async fn restarted(&self, live: &LiveRef, guard: &mut LiveState, times: u32, held: bool) -> Result<(), Refusal> {
         let partial = guard.written();
-        let make = |state: &State| Ok(Draft::new(state, self.now()).restarted(times, held, partial));
+        let make = |state: &Arc<State>| Ok(Draft::of(state.clone(), self.now()).restarted(times, held, partial));
         let guards = Guards { lease: guard.lease, ..Guards::default() };
         self.transact_if(guards, live, guard, Durability::Buffered, make).await.map(drop)
     }
@@ -279,7 +279,7 @@ impl Inner {
     /// Stores the time-out of an interruption, if its deadline has passed by the store's clock too.
     async fn times_out(&self, live: &LiveRef, guard: &mut LiveState, n: InterruptionNo) -> Result<bool, Refusal> {
         let state = guard.state()?;
-        let Some(transition) = Draft::new(&state, self.now()).time_out(n, &self.agents) else { return Ok(false) };
+        let Some(transition) = Draft::of(state.clone(), self.now()).time_out(n, &self.agents) else { return Ok(false) };
         let not_before = state.waiting(n).and_then(|open| open.asked.expires_at);
         let guards = Guards { not_before, ..Guards::default() };
         failpoint::hit("time_out.before_commit");

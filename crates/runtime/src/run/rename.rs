@@ -1,5 +1,7 @@
 //! Giving a session a title.
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::principal::Principal,
     journal::{
@@ -43,7 +45,7 @@ impl Runtime {
             return Err(Refusal::new(Code::SessionFull, full));
         }
         let at = self.inner.now();
-        let make = |state: &State| Ok(Draft::new(state, at).rename(renamed.title, renamed.by));
+        let make = |state: &Arc<State>| Ok(Draft::of(state.clone(), at).rename(renamed.title, renamed.by));
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(SessionView::of_state(&*guard.state()?))
     }

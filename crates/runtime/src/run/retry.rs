@@ -91,7 +91,7 @@ impl Inner {
             }
             let retried =
                 Retried { by: by.subject.clone(), more_calls: retry.more_calls, request_id, ..Retried::default() };
-            let make = |state: &State| Draft::new(state, self.now()).retry(retried, &self.agents);
+            let make = |state: &Arc<State>| Draft::of(state.clone(), self.now()).retry(retried, &self.agents);
             self.transact(live, &mut guard, Durability::Synced, make).await?;
         }
         Ok(())

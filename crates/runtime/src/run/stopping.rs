@@ -61,7 +61,7 @@ impl Inner {
         let fails = run.is_root() && state.status.is_active();
         let (code, message) = if fails { self.stopped(stop) } else { (stop.code, stop.message) };
         self.must_store_outcome(live, turn, |state| {
-            Draft::new(state, self.now()).call_stopped(call, attempt, &message, code, &self.agents)
+            Draft::of(state.clone(), self.now()).call_stopped(call, attempt, &message, code, &self.agents)
         })
         .await;
         for call in within {
@@ -81,7 +81,7 @@ impl Inner {
     ) {
         let gates: Vec<_> = weighed.iter().map(|one| one.gate.clone()).collect();
         self.must_store(live, turn, |state, _| {
-            let draft = Draft::new(state, self.now()).discards(discarded);
+            let draft = Draft::of(state.clone(), self.now()).discards(discarded);
             Some(draft.model_stopped(answer.clone(), gates.clone(), &stop.message, &self.agents))
         })
         .await;
@@ -97,7 +97,7 @@ impl Inner {
         discarded: Option<&AnswersDiscarded>,
     ) {
         self.must_store(live, turn, |state, _| {
-            let draft = Draft::new(state, self.now()).discards(discarded);
+            let draft = Draft::of(state.clone(), self.now()).discards(discarded);
             Some(draft.agent_failed(run, message, &self.agents))
         })
         .await;
@@ -112,7 +112,7 @@ impl Inner {
         discarded: Option<&AnswersDiscarded>,
     ) {
         self.must_store(live, turn, |state, partial| {
-            let draft = Draft::new(state, self.now()).discards(discarded);
+            let draft = Draft::of(state.clone(), self.now()).discards(discarded);
             Some(draft.fail(code, message.clone(), partial, &self.agents))
         })
         .await;

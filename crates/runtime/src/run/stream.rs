@@ -172,8 +172,8 @@ impl Inner {
         if !now_at.is_in(state.turn()) || now_at.agent_of(run) != state.agent_of(run) {
             return Ok(Err(Stale));
         }
-        let make = |now_at: &State| {
-            let mut draft = Draft::new(now_at, self.now());
+        let make = |now_at: &Arc<State>| {
+            let mut draft = Draft::of(now_at.clone(), self.now());
             add(&mut draft, calls.to_vec());
             Ok(draft.finish())
         };

@@ -119,14 +119,18 @@ impl Running {
     /// Aborts everything, and waits until it is gone: a tool's processes end with its task.
     pub(super) async fn stop(&mut self) {
         self.stop_others().await;
-        self.calls.shutdown().await;
+        if !self.calls.is_empty() {
+            self.calls.shutdown().await;
+        }
         self.numbers.clear();
         self.within.clear();
     }
 
     /// Aborts everything but tool calls.
     pub(super) async fn stop_others(&mut self) {
-        self.others.shutdown().await;
+        if !self.others.is_empty() {
+            self.others.shutdown().await;
+        }
         self.asking.clear();
     }
 

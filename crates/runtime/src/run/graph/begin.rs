@@ -110,8 +110,8 @@ impl Inner {
             match self.heat(live, guard.working, state, hot.take()).await? {
                 Ok(new) => *hot = Some(new),
                 Err(error) => {
-                    let failed = |state: &State| {
-                        Ok(Draft::new(state, self.now()).fail(error.code, error.message, None, &self.agents))
+                    let failed = |state: &Arc<State>| {
+                        Ok(Draft::of(state.clone(), self.now()).fail(error.code, error.message, None, &self.agents))
                     };
                     self.record(live, guard, failed).await?;
                 }
@@ -262,8 +262,8 @@ impl Inner {
             });
             new.push((number, HotFrame { graph, state }));
         }
-        let make = |state: &State| {
-            let mut draft = Draft::new(state, self.now());
+        let make = |state: &Arc<State>| {
+            let mut draft = Draft::of(state.clone(), self.now());
             records.into_iter().for_each(|began| draft.frame_began(began));
             for (task, NodeError { code, message, .. }) in failed {
                 draft.task_failed(TaskFailed { task, code: code.to_owned(), message });

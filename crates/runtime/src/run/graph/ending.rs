@@ -194,11 +194,10 @@ impl Ending<'_> {
         let (run, hot) = (self.run, &mut *self.hot);
         let missing = || fatal("internal", format!("the frame {frame} of the run is missing"));
         let open = run.frames.get(&frame).ok_or_else(missing)?;
-        let tasks: Vec<&Arc<Task>> = run.tasks.values().filter(|task| task.frame == frame).collect();
         let HotFrame { graph, state } = hot.frames.get_mut(&frame).ok_or_else(missing)?;
-        let mut updates = Vec::with_capacity(tasks.len());
-        let mut names: Vec<Arc<str>> = Vec::with_capacity(tasks.len());
-        for task in tasks {
+        let mut updates = Vec::with_capacity(run.tasks.len());
+        let mut names: Vec<Arc<str>> = Vec::with_capacity(run.tasks.len());
+        for task in run.tasks.values().filter(|task| task.frame == frame) {
             updates.extend(hot.updates.remove(&task.task));
             if names.last().is_none_or(|last| *last != task.node) {
                 names.push(task.node.clone());
@@ -206,7 +205,7 @@ impl Ending<'_> {
         }
         // Also those that have finished have successors.
         let now = |name: &Arc<str>| resolve(&**graph, name).ok_or_else(|| node_gone(name));
-        let names = names.iter().map(now).collect::<Result<Vec<_>, _>>()?;
+        let names = names.into_iter().map(|name| now(&name)).collect::<Result<Vec<_>, _>>()?;
         let arrived = open
             .arrived
             .iter()

@@ -66,8 +66,8 @@ impl Inner {
             } else if ops.iter().any(|op| op.is_in(&state)) {
                 return Ok(());
             }
-            let make = |state: &State| {
-                let mut draft = Draft::new(state, self.now());
+            let make = |state: &Arc<State>| {
+                let mut draft = Draft::of(state.clone(), self.now());
                 for op in &ops {
                     match op {
                         Op::Done(done) => draft.tasks_done(done.clone()),
@@ -129,7 +129,7 @@ impl Journal for Inner {
     fn store<'a>(self: Arc<Self>, session_id: &'a Arc<str>, turn: Turn, make: &'a Make<'a>) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let live = self.live(session_id);
-            self.must_store(&live, turn, |state, _| Some(make(Draft::new(state, self.now())))).await
+            self.must_store(&live, turn, |state, _| Some(make(Draft::of(state.clone(), self.now())))).await
         })
     }
 

@@ -1,6 +1,6 @@
 //! The way of an input into the store: a transition is made from the state, placed in the stream, stored, and published.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use countersign_core::{
     journal::{
@@ -29,7 +29,7 @@ impl Inner {
         live: &Live,
         guard: &mut LiveState,
         durability: Durability,
-        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+        make: impl FnOnce(&Arc<State>) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
         self.transact_if(Guards::default(), live, guard, durability, make).await
     }
@@ -40,7 +40,7 @@ impl Inner {
         &self,
         live: &Live,
         guard: &mut LiveState,
-        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+        make: impl FnOnce(&Arc<State>) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
         self.record_by(Vec::new(), live, guard, make).await
     }
@@ -51,7 +51,7 @@ impl Inner {
         rules: Vec<RuleName>,
         live: &Live,
         guard: &mut LiveState,
-        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+        make: impl FnOnce(&Arc<State>) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
         // Another node, or a later driver of this one, accounts for the effects that this one had started.
         let lease = guard.lease.filter(|lease| guard.working == Some(*lease));
@@ -61,8 +61,9 @@ impl Inner {
             // It would be refused however often it is tried, and its effect would stay without an outcome.
             Err(refusal) if refusal.is_illegal() => {
                 let (message, partial) = (refusal.message.clone(), guard.written());
-                let fail =
-                    |state: &State| Ok(Draft::new(state, self.now()).fail("internal", message, partial, &self.agents));
+                let fail = |state: &Arc<State>| {
+                    Ok(Draft::of(state.clone(), self.now()).fail("internal", message, partial, &self.agents))
+                };
                 self.transact_if(guards, live, guard, Durability::Buffered, fail).await?;
                 tracing::error!(session = &*live.session_id, %refusal, "the turn has failed");
                 // The record itself is not stored: nothing may begin with it.
@@ -85,10 +86,10 @@ impl Inner {
         live: &Live,
         guard: &mut LiveState,
         durability: Durability,
-        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+        make: impl FnOnce(&Arc<State>) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
         let session = self.known(live, guard).await?;
-        let transition = make(&session)?;
+        let transition = make(&session.state)?;
         if transition.is_empty() {
             return Ok(Vec::new());
         }

@@ -353,8 +353,8 @@ impl<'a> Writer<'a> {
         let from = if over { 0 } else { self.recorded };
         let (finished, open) = if last { (from, None) } else { (self.blocks.len(), self.shows()) };
         let written = guard.written();
-        let make = |state: &State| {
-            let mut draft = Draft::new(state, self.inner.now());
+        let make = |state: &Arc<State>| {
+            let mut draft = Draft::of(state.clone(), self.inner.now());
             if over {
                 draft = draft.replaced(written);
             }
