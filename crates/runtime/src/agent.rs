@@ -16,7 +16,7 @@ use std::{
 use countersign_core::{
     call::{args::Args, schema::schema_of},
     content::TakesImages,
-    journal::draft::{ContextLimit, CallResult, Catalog, ToolFacts},
+    journal::draft::{CallResult, Catalog, ContextLimit, ToolFacts},
     limits,
     number::CallNo,
     tokens,

@@ -9,7 +9,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 pub use super::{
-    catalog::{ContextLimit, CallResult, Catalog, ToolFacts, ToolKind},
+    catalog::{CallResult, Catalog, ContextLimit, ToolFacts, ToolKind},
     message::{MessageInput, OnPending},
 };
 use super::{

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{request_id::RequestId, 
+use super::{
     draft::{Catalog, Draft, Transition},
     record::{Block, CallStatus, EndReason, Record, TurnEnded, Withdrawal},
+    request_id::RequestId,
     state::{Call, Phase, Status, parts::finished},
 };
 use crate::{

@@ -16,10 +16,11 @@
 
 use std::sync::Arc;
 
-use super::{request_id::RequestId, 
+use super::{
     draft::{Catalog, Draft, Transition},
     progress::GraphRun,
     record::{Block, CallStatus, EndReason, Failure, Record, Retried, TurnFailed, Unshown, Why},
+    request_id::RequestId,
     state::{Phase, State, Status, parts::finished},
 };
 use crate::{

@@ -37,10 +37,11 @@
 
 use std::sync::Arc;
 
-use super::{request_id::RequestId, 
+use super::{
     draft::{Catalog, Draft, Transition},
     fits::{check_images, check_message},
     record::{CallStatus, Entry, Forked, ForkedFrom, Held, Interrupted, Judged, Kind, Millis, Record, UserMessage},
+    request_id::RequestId,
     restart::would_begin,
     state::{Call, Deadline, Phase, State, Status},
 };

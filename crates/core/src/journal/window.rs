@@ -11,7 +11,7 @@
 //! cut.
 
 use super::{
-    draft::{ContextLimit, Catalog, Draft, Transition},
+    draft::{Catalog, ContextLimit, Draft, Transition},
     record::{Compressed, MakeRoom, Record},
     state::{Phase, State},
 };

@@ -9,7 +9,7 @@ use countersign_core::{
     call::gate::{Ask, Gate, Verdict},
     conversation::{Conversation, Message, compression::Summary},
     journal::{
-        draft::{ContextLimit, Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
+        draft::{Catalog, ContextLimit, Draft, MessageInput, OnPending, ToolFacts, Transition},
         graph::{self, Node},
         outcome::CallOutcome,
         progress::Task,

@@ -188,7 +188,7 @@ async fn s13_r9_a_server_that_takes_its_questions_back_without_end_has_the_limit
 async fn r4_s13_a_call_whose_connection_is_given_up_is_in_doubt_at_once_and_its_question_is_withdrawn() {
     let fake = shop(Then::Ends, &Arc::new(Notify::new())).await;
     let server = McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never);
-    let server = server.connect_limit(Duration::from_secs(1)).build().unwrap();
+    let server = server.connect_time_limit(Duration::from_secs(1)).build().unwrap();
     let runtime = over(Arc::new(MemoryStore::new()), &calls(&["order"]), &[&server]);
     runtime.start().await.unwrap();
     send(&runtime, "s", "go").await.unwrap();

@@ -1,5 +1,7 @@
 //! Cancelling turns.
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::principal::Principal,
     journal::{draft::Draft, request_id::RequestId, state::State},

@@ -38,7 +38,12 @@ impl Inner {
     ///
     /// # Errors
     /// `request_id_reused`: its id was acknowledged for something else.
-    pub(super) async fn is_repeat(&self, session_id: &str, kept: Option<&RequestId>, of: Purpose) -> Result<bool, Refusal> {
+    pub(super) async fn is_repeat(
+        &self,
+        session_id: &str,
+        kept: Option<&RequestId>,
+        of: Purpose,
+    ) -> Result<bool, Refusal> {
         let Some(kept) = kept else { return Ok(false) };
         let of = of.with(kept);
         match self.store.request(session_id, kept).await.map_err(store_refusal)? {

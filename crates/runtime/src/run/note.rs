@@ -1,5 +1,7 @@
 //! Notes on a pending interruption: comments and reassignment.
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::{key::parse_approval_key, principal::Principal},
     decide::{

@@ -11,10 +11,11 @@ use countersign_core::{
         reply::Reply,
         resolve::{self, DecideInput},
     },
-    journal::{request_id::RequestId,
+    journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
         graph,
         record::{Entry, Millis, Retried},
+        request_id::RequestId,
         state::{State, Status},
     },
     number::{CallNo, InterruptionNo},

@@ -8,7 +8,7 @@ use countersign_core::{
         gate::Target,
     },
     journal::{
-        draft::{ContextLimit, Catalog, ToolFacts, ToolKind},
+        draft::{Catalog, ContextLimit, ToolFacts, ToolKind},
         record::Schema,
     },
 };
