@@ -261,13 +261,13 @@ impl Agent {
         self.on_cut = on_cut;
         self
     }
-    /// Keeps its model calls within a token budget (spec G5). Without it the conversation is never compressed.
+    /// Keeps its model calls within a number of tokens (spec G5). Without it the conversation is never compressed.
     ///
     /// ```
     /// # use std::sync::Arc;
     /// # use countersign::{Agent, compression::Compression, model::scripted::Scripted};
     /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
-    /// let agent = Agent::new("helper", ("demo", model)).compression(Compression::summary(100_000).keep(4));
+    /// let agent = Agent::new("helper", ("demo", model)).compression(Compression::summary(100_000).keep_turns(4));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

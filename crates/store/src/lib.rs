@@ -467,7 +467,7 @@ pub struct RuleOwner {
 pub struct RuleRow {
     /// The session it was made in.
     pub session_id: Arc<str>,
-    /// The session's subject.
+    /// The session's owner.
     pub subject: Option<Arc<str>>,
     /// The session's tenant.
     pub tenant: Option<Arc<str>>,

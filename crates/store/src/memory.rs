@@ -51,7 +51,7 @@ pub struct MemoryStore {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Reason {
     tenant: Option<String>,
-    /// The session's subject, or a role that was asked in it.
+    /// The session's owner, or a role that was asked in it.
     who: Who,
 }
 

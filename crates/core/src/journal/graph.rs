@@ -42,7 +42,7 @@ pub fn is_builtin(node: &str) -> bool {
 /// A node of the agent loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// Makes room in the conversation, where it is larger than the agent's budget (spec G5).
+    /// Makes room in the conversation, where it is larger than the agent's `context_tokens` (spec G5).
     Compression,
     /// Asks the model.
     Agent,
@@ -63,7 +63,7 @@ impl Node {
         (Node::Compression, Node::Agent, ""),
         (Node::Agent, Node::Tools, "some call needs nobody"),
         (Node::Agent, Node::Approval, "every call needs a person"),
-        (Node::Agent, Node::Compression, "the next call would exceed the budget"),
+        (Node::Agent, Node::Compression, "the next call would exceed context_tokens"),
         (Node::Agent, Node::End, "no calls"),
         (Node::Approval, Node::Tools, "some are approved"),
         (Node::Approval, Node::Agent, "all are rejected"),

@@ -62,7 +62,7 @@ impl Permit {
     pub fn session_id(&self) -> &str {
         &self.session_id
     }
-    /// The session's subject, if any.
+    /// The session's owner, if any.
     #[must_use]
     pub fn subject(&self) -> Option<&str> {
         self.subject.as_deref()

@@ -280,7 +280,7 @@ pub enum Record {
     TurnFailed(Box<TurnFailed>),
     /// The failed turn, or the failed run of a graph, continues.
     Retried(Arc<Retried>),
-    /// The next model call would exceed the agent's budget: earlier conversation must be compressed first (spec G5).
+    /// The next model call would exceed the agent's `context_tokens`: earlier conversation must be compressed first (spec G5).
     MakeRoom(MakeRoom),
     /// Models no longer read the earlier conversation; a summary may replace it (spec G5).
     Compressed(Compressed),

@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-pub use super::record::AnswersDiscarded;
 use super::{
     draft::Draft,
-    record::{Compressed, ModelResponded, Record, Usage},
+    record::{AnswersDiscarded, Compressed, ModelResponded, Record, Usage},
     state::State,
 };
 use crate::number::RunNo;

@@ -110,7 +110,7 @@ pub struct RuleFacts<'a> {
     pub tool: &'a str,
     /// The digest of the arguments.
     pub digest: Digest,
-    /// The session's subject.
+    /// The session's owner.
     pub subject: Option<&'a str>,
     /// Who has spoken before the call; `None`: not checked.
     pub speakers: Option<&'a Speakers>,

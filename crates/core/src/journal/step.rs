@@ -62,7 +62,7 @@ pub fn advance(
         if draft.state.has_begun_work() && draft.recover_all(at_work, catalog) {
             draft.end_append();
         }
-        // The session may be older than its agent's current budget.
+        // The session may be older than its agent's current `context_tokens`.
         draft.ask_for_room(catalog);
         draft.end_append();
     }

@@ -41,7 +41,7 @@ impl State {
 
 impl Draft {
     /// Records that the conversation must be compressed before the next model call, if the session's agent exceeds its
-    /// budget and something may be cut.
+    /// `context_tokens` and something may be cut.
     pub(super) fn ask_for_room(&mut self, catalog: &dyn Catalog) {
         if let Some(room) = self.state.wants_room(catalog) {
             self.push(Record::MakeRoom(room));

@@ -9,8 +9,7 @@ use countersign_core::{
     journal::{
         draft::{Catalog, Draft, OnPending, ToolFacts},
         graph,
-        record::{Block, CallStatus, Entry, Record, Retried, Usage, UserMessage, records},
-        spent::AnswersDiscarded,
+        record::{AnswersDiscarded, Block, CallStatus, Entry, Record, Retried, Usage, UserMessage, records},
         state::{Phase, State, Status},
     },
     number::{CallNo, RunNo},

@@ -27,7 +27,7 @@ use super::{AppContext, Approval, CallFacts, Condition, ContextError, function::
 pub struct ProposedCall {
     /// The session.
     pub session_id: String,
-    /// The session's subject, if any.
+    /// The session's owner, if any.
     pub subject: Option<String>,
     /// The session's tenant, if any.
     pub tenant: Option<String>,

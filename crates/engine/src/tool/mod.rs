@@ -129,7 +129,7 @@ pub trait Condition: Send + Sync {
 pub struct CallFacts<'a> {
     /// The session.
     pub session_id: &'a str,
-    /// The session's subject, if any.
+    /// The session's owner, if any.
     pub subject: Option<&'a str>,
     /// The session's tenant, if any.
     pub tenant: Option<&'a str>,

@@ -18,7 +18,7 @@ use crate::tool::{AppContext, ContextError};
 pub struct RunContext {
     /// The session.
     pub session_id: Arc<str>,
-    /// The session's subject, if any.
+    /// The session's owner, if any.
     pub subject: Option<Arc<str>>,
     /// The current agent.
     pub agent: Arc<str>,

@@ -8,8 +8,7 @@ use countersign_core::{
     journal::{
         draft::Draft,
         outcome::CallOutcome,
-        record::{Cut, ModelResponded, ToolUse, block},
-        spent::AnswersDiscarded,
+        record::{AnswersDiscarded, Cut, ModelResponded, ToolUse, block},
         state::State,
     },
     number::{CallNo, RunNo},

@@ -32,7 +32,7 @@ pub(crate) fn visible(by: &Principal, state: &State) -> Result<(), Refusal> {
     if state.pos > 0 && by.may_see(state) { Ok(()) } else { Err(session_not_found(&state.session_id)) }
 }
 
-/// Like [`visible`], for actions that only the session's subject may take.
+/// Like [`visible`], for actions that only the session's owner may take.
 pub(crate) fn owned(by: &Principal, state: &State) -> Result<(), Refusal> {
     visible(by, state)?;
     if by.owns(state) { Ok(()) } else { Err(Refusal::new(Code::Forbidden, "only the session's owner may do this")) }

@@ -28,8 +28,7 @@ use countersign_core::{
     journal::{
         permit::Permit,
         progress::{GraphRun, Task},
-        record::{Block, Compressed, Entry, ModelResponded, Record, records},
-        spent::AnswersDiscarded,
+        record::{AnswersDiscarded, Block, Compressed, Entry, ModelResponded, Record, records},
         state::State,
     },
     number::{CallNo, FrameNo, InterruptionNo, RunNo},

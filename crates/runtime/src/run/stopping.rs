@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    journal::{draft::Draft, failure::Turn, record::ModelResponded, spent::AnswersDiscarded, state::State},
+    journal::{
+        draft::Draft,
+        failure::Turn,
+        record::{AnswersDiscarded, ModelResponded},
+        state::State,
+    },
     number::{CallNo, RunNo},
     refusal::Code,
 };

@@ -14,8 +14,8 @@ use countersign_core::{
     conversation::{AssistantMessage, Message},
     journal::{
         draft::Draft,
-        record::ModelResponded,
-        spent::{AnswersDiscarded, Spent},
+        record::{AnswersDiscarded, ModelResponded},
+        spent::Spent,
         state::{Call, Phase, State},
     },
     limits,

@@ -1,5 +1,5 @@
-//! The one order of the audit log. An append stores its records as `unchained`, and they are chained a moment later, many at
-//! once.
+//! The one order of the audit log. An append stores its records in `audit_queue`, and they are chained a moment later, many
+//! at once.
 //!
 //! If each append chained its own records, it would lock the end of the log until its commit is on the disk, and all
 //! appends of all nodes would be committed one after another. Nothing happens without its record all the same (spec

@@ -25,7 +25,7 @@ macro_rules! select {
     ($from:literal) => {
         concat!(
             "SELECT r.session_id, r.interruption, r.action, r.body, r.session,
-             (SELECT s.format FROM sessions s WHERE s.number = r.session), r.made_at, r.place FROM rules r",
+             (SELECT s.format FROM sessions s WHERE s.number = r.session), r.made_at, r.number FROM rules r",
             $from
         )
     };
@@ -47,7 +47,7 @@ const OF_SESSION: &str = select!(
 );
 const ONE: &str = select!(" WHERE r.session = $1 AND r.interruption = $2 AND r.action = $3");
 const MAKE: &str = "INSERT INTO rules
- (session, interruption, action, place, session_id, subject, tenant, agent, tool, scope, role, made_by, body, made_at, until,
+ (session, interruption, action, number, session_id, subject, tenant, agent, tool, scope, role, made_by, body, made_at, until,
   revoked_at)
  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
@@ -218,7 +218,7 @@ pub(super) async fn list(
     Ok(paged)
 }
 
-pub(super) const ORDER: &str = "r.made_at DESC, r.session_id DESC, r.place DESC";
+pub(super) const ORDER: &str = "r.made_at DESC, r.session_id DESC, r.number DESC";
 
 /// The queries of a list of rules. `session` is the number of the one that the filter names.
 pub(super) fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Vec<Query> {
@@ -260,7 +260,7 @@ pub(super) fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&
         }
         if let Some(Key { at, session_id, n }) = start {
             let place = [(*at).into(), session_id.as_str().into(), (*n).into()];
-            query.and("(r.made_at, r.session_id, r.place) < (?, ?, ?)", place);
+            query.and("(r.made_at, r.session_id, r.number) < (?, ?, ?)", place);
         }
     }
     queries

@@ -1,6 +1,6 @@
--- As in the SQLite store the journal is `entries`; except for `audit` and `session_ids`, every other table is derived from it and
--- only saves reading it. Inside the database a session is named by a
--- number (`sessions.number`; `session` elsewhere), which is never given again.
+-- As in the SQLite store the journal is `entries`; `sessions`, `snapshots`, `request_ids`, `reviewers`, `interruptions` and
+-- `rules` are derived from it and only save reading it. Inside the database a session is named by a number
+-- (`sessions.number`; `session` elsewhere), which is never given again.
 --
 -- What people, models or programs have written is `bytea`: PostgreSQL's text takes no NUL character and is ordered by its
 -- locale, bytes are kept as they are and ordered as Rust orders strings. `convert_from(body, 'UTF8')` shows one.
@@ -124,12 +124,12 @@ CREATE INDEX interruptions_due ON interruptions (expires_at, session_id, number)
 CREATE INDEX interruptions_remind ON interruptions (remind_at, session_id, number) WHERE resolution IS NULL AND remind_at IS NOT NULL;
 
 -- Standing rules ("always"), derived from the journal. `interruption` is the number of the one it was made in, `action` says
--- which of its actions, `place` orders them. Only `body` is trusted; the columns beside it are for searching.
+-- which of its actions, `number` orders them. Only `body` is trusted; the columns beside it are for searching.
 CREATE TABLE rules (
     session      bigint,
     interruption bigint,
     action       bigint,
-    place        bigint NOT NULL,
+    number       bigint NOT NULL,
     session_id   bytea NOT NULL,
     subject      bytea,
     tenant       bytea NOT NULL,
@@ -145,10 +145,10 @@ CREATE TABLE rules (
     PRIMARY KEY (session, interruption, action)
 );
 CREATE INDEX rules_standing ON rules (tenant, subject, tool, agent) WHERE scope <> 'session' AND revoked_at IS NULL;
-CREATE INDEX rules_made ON rules (made_at, session_id, place);
-CREATE INDEX rules_subject ON rules (tenant, subject, made_at, session_id, place) WHERE subject IS NOT NULL;
-CREATE INDEX rules_maker ON rules (tenant, made_by, made_at, session_id, place) WHERE made_by IS NOT NULL;
-CREATE INDEX rules_role ON rules (tenant, role, made_at, session_id, place) WHERE role IS NOT NULL;
+CREATE INDEX rules_made ON rules (made_at, session_id, number);
+CREATE INDEX rules_subject ON rules (tenant, subject, made_at, session_id, number) WHERE subject IS NOT NULL;
+CREATE INDEX rules_maker ON rules (tenant, made_by, made_at, session_id, number) WHERE made_by IS NOT NULL;
+CREATE INDEX rules_role ON rules (tenant, role, made_at, session_id, number) WHERE role IS NOT NULL;
 
 -- What people were asked and decided, chained by hashes. Unlike the other tables it is never rebuilt from the journal:
 -- it stays when a session is deleted, and is append-only. The body of a record has the tenant too: the column is for

@@ -1,6 +1,6 @@
--- The journal is `entries`; except for `audit`, `deleted_sessions` and `encryption`, every other table is derived from it and only
--- saves reading it. Inside the file a session is named by a small number
--- (`sessions.number`; `session` elsewhere). The key of an entry or interruption is that
+-- The journal is `entries`; `sessions`, `running_sessions`, `snapshots`, `past_snapshots`, `request_ids`, `reviewers`,
+-- `interruptions` and `rules` are derived from it and only save reading it. Inside the file a session is named by a small
+-- number (`sessions.number`; `session` elsewhere). The key of an entry or interruption is that
 -- number and its own in one integer (number << 32 | position), so that a session's rows are adjacent.
 -- A column of type ANY has content: TEXT in a plain store, a BLOB in a sealed one.
 

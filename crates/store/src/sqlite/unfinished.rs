@@ -1,4 +1,4 @@
-//! Numbers whose entries belong to no session: pasts that are being copied, leftovers of copies that were abandoned or
+//! `unowned_entries`, numbers whose entries belong to no session: pasts that are being copied, leftovers of copies that were abandoned or
 //! cut off by a crash, and deleted sessions.
 //!
 //! They are removed in pieces when the writer is idle, and now and then while it is not. No number is ever reused

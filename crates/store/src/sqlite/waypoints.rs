@@ -1,4 +1,4 @@
-//! Waypoints: states of sessions at past positions, kept beside their entries.
+//! Waypoints: states of sessions at past positions, kept beside their entries in `past_snapshots`.
 
 use std::sync::Arc;
 

@@ -103,7 +103,7 @@ pub struct Call {
     /// Who has changed it, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edited_by: Vec<Arc<str>>,
-    /// Whether a standing rule decided about it in a person's place.
+    /// Whether a standing rule, or the program, decided about it in a person's place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_rule: bool,
     /// What that decision allowed.

@@ -7,10 +7,7 @@ use countersign_core::{
         timeout::Timeout,
     },
     conversation::{Conversation, compression::Summary},
-    journal::{
-        record::{Block, Compressed, ModelResponded, Record, ToolUse, Usage, records},
-        spent::AnswersDiscarded,
-    },
+    journal::record::{AnswersDiscarded, Block, Compressed, ModelResponded, Record, ToolUse, Usage, records},
     number::{CallNo, RunNo},
 };
 
