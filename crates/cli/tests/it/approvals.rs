@@ -317,6 +317,22 @@ async fn u3_a_server_of_another_kind_or_version_is_named() {
 }
 
 #[tokio::test]
+async fn u3_r9_no_request_of_a_kind_that_is_not_known_is_replied_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = stranger(
+        "200 OK",
+        r#"{"approval_key":"s_1","session_id":"s","status":"waiting","kind":"seal","digest":"d","actions":[],"review_configs":[]}"#,
+    );
+    for reply in ["approve", "reject", "edit", "answer"] {
+        for sure in [&["--yes"][..], &["--digest", "d"]] {
+            let words = [&["approvals", reply, "s_1", "--url", &url], sure].concat();
+            let replied = crate::support::run(dir.path(), &words, "", &[]);
+            replied.failed(1, "a request of the kind seal, which this version does not know");
+        }
+    }
+}
+
+#[tokio::test]
 async fn u3_sessions_are_listed_shown_and_deleted() {
     let server = inbox().await;
     let listed = server.command(&["sessions", "list"]);
