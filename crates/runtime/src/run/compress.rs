@@ -25,7 +25,7 @@ use super::{
     inner::Inner,
     patience::{never_works, until_stored},
     spans,
-    stops::Stop,
+    stop::Stop,
     stream::{adapter_failed, ended_early, fraction},
     transcript::JournalTranscript,
 };

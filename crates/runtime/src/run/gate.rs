@@ -31,7 +31,7 @@ use countersign_core::{
 use futures::FutureExt as _;
 use tokio::time::timeout;
 
-use super::{inner::Inner, settings::Checked, stops::Stop};
+use super::{inner::Inner, settings::Checked, stop::Stop};
 use crate::{
     agent::{Ready, ReadyTool},
     policy,

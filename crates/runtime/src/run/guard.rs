@@ -28,7 +28,7 @@ use super::{
     patience::{never_works, until_it_works},
     refusals::store_refusal,
     settings::Checked,
-    stops::{Stop, Why},
+    stop::{Stop, Why},
 };
 use crate::{
     agent::{

@@ -4,6 +4,7 @@
 //! start of a block is stored before anybody sees it (`Record::BlockBegan`), by the task that asks the model; following
 //! appends nothing. So a crash loses the text of one block at most, and nothing that has a `seq`.
 
+mod fed;
 mod follow;
 mod load;
 mod transact;
@@ -30,7 +31,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{fed::Fed, followers::Followers, open_text::OpenText, shown::Shown};
+use self::fed::Fed;
+use super::{followers::Followers, open_text::OpenText, shown::Shown};
 use crate::store::nodes::Epoch;
 
 /// How long a reader waits for a session in which something is being stored: as long as for a confirmation of what it read.

@@ -13,7 +13,7 @@ use countersign_core::{
     number::{CallNo, RunNo},
 };
 
-use super::{graph::hot::Ended, inner::Inner, live::uses::LiveRef, patience::until_stored, stops::Stop, stream::Asked};
+use super::{graph::hot::Ended, inner::Inner, live::uses::LiveRef, patience::until_stored, stop::Stop, stream::Asked};
 use crate::tool::{Asks, ToolError};
 
 /// Something that has ended.

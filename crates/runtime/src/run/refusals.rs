@@ -6,6 +6,7 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 
+use super::inner::Inner;
 use crate::store::StoreError;
 
 pub(crate) fn store_refusal(error: StoreError) -> Refusal {
@@ -51,4 +52,17 @@ pub(crate) fn may_continue(by: &Principal, state: &State) -> Result<(), Refusal>
 
 fn session_not_found(session_id: &str) -> Refusal {
     Refusal::new(Code::SessionNotFound, format!("there is no session {session_id:?}"))
+}
+
+impl Inner {
+    /// The text for a session that has reached its size limit.
+    pub(super) fn full(&self, state: &State) -> Option<String> {
+        let most = self.session_bytes;
+        (state.bytes >= most).then(|| {
+            format!(
+                "the session has about {} bytes, and may have {most}; continue in a new one, or in a fork from an earlier checkpoint",
+                state.bytes
+            )
+        })
+    }
 }

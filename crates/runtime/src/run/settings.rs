@@ -15,7 +15,7 @@ use countersign_core::{
 use super::{
     authority::Authorities,
     budget::{Limits, ToolErrorFormatter},
-    stops::Stop,
+    stop::Stop,
 };
 use crate::{agent::guardrail::GuardrailResult, hooks::RunHooks, tool::AppContext};
 

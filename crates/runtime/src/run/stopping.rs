@@ -13,20 +13,9 @@ use countersign_core::{
     refusal::Code,
 };
 
-use super::{gate::Weighed, inner::Inner, live::uses::LiveRef, patience::until_stored, stops::Stop};
+use super::{gate::Weighed, inner::Inner, live::uses::LiveRef, patience::until_stored, stop::Stop};
 
 impl Inner {
-    /// The text for a session that has reached its size limit.
-    pub(super) fn full(&self, state: &State) -> Option<String> {
-        let most = self.session_bytes;
-        (state.bytes >= most).then(|| {
-            format!(
-                "the session has about {} bytes, and may have {most}; continue in a new one, or in a fork from an earlier checkpoint",
-                state.bytes
-            )
-        })
-    }
-
     /// Keeps why a run was stopped, for the caller.
     pub(super) fn stopped(&self, stop: Stop) -> (&'static str, String) {
         let (code, message) = (stop.code, stop.message.clone());

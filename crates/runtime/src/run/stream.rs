@@ -31,7 +31,7 @@ use super::{
     live::uses::LiveRef,
     patience::until_stored,
     shown::Shown,
-    stops::Stop,
+    stop::Stop,
     transcript::{JournalTranscript, ReadBy},
 };
 use crate::{

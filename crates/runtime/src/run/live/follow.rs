@@ -10,12 +10,12 @@ use countersign_core::{
 
 use super::{
     super::{
-        fed::Fed,
         followers::Queue,
         open_text::{Rest, Shows},
         told::{Begun, Frame, Told},
     },
     LiveState,
+    fed::Fed,
 };
 use crate::store::nodes::{Epoch, Nodes, TextPlace};
 

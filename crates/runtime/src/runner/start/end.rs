@@ -19,7 +19,7 @@ use crate::{
         LiveRef, Runtime,
         claim::HeldSession,
         hold::{Ending, Hold},
-        stops::Why,
+        stop::Why,
     },
     run_state::{RunState, RunStateError, Staged, journal},
     runner::{

@@ -12,7 +12,7 @@ const ASKED: Duration = Duration::from_secs(3);
 const PARTS: usize = 4;
 
 /// The text of a session's open block, as other nodes were sent it.
-pub(super) struct Fed {
+pub(in crate::run) struct Fed {
     /// When a node last requested it.
     asked: Instant,
     /// The end of the text that was sent.
@@ -21,7 +21,7 @@ pub(super) struct Fed {
 
 impl Fed {
     /// A node that knows the text up to a place requests it. `true`: it is the first request.
-    pub(super) fn ask(fed: &mut Option<Fed>, known: TextPlace) -> bool {
+    pub(in crate::run) fn ask(fed: &mut Option<Fed>, known: TextPlace) -> bool {
         let asked = Instant::now();
         let Some(fed) = fed else {
             *fed = Some(Fed { asked, told: known });
@@ -34,12 +34,12 @@ impl Fed {
         false
     }
 
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(in crate::run) fn is_wanted(&self) -> bool {
         self.asked.elapsed() < ASKED
     }
 
     /// Sends the text added since the last update.
-    pub(super) fn tell(&mut self, session: &Session, id: TextId, text: &str, nodes: &dyn Nodes) {
+    pub(in crate::run) fn tell(&mut self, session: &Session, id: TextId, text: &str, nodes: &dyn Nodes) {
         if self.told.text != id {
             self.told = TextPlace { text: id, offset: 0 };
         }
