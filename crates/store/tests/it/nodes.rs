@@ -337,17 +337,26 @@ async fn r7_nodes_hear_of_each_others_changes_and_not_of_their_own() {
     let database = Database::new();
     let (one, two) = (node(&database).await, node(&database).await);
     let (mut ours, mut theirs) = (nodes(&one).hints(), nodes(&two).hints());
+    // Each has to hear of the other first.
+    let mut n = 0;
+    eventually("one knows of the other", async || {
+        n += 1;
+        begun(&one, &format!("first{n}"), 1, None).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        theirs.try_recv().is_ok()
+    })
+    .await;
     // More than one notification holds.
     let ids: Vec<Arc<str>> = (0..200).map(|i| format!("{i:0>100}").into()).collect();
     for id in &ids {
         begun(&one, id, 1, None).await;
     }
     one.delete("none", None).await.expect("nothing");
-    let mut heard = std::collections::BTreeSet::new();
+    let mut unheard: std::collections::BTreeSet<Arc<str>> = ids.iter().cloned().chain(["none".into()]).collect();
     let all = async {
-        while heard.len() < ids.len() + 1 {
+        while !unheard.is_empty() {
             if let Hint::Changed(id) = theirs.recv().await.expect("hints") {
-                heard.insert(id);
+                unheard.remove(&id);
             }
         }
     };
