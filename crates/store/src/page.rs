@@ -4,6 +4,8 @@
 //! the key of the last row of its page. So rows that are added or removed between two pages never shift others.
 //! Interruptions have a [place](InterruptionRow::place) in place of a time: nothing near its deadline is on a late page.
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::rule::RuleId,
     call::reviewer::Reviewer,
@@ -30,6 +32,9 @@ pub struct Paged<T> {
     /// The rows. There may be fewer than fit, or none, even where there is a next page, if few of the rows examined
     /// match.
     pub rows: Vec<T>,
+    /// The rows of the page that cannot be read here, by their session, and why. They are not in `rows`: one of them must not
+    /// take all others from whoever reads the list.
+    pub unread: Vec<(Arc<str>, StoreError)>,
     /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
@@ -227,7 +232,6 @@ pub fn limit(page: &Page) -> usize {
 }
 
 /// Makes the page from the rows of all queries of a list, each of which may have one more than fits. Some may be the same.
-/// A row that cannot be read is left out and named in the log: it must not take all others from whoever reads the list.
 #[must_use]
 pub fn merged<T: Row>(mut found: Vec<Found<T>>, page: &Page) -> Paged<T> {
     // Below it not all queries have read rows.
@@ -243,14 +247,10 @@ pub fn merged<T: Row>(mut found: Vec<Found<T>>, page: &Page) -> Paged<T> {
     for one in found {
         match one.row {
             Ok(row) => rows.push(row),
-            Err(error) => unread.push(error),
+            Err(error) => unread.push((one.key.session_id.into(), error)),
         }
     }
-    if let Some(error) = unread.first() {
-        // Lists are polled: one line for each.
-        tracing::warn!(%error, rows = unread.len(), "what this build cannot read is left out of a list");
-    }
-    Paged { rows, next }
+    Paged { rows, unread, next }
 }
 
 /// Makes the page from ordered rows, of which there may be one more than fits.
@@ -260,7 +260,7 @@ pub fn cut<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
     let more = rows.len() > limit;
     rows.truncate(limit);
     let next = if more { rows.last().map(|row| write::<T>(&row.key())) } else { None };
-    Paged { rows, next }
+    Paged { rows, unread: Vec::new(), next }
 }
 
 /// Which interruptions to list. `None` means any.

@@ -8,10 +8,10 @@ use countersign_core::{
     session::Session,
 };
 
-use super::{Append, Durability, Guards, Page, SessionFilter, Store, StoreError};
+use super::{Append, Durability, Guards, Page, SessionFilter, Store, StoreError, Summary};
 
 /// Sessions that are listed, and bytes of entries that are read, at a time.
-const AT_ONCE: (usize, usize) = (200, 4 * 1024 * 1024);
+const AT_ONCE: (usize, usize) = (1000, 4 * 1024 * 1024);
 
 /// What [`hold`] has found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,32 +35,32 @@ pub struct Holding {
 pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
     let mut held = Holding::default();
     let history = store.history_id().await?;
-    for status in [Status::Running, Status::AwaitingInput, Status::Failed] {
-        // All ids first: holding a session moves it in the list.
-        let (mut ids, mut cursor) = (Vec::new(), None);
-        loop {
-            let filter = SessionFilter { status: Some(status), ..SessionFilter::default() };
-            let page = store.sessions(filter, Page { cursor, limit: AT_ONCE.0 }).await?;
-            ids.extend(page.rows.into_iter().map(|summary| summary.session_id));
-            cursor = page.next;
-            if cursor.is_none() {
-                break;
-            }
+    // All ids first: holding a session moves it in the list.
+    let (mut ids, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = store.sessions(SessionFilter::default(), Page { cursor, limit: AT_ONCE.0 }).await?;
+        let may_begin = |row: &Summary| matches!(row.status, Status::Running | Status::AwaitingInput | Status::Failed);
+        ids.extend(page.rows.into_iter().filter(may_begin).map(|row| row.session_id));
+        // The entries of such a session may be sound, and say what may begin there.
+        ids.extend(page.unread.into_iter().map(|(session_id, _)| session_id));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
         }
-        for id in ids {
-            // Another process has held everything meanwhile, and works there: what it begins is left alone.
-            if store.history_id().await? != history {
-                return Err(StoreError::Conflict);
+    }
+    for id in ids {
+        // Another process has held everything meanwhile, and works there: what it begins is left alone.
+        if store.history_id().await? != history {
+            return Err(StoreError::Conflict);
+        }
+        match hold_one(store, &id).await {
+            Ok(Found::Held) => held.sessions.push(id),
+            Ok(Found::AlreadyHeld) => held.already_held.push(id),
+            Ok(Found::Nothing) => {}
+            Err(why @ (StoreError::Corrupt(_) | StoreError::Sealed(_))) => {
+                held.unreadable.push((id, why.to_string()));
             }
-            match hold_one(store, &id).await {
-                Ok(Found::Held) => held.sessions.push(id),
-                Ok(Found::AlreadyHeld) => held.already_held.push(id),
-                Ok(Found::Nothing) => {}
-                Err(why @ (StoreError::Corrupt(_) | StoreError::Sealed(_))) => {
-                    held.unreadable.push((id, why.to_string()));
-                }
-                Err(error) => return Err(error),
-            }
+            Err(error) => return Err(error),
         }
     }
     // Last: it says that everything is held.

@@ -133,9 +133,7 @@ impl Draft {
 
     /// A question of a call timed out, which ends the call: its other questions are withdrawn.
     pub(super) fn withdraw_inputs(&mut self, call: CallNo) {
-        self.withdraw(None, Withdrawal::CallEnded, |open| {
-            open.asked.kind == Kind::Input && open.asked.actions.first().is_some_and(|action| action.call == call)
-        });
+        self.withdraw(None, Withdrawal::CallEnded, |open| open.asked.is_input_of(call));
     }
 
     /// Asks the questions of calls, each by itself.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{
     call::{args::Digest, json::Json},
@@ -28,11 +28,20 @@ struct Kept {
     /// As its sender gave it.
     id: Box<str>,
     /// Whose it is, if that is not the session's owner.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "somebody")]
     by: Option<Box<str>>,
     /// Tells a repeat from another request under the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<Box<str>>,
+}
+
+/// An empty text is refused: stores keep it as the owner's.
+fn somebody<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<str>>, D::Error> {
+    let by = Option::<Box<str>>::deserialize(from)?;
+    if by.as_deref() == Some("") {
+        return Err(D::Error::custom("\"by\" is empty; the owner's request ids have none"));
+    }
+    Ok(by)
 }
 
 impl RequestId {
@@ -117,5 +126,12 @@ mod tests {
         };
         assert_eq!(text(&"r1".into()), r#"{"id":"r1"}"#);
         assert!(text(&others).starts_with(r#"{"id":"r1","by":"ann","fingerprint":""#));
+    }
+
+    #[test]
+    fn w1_a_kept_id_of_nobody_is_refused() {
+        let read = |text| serde_json::from_str::<RequestId>(text).map_err(|error| error.to_string());
+        assert!(read(r#"{"id":"r1","by":""}"#).expect_err("nobody").contains("\"by\" is empty"));
+        assert_eq!(read(r#"{"id":"r1","by":null}"#), Ok("r1".into()));
     }
 }

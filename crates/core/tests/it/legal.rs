@@ -53,6 +53,24 @@ fn s21_an_append_that_no_input_makes_is_refused() {
     assert!(wrong(&world, |entry| entry.records.reverse()).contains("do not lead to it"));
 }
 
+/// An answer would reach nobody.
+#[test]
+fn s21_s13_a_call_that_is_lost_while_its_question_is_pending_is_refused() {
+    let mut world = World::new();
+    for op in [Op::Message(None), Op::Answer(vec![(0, 0)]), Op::Start(1), Op::Asks(0, 1, true)] {
+        world.apply(&op).expect("fits");
+    }
+    let asked = world.state.open.first().expect("a question").asked.n;
+    assert_eq!(world.state.open.len(), 2);
+    world.commit(world.draft().given_up(asked, &world.tools).expect("it is given up"));
+    for left in 0..2 {
+        let pending = |entry: &mut Entry| {
+            assert!(matches!(entry.records.remove(left), Record::Withdrawn { .. }));
+        };
+        assert!(wrong(&world, pending).contains("do not lead to it"), "{left}");
+    }
+}
+
 /// Times of a state from outside, with which stores could not calculate.
 #[test]
 fn s21_a_time_that_no_clock_and_no_time_out_gives_is_refused() {

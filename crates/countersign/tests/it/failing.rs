@@ -57,6 +57,8 @@ pub(crate) struct Faults {
     pub(crate) pages: AtomicU32,
     /// Whether pages of entries are empty.
     pub(crate) gap: AtomicBool,
+    /// Whether no row of its lists can be read.
+    pub(crate) unread: AtomicBool,
     /// Sessions whose ids begin so cannot be read, nor deleted.
     pub(crate) broken: Mutex<Option<&'static str>>,
     /// Whether it yields before and after each append, so that other tasks can run in between, and reads few entries at a
@@ -135,6 +137,22 @@ impl Failing {
         let mut meanwhile = self.meanwhile.lock().expect("meanwhile");
         let is_before = |(before, _): &mut Meanwhile| records(&append.entries).any(before);
         meanwhile.take_if(is_before).map(|(_, happens)| happens)
+    }
+
+    /// A page of a list, whose rows may be damaged.
+    fn listed<'a, T: Send + 'a>(
+        &self,
+        page: BoxFuture<'a, Result<Paged<T>, StoreError>>,
+        session: fn(&T) -> Arc<str>,
+    ) -> BoxFuture<'a, Result<Paged<T>, StoreError>> {
+        if !self.unread.load(Ordering::SeqCst) {
+            return page;
+        }
+        let damaged = move |Paged { rows, next, .. }: Paged<T>| {
+            let unread = rows.iter().map(|row| (session(row), StoreError::Corrupt("its row".to_owned()))).collect();
+            Paged { rows: Vec::new(), unread, next }
+        };
+        page.map_ok(damaged).boxed()
     }
 
     fn loses_the_answer(&self, append: &Append) -> Option<Lost> {
@@ -335,10 +353,10 @@ impl Store for Failing {
         filter: InterruptionFilter,
         page: Page,
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
-        self.inner.interruptions(filter, page)
+        self.listed(self.inner.interruptions(filter, page), |row| row.session_id.clone())
     }
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
-        self.inner.sessions(filter, page)
+        self.listed(self.inner.sessions(filter, page), |row| row.session_id.clone())
     }
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
         self.inner.due(now, limit)
@@ -358,7 +376,7 @@ impl Store for Failing {
         self.inner.standing(of, agent, tool)
     }
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
-        self.inner.rules(filter, page)
+        self.listed(self.inner.rules(filter, page), |row| row.session_id.clone())
     }
     fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
         match self.check_broken(session_id) {

@@ -1,6 +1,9 @@
 //! The policy in runs: its verdicts on calls and on edits, and the effect of standing rules. On each store.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use countersign::{
     Agent, Decision, DecisionType, Principal, Status,
@@ -353,6 +356,26 @@ async fn s7_only_a_person_ends_rules_by_deleting_their_session() {
         runtime.delete_session(&ann, "stands").await.expect("a person may");
         assert_eq!(say(&runtime, &ann, "another").await.status, Status::AwaitingInput, "{name}: asked again");
     }
+}
+
+/// It may be a "never" for all sessions of its owner.
+#[tokio::test]
+async fn s7_only_a_person_ends_a_rule_that_cannot_be_read() {
+    let ask = Policy { rules: vec![rule("pay", Then::Ask(Ask::default()))] };
+    let ann = person("ann", &[]);
+    let (_, memory, _) = stores().remove(0);
+    let store = Failing::over(memory);
+    let runtime = runtime(store.clone(), &[("pay", 1)], ask, &Ledger::default());
+    say(&runtime, &ann, "s").await;
+    let always = Decision::approve().always(Always::Arguments { until: None });
+    decide(&runtime, &ann, "s_1", always).await.expect("decided");
+    store.unread.store(true, Ordering::SeqCst);
+    let program = Principal { kind: PrincipalKind::Agent, ..ann.clone() };
+    let refused = runtime.delete_session(&program, "s").await.expect_err("a person must");
+    assert_eq!(refused.code, Code::Forbidden);
+    let refused = runtime.revoke_rule(&ann, "s_1.0").await.expect_err("it cannot be read");
+    assert!(refused.is_unreadable(), "there is such a rule: {refused}");
+    runtime.delete_session(&ann, "s").await.expect("a person may");
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use countersign::{
     tool::{Approval, Tool, ToolEntry, ToolError, source::ToolSource},
 };
 use countersign_core::{
+    approval::rule::Always,
     call::preview::{Preview, PreviewKind},
     journal::{
         record::{Record, records},
@@ -24,7 +25,7 @@ use countersign_core::{
     },
 };
 use countersign_engine::tool::{CallFacts, Previewer, function::FunctionTool};
-use countersign_runtime::run::{Direction, HistoryQuery, NewSession};
+use countersign_runtime::run::{ApprovalQuery, Direction, HistoryQuery, NewSession, RuleQuery, SessionQuery};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json, value::to_raw_value};
@@ -33,7 +34,8 @@ use tokio::sync::Notify;
 use crate::{
     failing::Failing,
     graph_support::{Work, WorkUpdate, in_line, me, process},
-    support::{Ledger, decide, entry, kept, send},
+    logged::Log,
+    support::{self, Ledger, decide, entry, kept, send},
     team::{Teller, call, ran, teller, text},
 };
 
@@ -96,6 +98,34 @@ async fn runtime_of(store: &Arc<Failing>, tool: ToolEntry, breaks: u32) -> Runti
     let new = NewSession { session_id: Some("s".to_owned()), context, ..NewSession::default() };
     runtime.create_session(&Principal::trusted(), new).await.expect("session");
     runtime
+}
+
+/// Lists are polled.
+#[tokio::test]
+async fn r9_each_session_of_which_lists_leave_something_out_is_named_once_in_the_log() {
+    let (store, log) = (Failing::over(Arc::new(MemoryStore::new())), Log::start());
+    let trade = json!({ "tool_calls": [{ "name": "trade", "args": { "n": 1 } }] });
+    let script = json!({ "turns": [trade, { "text": "done" }], "at_end": "repeat" });
+    let runtime = support::runtime(store.clone(), &script.to_string(), &Ledger::default());
+    for session in ["s", "t"] {
+        send(&runtime, session, "go").await.expect("it asks");
+        let always = Decision::approve().always(Always::Session);
+        decide(&runtime, &format!("{session}_1"), vec![always]).await.expect("decided");
+    }
+    store.unread.store(true, Ordering::SeqCst);
+    for _ in 0..3 {
+        assert!(runtime.sessions(&me(), SessionQuery::default()).await.expect("a page").rows.is_empty());
+        assert!(runtime.approvals(&me(), ApprovalQuery::default()).await.expect("a page").rows.is_empty());
+        let rules = RuleQuery { limit: 10, ..RuleQuery::default() };
+        assert!(runtime.rules(&me(), rules).await.expect("a page").rows.is_empty());
+    }
+    let log = log.text();
+    for what in ["a session", "a request", "a standing rule"] {
+        for session in ["session=\"s\"", "session=\"t\""] {
+            let told = |line: &&str| line.contains(&format!("{what} cannot be read")) && line.contains(session);
+            assert_eq!(log.lines().filter(told).count(), 1, "{what}, {session}: {log}");
+        }
+    }
 }
 
 async fn results(store: &Arc<Failing>) -> Vec<String> {

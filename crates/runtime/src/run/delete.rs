@@ -67,6 +67,7 @@ impl Runtime {
             ..RuleFilter::default()
         };
         let rules = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
-        Ok(!rules.rows.is_empty())
+        // One that cannot be read may be a "never".
+        Ok(!rules.rows.is_empty() || !rules.unread.is_empty())
     }
 }

@@ -1,6 +1,6 @@
 //! The inbox: interruptions with their replies, as people and clients read them.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use countersign_core::{
     approval::{
@@ -38,9 +38,6 @@ use crate::store::{InterruptionFilter, InterruptionRow, Page};
 
 /// How many entries are read at once to find updates of an interruption.
 const UPDATES_PAGE: usize = 16;
-
-/// How many broken sessions are remembered, so that not each poll of an inbox logs them again.
-const TOLD: usize = 10_000;
 
 /// An interruption in the inbox: the block that asked, and its resolution.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -208,13 +205,19 @@ impl Runtime {
         };
         let page = Page { cursor: query.cursor, limit: query.limit.unwrap_or(PAGE) };
         let paged = self.inner.store.interruptions(filter, page).await.map_err(store_refusal)?;
+        self.inner.leave_out("a request", paged.unread);
         let mut rows = Vec::with_capacity(paged.rows.len());
         for row in &paged.rows {
             match self.inner.approval_view(row).await {
                 // A session deleted since the page was read does not fail the page.
                 Ok(view) => rows.extend(view),
                 // Nor does one that cannot be read here, and so cannot be decided here.
-                Err(error) if error.is_unreadable() => self.inner.leaves_out(row, &error),
+                Err(error) if error.is_unreadable() => {
+                    // Nobody waits for a resolved one.
+                    if row.resolution.is_none() {
+                        self.inner.leaves_out("a pending request", &row.session_id, &error);
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -250,24 +253,6 @@ impl Runtime {
 }
 
 impl Inner {
-    /// Logs that a list leaves out a request. Newer builds list one that they have stored; a broken one that is pending
-    /// would otherwise go unnoticed.
-    fn leaves_out(&self, row: &InterruptionRow, error: &Refusal) {
-        let session_id = &row.session_id;
-        if error.is_for_newer() || row.resolution.is_some() {
-            // Lists are polled.
-            tracing::debug!(session = &**session_id, %error, "a request that cannot be read here is left out of a list");
-            return;
-        }
-        let mut told = self.told_broken.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= TOLD {
-            told.clear();
-        }
-        if told.insert(session_id.clone()) {
-            tracing::error!(session = &**session_id, %error, "a pending request cannot be read and is left out of lists");
-        }
-    }
-
     /// The inbox's view of a row; `None` if its session is gone.
     async fn approval_view(self: &Arc<Self>, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
         let Some(Recorded { asked, updates, may_be_held }) = self.recorded(row).await? else { return Ok(None) };

@@ -154,6 +154,7 @@ impl Runtime {
             ..RuleFilter::default()
         };
         let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
+        self.inner.leave_out("a standing rule", page.unread);
         self.inner.released().await?;
         let views = page.rows.iter().map(|row| RuleView::of(row, &self.inner));
         let rows = views.filter(|view| states.is_empty() || states.contains(&view.state)).collect();
@@ -207,7 +208,11 @@ impl Runtime {
             ..RuleFilter::default()
         };
         let page = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
-        Ok(page.rows.into_iter().next())
+        match page.unread.into_iter().next() {
+            // There is such a rule.
+            Some((_, error)) => Err(store_refusal(error)),
+            None => Ok(page.rows.into_iter().next()),
+        }
     }
 }
 

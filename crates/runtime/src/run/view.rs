@@ -1,6 +1,9 @@
 //! Reading: sessions, their state, agents.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use countersign_core::{
     approval::{key::approval_key, principal::Principal},
@@ -229,6 +232,9 @@ pub struct ListPage<T> {
     pub next_cursor: Option<String>,
 }
 
+/// How many broken sessions are remembered, so that not each poll of a list logs them again.
+const TOLD: usize = 10_000;
+
 /// The rows of a page where a query says nothing else.
 pub(super) const PAGE: usize = 50;
 
@@ -296,6 +302,7 @@ impl Runtime {
         let filter = SessionFilter { status: query.status, agent: query.agent, visible_to: visible_to(by) };
         let page = Page { cursor: query.cursor, limit: query.limit.unwrap_or(PAGE) };
         let paged = self.inner.store.sessions(filter, page).await.map_err(store_refusal)?;
+        self.inner.leave_out("a session", paged.unread);
         self.inner.released().await?;
         Ok(ListPage { rows: paged.rows.iter().map(SessionRow::of).collect(), next_cursor: paged.next })
     }
@@ -359,6 +366,29 @@ impl Inner {
         drop(guard);
         self.released().await?;
         visible(by, &state).map(|()| state)
+    }
+
+    /// Logs what a page leaves out since it cannot be read here.
+    pub(super) fn leave_out(&self, what: &'static str, unread: Vec<(Arc<str>, StoreError)>) {
+        for (session_id, error) in unread {
+            self.leaves_out(what, &session_id, &store_refusal(error));
+        }
+    }
+
+    /// Logs that lists leave out something of a session. Newer builds list what they have stored; what is broken would otherwise
+    /// go unnoticed, and is told once: lists are polled.
+    pub(super) fn leaves_out(&self, what: &'static str, session_id: &Arc<str>, error: &Refusal) {
+        if error.is_for_newer() {
+            tracing::debug!(session = &**session_id, %error, "{what} cannot be read here and is left out of a list");
+            return;
+        }
+        let mut told = self.told_broken.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= TOLD {
+            told.clear();
+        }
+        if told.insert((what, session_id.clone())) {
+            tracing::error!(session = &**session_id, %error, "{what} cannot be read and is left out of lists");
+        }
     }
 }
 

@@ -127,7 +127,7 @@ pub(super) async fn interruptions(
 ) -> Result<Paged<InterruptionRow>, StoreError> {
     let start = page::start::<InterruptionRow>(page)?;
     let Some(session) = wanted(on, filter.session_id.as_deref()).await? else {
-        return Ok(Paged { rows: Vec::new(), next: None });
+        return Ok(Paged { rows: Vec::new(), unread: Vec::new(), next: None });
     };
     let queries = inbox(filter, session, start.as_ref()).into_iter().map(|query| (query, INBOX_ORDER)).collect();
     merged(on, queries, page, inbox_place, interruption_row).await

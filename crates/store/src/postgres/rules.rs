@@ -210,7 +210,7 @@ pub(super) async fn list(
 ) -> Result<Paged<RuleRow>, StoreError> {
     let start = page::start::<RuleRow>(page)?;
     let Some(session) = wanted(on, filter.session_id.as_deref()).await? else {
-        return Ok(Paged { rows: Vec::new(), next: None });
+        return Ok(Paged { rows: Vec::new(), unread: Vec::new(), next: None });
     };
     let queries = queries(filter, session, start.as_ref()).into_iter().map(|query| (query, ORDER)).collect();
     let mut paged = merged(on, queries, page, place, |row| opened(row, knows)).await?;

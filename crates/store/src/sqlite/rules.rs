@@ -190,7 +190,7 @@ pub(super) fn list(
     let session = match &filter.session_id {
         None => None,
         Some(id) => match number(conn, id)? {
-            None => return Ok(Paged { rows: Vec::new(), next: None }),
+            None => return Ok(Paged { rows: Vec::new(), unread: Vec::new(), next: None }),
             session => session,
         },
     };

@@ -81,16 +81,18 @@ async fn r9_a_status_that_this_build_does_not_know_hides_no_other_session() {
             assert_eq!(ids(&store, filter).await, ["three", "one"]);
         }
         // It has its place: pages go on behind it.
-        let (mut pages, mut cursor) = (Vec::new(), None);
+        let (mut pages, mut unread, mut cursor) = (Vec::new(), Vec::new(), None);
         loop {
             let listed = store.sessions(SessionFilter::default(), page(cursor.as_deref(), 1)).await.expect("a page");
             pages.push(listed.rows.iter().map(|row| row.session_id.to_string()).collect::<Vec<_>>());
+            unread.extend(listed.unread.into_iter().map(|(session_id, _)| session_id.to_string()));
             cursor = listed.next;
             if cursor.is_none() {
                 break;
             }
         }
         assert_eq!(pages, [vec!["three"], vec![], vec!["one"]]);
+        assert_eq!(unread, ["two"]);
     }
 }
 

@@ -12,7 +12,7 @@ use countersign_store::{
     sqlite::SqliteStore,
 };
 
-use crate::store_support::{Anything, Driven, conformance};
+use crate::store_support::{Anything, Driven, begun, conformance};
 
 /// A call that nobody has to approve, in a turn that has failed before it began: its retry may have come after the backup.
 async fn r4_a_store_that_is_restored_holds_failed_turns_too(store: Arc<dyn Store>) {
@@ -50,6 +50,29 @@ async fn w2_a_store_that_is_restored_has_another_history(store: Arc<dyn Store>) 
 }
 
 conformance!(r4_a_store_that_is_restored_holds_failed_turns_too, w2_a_store_that_is_restored_has_another_history);
+
+/// A row of a list is made from entries, and those are sound.
+#[tokio::test]
+async fn r4_a_turn_whose_row_in_lists_cannot_be_read_is_held_too() {
+    let dir = tempfile::tempdir().expect("directory");
+    let path = dir.path().join("s.db");
+    let open = || SqliteStore::open(path.clone(), &Default::default()).expect("open");
+    let store = open();
+    for id in ["sound", "damaged", "odd", "gone"] {
+        begun(&store, id, 1, None).await;
+    }
+    drop(store);
+    let damage = "UPDATE sessions SET pending = '{' WHERE id = 'damaged';
+                  UPDATE sessions SET status = 'dormant' WHERE id = 'odd';
+                  UPDATE sessions SET pos = -1 WHERE id = 'gone'";
+    rusqlite::Connection::open(&path).expect("open").execute_batch(damage).expect("damaged");
+    let held = restored::hold(&open()).await.expect("held");
+    let mut sessions: Vec<&str> = held.sessions.iter().map(|id| &**id).collect();
+    sessions.sort_unstable();
+    assert_eq!(sessions, ["damaged", "odd", "sound"]);
+    let named: Vec<&str> = held.unreadable.iter().map(|(id, _)| &**id).collect();
+    assert_eq!(named, ["gone"], "of which not even the end is known");
+}
 
 #[tokio::test]
 async fn w2_a_store_that_is_opened_again_has_the_same_history_and_another_store_another() {

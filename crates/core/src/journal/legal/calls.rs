@@ -48,8 +48,13 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
         }
         Record::CallLost { call: number, .. } => {
             let call = call(*number)?;
-            matches!(call.phase, Phase::Started(_))
-                || matches!(call.phase, Phase::Permitted | Phase::Asking) && call.is_live()
+            match call.phase {
+                Phase::Started(_) => true,
+                Phase::Permitted => call.is_live(),
+                // An answer would reach nobody: its questions are withdrawn first.
+                Phase::Asking => call.is_live() && !state.open.iter().any(|open| open.asked.is_input_of(call.call)),
+                _ => false,
+            }
         }
         Record::ApprovalSent { calls } | Record::ApprovalNotSent { calls } => {
             let finished = |number: &CallNo| state.call(*number).is_some_and(|call| call.phase == Phase::Finished);

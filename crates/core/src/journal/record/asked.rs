@@ -116,6 +116,11 @@ impl Interrupted {
         self.question.as_ref().filter(|_| self.kind == Kind::Input)?.default.as_ref()
     }
 
+    /// Whether it is a question that this call has asked.
+    pub(in crate::journal) fn is_input_of(&self, call: CallNo) -> bool {
+        self.kind == Kind::Input && self.actions.first().is_some_and(|action| action.call == call)
+    }
+
     /// Who decides: the same for all of its actions.
     #[must_use]
     pub fn reviewer(&self) -> &Reviewer {
