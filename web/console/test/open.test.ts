@@ -53,7 +53,7 @@ test("u1: a request whose session is held says so, in the list and where it is o
   expect(list.querySelector(".inbox-held")?.textContent).toContain(catalogues.en["inbox.held"]);
 });
 
-test("r4 u1: a request of a restored store says so too where its turn has failed, until it is tried again", async () => {
+test("u1: a request of a restored store says so too where its turn has failed, until it is tried again", async () => {
   const row = { ...request, approvalKey: "f_1", sessionId: "f", held: { reason: "restored", message: "…" } } as const;
   const { page } = await show(h(OpenRequest, { approvalKey: "f_1", row, onSent: () => {} }));
   const said = () => page.querySelector(".inbox-held")?.textContent;

@@ -63,7 +63,7 @@ it("u2: a session that cannot be followed says why, until it can", async () => {
   expect(page.textContent).toBe("read running");
 });
 
-it("r4 u2: a message that is sent again, since the server does not know of it, is no error of its session", async () => {
+it("u2: a message that is sent again, since the server does not know of it, is no error of its session", async () => {
   const client = connected();
   const { page } = await show(<Chat />, { client });
   Socket.last.receive(running());
