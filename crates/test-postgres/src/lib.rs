@@ -194,18 +194,7 @@ impl Database {
     /// # Errors
     /// It fails.
     pub fn try_query(&self, sql: &str) -> Result<Vec<Vec<Option<String>>>, tokio_postgres::Error> {
-        let (url, sql) = (self.url.clone(), sql.to_owned());
-        on_a_thread(async move {
-            let client = connect(&url).await?;
-            let said = client.simple_query(&sql).await?;
-            let mut rows = Vec::new();
-            for message in said {
-                if let tokio_postgres::SimpleQueryMessage::Row(row) = message {
-                    rows.push((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect());
-                }
-            }
-            Ok(rows)
-        })
+        rows(&self.url, sql)
     }
 }
 
@@ -432,6 +421,21 @@ async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
 fn on_server(url: &str, sql: &str) -> Result<(), tokio_postgres::Error> {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     on_a_thread(async move { connect(&url).await?.batch_execute(&sql).await })
+}
+
+fn rows(url: &str, sql: &str) -> Result<Vec<Vec<Option<String>>>, tokio_postgres::Error> {
+    let (url, sql) = (url.to_owned(), sql.to_owned());
+    on_a_thread(async move {
+        let client = connect(&url).await?;
+        let said = client.simple_query(&sql).await?;
+        let mut rows = Vec::new();
+        for message in said {
+            if let tokio_postgres::SimpleQueryMessage::Row(row) = message {
+                rows.push((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect());
+            }
+        }
+        Ok(rows)
+    })
 }
 
 /// Tests may run in a runtime, in which blocking is not allowed.

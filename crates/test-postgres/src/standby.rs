@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Database, START, Server, on_server, with_database};
+use crate::{Database, START, Server, on_server, rows, with_database};
 
 /// The standby of a database's server. It has everything that the server has until it is cut off.
 #[derive(Debug)]
@@ -62,6 +62,15 @@ impl Database {
 }
 
 impl Standby {
+    /// The rows of a query in its copy of the database as texts, on a new connection.
+    ///
+    /// # Panics
+    /// It fails.
+    #[must_use]
+    pub fn query(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+        rows(&self.database, sql).expect("a query")
+    }
+
     /// Waits until it has everything that the database has now, and has it receive nothing more.
     ///
     /// # Panics

@@ -253,7 +253,8 @@ impl Draft {
         }
         let call = call.call;
         self.withdraw_inputs(call);
-        self.push(Record::CallLost { call, why: Loss::QuestionsGone });
+        // Nobody has answered it, so it was not lost for an answer that cannot reach it.
+        self.push(Record::CallLost { call, why: Loss::Interrupted });
         Some(self.settled(catalog))
     }
 

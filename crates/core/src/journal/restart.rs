@@ -82,12 +82,14 @@ impl State {
             Record::Decided(_) | Record::Answered(_) | Record::Resumed(_) | Record::Retried(_) | Record::TurnEnded(_) => {
                 self.continued();
             }
-            // What follows from a deadline by itself does not release a held turn, nor does an edit of its state.
+            // What follows from a deadline by itself does not release a held turn, nor does an edit of its state, or a call
+            // whose connection is given up.
             Record::Interrupted(_)
             | Record::MakeRoom(_)
             | Record::StateEdited(_)
             | Record::CallsGated(_)
             | Record::CallFinished(_)
+            | Record::CallLost { .. }
             | Record::Withdrawn { .. }
             | Record::Status { .. }
                 if self.held => {}
@@ -226,9 +228,12 @@ impl Draft {
 mod tests {
     use super::*;
     use crate::{
-        journal::run::{DoneTask, NewTask, Round, TasksDone, Then},
+        journal::{
+            record::Loss,
+            run::{DoneTask, NewTask, Round, TasksDone, Then},
+        },
         locale::{Locale, Text},
-        number::{FrameNo, StateVersion, TaskNo},
+        number::{CallNo, FrameNo, StateVersion, TaskNo},
     };
 
     #[test]
@@ -238,6 +243,17 @@ mod tests {
         let edited: Record = serde_json::from_str(r#"{"state_edited":{"update":{}}}"#).expect("a record");
         state.note_progress(&edited);
         assert_eq!((state.why_held(), state.restarts), (Some(Held::Crashes), 2));
+    }
+
+    /// The connection of a tool that had asked people something is given up.
+    #[test]
+    fn r9_r4_a_call_that_is_lost_does_not_change_why_its_turn_is_held() {
+        for (restored, held) in [(false, Held::Crashes), (true, Held::Restored)] {
+            let mut state = State::new("s".into());
+            (state.held, state.restarts, state.restored) = (true, 2, restored);
+            state.note_progress(&Record::CallLost { call: CallNo::FIRST, why: Loss::Interrupted });
+            assert_eq!((state.why_held(), state.restarts), (Some(held), 2));
+        }
     }
 
     #[test]

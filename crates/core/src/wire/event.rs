@@ -16,7 +16,7 @@ use crate::{
     journal::{
         record::{CallStatus, Cut, Failure, Held, Hold, Withdrawal},
         run::Raw,
-        state::Status,
+        state::{State, Status},
     },
     refusal::{Code, Details},
     wire::schema::AnyObject,
@@ -359,6 +359,16 @@ impl HeldTurn {
     #[must_use]
     pub fn of(hold: Hold, pending: bool) -> HeldTurn {
         HeldTurn { reason: hold.why, message: hold.message(pending) }
+    }
+
+    /// What reviewers of a session's pending requests are told, if anything: see [`State::hold_of_requests`].
+    #[must_use]
+    pub fn of_requests(state: &State) -> Option<HeldTurn> {
+        let hold = state.hold_of_requests()?;
+        if state.status == Status::Failed {
+            return Some(HeldTurn { reason: hold.why, message: hold.message_of_failed() });
+        }
+        Some(HeldTurn::of(hold, !state.open.is_empty()))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Spec R4, R9, G6: a turn that is held begins nothing, also in a store that was restored from a backup, until a person
 //! continues it.
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::{decision::Decision, principal::Principal},
     call::gate::{Ask, Verdict},
@@ -12,8 +14,10 @@ use countersign_core::{
         record::{Block, Held, Hold, Kind, Record, Retried, records},
         state::{Phase, Status},
     },
+    locale::{Locale, Text},
     number::{CallNo, InterruptionNo, RunNo},
     refusal::Code,
+    wire::event::HeldTurn,
 };
 use proptest::prelude::*;
 
@@ -151,6 +155,25 @@ fn r4_a_turn_that_has_failed_with_a_pending_request_is_marked_once_and_its_revie
     assert!(world.state.is_unknown_since_a_backup() && world.state.why_held().is_none());
     assert_eq!(world.state.hold_of_requests().map(|hold| hold.why), Some(Held::Restored));
     assert!(world.draft().restored().is_none(), "it is on record");
+}
+
+/// A decision in it is carried out by the retry, and a message begins another turn.
+#[test]
+fn r4_u3_reviewers_of_a_turn_that_has_failed_are_told_that_only_a_retry_continues_it() {
+    for fails in [false, true] {
+        let mut world = waiting(&[("pay", plain())]);
+        if fails {
+            world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, &Tools::FIRST));
+        }
+        restore(&mut world);
+        for &locale in Locale::ALL {
+            Arc::make_mut(&mut world.state).locale = locale;
+            let told = HeldTurn::of_requests(&world.state).expect("reviewers are told");
+            let names = |way| told.message.contains(locale.text(way));
+            let ways = [Text::WayMessage, Text::WayDecision, Text::WayRetry].map(names);
+            assert_eq!((told.reason, ways), (Held::Restored, [!fails, !fails, true]), "{}", told.message);
+        }
+    }
 }
 
 /// A world whose model has begun a block that people see.

@@ -217,6 +217,10 @@ async fn r4_s13_a_call_whose_connection_is_given_up_is_in_doubt_at_once_and_its_
         }
     };
     tokio::time::timeout(Duration::from_secs(60), in_doubt).await.expect("it is in doubt");
+    let outcome = runtime.wait(&Principal::trusted(), "s").await.unwrap();
+    let told = serde_json::to_value(&outcome.interruptions[0]).unwrap();
+    let reason = told["review_configs"][0]["reason"].as_str().unwrap_or_default();
+    assert!(!reason.contains("was answered") && !reason.contains("no longer knows"), "nobody has answered: {told}");
     let late = decide(&runtime, "s_2", vec![Decision::approve()]).await.unwrap_err();
     assert_eq!((late.code, fake.calls().len()), (Code::ApprovalAlreadyResolved, 3), "of each session one");
     runtime.shutdown(Duration::ZERO).await;

@@ -284,15 +284,14 @@ impl Inner {
         }))
     }
 
-    /// Why a session's turn is on hold, if it is.
+    /// What reviewers are told of a session's turn, if it is on hold.
     async fn why_held(self: &Arc<Self>, session_id: &str) -> Result<Option<HeldTurn>, Refusal> {
         let live = self.named(session_id)?;
         let mut guard = live.lock_to_read().await?;
         match self.load(&live, &mut guard).await {
             // Deleted since its request was read.
             Err(error) if error.code == Code::SessionDeleted => Ok(None),
-            session => session
-                .map(|session| session.hold_of_requests().map(|hold| HeldTurn::of(hold, !session.open.is_empty()))),
+            session => session.map(|session| HeldTurn::of_requests(&session)),
         }
     }
 

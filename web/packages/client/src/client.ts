@@ -99,6 +99,9 @@ export type ClientEvents = {
    * An error that answers no request of ours, for example of a subscription. `forbidden` without a session: the server lets this
    * page, or anyone who calls it by this name, not connect, as far as that can be known; `not_found`: there is no server at this
    * address. Each is told once, and tried again. `unauthenticated`: the token cannot be one; the state is `unauthorized`.
+   *
+   * And `outcome_unknown` with a `request_id`, once of each request of ours: the server does not know whether it has stored it, and
+   * it is sent again until the server does.
    */
   error: ErrorEvent;
   /**
@@ -118,7 +121,7 @@ interface Pending {
   text: string;
   /** In whose name it was asked for. */
   token: string | undefined;
-  /** How often it went out; more than once means that a connection was lost in between. */
+  /** How often it went out: more than once where a connection was lost in between, or the server did not know what became of it. */
   sent: number;
   /** How often the server did not know what became of it. */
   unknown: number;
@@ -322,20 +325,27 @@ export class CountersignClient extends Emitter<ClientEvents> {
    * Send a user message. Without a `session_id` one is made here rather than by the server: a retry after
    * a lost connection must reach the same session. The session is followed until `unsubscribe`; where the connection has no
    * room for another one, the message is refused with `too_many_followed`.
+   *
+   * Like every request but `cancel`, it waits without a limit until the server has stored or refused it, `close` is called or the token
+   * ends. Where the server does not know whether it has stored it, as while its database waits for a standby that is gone, it is sent
+   * again for as long, and `error` tells `outcome_unknown` once.
    */
   sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
     const sessionId = message.session_id ?? randomId();
     return this.#request({ ...message, type: "message", session_id: sessionId, request_id: randomId() });
   }
 
-  /** Reply to a request as it was shown: with its digest, so that the reply counts for nothing else. */
+  /**
+   * Reply to a request as it was shown: with its digest, so that the reply counts for nothing else. It waits as
+   * {@link CountersignClient.sendMessage} does.
+   */
   reply(approval: ApprovalView, reply: Omit<ApprovalCommand, "type" | "request_id" | "session_id" | "approval_key" | "digest">): Promise<AckEvent> {
     const { sessionId, approvalKey, digest } = approval;
     const shown = digest === undefined ? {} : { digest };
     return this.sendApproval({ session_id: sessionId, approval_key: approvalKey, ...reply, ...shown });
   }
 
-  /** Reply to a request by its key. {@link CountersignClient.reply} says too what was shown. */
+  /** Reply to a request by its key. {@link CountersignClient.reply} says too what was shown. It waits as {@link CountersignClient.sendMessage} does. */
   sendApproval(approval: Omit<ApprovalCommand, "type" | "request_id">): Promise<AckEvent> {
     return this.#request({ ...approval, type: "approval", request_id: randomId() });
   }
@@ -660,8 +670,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const followed = this.#followed.get(ack.session_id);
     if (followed && !followed.exists) {
       followed.exists = true;
-      // Whoever sends a message follows its session from then on. But this one may have been stored on an
-      // earlier connection, and the events it caused were lost with that.
+      // Whoever sends a message follows its session from its answer on. But this one may have been stored when it went out
+      // before, on this connection or an earlier one, and the events it caused until now came to nobody.
       if (pending.sent > 1) this.#follow(ack.session_id, followed);
     }
     // The server follows a session for whoever replies in it, and a connection has room for so many only.
@@ -675,7 +685,13 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (requestId !== undefined) {
       this.#answered(requestId);
       const pending = this.#outbox.get(requestId);
-      if (pending && event.code === UNKNOWN) return this.#askSoon(requestId, pending);
+      if (pending && event.code === UNKNOWN) {
+        const isFirst = pending.unknown === 0;
+        this.#askSoon(requestId, pending);
+        // Nobody hears of it otherwise, as long as a database waits for a standby that is gone.
+        if (isFirst) this.emit("error", event);
+        return;
+      }
       if (pending) {
         this.#takePending(requestId);
         return pending.reject(error);

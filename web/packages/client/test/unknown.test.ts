@@ -35,6 +35,33 @@ it("r4: what the server does not know of is sent again as it is, until it says w
   expect(requests()).toHaveLength(4);
 });
 
+it("r4: that the server does not know of a request is told once, and its session is followed from the start once it does", async () => {
+  const client = open();
+  const errors = vi.fn();
+  client.on("error", errors);
+  const said = client.sendMessage({ session_id: "s", content: "pay" });
+  const id = requests()[0]?.request_id;
+  for (let times = 1; times <= 3; times++) {
+    unknown(id);
+    vi.advanceTimersByTime(10_400);
+  }
+  expect(errors.mock.calls).toEqual([[expect.objectContaining({ code: "outcome_unknown", request_id: id })]]);
+  // It was stored the first time, and what it caused since was told to nobody.
+  ack(id);
+  await said;
+  expect(last().sent.at(-1)).toEqual({ type: "subscribe", session_id: "s", after: 0 });
+  client.close();
+});
+
+it("r4: a listener that closes the client when it is told of that leaves nothing behind", async () => {
+  const client = open();
+  client.on("error", () => client.close());
+  const said = client.sendMessage({ session_id: "s", content: "pay" });
+  unknown(requests()[0]?.request_id);
+  await expect(said).rejects.toMatchObject({ code: "closed" });
+  expect([vi.getTimerCount(), client.unsent]).toEqual([0, 0]);
+});
+
 it("r4: on the next connection it is sent once, and its refusal is the end of it", async () => {
   const client = open();
   const said = client.comment({ session_id: "s", approval_key: "s_1", text: "Is it right?" });

@@ -85,8 +85,10 @@ export class Sessions {
       this.#set(id, anew(id));
     });
     client.on("error", (event) => {
-      const { code, session_id: id } = event;
-      if (id === undefined) return;
+      const { code, session_id: id, request_id } = event;
+      // A request that is sent again says nothing of how its session is followed.
+      const isSentAgain = code === "outcome_unknown" && request_id !== undefined;
+      if (id === undefined || isSentAgain) return;
       if (code === "session_deleted") return this.deleted(id);
       const missing = MISSING.includes(code) && this.get(id).view.lastSeq === 0;
       this.#set(id, missing ? { missing, loading: false, error: undefined } : { error: CountersignError.fromEvent(event) });

@@ -63,6 +63,19 @@ it("u2: a session that cannot be followed says why, until it can", async () => {
   expect(page.textContent).toBe("read running");
 });
 
+it("u2: a message that is sent again, since the server does not know of it, is no error of its session", async () => {
+  const client = connected();
+  const { page } = await show(<Chat />, { client });
+  Socket.last.receive(running());
+  await wait(20);
+  const said = client.sendMessage({ session_id: "s", content: "pay" });
+  const { request_id } = Socket.last.sent.at(-1)!;
+  await act(async () => Socket.last.receive({ type: "error", code: "outcome_unknown", message: "no answer", session_id: "s", request_id }));
+  expect(page.textContent).toBe("read running");
+  await act(async () => Socket.last.receive({ type: "ack", session_id: "s", request_id }));
+  await said;
+});
+
 it("u2: what was refused is forgotten where nothing has happened since it is followed again", async () => {
   const { page } = await show(<Chat />);
   Socket.last.receive(running());

@@ -86,9 +86,18 @@ impl Hold {
     /// For people, with what continues the turn; `pending`: whether there is something to decide.
     #[must_use]
     pub fn message(&self, pending: bool) -> String {
-        let ways =
-            [(!self.graph).then_some(Text::WayMessage), pending.then_some(Text::WayDecision), Some(Text::WayRetry)];
-        let ways: String = ways.into_iter().flatten().map(|way| self.locale.text(way)).collect();
+        let message = (!self.graph).then_some(Text::WayMessage);
+        self.with_ways(&[message, pending.then_some(Text::WayDecision), Some(Text::WayRetry)])
+    }
+
+    /// The same of a turn that has failed: only a retry continues it, and carries out what was decided in it.
+    #[must_use]
+    pub fn message_of_failed(&self) -> String {
+        self.with_ways(&[Some(Text::WayRetry)])
+    }
+
+    fn with_ways(&self, ways: &[Option<Text>]) -> String {
+        let ways: String = ways.iter().flatten().map(|way| self.locale.text(*way)).collect();
         let why = match self.why {
             Held::Fork => Text::HeldFork,
             Held::Crashes => Text::HeldCrashes,

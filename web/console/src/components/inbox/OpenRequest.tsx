@@ -54,8 +54,8 @@ function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval
   // Its session's events say at once what becomes of it.
   const live = view.approvals[approvalKey];
   const request = useMemo((): ListedApproval => (live?.complete ? { ...listed, ...live } : listed), [listed, live]);
-  // The list knows it before the session's events have come.
-  const held = view.status === undefined ? listed.held : view.held;
+  // The list knows it before the session's events have come, and of a turn that has failed they never say it.
+  const held = view.held ?? (view.status === undefined || view.status === "failed" ? listed.held : undefined);
   return (
     <>
       <Asked request={request} />
