@@ -490,7 +490,7 @@ export interface ListedApproval extends ApprovalView {
   createdAt?: string;
   /** RFC 3339; absent while it waits. */
   resolvedAt?: string;
-  /** Why its session is held, if it is: a decision continues it. */
+  /** Why its session is held, if it is: `message` says what continues it. */
   held?: HeldTurn;
 }
 

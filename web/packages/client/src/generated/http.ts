@@ -958,7 +958,7 @@ export interface ActionApprovalView {
    */
   expires_at?: string;
   /**
-   * Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
+   * Why the session's turn is on hold, while this is pending; `message` says what continues it. If `restored`, it may have been
    * decided and carried out after the backup: check outside before you decide.
    */
   held?: HeldTurn;
@@ -1128,7 +1128,7 @@ export interface QuestionApprovalView {
    */
   expires_at?: string;
   /**
-   * Why the session's turn is on hold, while this is pending; a decision continues it. If `restored`, it may have been
+   * Why the session's turn is on hold, while this is pending; `message` says what continues it. If `restored`, it may have been
    * decided and carried out after the backup: check outside before you decide.
    */
   held?: HeldTurn;
