@@ -323,12 +323,18 @@ async fn u3_r9_no_request_of_a_kind_that_is_not_known_is_replied_to() {
         "200 OK",
         r#"{"approval_key":"s_1","session_id":"s","status":"waiting","kind":"seal","digest":"d","actions":[],"review_configs":[]}"#,
     );
-    for reply in ["approve", "reject", "edit", "answer"] {
-        for sure in [&["--yes"][..], &["--digest", "d"]] {
-            let words = [&["approvals", reply, "s_1", "--url", &url], sure].concat();
-            let replied = crate::support::run(dir.path(), &words, "", &[]);
-            replied.failed(1, "a request of the kind seal, which this version does not know");
-        }
+    for (reply, sure) in [
+        ("approve", &["--yes"][..]),
+        ("approve", &["--digest", "d"]),
+        ("reject", &["--yes"]),
+        ("reject", &["--digest", "d"]),
+        ("edit", &["--yes"]),
+        ("answer", &[]),
+        ("answer", &["--digest", "d"]),
+    ] {
+        let words = [&["approvals", reply, "s_1", "--url", &url], sure].concat();
+        let replied = crate::support::run(dir.path(), &words, "", &[]);
+        replied.failed(1, "a request of the kind seal, which this version does not know");
     }
 }
 
