@@ -71,6 +71,7 @@ fn check_asks_no_answer(request: &Value, key: &str, decision: &str) -> Outcome {
 /// Sends the decision with the digest of what was shown: of what the caller names, or of what is shown here.
 fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option<(&str, &String)>) -> Outcome {
     let desk = asked.to_change()?;
+    // Refuses what is resolved, and what nobody here knows the meaning of.
     let (_, request) = pending(&desk, key)?;
     let mut body = match &sure.digest {
         Some(digest) => json!({ "decisions": [decision], "digest": digest }),

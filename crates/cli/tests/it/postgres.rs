@@ -72,12 +72,12 @@ async fn r4_a_call_that_was_lost_in_a_fail_over_is_not_carried_out_again_by_itse
     .await;
     server.kill();
     server.start_again().await;
-    let is_held = async || {
+    let check_held = async || {
         let session = server.get("/v1/sessions/s").await.ok();
         assert_eq!(session["status"], "running", "{session}");
         assert_eq!(session["held"]["reason"], "restored", "{session}");
     };
-    is_held().await;
+    check_held().await;
     // Then it takes over what the killed server had.
     eventually("the leases of the killed server have ended", async || {
         standby.query("SELECT FROM nodes WHERE until > '-infinity'").len() == 1
@@ -88,7 +88,7 @@ async fn r4_a_call_that_was_lost_in_a_fail_over_is_not_carried_out_again_by_itse
     ws.message("another", "hello").await;
     ws.until_status("completed").await;
     assert_eq!((provider.requests(), server.calls().len()), (3, 1), "a person is asked first");
-    is_held().await;
+    check_held().await;
 }
 
 #[tokio::test]

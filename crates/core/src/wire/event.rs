@@ -368,7 +368,13 @@ impl HeldTurn {
         if state.status == Status::Failed {
             return Some(HeldTurn { reason: hold.why, message: hold.message_of_failed() });
         }
-        Some(HeldTurn::of(hold, !state.open.is_empty()))
+        HeldTurn::of_state(state)
+    }
+
+    /// Why the turn of a session is on hold, if it is.
+    #[must_use]
+    pub fn of_state(state: &State) -> Option<HeldTurn> {
+        state.hold().map(|hold| HeldTurn::of(hold, !state.open.is_empty()))
     }
 }
 

@@ -208,7 +208,7 @@ impl RuntimeBuilder {
             own_after: Mutex::default(),
             kept_after: Mutex::default(),
             passed_on: super::pass_on::PassedOn::default(),
-            told_broken: Mutex::default(),
+            logged_unread: Mutex::default(),
             conversations: Conversations::new(self.conversation_bytes),
             effects: self.effects,
             direct: self.direct,

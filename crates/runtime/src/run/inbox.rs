@@ -205,7 +205,7 @@ impl Runtime {
         };
         let page = Page { cursor: query.cursor, limit: query.limit.unwrap_or(PAGE) };
         let paged = self.inner.store.interruptions(filter, page).await.map_err(store_refusal)?;
-        self.inner.leave_out("a request", paged.unread);
+        self.inner.log_unread("a request", paged.unread);
         let mut rows = Vec::with_capacity(paged.rows.len());
         for row in &paged.rows {
             match self.inner.approval_view(row).await {
@@ -213,10 +213,7 @@ impl Runtime {
                 Ok(view) => rows.extend(view),
                 // Nor does one that cannot be read here, and so cannot be decided here.
                 Err(error) if error.is_unreadable() => {
-                    // Nobody waits for a resolved one.
-                    if row.resolution.is_none() {
-                        self.inner.leaves_out("a pending request", &row.session_id, &error);
-                    }
+                    self.inner.log_unreadable("a request", &row.session_id, &error);
                 }
                 Err(error) => return Err(error),
             }

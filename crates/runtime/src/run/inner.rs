@@ -91,8 +91,8 @@ pub(crate) struct Inner {
     pub(super) kept_after: Mutex<Arc<str>>,
     /// Sessions that are left to other nodes.
     pub(super) passed_on: PassedOn,
-    /// Whose absence from lists was logged: what was left out, and of which broken session.
-    pub(super) told_broken: Mutex<HashSet<(&'static str, Arc<str>)>>,
+    /// What lists leave out and was logged: its kind, and its session.
+    pub(super) logged_unread: Mutex<HashSet<(&'static str, Arc<str>)>>,
     /// The conversations that models have read last.
     pub(super) conversations: Conversations,
     /// Whether it carries out effects.

@@ -1,4 +1,4 @@
-//! Why an input is refused, whatever it is: the store, or whose session it is.
+//! Why an input is refused, whatever it is: the store, whose session it is, or how large.
 
 use countersign_core::{
     approval::principal::Principal,

@@ -154,7 +154,7 @@ impl Runtime {
             ..RuleFilter::default()
         };
         let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
-        self.inner.leave_out("a standing rule", page.unread);
+        self.inner.log_unread("a standing rule", page.unread);
         self.inner.released().await?;
         let views = page.rows.iter().map(|row| RuleView::of(row, &self.inner));
         let rows = views.filter(|view| states.is_empty() || states.contains(&view.state)).collect();
@@ -165,7 +165,8 @@ impl Runtime {
     /// it. Revoking it again changes nothing.
     ///
     /// # Errors
-    /// `rule_not_found`, `forbidden`, `store_unavailable`.
+    /// `rule_not_found`, `forbidden`, `store_unavailable`; `internal` or `newer_version_required` for a rule that this build
+    /// cannot read.
     pub async fn revoke_rule(&self, by: &Principal, id: &str) -> Result<RuleView, Refusal> {
         let not_found = || rule_not_found(id);
         let (session_id, rule) = RuleId::parse(id).ok_or_else(not_found)?;
@@ -182,11 +183,7 @@ impl Runtime {
     ) -> Result<RuleView, Refusal> {
         let session_id = &live.session_id;
         let mut guard = live.lock().await;
-        let Some(row) = self.rule_row(by, session_id, rule).await? else {
-            // Lists leave out what this build cannot read.
-            let session = self.inner.load(live, &mut guard).await;
-            return Err(session.err().filter(Refusal::is_unreadable).unwrap_or_else(|| rule_not_found(id)));
-        };
+        let row = self.rule_row(by, session_id, rule).await?.ok_or_else(|| rule_not_found(id))?;
         by.check_may_decide()?;
         if row.revoked_at.is_some() {
             self.inner.confirmed().await?;

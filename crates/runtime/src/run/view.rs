@@ -131,15 +131,10 @@ impl SessionView {
             updated_at,
             pending,
             forked_from: state.forked_from.clone(),
-            held: held_turn(state),
+            held: HeldTurn::of_state(state),
             error: state.failure.as_deref().map(RunFailure::from),
         }
     }
-}
-
-/// Why the turn of a session is on hold, if it is.
-fn held_turn(state: &State) -> Option<HeldTurn> {
-    state.hold().map(|hold| HeldTurn::of(hold, !state.open.is_empty()))
 }
 
 impl SessionRow {
@@ -302,7 +297,7 @@ impl Runtime {
         let filter = SessionFilter { status: query.status, agent: query.agent, visible_to: visible_to(by) };
         let page = Page { cursor: query.cursor, limit: query.limit.unwrap_or(PAGE) };
         let paged = self.inner.store.sessions(filter, page).await.map_err(store_refusal)?;
-        self.inner.leave_out("a session", paged.unread);
+        self.inner.log_unread("a session", paged.unread);
         self.inner.released().await?;
         Ok(ListPage { rows: paged.rows.iter().map(SessionRow::of).collect(), next_cursor: paged.next })
     }
@@ -368,28 +363,44 @@ impl Inner {
         visible(by, &state).map(|()| state)
     }
 
-    /// Logs what a page leaves out since it cannot be read here.
-    pub(super) fn leave_out(&self, what: &'static str, unread: Vec<(Arc<str>, StoreError)>) {
+    /// Logs the rows that a page leaves out since they cannot be read here.
+    pub(super) fn log_unread(&self, what: &'static str, unread: Vec<(Arc<str>, StoreError)>) {
         for (session_id, error) in unread {
-            self.leaves_out(what, &session_id, &store_refusal(error));
+            let error = store_refusal(error);
+            if error.is_for_newer() {
+                log_for_newer(what, &session_id, &error);
+            } else if self.is_logged_first(what, &session_id) {
+                // A word that only a newer build knows looks like a damaged one.
+                tracing::warn!(
+                    session = &*session_id, %error,
+                    "{what} cannot be read and is left out of lists: it is damaged, or a newer version has stored it"
+                );
+            }
         }
     }
 
-    /// Logs that lists leave out something of a session. Newer builds list what they have stored; what is broken would otherwise
-    /// go unnoticed, and is told once: lists are polled.
-    pub(super) fn leaves_out(&self, what: &'static str, session_id: &Arc<str>, error: &Refusal) {
+    /// Logs that lists leave something out since its session cannot be read here.
+    pub(super) fn log_unreadable(&self, what: &'static str, session_id: &Arc<str>, error: &Refusal) {
         if error.is_for_newer() {
-            tracing::debug!(session = &**session_id, %error, "{what} cannot be read here and is left out of a list");
-            return;
-        }
-        let mut told = self.told_broken.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= TOLD {
-            told.clear();
-        }
-        if told.insert((what, session_id.clone())) {
+            log_for_newer(what, session_id, error);
+        } else if self.is_logged_first(what, session_id) {
             tracing::error!(session = &**session_id, %error, "{what} cannot be read and is left out of lists");
         }
     }
+
+    /// Lists are polled: what they leave out is logged once.
+    fn is_logged_first(&self, what: &'static str, session_id: &Arc<str>) -> bool {
+        let mut logged = self.logged_unread.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() >= TOLD {
+            logged.clear();
+        }
+        logged.insert((what, session_id.clone()))
+    }
+}
+
+/// Newer builds list what they have stored.
+fn log_for_newer(what: &str, session_id: &str, error: &Refusal) {
+    tracing::debug!(session = session_id, %error, "{what} cannot be read here and is left out of a list");
 }
 
 pub(super) fn visible_to(by: &Principal) -> Option<Visible> {

@@ -100,7 +100,7 @@ export type ClientEvents = {
    * page, or anyone who calls it by this name, not connect, as far as that can be known; `not_found`: there is no server at this
    * address. Each is told once, and tried again. `unauthenticated`: the token cannot be one; the state is `unauthorized`.
    *
-   * And `outcome_unknown` with a `request_id`, once of each request of ours: the server does not know whether it has stored it, and
+   * And `outcome_unknown` with a `request_id`, once for each request of ours: the server does not know whether it has stored it, and
    * it is sent again until the server does.
    */
   error: ErrorEvent;
@@ -670,7 +670,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const followed = this.#followed.get(ack.session_id);
     if (followed && !followed.exists) {
       followed.exists = true;
-      // Whoever sends a message follows its session from its answer on. But this one may have been stored when it went out
+      // Whoever sends a message follows its session from the acknowledgement on. But this one may have been stored when it went out
       // before, on this connection or an earlier one, and the events it caused until now came to nobody.
       if (pending.sent > 1) this.#follow(ack.session_id, followed);
     }

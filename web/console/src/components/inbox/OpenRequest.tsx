@@ -55,7 +55,7 @@ function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval
   const live = view.approvals[approvalKey];
   const request = useMemo((): ListedApproval => (live?.complete ? { ...listed, ...live } : listed), [listed, live]);
   // The list knows it before the session's events have come, and of a turn that has failed they never say it.
-  const held = view.held ?? (view.status === undefined || view.status === "failed" ? listed.held : undefined);
+  const held = view.held ?? (view.status === undefined || (view.status === "failed" && listed.held?.reason === "restored") ? listed.held : undefined);
   return (
     <>
       <Asked request={request} />
