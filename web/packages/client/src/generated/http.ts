@@ -111,8 +111,8 @@ export type AuditVerdict = "allow" | "ask" | "deny" | (string & {});
 export type CallStatus = Wire.CallStatus;
 /**
  * Why the outcome of a call is unknown.
- * - `interrupted`: What ran it ended in the middle.
- * - `questions_gone`: It had asked people something, and its attempt cannot resume with their answers.
+ * - `interrupted`: What ran it ended in the middle, or the connection by which it had asked people something was given up.
+ * - `questions_gone`: People answered what it had asked, and its attempt cannot resume with their answers.
  */
 export type Loss = "interrupted" | "questions_gone" | (string & {});
 export type DecisionType = Wire.DecisionType;
