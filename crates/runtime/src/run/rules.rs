@@ -183,7 +183,11 @@ impl Runtime {
     ) -> Result<RuleView, Refusal> {
         let session_id = &live.session_id;
         let mut guard = live.lock().await;
-        let row = self.rule_row(by, session_id, rule).await?.ok_or_else(|| rule_not_found(id))?;
+        let Some(row) = self.rule_row(by, session_id, rule).await? else {
+            // Of a session that cannot be read here, nobody knows which rules it has.
+            let session = self.inner.load(live, &mut guard).await;
+            return Err(session.err().filter(Refusal::is_unreadable).unwrap_or_else(|| rule_not_found(id)));
+        };
         by.check_may_decide()?;
         if row.revoked_at.is_some() {
             self.inner.confirmed().await?;
