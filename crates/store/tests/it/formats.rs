@@ -1,13 +1,20 @@
 //! Version 1 of what is stored, fixed by the fixtures in `tests/formats`: entries, the SQLite file, the PostgreSQL tables, the
 //! audit log and sealed values.
 //!
-//! `journals.jsonl` was recorded from sessions of all kinds, one journal a line. A new kind of record adds a journal; none is
-//! rewritten. The other files follow from it. Before the first release a deliberate change may rewrite those with `UPDATE_GOLDEN=1`; after it,
-//! a failure here is a change that existing data would not survive.
+//! `journals.jsonl` was recorded from sessions of all kinds, one journal a line. The other files follow from it; `UPDATE_GOLDEN=1`
+//! writes one that is missing and rewrites none. A failure here is a change that existing data would not survive: what an earlier
+//! build would not know has a new number ([`FORMAT`](countersign_core::journal::record::FORMAT)) and fixtures of its own.
 
-use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use countersign_core::{
+    call::args::Digest,
     journal::record::{Entry, Record},
     session::Session,
 };
@@ -61,13 +68,36 @@ fn appends(text: &str) -> Vec<Append> {
 
 /// Compares a fixture with what this build writes.
 fn same(name: &str, now: &str) {
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() && !file(name).exists() {
         fs::write(file(name), now).expect("written");
     }
     let fixed = fs::read_to_string(file(name)).unwrap_or_default();
     let differs = fixed.lines().zip(now.lines()).find(|(fixed, now)| fixed != now);
-    assert!(differs.is_none(), "tests/formats/{name}: {differs:?}");
-    assert_eq!(fixed.lines().count(), now.lines().count(), "tests/formats/{name}");
+    assert!(differs.is_none(), "tests/formats/{name} is frozen, and this build writes something else: {differs:?}");
+    assert_eq!(fixed.lines().count(), now.lines().count(), "tests/formats/{name} is frozen, and has as many lines");
+}
+
+#[test]
+fn r9_no_fixture_of_a_format_is_changed() {
+    let text = |name: &str| fs::read_to_string(file(name)).expect("the list");
+    let listed = text("SHA256SUMS");
+    let listed = listed.lines().map(|line| line.split_once("  ").expect("a digest and a name"));
+    let listed: BTreeMap<String, String> = listed.map(|(digest, name)| (name.to_owned(), digest.to_owned())).collect();
+    let mut now = BTreeMap::new();
+    for fixture in fs::read_dir(file("")).expect("the fixtures").map(|fixture| fixture.expect("a fixture")) {
+        let name = fixture.file_name().into_string().expect("a name");
+        if name != "SHA256SUMS" {
+            now.insert(name, Digest::of(&fs::read(fixture.path()).expect("a fixture")).to_string());
+        }
+    }
+    let names: BTreeSet<&String> = listed.keys().chain(now.keys()).collect();
+    let changed: Vec<_> = names.into_iter().filter(|name| listed.get(*name) != now.get(*name)).collect();
+    assert!(
+        changed.is_empty(),
+        "{changed:?} in tests/formats are not what its SHA256SUMS says. Stores, saved states and clients in the field have \
+         these formats: leave the fixtures as they were, and give what is written now a new version with a new fixture. Whoever \
+         changes one nevertheless writes its digest there (`sha256sum`), and why into the commit"
+    );
 }
 
 /// The name under which a record is stored.
