@@ -3,7 +3,6 @@
 mod deliveries;
 
 use std::{
-    cmp::Ordering,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -139,28 +138,13 @@ struct Kept {
     waypoints: BTreeMap<u64, Waypoint>,
 }
 
-/// A request id, by what is unique in its session.
-struct Sent(RequestId);
+/// What is unique in its session of a request id: its [key](RequestId::key).
+type Sent = (Box<str>, Option<Box<str>>);
 
-impl Ord for Sent {
-    fn cmp(&self, other: &Sent) -> Ordering {
-        self.0.key().cmp(&other.0.key())
-    }
+fn sent(request_id: &RequestId) -> Sent {
+    let (id, by) = request_id.key();
+    (id.into(), by.map(Box::from))
 }
-
-impl PartialOrd for Sent {
-    fn partial_cmp(&self, other: &Sent) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Sent {
-    fn eq(&self, other: &Sent) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Sent {}
 
 impl Kept {
     fn place(&self, n: InterruptionNo) -> Result<usize, usize> {
@@ -264,12 +248,12 @@ impl MemoryStore {
                 if !past.is_empty() || session.entries.len() as u64 != expected {
                     return Err(StoreError::Conflict);
                 }
-                index::admit(&claims, |id| Ok(session.requests.get(&Sent(id.clone())).cloned()))?;
+                index::admit(&claims, |id| Ok(session.requests.get(&sent(id)).cloned()))?;
                 (session, false)
             }
         };
         for claim in claims {
-            session.requests.insert(Sent(claim.request_id), claim.purpose);
+            session.requests.insert(sent(&claim.request_id), claim.purpose);
         }
         for change in changes {
             self.change(session, change, rules.as_deref_mut());
@@ -408,11 +392,7 @@ impl MemoryStore {
             found.extend(matching.filter(|row| start.as_ref().is_none_or(|start| row.key() < *start)).cloned());
         };
         match &filter.session_id {
-            Some(id) => {
-                if let Some(session) = self.shard(id).get(id) {
-                    take(&mut found, session);
-                }
-            }
+            Some(id) => self.shard(id).get(id).into_iter().for_each(|session| take(&mut found, session)),
             None => self.each_session(filter.visible_to.as_ref(), |session| take(&mut found, session)),
         }
         newest(&mut found, page::limit(page), |row| (row.place(), row.session_id.clone(), row.n));
@@ -432,9 +412,7 @@ impl MemoryStore {
         newest(&mut found, page::limit(page), |state| (state.updated_at, state.session_id.clone()));
         Ok(page::cut(found.iter().map(|state| Summary::of(state)).collect(), page))
     }
-}
 
-impl MemoryStore {
     fn list_rules(&self, filter: &RuleFilter, page: &Page) -> Result<Paged<RuleRow>, StoreError> {
         let start = page::start::<RuleRow>(page)?;
         let rules = lock(&self.rules);
@@ -537,8 +515,7 @@ impl Store for MemoryStore {
     }
 
     fn request(&self, session_id: &str, request_id: &RequestId) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
-        let found =
-            self.shard(session_id).get(session_id).and_then(|s| s.requests.get(&Sent(request_id.clone())).cloned());
+        let found = self.shard(session_id).get(session_id).and_then(|s| s.requests.get(&sent(request_id)).cloned());
         ready(Ok(found))
     }
 

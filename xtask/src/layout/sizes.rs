@@ -5,7 +5,7 @@ use super::{files, read, root};
 /// The crates in which sessions are decided and run.
 const ENGINE: [&str; 3] = ["crates/core", "crates/engine", "crates/runtime"];
 /// A function is about one screen.
-const FUNCTION: usize = 80;
+const FUNCTION: usize = 70;
 /// A newcomer reads the map in ten minutes.
 const MAP: usize = 2_500;
 

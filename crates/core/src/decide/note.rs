@@ -12,7 +12,7 @@ use crate::{
         draft::{Draft, Transition},
         record::{Action, Kind, Millis, Note, Noted},
         request_id::RequestId,
-        state::State,
+        state::{Open, State},
     },
     limits,
     number::InterruptionNo,
@@ -59,71 +59,78 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
         return Err(not_found(&approval_key(&state.session_id, n)));
     };
     check_time(&open.asked, now)?;
-    let invalid = |message: String| Err(Refusal::new(Code::InvalidMessage, message));
     let note = match note {
         NewNote::Comment(text) => {
             if open.comments >= limits::COMMENTS {
-                return invalid(format!("it has {} comments already", limits::COMMENTS));
+                return Err(invalid(format!("it has {} comments already", limits::COMMENTS)));
             }
             Note::Comment { text: comment(text)? }
         }
-        NewNote::Reassign { role, subject, text } => {
-            let asked = open.asked.reviewer();
-            if !by.may_decide(state, asked) {
-                return Err(Refusal::new(Code::Forbidden, "only somebody who may decide it can reassign it"));
-            }
-            let is_own = |action: &Action| own_request(state, action, &by, DecisionType::Approve).is_some();
-            if open.asked.actions.iter().any(is_own) {
-                let what = "who asked for it may not choose who approves it; somebody else who may decide it can";
-                return Err(Refusal::new(Code::Forbidden, what));
-            }
-            if open.asked.kind == Kind::Question {
-                return invalid("questions are the user's own and cannot be reassigned".to_owned());
-            }
-            let role = role.filter(|role| role != asked);
-            if role.is_none() && asked.is_owner() {
-                return invalid("the session's owner decides it; name a \"role\" to hand it to".to_owned());
-            }
-            if let Some(role) = &role {
-                // Back to this level's own reviewer, where the policy names one.
-                let of_level =
-                    |action: &Action| !action.ask.levels.is_empty() && action.ask.reviewer(action.level) == role;
-                let allowed = |action: &Action| action.ask.reassign.contains(role) || of_level(action);
-                if !open.asked.actions.iter().all(allowed) {
-                    let known = open
-                        .asked
-                        .actions
-                        .first()
-                        .map(|action| Reviewer::join(&action.ask.reassign, ", "))
-                        .unwrap_or_default();
-                    let known = if known.is_empty() { "to no role".to_owned() } else { format!("to {known} only") };
-                    return Err(Refusal::new(
-                        Code::Forbidden,
-                        format!("the policy lets it be handed {known} (\"reassign\"), not to {:?}", role.name()),
-                    ));
-                }
-            }
-            if subject.as_ref().is_some_and(|name| name.is_empty() || name.len() > limits::NAME_BYTES) {
-                return invalid(format!("subject must have 1 to {} bytes", limits::NAME_BYTES));
-            }
-            if let Some(person) = &subject {
-                if role.as_ref().unwrap_or(asked).is_owner() && state.subject.as_ref() != Some(person) {
-                    return invalid(format!("the session's owner would decide it, and {person:?} is not"));
-                }
-                // Otherwise nobody could finish it.
-                let missing = (open.quorum() as usize).saturating_sub(open.votes.len());
-                if missing > 1 {
-                    return invalid(format!("it needs {missing} more people; hand it to a role, without \"subject\""));
-                }
-                if open.quorum() > 1 && open.votes.iter().flatten().any(|voted| voted == person) {
-                    return invalid(format!("{person:?} has approved it already; somebody else must too"));
-                }
-            }
-            let text = text.map(comment).transpose()?;
-            Note::Reassigned { role, subject, text }
-        }
+        NewNote::Reassign { role, subject, text } => reassigned(state, open, &by, role, subject, text)?,
     };
     Ok(Draft::new(state, now).noted(Noted { n, note, by: by.subject, request_id }))
+}
+
+/// Who decides it from now on, and why.
+fn reassigned(
+    state: &State,
+    open: &Open,
+    by: &Principal,
+    role: Option<Reviewer>,
+    subject: Option<Arc<str>>,
+    text: Option<Arc<str>>,
+) -> Result<Note, Refusal> {
+    let asked = open.asked.reviewer();
+    if !by.may_decide(state, asked) {
+        return Err(Refusal::new(Code::Forbidden, "only somebody who may decide it can reassign it"));
+    }
+    let is_own = |action: &Action| own_request(state, action, by, DecisionType::Approve).is_some();
+    if open.asked.actions.iter().any(is_own) {
+        let what = "who asked for it may not choose who approves it; somebody else who may decide it can";
+        return Err(Refusal::new(Code::Forbidden, what));
+    }
+    if open.asked.kind == Kind::Question {
+        return Err(invalid("questions are the user's own and cannot be reassigned".to_owned()));
+    }
+    let role = role.filter(|role| role != asked);
+    if role.is_none() && asked.is_owner() {
+        return Err(invalid("the session's owner decides it; name a \"role\" to hand it to".to_owned()));
+    }
+    if let Some(role) = &role {
+        // Back to this level's own reviewer, where the policy names one.
+        let of_level = |action: &Action| !action.ask.levels.is_empty() && action.ask.reviewer(action.level) == role;
+        let allowed = |action: &Action| action.ask.reassign.contains(role) || of_level(action);
+        if !open.asked.actions.iter().all(allowed) {
+            let known =
+                open.asked.actions.first().map(|action| Reviewer::join(&action.ask.reassign, ", ")).unwrap_or_default();
+            let known = if known.is_empty() { "to no role".to_owned() } else { format!("to {known} only") };
+            return Err(Refusal::new(
+                Code::Forbidden,
+                format!("the policy lets it be handed {known} (\"reassign\"), not to {:?}", role.name()),
+            ));
+        }
+    }
+    if subject.as_ref().is_some_and(|name| name.is_empty() || name.len() > limits::NAME_BYTES) {
+        return Err(invalid(format!("subject must have 1 to {} bytes", limits::NAME_BYTES)));
+    }
+    if let Some(person) = &subject {
+        if role.as_ref().unwrap_or(asked).is_owner() && state.subject.as_ref() != Some(person) {
+            return Err(invalid(format!("the session's owner would decide it, and {person:?} is not")));
+        }
+        // Otherwise nobody could finish it.
+        let missing = (open.quorum() as usize).saturating_sub(open.votes.len());
+        if missing > 1 {
+            return Err(invalid(format!("it needs {missing} more people; hand it to a role, without \"subject\"")));
+        }
+        if open.quorum() > 1 && open.votes.iter().flatten().any(|voted| voted == person) {
+            return Err(invalid(format!("{person:?} has approved it already; somebody else must too")));
+        }
+    }
+    Ok(Note::Reassigned { role, subject, text: text.map(comment).transpose()? })
+}
+
+fn invalid(message: String) -> Refusal {
+    Refusal::new(Code::InvalidMessage, message)
 }
 
 /// Checks the text of a comment.
@@ -135,5 +142,5 @@ fn comment(text: Arc<str>) -> Result<Arc<str>, Refusal> {
     } else {
         return Ok(text);
     };
-    Err(Refusal::new(Code::InvalidMessage, format!("text {what}")))
+    Err(invalid(format!("text {what}")))
 }

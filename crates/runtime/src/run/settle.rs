@@ -16,7 +16,7 @@ use countersign_core::{
         graph,
         record::{Entry, Millis, Retried},
         request_id::RequestId,
-        state::{State, Status},
+        state::{Open, State, Status},
     },
     number::{CallNo, InterruptionNo},
     refusal::Refusal,
@@ -88,26 +88,13 @@ impl Runtime {
         if !unstored.is_empty() {
             made.add(onto(session, unstored).ok_or(Unsettled::Moved)?);
         }
-        let agents = &self.inner.agents;
-        if made.state().status == Status::Failed {
-            let retried = Retried { by: by.subject.clone(), ..Retried::default() };
-            made.add(Draft::new(made.state(), at).retry(retried, agents)?);
-        } else if made.state().status == Status::Running {
-            made.add(Draft::new(made.state(), at).settled(agents));
-        }
-        let due = |state: &State, n: InterruptionNo| state.waiting(n).and_then(|open| open.asked.expires_at);
-        let mut guards = Guards::default();
-        for n in overdue(made.state(), at) {
-            guards.not_before = guards.not_before.max(due(made.state(), n));
-            if let Some(timed_out) = Draft::new(made.state(), at).time_out(n, agents) {
-                made.add(timed_out);
-            }
-        }
+        let (agents, mut guards) = (&self.inner.agents, Guards::default());
+        goes_on(&mut made, &mut guards, by, at, agents)?;
         let mut request_id = request_id;
         for (n, reply) in replies {
             by.check_may_decide()?;
-            guards.not_after = guards.not_after.into_iter().chain(due(made.state(), n)).min();
             let open = made.state().waiting(n);
+            guards.not_after = guards.not_after.into_iter().chain(open.and_then(due)).min();
             let open = open.ok_or_else(|| resolve::not_found(&approval_key(session_id, n)))?;
             let mut input = DecideInput { staged: true, ..DecideInput::new(n, reply, by.clone()) };
             if messages.is_empty() {
@@ -144,6 +131,29 @@ impl Runtime {
     }
 }
 
+/// The turn goes on from where it stood: a failed one is retried, and what is overdue times out.
+fn goes_on(
+    made: &mut Transition,
+    guards: &mut Guards,
+    by: &Principal,
+    at: Millis,
+    agents: &Agents,
+) -> Result<(), Refusal> {
+    if made.state().status == Status::Failed {
+        let retried = Retried { by: by.subject.clone(), ..Retried::default() };
+        made.add(Draft::new(made.state(), at).retry(retried, agents)?);
+    } else if made.state().status == Status::Running {
+        made.add(Draft::new(made.state(), at).settled(agents));
+    }
+    for n in overdue(made.state(), at) {
+        guards.not_before = guards.not_before.max(made.state().waiting(n).and_then(due));
+        if let Some(timed_out) = Draft::new(made.state(), at).time_out(n, agents) {
+            made.add(timed_out);
+        }
+    }
+    Ok(())
+}
+
 /// Another process took the same state before: each of its calls that would begin now may have begun there, so a person
 /// is asked about it (spec R4).
 fn begun_elsewhere(state: &State, at: Millis, count: u32, agents: &Agents) -> Vec<Transition> {
@@ -176,8 +186,12 @@ fn message(by: &Principal, state: &State, content: Content) -> Result<MessageInp
 
 /// The interruptions whose deadline has passed at `at`.
 pub(crate) fn overdue(state: &State, at: Millis) -> Vec<InterruptionNo> {
-    let due = state.open.iter().filter(|open| open.asked.expires_at.is_some_and(|due| at >= due));
-    due.map(|open| open.asked.n).collect()
+    let late = state.open.iter().filter(|open| due(open).is_some_and(|due| at >= due));
+    late.map(|open| open.asked.n).collect()
+}
+
+fn due(open: &Open) -> Option<Millis> {
+    open.asked.expires_at
 }
 
 /// Entries that were made outside a store, as a transition of this session. `None`: they do not follow from it. Only

@@ -92,55 +92,66 @@ impl Session {
     pub(super) async fn begin(
         agent: &Agent,
         input: RunInput,
-        mut config: RunConfig,
+        config: RunConfig,
         follow: bool,
     ) -> Result<Session, RunError> {
         let (content, before) = match input {
-            RunInput::Content(content) => (Some(content), None),
-            RunInput::State(state) => (None, Some(*state)),
+            RunInput::Content(content) => (content, None),
+            RunInput::State(state) => (Content::default(), Some(*state)),
         };
+        let context = config.context.clone();
+        let mut session = match Session::configured(agent, before.as_ref(), config, follow) {
+            Ok(session) => session,
+            Err(error) => return Err(error.with(before)),
+        };
+        match before {
+            Some(state) => session.resume(state, follow).await?,
+            None => session.start(content, context, follow).await?,
+        }
+        session.is_ready();
+        Ok(session)
+    }
+
+    /// Nothing of it is stored, nor read from its store.
+    fn configured(
+        agent: &Agent,
+        before: Option<&RunState>,
+        mut config: RunConfig,
+        follow: bool,
+    ) -> Result<Session, RunError> {
         if let Some(what) = config.mistake() {
-            return Err(RunError::new(Cause::Settings(what), before));
+            return Err(RunError::new(Cause::Settings(what), None));
         }
-        if let Some(state) = &before
-            && let Err(wrong) = check_data(config.context.as_ref(), &state.context(), &state.state().session_id)
-        {
-            return Err(wrong.with(before));
-        }
-        let context = match &before {
-            Some(state) => Some(state.context()),
+        let context = match before {
+            Some(state) => {
+                check_data(config.context.as_ref(), &state.context(), &state.state().session_id)?;
+                Some(state.context())
+            }
             None => config.context.clone(),
         };
         let watch = Arc::new(Watch::default());
-        if let Some(state) = &before {
+        if let Some(state) = before {
             let mut seen = watch.seen();
             seen.guardrails.clone_from(&state.guardrails);
             seen.spent = spent(state.entries());
         }
-        let max_turns = config.max_turns.or_else(|| before.as_ref().and_then(|state| state.max_turns));
-        let settings =
-            Settings { context: context.clone(), max_turns, watch: Some(watch.clone()), ..settings(&config) };
+        let max_turns = config.max_turns.or_else(|| before.and_then(|state| state.max_turns));
+        let settings = Settings { context, max_turns, watch: Some(watch.clone()), ..settings(&config) };
         let durable = config.store.is_some();
         let store = config.store.take().unwrap_or_else(|| Arc::new(MemoryStore::new()));
-        let runtime = match runtime(agent, store.clone(), &mut config, settings) {
-            Ok(runtime) => runtime,
-            Err(error) => return Err(error.with(before)),
-        };
-        let anonymous = config.principal.is_none();
-        let principal = config.principal.unwrap_or_else(Principal::trusted);
-        let session_id: Arc<str> = match &before {
+        let runtime = runtime(agent, store.clone(), &mut config, settings)?;
+        let session_id: Arc<str> = match before {
             Some(state) => state.state().session_id.clone(),
             None => config.session_id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string()).into(),
         };
-        let live = runtime.inner.live(&session_id);
-        let mut session = Session {
+        let session = Session {
+            live: runtime.inner.live(&session_id),
             runtime,
-            live,
             store,
             session_id,
             agent: agent.name.clone(),
-            principal,
-            anonymous,
+            anonymous: config.principal.is_none(),
+            principal: config.principal.unwrap_or_else(Principal::trusted),
             durable,
             request_id: config.request_id,
             taken: None,
@@ -157,14 +168,10 @@ impl Session {
             moves: true,
             told: Told { from: 0, until: 0, runs: true },
         };
-        match before {
-            Some(state) => match session.priced() {
-                Ok(()) => session.resume(state, follow).await?,
-                Err(error) => return Err(error.with(Some(state))),
-            },
-            None => session.start(content.unwrap_or_default(), context, follow).await?,
+        // What a new input's session has used is not read yet.
+        if before.is_some() {
+            session.priced()?;
         }
-        session.is_ready();
         Ok(session)
     }
 
