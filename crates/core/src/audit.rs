@@ -1,17 +1,18 @@
 //! The audit log: requests, decisions and outcomes, with their people, chained by hashes (spec R8).
 //!
-//! Each record has a number, a body, and the hash of the record before it, so that a change, a gap or another order
+//! Each record has a number, a body, and the hash of the record before it, so that a change, a gap or a reordering
 //! shows. A log that ends too early shows only against an [`Anchor`] that was kept elsewhere.
 //!
-//! An append's records follow from the journal alone, its entries after those before, and are written in its transaction,
-//! so nothing happens unrecorded. The log is the one table that cannot be rebuilt from the journal: it outlives deleted
-//! sessions, and its order over all sessions is its own. The memory store chains it only when it is read.
+//! An append's audit records follow from the journal alone (its entries and those before them) and are written in its
+//! transaction, so nothing happens unrecorded. The log is the one table that cannot be rebuilt from the journal: it
+//! outlives deleted sessions, and its order over all sessions is its own. The memory store chains it only when it is
+//! read.
 //!
-//! A store has one chain, and not one for each session inside its appends. Chains of sessions would not show that a whole
-//! session was removed together with its chain: that takes an order over all sessions, and so a second chain over the first
-//! ones, with twice the hashes to store and to verify. What one chain costs is a lock on its end. The SQLite store has one
-//! writer in any case. In the PostgreSQL store that lock would have all appends of all nodes commit one after another, so a
-//! record is committed unchained with its append, and chained within a second, before anybody reads it.
+//! A store has one chain, not one per session inside its appends. Chains per session would not show that a whole
+//! session was removed together with its chain: that takes an order across all sessions, and so a second chain over the
+//! others, with twice the hashes to store and to verify. The cost of one chain is a lock on its end. The SQLite store
+//! has one writer in any case. In the PostgreSQL store that lock would make all appends of all nodes commit one after
+//! another, so a record is committed unchained with its append, and chained within a second, before anybody reads it.
 
 mod body;
 
@@ -144,11 +145,11 @@ impl FromStr for Anchor {
 
 /// The events of appends to a session in the state `before`.
 ///
-/// Recorded are interruptions and their resolutions, and the outcomes of calls that a person was asked about, or a
-/// standing rule in a person's place, with the digests of their arguments and their attempts.
+/// They record interruptions and their resolutions, and the outcomes of calls that a person was asked about, or that a
+/// standing rule decided in a person's place, with the digests of their arguments and their attempts.
 ///
-/// A record about a call is looked at in the state that it leads to. The state after the whole append would not do: an
-/// append may end the turn, or a nested run, and then has dropped the calls that it was about.
+/// A record about a call is read against the state that it leads to. The state after the whole append would not do: an
+/// append may end the turn, or a nested run, and so drop the calls that it was about.
 #[must_use]
 pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();
@@ -157,7 +158,8 @@ pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
         return events;
     }
     let past = entries.len() - own.len();
-    // Most of what people do is told without a look at the calls; the state before a new session has not even its tenant.
+    // Most actions of people are logged without looking at the calls; the state before a new session lacks even its
+    // tenant.
     let folds = before.pos == 0 || records(entries).any(|record| call_of(record).is_some() || is_by_rule(record));
     let mut state = Cow::Borrowed(before);
     // The run of the answer that the verdicts are about.
@@ -202,7 +204,7 @@ pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     events
 }
 
-/// Whether the log may have something of such a record.
+/// Whether the log may have an event for such a record.
 fn may_be_told(record: &Record) -> bool {
     match record {
         Record::Interrupted(_)
@@ -215,20 +217,20 @@ fn may_be_told(record: &Record) -> bool {
         | Record::Withdrawn { .. }
         | Record::Retried(_)
         | Record::Forked(_) => true,
-        // The vote itself says so.
+        // The record of the vote already says so.
         Record::Noted(noted) => !matches!(noted.note, Note::Approved { .. }),
         _ => call_of(record).is_some() || is_by_rule(record),
     }
 }
 
-/// Whether these records of an append begin with a failed turn that is given up: it is retried to be cancelled at once, and
-/// that is no retry of anything.
+/// Whether these records of an append begin by giving up a failed turn: it is retried only to be cancelled at once,
+/// which is not a retry.
 fn is_given_up(records: &[Record]) -> bool {
     let is_cancelled = |record: &Record| matches!(record, Record::TurnEnded(end) if end.reason == EndReason::Cancelled);
     matches!(records, [Record::Retried(_), rest @ ..] if rest.iter().any(is_cancelled))
 }
 
-/// Whether a standing rule, or a program, has decided a call of these in a person's place.
+/// Whether by this record a standing rule, or a program, decided a call in a person's place.
 fn is_by_rule(record: &Record) -> bool {
     matches!(record, Record::CallsGated(gates) if gates.iter().any(|gate| gate.decided_by.is_some()))
 }

@@ -37,7 +37,7 @@ pub struct Content(Vec<Part>);
 
 /// One part of a person's message.
 ///
-/// In journals a text is a string and an image the object of its source.
+/// In journals, a text is a string, and an image is its source as an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// A text.
@@ -103,7 +103,7 @@ impl Content {
         }))
     }
 
-    /// As a model reads it that takes these images: adjacent texts are joined, and this note replaces each other image.
+    /// As read by a model that takes these images: adjacent texts are joined, and this note replaces each other image.
     #[must_use]
     pub fn read_by(&self, takes: TakesImages, note: &str) -> Content {
         let part = |part: &Part| match part {

@@ -11,8 +11,8 @@ pub const FRAME_BYTES: usize = 1024 * 1024;
 pub const MESSAGE_FRAME_BYTES: usize = 9 * 1024 * 1024;
 /// Deepest nesting of arrays and objects in any JSON text from outside.
 pub const JSON_DEPTH: usize = 64;
-/// Deepest nesting of arrays and objects in a value that a program records, such as a graph's state: serde_json reads no
-/// deeper one.
+/// Deepest nesting of arrays and objects in a value that a program records, such as a graph's state: serde_json reads
+/// none deeper.
 pub const RECORDED_JSON_DEPTH: usize = 127;
 /// Most values in one JSON text from outside (bounds memory, not meaning).
 pub const JSON_VALUES: usize = 200_000;
@@ -32,8 +32,8 @@ pub const IMAGE_SIDE: usize = 8_000;
 pub const IMAGE_PIXELS: usize = 40_000_000;
 /// Most images of a conversation that a model sees; the newest. With more, Anthropic takes only small ones.
 pub const SHOWN_IMAGES: usize = IMAGES;
-/// Most screenshots among the results of calls that a model sees; the newest. What was on the screen before says
-/// little about what is.
+/// Most screenshots among the results of calls that a model sees; the newest. Older screens say little about the
+/// current one.
 pub const SHOWN_SCREENSHOTS: usize = 3;
 /// Most bytes, as sent, of the images that a model sees. Anthropic accepts requests of 32 MB.
 pub const SHOWN_IMAGES_BYTES: usize = 20 * 1024 * 1024;
@@ -47,7 +47,7 @@ pub const COMMENT_BYTES: usize = 4 * 1024;
 pub const COMMENTS: u32 = 100;
 /// Largest tool result that is stored and given to the model; longer ones are truncated with a note.
 pub const RESULT_BYTES: usize = 256 * 1024;
-/// Largest preview that a reviewer is shown of a call, besides its arguments.
+/// Largest preview of a call that a reviewer is shown, besides its arguments.
 pub const PREVIEW_BYTES: usize = 32 * 1024;
 /// Lines of both texts, together, for which a short diff is computed. With more lines the whole differing part is shown
 /// as replaced.
@@ -69,7 +69,7 @@ pub const REQUEST_BYTES: usize = 4 * 1024 * 1024;
 /// Most bytes of events buffered for one follower of a session. A slower one gets them from the journal, about this
 /// many bytes of appends at a time, or one append.
 pub const FOLLOWER_BYTES: usize = 512 * 1024;
-/// Most messages that a client may ask for of the end of a session, or of what comes before a `seq`.
+/// Most messages that a client may ask for at the end of a session, or before a `seq`.
 pub const LAST_MESSAGES: u32 = 1000;
 /// Largest answer of a model, all blocks together.
 pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
@@ -81,7 +81,7 @@ pub const CONTINUATIONS: u32 = 8;
 pub const QUEUED_MESSAGES: usize = 32;
 /// Most bytes of the queue: it is in memory, and in each snapshot of the session, until it is read.
 pub const QUEUED_BYTES: usize = 16 * 1024 * 1024;
-/// How much an error repeats of a name or a value that was sent, in characters.
+/// How much of a received name or value an error repeats, in characters.
 pub const ECHO_CHARS: usize = 200;
 /// Longest `request_id` or `Idempotency-Key`.
 pub const REQUEST_ID_BYTES: usize = 200;
@@ -99,9 +99,9 @@ pub const APPROVAL_TIMEOUT_SECONDS_MAX: u32 = 400 * 24 * 3600;
 pub const MAX_TURNS: u32 = 20;
 /// Deepest nesting of agents.
 pub const AGENT_DEPTH: usize = 32;
-/// Longest id of a call that is taken over from the model, in bytes; a call with a longer one gets another. Some proxies keep
-/// thousands of bytes in it that must go back to the provider; programs get it in their environment, where Linux allows
-/// 128 KiB.
+/// Longest call id that is taken over from the model, in bytes; a call with a longer one gets another. Some proxies
+/// keep thousands of bytes in it that must go back to the provider; programs get it in their environment, where Linux
+/// allows 128 KiB.
 pub const CALL_ID_BYTES: usize = 32 * 1024;
 /// Tool calls of one session that run at the same time; and as many model calls.
 pub const PARALLEL_CALLS: usize = 8;
@@ -153,16 +153,16 @@ pub const SESSION_BYTES: u64 = 256 * 1024 * 1024;
 pub const KEPT_CONVERSATIONS_BYTES: usize = 32 * 1024 * 1024;
 /// Reads of the past and forks, which read a whole journal, that run at the same time in one runtime.
 pub const HEAVY_AT_ONCE: usize = 2;
-/// How many more of one person may be queued. One of each person runs at a time.
+/// How many more per person may be queued. One per person runs at a time.
 pub const HEAVY_WAITING: usize = 16;
 /// Previews of edits that nobody has decided yet, that are computed at the same time in one runtime.
 pub const EDITS_AT_ONCE: usize = 8;
-/// How many more of one person may be queued. One of each person is computed at a time.
+/// How many more per person may be queued. One per person is computed at a time.
 pub const EDITS_WAITING: usize = 16;
 /// Longest time for judging such an edit, with its preview.
 pub const EDIT_SECONDS: u64 = 2 * PREVIEW_SECONDS;
-/// Longest time for judging the calls of a fork, with their previews. Some that hang are shown as failed meanwhile; nobody
-/// else's fork waits longer for the place of this one.
+/// Longest time for judging the calls of a fork, with their previews. Previews that hang are shown as failed meanwhile;
+/// nobody else's fork waits longer for this one's place.
 pub const FORK_SECONDS: u64 = 10 * PREVIEW_SECONDS;
 /// Longest time for judging the edited calls of a decision, with their previews, however often it has to be tried.
 pub const DECISION_SECONDS: u64 = 10 * PREVIEW_SECONDS;

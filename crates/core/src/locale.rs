@@ -126,9 +126,9 @@ texts! {
     AnswerTooLong = "answer_too_long",
     /// Beside an answer that is incomplete: `reason`.
     AnswerCut = "answer_cut",
-    /// Why a turn failed whose agent does not accept incomplete answers: `reason`.
+    /// Why a turn failed, where its agent accepts no incomplete answers: `reason`.
     AnswerRefused = "answer_refused",
-    /// Why a turn failed whose answer was cut before it had content: `reason`.
+    /// Why a turn failed, where its answer was cut before it had content: `reason`.
     NothingSaid = "nothing_said",
     /// The result of a call in which an answer was cut: `reason`.
     CallCut = "call_cut",
@@ -136,9 +136,9 @@ texts! {
     GoOn = "go_on",
     /// Why the turn of a fork is held: `ways`.
     HeldFork = "held_fork",
-    /// Why a turn is held that ended its processes: `times`, `ways`.
+    /// Why a turn that ended its processes is held: `times`, `ways`.
     HeldCrashes = "held_crashes",
-    /// Why a turn is held whose store was restored from a backup: `ways`.
+    /// Why a turn whose store was restored from a backup is held: `ways`.
     HeldRestored = "held_restored",
     /// What continues a turn that is held.
     WayMessage = "way_message",
@@ -236,19 +236,19 @@ texts! {
     ApprovalRequired = "approval_required",
     /// Why a run was stopped: the user's message was rejected: `name` (spec S11).
     GuardrailInput = "guardrail_input",
-    /// The same, of the agent's last answer: `name`.
+    /// The same, for the agent's last answer: `name`.
     GuardrailOutput = "guardrail_output",
-    /// The same, of a call: `name`.
+    /// The same, for a call: `name`.
     GuardrailToolInput = "guardrail_tool_input",
-    /// The same, of a call's result, and that the call has run: `name`.
+    /// The same, for a call's result, and that the call has run: `name`.
     GuardrailToolOutput = "guardrail_tool_output",
     /// A guardrail failed, so that the user's message is unchecked: `name` (spec S11).
     InputUnchecked = "input_unchecked",
-    /// The same, of the agent's last answer: `name`.
+    /// The same, for the agent's last answer: `name`.
     OutputUnchecked = "output_unchecked",
-    /// The same, of a call: `name`.
+    /// The same, for a call: `name`.
     ToolInputUnchecked = "tool_input_unchecked",
-    /// The same, of a call's result, and that the call has run: `name`.
+    /// The same, for a call's result, and that the call has run: `name`.
     ToolOutputUnchecked = "tool_output_unchecked",
     /// The agent's last answer is not of its output type: `errors` (spec S23).
     InvalidOutput = "invalid_output",

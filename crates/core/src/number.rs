@@ -1,13 +1,14 @@
-//! The numbers of what a session counts. Each has a type of its own, so that none can be given in place of another: as plain
-//! integers, the number of an interruption and that of an attempt look the same.
+//! The numbers of the things that a session counts. Each has a type of its own, so that none can be given in place of
+//! another: as plain integers, the number of an interruption and that of an attempt look the same.
 //!
-//! A number is made where one is read (a key, a row, a record) or where a session counts on. There is no arithmetic on it.
+//! A number is made where one is read (a key, a row, a record) or where a session continues its count. There is no
+//! arithmetic on it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a count is none, and so is not written.
+/// Whether a count is zero, and so is not written.
 pub(crate) fn is_zero(n: &u32) -> bool {
     *n == 0
 }
@@ -27,7 +28,7 @@ macro_rules! number {
                 $name(number)
             }
 
-            /// As a plain integer, for what knows no other: SQL, and texts.
+            /// As a plain integer, where no other type is known: SQL, and texts.
             #[must_use]
             pub const fn get(self) -> $integer {
                 self.0
@@ -50,9 +51,9 @@ macro_rules! number {
 }
 
 number! {
-    /// Of an interruption in its session, from 1.
+    /// The number of an interruption in its session, from 1.
     ///
-    /// It is no other number, such as that of an attempt:
+    /// No other number can take its place, such as that of an attempt:
     ///
     /// ```compile_fail,E0308
     /// use countersign_core::approval::key::approval_key;
@@ -69,9 +70,9 @@ impl InterruptionNo {
 }
 
 number! {
-    /// Of a call in its session, from 1.
+    /// The number of a call in its session, from 1.
     ///
-    /// It is no other number, such as that of an interruption:
+    /// No other number can take its place, such as that of an interruption:
     ///
     /// ```compile_fail,E0308
     /// use countersign_core::{journal::state::State, number::CallNo};
@@ -110,10 +111,10 @@ impl CallNo {
 }
 
 number! {
-    /// Of an agent run in its session: 0 is the session's own agent, and a nested agent's run has the number of the call it
-    /// works for ([`CallNo::run`]).
+    /// The number of an agent run in its session: 0 is the session's own agent, and a nested agent's run has the number
+    /// of the call it works for ([`CallNo::run`]).
     ///
-    /// It is no call, which belongs to the run above:
+    /// It is not a call, which belongs to the run above:
     ///
     /// ```compile_fail,E0308
     /// use countersign_core::{journal::state::State, number::CallNo};
@@ -142,13 +143,13 @@ impl RunNo {
 }
 
 number! {
-    /// Of a task in its session, from 1: the runs of its graphs count on.
+    /// The number of a task in its session, from 1: the runs of its graphs continue the count.
     #[derive(Default)]
     TaskNo(u32)
 }
 
 impl TaskNo {
-    /// In place of a task where there is none: the root frame is no task of another.
+    /// In place of a task where there is none: the root frame is not a task of another.
     pub const NONE: TaskNo = TaskNo(0);
 
     /// Whether there is no task.
@@ -165,9 +166,9 @@ impl TaskNo {
 }
 
 number! {
-    /// Of a frame in its run of a graph: 0 is the graph itself, the others are tasks that are graphs.
+    /// The number of a frame in its run of a graph: 0 is the graph itself, the others are tasks that are graphs.
     ///
-    /// It is no task:
+    /// It is not a task:
     ///
     /// ```compile_fail,E0308
     /// use countersign_core::number::{FrameNo, TaskNo};
@@ -195,12 +196,12 @@ impl FrameNo {
     }
 }
 number! {
-    /// Of the type of a graph's state, which its program counts from 1.
+    /// The version of the type of a graph's state, which its program counts from 1.
     StateVersion(u32)
 }
 
 impl StateVersion {
-    /// Of a graph that names none.
+    /// The version of a graph that names none.
     pub const FIRST: StateVersion = StateVersion(1);
 
     /// Whether it is that of a graph that names none, and so is not written.

@@ -3,7 +3,7 @@
 //! Cargo builds serde_json once for a program, with the features that any of its crates enables. Two of them change
 //! what a [`Value`] is: with `preserve_order` its members are in written order, not sorted by name; with
 //! `arbitrary_precision` a number is its text, so that 1.0 is not 1.00, and types that serde buffers get an object in
-//! place of a number. Nothing here may depend on another crate's choice: what one build has stored another one loads.
+//! place of a number. Nothing here may depend on another crate's choice: what one build has stored, another loads.
 //!
 //! Schemas, conditions, digests and types that serde buffers therefore get what serde_json makes without either
 //! feature, and `cargo xtask test` runs the tests of the core and of the library once in a build that has both.
@@ -71,7 +71,7 @@ fn doubles(value: &mut Value) {
     }
 }
 
-/// Reads a value as [`as_plain`] has it.
+/// Reads a value in the form that [`as_plain`] gives it.
 ///
 /// # Errors
 /// The text is not JSON, or has a number that no double can hold.
@@ -152,8 +152,8 @@ fn is_beyond_doubles(value: &Value) -> bool {
     }
 }
 
-/// Reads a type from a JSON text. Also one that serde buffers (`tag`, `untagged`, `flatten`), which needs the numbers
-/// of [`as_plain`] values wherever `arbitrary_precision` is enabled.
+/// Reads a type from a JSON text, including one that serde buffers (`tag`, `untagged`, `flatten`), which needs the
+/// numbers of [`as_plain`] values wherever `arbitrary_precision` is enabled.
 ///
 /// # Errors
 /// The text is not JSON, or not of that type.
@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// As it is written wherever no feature is asked for.
+    /// As it is written where neither feature is enabled.
     #[test]
     fn s21_a_value_is_the_same_whatever_features_other_crates_ask_for() {
         let text = r#"{"z":[1.00,-0,1e2,18446744073709551615,-9223372036854775808,0.1,18446744073709551616],"a":{"c":1,"b":2}}"#;

@@ -269,7 +269,7 @@ enum Cause {
     Fenced,
     /// The session's stored form is unknown to this build; another may read it.
     Unreadable,
-    /// The session could not be read any more if this were stored.
+    /// The session could no longer be read if this were stored.
     Illegal,
     /// The same, and the turn has failed instead.
     Failed,
@@ -299,7 +299,7 @@ impl Refusal {
         self.cause == Cause::Overtaken
     }
 
-    /// The same, since what is stored of the session cannot be read here, however often it is tried.
+    /// The same, since the stored session cannot be read here, however often it is tried.
     #[must_use]
     pub fn unreadable(self) -> Refusal {
         Refusal { cause: Cause::Unreadable, ..self }
@@ -311,7 +311,8 @@ impl Refusal {
         self.cause == Cause::Unreadable
     }
 
-    /// What would break this rule of journals, a fault of the program. Nothing was stored, and the session is as it was.
+    /// The refusal of what would break this rule of journals, a fault of the program. Nothing was stored, and the
+    /// session is as it was.
     #[must_use]
     pub fn illegal(rule: impl fmt::Display) -> Refusal {
         let message = format!("nothing was stored, since the session's journal would break a rule: {rule}");

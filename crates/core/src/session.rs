@@ -68,7 +68,7 @@ impl Session {
         Ok(Placed { before: self.state.clone(), after: Session { cursor, state }, entries, started })
     }
 
-    /// What a draft has asked about record by record is what a reader asks.
+    /// What a draft checks record by record is what a reader checks.
     #[cfg(debug_assertions)]
     fn check(&self, entries: &[Arc<Entry>]) {
         let mut read = self.clone();

@@ -1,4 +1,4 @@
-//! What a program, or a configuration, has set wrongly.
+//! Invalid settings of a program or a configuration.
 
 /// An invalid setting. Its text says what is wrong and how to fix it, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

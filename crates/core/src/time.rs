@@ -10,8 +10,8 @@ pub const MAX_TIME: Millis = 253_402_300_799_999;
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// RFC 3339 text of a time, in UTC. It always has three digits of a second's fraction, so that the order of texts is that of
-/// times, and is the nearest one from 1970 to [`MAX_TIME`]: no journal has others.
+/// RFC 3339 text of a time, in UTC. It always has milliseconds, so that texts sort as times do, and is the nearest time
+/// from 1970 to [`MAX_TIME`]: no journal has others.
 #[must_use]
 pub fn rfc3339(at: Millis) -> String {
     let since = SignedDuration::from_millis(at.clamp(0, MAX_TIME));

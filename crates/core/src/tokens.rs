@@ -1,10 +1,10 @@
 //! The number of tokens of a text, as far as it can be known without the model's own tokenizer.
 //!
 //! An estimate by the letters, in quarters of a token: a byte of ASCII is one quarter (English prose has about four
-//! letters to a token, and JSON a little fewer), a letter of Latin with marks, of Cyrillic, Greek and the like three, a
-//! character of Chinese, Japanese or Korean four, anything beyond (emoji) eight. Vietnamese, where a quarter of the
-//! letters have marks, comes to about two and a half letters a token. Real tokenizers differ by a third either way, so
-//! a provider's own count is used where there is one; the estimate is for the messages after it.
+//! letters to a token, and JSON a little fewer), a letter of Latin with marks, or of Cyrillic, Greek and the like,
+//! three, a character of Chinese, Japanese or Korean four, anything beyond (emoji) eight. Vietnamese, where a quarter
+//! of the letters have marks, comes to about two and a half letters a token. Real tokenizers differ by a third either
+//! way, so a provider's own count is used where there is one; the estimate is for the messages after it.
 
 use crate::content::{Content, Part, screen::WithScreenshot};
 
@@ -62,8 +62,8 @@ pub fn of_result(tool: &str, text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// Counts of OpenAI's `o200k_base` and `cl100k_base` are beside each text; the estimate is close to them, rather
-    /// above than below.
+    /// Counts of OpenAI's `o200k_base` and `cl100k_base` are beside each text; the estimate is close to them, and
+    /// rather high than low.
     #[test]
     fn g5_the_estimate_is_of_the_right_size_in_every_language() {
         let english = "The quick brown fox jumps over the lazy dog, and then it goes home to sleep.";

@@ -2,7 +2,7 @@
 //!
 //! Only the session's own conversation is compressed. A nested agent's is one turn, from its task to its answer, and
 //! cuts are made between turns only. Its size is bounded by the agent's `max_turns`, by the budget of model calls that
-//! all agents of a turn share, and by the 256 KiB limit of a result. If it outgrows the provider all the same, the
+//! all agents of a turn share, and by the 256 KiB limit of a result. If it still outgrows the provider's limit, the
 //! model call is refused permanently, the nested agent ends, and its caller's model gets the error as the result of its
 //! call and can ask for less. The conversation above it grows by the one result only.
 
@@ -37,7 +37,7 @@ pub struct Compression {
 pub enum Strategy {
     /// This model, or the agent's own, writes a summary.
     Summary(Option<(Arc<str>, Arc<dyn Model>)>),
-    /// It is dropped.
+    /// They are dropped.
     Trim,
 }
 

@@ -13,7 +13,7 @@ pub const CREDENTIALS: &str = "must not contain a user or a password";
 /// Sets TLS's cryptography provider, if none is set.
 pub fn install_crypto() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails only if another thread was faster, which is as good.
+        // Fails only if another thread was faster, which is just as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
@@ -88,7 +88,7 @@ pub fn may_have_begun(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 499)
 }
 
-/// The body, up to so many bytes, and the error that cut it off, if any.
+/// The body, up to `most` bytes, and the error that cut it off, if any.
 pub async fn body(response: &mut Response, most: usize) -> (Vec<u8>, Option<reqwest::Error>) {
     let mut body = Vec::new();
     while body.len() < most {

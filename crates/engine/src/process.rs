@@ -157,7 +157,7 @@ pub struct Group {
 
 impl Group {
     pub fn spawn(command: &mut Command) -> io::Result<Group> {
-        // Held until it is known: what kills all groups leaves none out.
+        // Held until the group is known, so that killing all groups leaves none out.
         let known = GROUPS.read().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);

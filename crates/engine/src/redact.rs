@@ -6,7 +6,7 @@ const MARK: &str = "[API key]";
 /// The text without the secret: verbatim, percent-encoded, or escaped as in a JSON string, character by character.
 pub fn redacted(text: String, secret: &str) -> String {
     let Some(first) = secret.chars().next() else { return text };
-    // The first characters of its spellings, which most of a text is skipped by.
+    // The first characters of its spellings, by which most of a text is skipped.
     let begins = |c: char| c == first || matches!(c, '%' | '\\' | '+');
     let (mut out, mut rest) = (String::new(), &*text);
     let mut found = false;

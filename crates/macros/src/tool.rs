@@ -305,7 +305,7 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
 
             #here::entry(#tool_name, #description, |__context, __args: #args| async move {
                 #unused
-                // Named before the arguments, of which one may have the function's name.
+                // Named before the arguments, one of which may have the function's name.
                 let __function = #name;
                 let #args { #(#names),* } = __args;
                 let _ = &__context;

@@ -251,7 +251,7 @@ fn of_session(error: &ErrorData, names_request: bool) -> bool {
     refuses(error) && may_say && names_session(&error.message)
 }
 
-/// The same of an error with the status for an unknown session that names the request: more may follow than that
+/// The same for an error with the status for an unknown session that names the request: more may follow than that
 /// wording, but nothing comes before it that the call has done.
 fn begins_with_session(error: &ErrorData) -> bool {
     let said = error.message.to_ascii_lowercase();

@@ -1,8 +1,8 @@
 //! Who acts, and what they may see and decide (spec P1, X).
 //!
 //! The tenant is part of a session's ownership, here in the core, and not a filter before it: `None` is a tenant like
-//! any other, and a session never changes its own. Stores find a tenant's rows by a column that only finds; the journal
-//! and the audit record contain the tenant too.
+//! any other, and a session never changes its own. Stores find a tenant's rows by a column that serves only lookups;
+//! the journal and the audit record contain the tenant too.
 //!
 //! Different people are different subjects. Levels, votes and `not_self` compare subjects, never tokens or connections:
 //! a person with two tokens, or two roles, is one.
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::refusal::{Code, Refusal};
 
-/// The kind of a principal. Only persons decide.
+/// The kind of a principal. Only people decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -65,7 +65,7 @@ pub struct Choice {
     pub input: Option<bool>,
 }
 
-/// `null` is what models write for what they leave out.
+/// Models write `null` for members that they leave out.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(check(json!({ "Q1": " ", "Q2": [] })), pair(NO_PREFERENCE, NO_PREFERENCE));
         assert_eq!(check(json!({ "Q1": NO_PREFERENCE, "Q2": "my own words" })), pair(NO_PREFERENCE, "my own words"));
         assert_eq!(check(json!({ "Q1": ["B"] })), pair("B", NO_PREFERENCE));
-        // As one text could say it.
+        // A single text could say the same.
         assert_eq!(check(json!({ "Q1": ["B", "and more"] })), pair("B, and more", NO_PREFERENCE));
     }
 

@@ -6,8 +6,8 @@
 //! Rules are records (`Decided.rules`, `RuleRevoked`); stores keep only an index of them over sessions. So each has an
 //! author, a place in the log and an end, and there is no hidden flag. Its role is checked for each call: where the
 //! policy needs somebody else, the rule does not apply. A rule that approves names the digest of the tool that was
-//! shown with it ([`Rule::shown`]) and does not apply to another one; a rule that rejects applies whatever the tool has
-//! become.
+//! shown with it ([`Rule::shown`]) and does not apply to another one; a rule that rejects applies however the tool has
+//! changed.
 
 use std::sync::Arc;
 
@@ -174,14 +174,14 @@ pub struct Rule {
     /// Who made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
-    /// The arguments that it is for, if its scope is these.
+    /// The arguments it covers, if that is its scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Args>,
     /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
-    /// The signature of the tool that was shown when it was made: an approving rule covers that tool, not another one
-    /// of its name.
+    /// The signature of the tool that was shown when it was made: an approving rule covers that tool, not another of
+    /// the same name.
     pub tool_digest: Arc<str>,
 }
 

@@ -337,7 +337,7 @@ impl Said {
 }
 
 impl Body<'_> {
-    /// What an event says; `None` if its record is none that the log has.
+    /// What an event says; `None` if the log does not have such records.
     pub(super) fn of(event: &Event) -> Option<Body<'_>> {
         let record = event.entry.records.get(event.record)?;
         Some(Body {

@@ -143,7 +143,7 @@ impl Ask {
         all
     }
 
-    /// Whether there can be as many reviewers, and as different ones, as it requires.
+    /// Whether there can be as many different reviewers as it requires.
     fn people(&self, bad: &mut impl FnMut(AskField, Option<usize>, String)) {
         let own_alone = self.levels.iter().all(Reviewer::is_owner);
         let quorum = self.quorum;

@@ -1,5 +1,5 @@
-//! How a call is shown to people: what of it is streamed, where it is displayed, and its one-line message (spec Q5,
-//! H5).
+//! How a call is shown to people: which parts of it are streamed, where it is displayed, and its one-line message (spec
+//! Q5, H5).
 //!
 //! The stream rule and the message are recorded with the call, so a replay does not change when the configuration does.
 

@@ -22,7 +22,8 @@ const ALWAYS: usize = 6;
 /// The name under which serde_json asks for raw text.
 const RAW: &str = "$serde_json::private::RawValue";
 
-/// A number of the text whose digits a `T` read from it would change. Only the parts that a `T` reads are checked.
+/// A number in the text whose digits would change if it were read as a `T`. Only the parts that a `T` reads are
+/// checked.
 #[must_use]
 pub fn lost_number<T: DeserializeOwned>(text: &str) -> Option<String> {
     if !may_lose(text) {
@@ -36,8 +37,8 @@ pub fn lost_number<T: DeserializeOwned>(text: &str) -> Option<String> {
     }
 }
 
-/// Where JSON of a program has a number to which a [`serde_json::Value`] would give other digits, and the number. The text
-/// must be one that a `Value` can be read from, which bounds its depth.
+/// Where a program's JSON has a number whose digits a [`serde_json::Value`] would change, and the number. The text must
+/// be one that a `Value` can be read from, which bounds its depth.
 #[must_use]
 pub fn lost_in_value(text: &str) -> Option<(String, String)> {
     if may_lose(text) { lost_under(text, String::new()) } else { None }
@@ -77,7 +78,7 @@ fn may_lose(text: &str) -> bool {
 
 #[derive(Debug)]
 enum Wrong {
-    /// This number changes its digits when it is read.
+    /// This number's digits change when it is read.
     Number(String),
     Other,
 }

@@ -1,5 +1,5 @@
-//! Values that JSON cannot bring back: numbers that it does not have, for which serialisers write `null`, another value;
-//! and what is nested deeper than it is read.
+//! Values that do not survive JSON: numbers that it lacks, for which serialisers write `null`, a different value; and
+//! values nested too deeply to be read back.
 
 use std::{error, fmt};
 
@@ -8,13 +8,13 @@ use serde::{Serialize, Serializer, ser};
 use super::schema::located;
 use crate::limits;
 
-/// How many of the keys that lead to what is too deep are said.
+/// How many of the keys that lead to a value nested too deeply are named.
 const KEYS_SAID: usize = 4;
 
-/// Finds what JSON cannot bring back of a value. Other errors appear when the value is written.
+/// Finds the part of a value that would not survive JSON. Other errors appear when the value is written.
 ///
 /// # Errors
-/// Where it is, and what would be right.
+/// Where it is, and what would be valid.
 pub fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), String> {
     let (number, mut at) = match value.serialize(Finite { depth: 0 }) {
         Err(Wrong::Found { number, at }) => (number, at),
@@ -78,7 +78,7 @@ struct Finite {
 }
 
 impl Finite {
-    /// In so many more.
+    /// Inside this many more of them.
     fn inside(self, more: usize) -> Result<Finite, Wrong> {
         let depth = self.depth + more;
         if depth > limits::RECORDED_JSON_DEPTH {
@@ -87,12 +87,12 @@ impl Finite {
         Ok(Finite { depth })
     }
 
-    /// In an array or an object.
+    /// Inside an array or an object.
     fn place(self) -> Result<Place, Wrong> {
         Ok(Place { looks: self.inside(1)?, variant: None, index: 0, key: String::new() })
     }
 
-    /// In that of a variant, which has an object around it.
+    /// Inside the array or object of a variant, which has an object around it.
     fn place_of(self, variant: &'static str) -> Result<Place, Wrong> {
         let within = |wrong: Wrong| wrong.under(variant);
         Ok(Place { variant: Some(variant), ..self.inside(1)?.place().map_err(within)? })
@@ -102,7 +102,7 @@ impl Finite {
 /// The current place in a list or an object.
 struct Place {
     looks: Finite,
-    /// The variant of an enum that the list or the object is of.
+    /// The enum variant that the list or object belongs to.
     variant: Option<&'static str>,
     index: usize,
     key: String,
@@ -292,7 +292,7 @@ mod tests {
         assert!(check(&f64::NAN).expect_err("NaN").starts_with("NaN is"));
     }
 
-    /// A list of itself, or nothing.
+    /// A list of nests, or nothing.
     #[derive(Debug, Default, PartialEq, Serialize, serde::Deserialize)]
     enum Nest {
         #[default]
@@ -304,7 +304,7 @@ mod tests {
         },
     }
 
-    /// What is accepted is read again, whatever it is made of; what is one deeper is not.
+    /// Every accepted value can be read back, whatever it is made of; a value one level deeper cannot.
     #[test]
     fn r9_what_is_nested_too_deep_to_be_read_again_is_found() {
         let around: [fn(Nest) -> Nest; 3] = [
@@ -325,7 +325,7 @@ mod tests {
             assert!(refused.contains("nested deeper than the 127 arrays and objects"), "{refused}");
             assert!(refused.len() < 200, "{refused}");
         }
-        // However deep it is, the search is not.
+        // However deep the value is, the search is not.
         let mut deep = serde_json::json!(1);
         for _ in 0..10_000 {
             deep = serde_json::Value::Array(vec![deep]);

@@ -37,7 +37,7 @@ impl DecisionType {
     /// The decisions allowed unless the tool configures others.
     pub const DEFAULT: &'static [DecisionType] =
         &[DecisionType::Approve, DecisionType::Edit, DecisionType::Reject, DecisionType::Defer];
-    /// What the wire always lists beside a question; only answers or one reject are accepted (spec Q4).
+    /// The decisions that the wire always lists beside a question; only answers or one reject are accepted (spec Q4).
     pub const QUESTION: &'static [DecisionType] = &[DecisionType::Approve, DecisionType::Edit, DecisionType::Reject];
     /// What can be decided about a call whose outcome is unknown (spec R4).
     pub const IN_DOUBT: &'static [DecisionType] = &[DecisionType::Respond, DecisionType::Approve, DecisionType::Reject];
@@ -184,8 +184,8 @@ impl Ask {
     }
 
     /// What satisfies both: every level of either, in this one's order, then the other's; the larger quorum, the
-    /// shorter time, the higher risk, only decisions that both allow. Neither can weaken the other (spec P1). What is not
-    /// configured leaves the other's setting.
+    /// shorter time, the higher risk, only decisions that both allow. Neither can weaken the other (spec P1). Where one
+    /// has no setting, the other's counts.
     #[must_use]
     pub fn stricter(&self, other: &Ask) -> Ask {
         let (mut levels, theirs) = (self.all_levels(), other.all_levels());

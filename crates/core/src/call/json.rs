@@ -1,9 +1,9 @@
 //! Strict JSON: text from a model or a client, accepted exactly or refused.
 //!
-//! Ordinary parsers accept a duplicate key (the last one wins), round `18446744073709551616` and so lose the difference
-//! between what was shown and what runs. This one refuses duplicate keys, lone surrogates, over-deep nesting and
-//! numbers that a double or a 64-bit integer cannot hold, and keeps the text of every number. Its canonical form is RFC
-//! 8785 except for numbers, which keep their text.
+//! Ordinary parsers accept a duplicate key (the last one wins) and round `18446744073709551616`, and so lose the
+//! difference between what was shown and what runs. This one refuses duplicate keys, lone surrogates, over-deep nesting
+//! and numbers that a double or a 64-bit integer cannot hold, and keeps the text of every number. Its canonical form is
+//! RFC 8785 except for numbers, which keep their text.
 //!
 //! Where numbers must be exact, their text is carried as raw JSON (`RawValue`). serde_json's `arbitrary_precision`
 //! would do that too, but it changes how every number in the build is read, also in types of other libraries. Another

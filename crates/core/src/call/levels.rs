@@ -7,11 +7,11 @@ use std::{
 
 use super::{gate::Ask, reviewer::Reviewer};
 
-/// A role that must approve, and who could for it.
+/// A role that must approve, and the people who could do so for it.
 pub type Level<'a, P> = (&'a str, BTreeSet<P>);
 
-/// Who could approve for a role, in the end: also those to whom it may be reassigned or escalated. `None` if the holders
-/// of one of these roles are not known.
+/// Everyone who could eventually approve for a role, including those to whom it may be reassigned or escalated. `None`
+/// if the holders of one of these roles are not known.
 pub fn able<P: Ord>(
     role: &str,
     ask: &Ask,
@@ -66,7 +66,7 @@ fn seat<'l, P: Ord>(
 mod tests {
     use super::*;
 
-    /// Spec P1: each level needs other people.
+    /// Spec P1: each level needs different people.
     #[test]
     fn p1_each_level_has_people_of_its_own() {
         fn levels<'a>(people: &[&[&'a str]]) -> Vec<Level<'static, &'a str>> {

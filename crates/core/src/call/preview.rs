@@ -1,7 +1,7 @@
 //! Previews: the effect of a call as reviewers see it, besides its arguments (spec S12).
 //!
 //! A preview is computed with the verdict, and again for an edited call; it is recorded raw and bounded, and escaped
-//! when it is shown, as arguments are. Calls of the same answer that need nobody run before people are asked, so a
+//! when it is shown, as arguments are. Calls of the same answer that need no approval run before people are asked, so a
 //! preview may be out of date: tools check again when they run.
 
 use std::{fmt, sync::Arc};
@@ -193,7 +193,7 @@ mod tests {
             assert!(text.kept.len() <= limits::PREVIEW_BYTES + 1, "{}", text.kept.len());
             assert_eq!(text.of_kind(PreviewKind::Diff), Preview::diff(&long), "in pieces of {piece}");
         }
-        // What fits to the byte is complete, with the end of its last line or without.
+        // A text that fits to the byte is complete, with or without its last line end.
         let whole = "x".repeat(limits::PREVIEW_BYTES);
         assert_eq!(Preview::text(&whole).left_out, 0);
         assert_eq!(Preview::text(&format!("{whole}\n")), Preview::text(&whole));

@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(Reviewer::default(), *Reviewer::OWNER);
     }
 
-    /// However it comes in: a second value for the owner would make two requirements of one.
+    /// However the name comes in: a second value for the owner would turn one requirement into two.
     #[test]
     fn p1_whatever_says_user_is_the_owner_and_equal_to_it() {
         let written = [

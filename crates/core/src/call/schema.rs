@@ -43,8 +43,8 @@ pub struct ArgsSchema {
     bytes: usize,
 }
 
-/// The JSON Schema of a type. It goes to models with each call and is stored with each request about one, so it does not
-/// name its draft: one that names none is of 2020-12.
+/// The JSON Schema of a type. It goes to models with each call and is stored with each request about one, so it does
+/// not name its draft: without a name it is 2020-12.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
@@ -60,7 +60,7 @@ pub struct SchemaError {
     pub message: String,
 }
 
-/// What is wrong at a JSON Pointer, for people and models. That of the whole value is empty, and says nothing.
+/// What is wrong at a JSON Pointer, for people and models. The pointer of the whole value is empty, and says nothing.
 #[must_use]
 pub fn located(pointer: &str, message: &str) -> String {
     if pointer.is_empty() { message.to_owned() } else { format!("{pointer}: {message}") }
@@ -117,7 +117,7 @@ impl ArgsSchema {
         Ok(ArgsSchema { validator, max_depth, bytes })
     }
 
-    /// The errors of these arguments; empty if they fit. At most [`SCHEMA_ERRORS`]; very many values (not: long ones)
+    /// The errors of these arguments; empty if they fit. At most [`SCHEMA_ERRORS`]; very many values (not long ones)
     /// against a large schema get only one error, without a place.
     #[must_use]
     pub fn check(&self, args: &Args) -> Vec<SchemaError> {
@@ -170,7 +170,7 @@ impl fmt::Debug for ArgsSchema {
 }
 
 /// For alternatives, the errors of the one that was meant: the only one whose own `const` and `enum` members fit, such
-/// as the `action` of an answer. That nothing fits any of them would help nobody.
+/// as the `action` of an answer. The error that none of them fits would help nobody.
 fn meant<'e>(error: &'e ValidationError<'_>) -> Option<&'e [ValidationError<'static>]> {
     let (ValidationErrorKind::OneOfNotValid { context } | ValidationErrorKind::AnyOf { context }) = error.kind() else {
         return None;

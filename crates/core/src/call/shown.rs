@@ -1,8 +1,8 @@
 //! How reviewers see a call's arguments: text made from the very bytes that will run (spec R1, W4).
 //!
-//! The text reads back to the arguments in one way only, and contains nothing that a screen draws as nothing, in
-//! another place, or like something else: such characters are written as `\u{HEX}`. Nothing is omitted. The exact form
-//! is in `docs/protocol.md`.
+//! The text reads back to the arguments in one way only, and contains no character that a screen draws as nothing, in
+//! another place, or like another: these are written as `\u{HEX}`. Nothing is omitted. The exact form is in
+//! `docs/protocol.md`.
 //!
 //! The server makes this text each time it expands a request, and never stores it: it cannot differ from what runs, and
 //! every client shows the same. Characters known to be visible are kept, the rest is escaped. A reviewer who reads only
@@ -279,7 +279,7 @@ impl<'a> Writer<'a> {
         self.flat(value, start, limit, level)
     }
 
-    /// Spares the work for a text that is too long or has several lines. A character has at most four bytes.
+    /// Skips the work for a text that is too long or has several lines. A character has at most four bytes.
     fn fits(&self, text: &str, limit: usize) -> Result<(), TooLong> {
         if text.len() > 4 * limit || text.trim_end_matches('\n').contains('\n') { Err(TooLong) } else { Ok(()) }
     }

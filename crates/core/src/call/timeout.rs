@@ -12,14 +12,14 @@ pub enum Timeout {
     /// [`Kind::timeout_seconds`](crate::journal::record::Kind::timeout_seconds).
     #[default]
     Default,
-    /// So many seconds.
+    /// This many seconds.
     After(NonZeroU32),
     /// No limit.
     Never,
 }
 
 impl Timeout {
-    /// The timeout of this many seconds, 0 for no limit: the written form. A program says a [`Duration`], or
+    /// The timeout of this many seconds, 0 for no limit: the written form. A program gives a [`Duration`], or
     /// [`Timeout::Never`].
     #[doc(hidden)]
     #[must_use]

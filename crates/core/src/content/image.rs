@@ -71,7 +71,7 @@ pub enum TakesImages {
 }
 
 impl TakesImages {
-    /// One of `none`, `inline` and `all`, as configurations have them.
+    /// One of `none`, `inline` and `all`, as configurations write them.
     #[must_use]
     pub fn named(name: &str) -> Option<TakesImages> {
         Some(match name {

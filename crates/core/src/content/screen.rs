@@ -1,4 +1,4 @@
-//! The screenshot in the result of a call: the tool for a computer returns it as a `data:` address.
+//! The screenshot in the result of a call: the computer tool returns it as a `data:` address.
 
 use super::{Image, MediaType};
 

@@ -42,7 +42,7 @@ pub fn summary_message(locale: Locale, summary: &str) -> Message {
 }
 
 impl Cut {
-    /// Whether there is nothing that may be cut.
+    /// Whether nothing may be cut.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
@@ -60,9 +60,9 @@ impl Cut {
         self.locale.text(Text::Summarise)
     }
 
-    /// It as one text for a model, with at most about `most` tokens, but no fewer than [`limits::SUMMARISED_TOKENS`]:
-    /// the earlier summary and the newest messages have priority. Each message is in a tag with its role, so that it
-    /// cannot be taken for a conversation to continue.
+    /// The cut messages as one text for a model, with at most about `most` tokens, but no fewer than
+    /// [`limits::SUMMARISED_TOKENS`]: the earlier summary and the newest messages have priority. Each message is in a
+    /// tag with its role, so that it cannot be taken for a conversation to continue.
     #[must_use]
     pub fn text(&self, most: u64) -> String {
         let summary = self.before.as_deref().map(|summary| tagged("summary", "", summary));
@@ -81,7 +81,7 @@ impl Cut {
         summary.into_iter().chain(parts).collect()
     }
 
-    /// Whether a text is worth replacing it: not empty, and smaller.
+    /// Whether a text is worth putting in its place: not empty, and smaller.
     #[must_use]
     pub fn is_shortened_by(&self, text: &str) -> bool {
         !text.trim().is_empty() && tokens_of(&[summary_message(self.locale, text.trim())]) < self.covered_tokens
@@ -107,7 +107,7 @@ impl Cut {
             }
         }
         if !self.is_empty() {
-            // What the provider counts besides the messages stays in the count.
+            // The provider's count of everything besides these messages stays.
             let rest = room.tokens.saturating_sub(self.covered_tokens).max(self.rest_tokens);
             let summary = compressed.summary.as_deref().map(|text| summary_message(self.locale, text));
             compressed.tokens_after = rest + tokens_of(summary.as_slice());

@@ -38,7 +38,7 @@ use crate::{
 pub struct Conversation {
     locale: Locale,
     messages: Arc<Vec<Message>>,
-    /// For each of them the position of the append that made it, if that is kept.
+    /// For each message, the position of the append that made it, if that is kept.
     made: Option<Vec<u64>>,
     /// The position of the append that was applied last.
     pos: u64,
@@ -70,7 +70,7 @@ pub struct Conversation {
     active: bool,
     /// The position after which the fold began.
     base: u64,
-    /// The run of the conversation: the call of this number, or 0.
+    /// The conversation's run: the number of its call, or 0.
     run: RunNo,
     /// Where turns began; there, and only there, every call has its result and nothing is pending.
     turns: Vec<Begin>,
@@ -159,7 +159,7 @@ impl Conversation {
         self.summary.as_deref().map(|summary| summary_message(self.locale, summary))
     }
 
-    /// Cuts off all but the newest `keep_turns` turns, and at least the newest is kept.
+    /// Cuts off all but the newest `keep_turns` turns; at least the newest is kept.
     #[must_use]
     pub fn cut(&self, keep_turns: u32) -> Cut {
         let first = self.turns.len().saturating_sub(keep_turns.max(1) as usize);
@@ -193,7 +193,7 @@ impl Conversation {
         }
         self.latest.0 = (self.latest.0 + usize::from(summary.is_some())).saturating_sub(covered);
         if let Some(made) = &mut self.made {
-            // It has nothing that is newer.
+            // The summary covers nothing newer.
             made.splice(..covered, summary.iter().map(|_| compressed.through));
         }
         Arc::make_mut(&mut self.messages).splice(..covered, summary);
@@ -268,7 +268,7 @@ impl Conversation {
         messages.filter(|(_, made)| *made > from).map(|(message, _)| message).collect()
     }
 
-    /// Adds what still waits for its place.
+    /// Adds the messages that still wait for their place.
     fn complete(&mut self) {
         self.settle();
         if !self.active {
@@ -465,8 +465,8 @@ impl Conversation {
         self.broken_off = partial.and_then(said).map(|said| (self.pos, said)).or_else(|| self.broken_off.take());
     }
 
-    /// The text of a result. A call that failed or was refused without a word is told as such: providers refuse an
-    /// error that says nothing, in every request from then on.
+    /// The text of a result. A call that failed or was refused without a message gets one that says so: providers
+    /// refuse an empty error, in every request from then on.
     fn told<'a>(&self, finished: &'a CallFinished) -> &'a str {
         match finished.status {
             CallStatus::Error if finished.output.trim().is_empty() => self.locale.text(Text::ToolBroke),
@@ -512,8 +512,8 @@ impl Conversation {
         })
     }
 
-    /// The store was restored from a backup: the provider may have been told of every approval of the latest answer
-    /// afterwards.
+    /// The store was restored from a backup: the provider may since have been told of every approval of the latest
+    /// answer.
     fn all_sent(&mut self) {
         let finished = self.open.iter().filter(|open| open.result.is_some()).map(|open| open.call);
         self.sent.extend(finished.chain(self.latest.1.iter().copied()));

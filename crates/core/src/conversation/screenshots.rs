@@ -18,7 +18,7 @@ impl ToolResult {
         WithScreenshot::of(&self.name, &self.text)
     }
 
-    /// It with a note in place of its screenshot, if it has one.
+    /// The result with a note in place of its screenshot, if it has one.
     pub(super) fn noted(&self, note: &str) -> Option<ToolResult> {
         let text = self.screenshot()?.noted(note);
         Some(ToolResult { text, ..self.clone() })
@@ -33,9 +33,8 @@ impl Message {
 }
 
 impl Conversation {
-    /// Puts the newest screenshots after the results of their answer, as images, for a model that takes images. No API
-    /// takes images in results everywhere, and all take them in a user's message. A note replaces each among the
-    /// results.
+    /// Puts the newest screenshots after the results of their answer, as images, for a model that takes images. Images
+    /// in results are not accepted everywhere; in a user's message they are. A note replaces each among the results.
     pub(super) fn show_screenshots(&mut self, takes: TakesImages) {
         let (left_out, follows) = (self.locale.text(Text::ImageLeftOut), self.locale.text(Text::ScreenshotFollows));
         let mut left = if takes == TakesImages::None { 0 } else { limits::SHOWN_SCREENSHOTS };

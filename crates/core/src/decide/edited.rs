@@ -26,7 +26,7 @@ pub struct Edit<'a> {
     agent: &'a str,
     tool: &'a str,
     target: Option<&'a Target>,
-    /// The pending action: as long as the tool stays the same, the schema counts that its reviewers were shown.
+    /// The pending action: as long as the tool stays the same, the schema that its reviewers were shown counts.
     shown: Option<&'a Action>,
     edited: &'a EditedAction,
     /// Where the edit is in its request.
@@ -42,7 +42,7 @@ impl<'a> Edit<'a> {
         Edit { agent, tool, target, shown: Some(action), edited, at: format!("decisions[{index}]"), index }
     }
 
-    /// The edit of a call by the edit of this index in a fork.
+    /// A fork's edit of a call, at this index.
     #[must_use]
     pub fn forked(call: &'a Call, edited: &'a EditedAction, index: usize) -> Self {
         let at = format!("edit.calls[{index}]");
@@ -134,7 +134,7 @@ impl<'a> Edit<'a> {
         self.refused(message, &[json!({ "pointer": "", "message": message })])
     }
 
-    /// The pointers of the errors are into its arguments.
+    /// The errors' pointers point into its arguments.
     fn refused(&self, message: &str, errors: &[Value]) -> Refusal {
         Refusal::new(Code::InvalidEdit, format!("{}: {message}", self.at))
             .with_details(json!({ "index": self.index, "errors": errors }))

@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// To actions, one for each as the client sent them, missing ones are filled in; to questions, one reject.
+    /// To actions, one for each, as the client sent them (missing ones are filled in); to questions, one reject.
     Decisions(Vec<Decision>),
     /// To questions: a JSON object, question text → answer.
     Answers(Value),

@@ -1,7 +1,7 @@
 //! Deciding an interruption: its reviewers, whether the decisions are valid, and what is recorded (spec W5).
 //!
 //! An edited call is judged again and never more leniently: the runtime asks the policy about it, and the core takes
-//! the stricter of that and of the earlier verdict, from the first level on. Otherwise an edit would bypass every
+//! the stricter of that and the earlier verdict, from the first level on. Otherwise an edit would bypass every
 //! condition on arguments.
 
 use std::{fmt, sync::Arc};
@@ -152,12 +152,12 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     }
 }
 
-/// Checks one decision on one action of a pending request, as far as that needs neither who decides nor the tools of today:
-/// for a program that decides first, and resumes later.
+/// Checks one decision on one action of a pending request, as far as possible without knowing who decides or today's
+/// tools: for a program that decides first and resumes later.
 ///
 /// # Errors
-/// As [`decide`], about the decision of index 0: `decision_not_allowed`, `stale_action`, `invalid_message`; of a request that
-/// takes no such decision `answers_required` or `resume_required`.
+/// As [`decide`], about the decision of index 0: `decision_not_allowed`, `stale_action`, `invalid_message`; for a
+/// request that takes no such decision, `answers_required` or `resume_required`.
 pub fn check_decision(asked: &Interrupted, action: &Action, decision: &Decision, now: Millis) -> Result<(), Refusal> {
     match asked.kind {
         Kind::Question => check_decline(asked, std::slice::from_ref(decision)),
@@ -166,7 +166,7 @@ pub fn check_decision(asked: &Interrupted, action: &Action, decision: &Decision,
     }
 }
 
-/// The refusal of anything but a value for what asks in the middle of a node or of a call.
+/// The refusal of anything but a value for a question in the middle of a node or call.
 fn needs_resume(kind: Kind) -> Refusal {
     let what = match kind {
         Kind::Input => {
@@ -212,7 +212,7 @@ pub(super) fn own_request(
              somebody else must",
         );
     }
-    // Whoever edits it again approves only what they make of it.
+    // Whoever edits it again approves only their own version.
     let edited = || state.call(action.call).is_some_and(|call| call.edited_by.contains(subject));
     (decision != DecisionType::Edit && edited())
         .then_some("you have changed it, and who asks for something may not approve it; somebody else must")
@@ -273,7 +273,7 @@ fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalo
     Ok(())
 }
 
-/// One set makes no two rules that disagree about the same later calls (spec S7).
+/// One set of decisions must not make two rules that disagree about the same later calls (spec S7).
 fn check_rules(state: &State, asked: &Interrupted, decided: &Decided) -> Result<(), Refusal> {
     let Some([one, other]) = Rule::contradictory_in(state, asked, decided) else { return Ok(()) };
     let what = format!(
@@ -426,7 +426,7 @@ fn check_decisions(open: &Open, decisions: &[Decision], staged: bool, now: Milli
     Ok(decisions)
 }
 
-/// The refusal for a key that names nothing, or nothing that the caller may see: both are told the same.
+/// The refusal for a key that names nothing, or nothing that the caller may see: both look the same.
 #[must_use]
 pub fn not_found(key: &str) -> Refusal {
     let key = shortened(key);
@@ -436,7 +436,7 @@ pub fn not_found(key: &str) -> Refusal {
     )
 }
 
-/// The refusal for a key that is not one of the session that was named with it.
+/// The refusal for a key that does not belong to the session named with it.
 #[must_use]
 pub fn not_in_session(key: &str, session_id: &str) -> Refusal {
     let key = shortened(key);

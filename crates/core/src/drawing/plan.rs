@@ -1,4 +1,4 @@
-//! What both languages need to know of a drawing: safe names, the nesting of nodes, current nodes.
+//! What both languages need to know about a drawing: safe names, the nesting of nodes, current nodes.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Item<'a> {
     pub(super) token: String,
     pub(super) label: &'a str,
     pub(super) kind: NodeKind,
-    /// The nodes inside of it.
+    /// The nodes inside it.
     pub(super) children: Vec<usize>,
     /// The running and the waiting tasks, if it is a current node.
     pub(super) current: Option<(u32, u32)>,

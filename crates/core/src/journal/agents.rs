@@ -300,7 +300,7 @@ impl Draft {
         false
     }
 
-    /// The first of several wins, as in a conversation of people. None does while one of them is to be asked about
+    /// The first of several wins, as in a conversation between people; none does while one of them is to be requested
     /// again.
     fn hand_off<'a>(&mut self, calls: impl Iterator<Item = &'a Call> + Clone, catalog: &dyn Catalog) {
         let locale = self.state.locale;

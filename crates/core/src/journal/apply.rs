@@ -155,7 +155,7 @@ impl State {
         self.open = Vec::new();
         (self.shown, self.begun) = (Vec::new(), None);
         self.answered = false;
-        // Only the number of tasks outlives it: task numbers are the session's.
+        // Only the number of tasks outlives it: task numbers belong to the session.
         self.run(GraphRun::end);
     }
 

@@ -8,13 +8,13 @@ use crate::{
     content::TakesImages,
 };
 
-/// What the core needs to know of agents and tools; given by the runtime with each input.
+/// What the core needs to know about agents and tools; given by the runtime with each input.
 pub trait Catalog {
     /// Whether there is an agent of this name.
     fn has_agent(&self, agent: &str) -> bool;
     /// The agent's limit of model calls in one turn.
     fn max_turns(&self, agent: &str) -> u32;
-    /// The agent's loop, if it has nodes of the user's: the graph's name, and its first node (spec G2).
+    /// The agent's loop, if it has custom nodes: the graph's name, and its first node (spec G2).
     fn agent_loop(&self, agent: &str) -> Option<(Arc<str>, Arc<str>)> {
         let _ = agent;
         None
@@ -26,12 +26,12 @@ pub trait Catalog {
         let _ = server;
         self.tool(agent, tool).is_some()
     }
-    /// Whether a tool takes these arguments, as far as its schema says.
+    /// Whether a tool takes these arguments, according to its schema.
     fn accepts(&self, agent: &str, tool: &str, args: &Args) -> bool {
         let _ = (agent, tool, args);
         true
     }
-    /// The final output of an agent's run, if it ends with these results of one answer, all there are (spec S24).
+    /// The final output of an agent's run, if it ends with these, all the results of one answer (spec S24).
     fn final_output(&self, _agent: &str, _results: &[CallResult<'_>]) -> Option<String> {
         None
     }
@@ -46,7 +46,7 @@ pub trait Catalog {
     }
 }
 
-/// What the core needs to know of a tool.
+/// What the core needs to know about a tool.
 #[derive(Clone, Debug, Default)]
 pub struct ToolFacts {
     /// The tool's own description.
@@ -63,7 +63,7 @@ pub struct ToolFacts {
     pub target: Option<Target>,
 }
 
-/// What a call of a tool means to the session, beside its result (spec Q6).
+/// What a call of a tool means to the session, besides its result (spec Q6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolKind {
     /// Nothing.

@@ -81,7 +81,7 @@ pub fn is_whole(state: &State) -> bool {
     let runs = state.calls.iter().any(Call::goes_on) || state.asking().next().is_some() || in_doubt;
     let active = state.status.is_active();
     let run = state.run.as_ref().filter(|_| active);
-    // The end of a run comes with its last task's, and its failure with the task's.
+    // A run's end is recorded with its last task's, and its failure with the task's.
     if run.is_some_and(|run| run.failure().is_some() || (!run.agent_loop && run.frames.is_empty())) {
         return false;
     }
@@ -102,7 +102,7 @@ pub fn is_whole(state: &State) -> bool {
         && calls().all(|phase| match phase {
             Phase::Proposed | Phase::Settled(..) => false,
             Phase::Lost => in_doubt,
-            // Asked about once the calls that need nobody have run.
+            // Requested once the calls that need no approval have run.
             Phase::Gated => runs || state.loop_node().is_some_and(|node| node != graph::APPROVAL),
             Phase::Asking => true,
             Phase::Waiting(n) => state.waiting(*n).is_some(),

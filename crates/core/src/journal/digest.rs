@@ -5,7 +5,7 @@
 //!
 //! Records expand without the state they were made in, and the session's birth is in the first record only; therefore
 //! the digest is recorded and not computed when it is shown. It covers the interruption's number: a second request
-//! about the same call is another one.
+//! about the same call is a different one.
 //!
 //! The birth is a random number in a session's first record, and in a fork's, that is unique whatever the session's id
 //! and store. Idempotency keys and digests derive from it, so each identifies one thing permanently without a store

@@ -1,4 +1,4 @@
-//! Calls whose outcome is unknown: who is asked about them, and who must allow that they run again (spec R4, P4).
+//! Calls whose outcome is unknown: who is asked about them, and who must allow them to run again (spec R4, P4).
 //!
 //! Everybody who had to allow the call is asked, from the last level to the first: the first decision ends it, but it
 //! runs again only if all of them allow that.
@@ -33,7 +33,7 @@ impl Call {
         self.level = last;
     }
 
-    /// These people, asked at `level`, allow that it runs again. The levels below must allow it, too.
+    /// These people, asked at `level`, allow it to run again. The levels below must allow it, too.
     pub(super) fn runs_again(&mut self, level: u32, people: &[Arc<str>]) -> Phase {
         self.approved_by.extend(people.iter().cloned());
         let Some(below) = level.checked_sub(1) else { return Phase::Permitted };
@@ -42,7 +42,7 @@ impl Call {
         Phase::Lost
     }
 
-    /// Who may report its outcome, and who must allow that it runs again: everybody of the original verdict and of
+    /// Who may report its outcome, and who must allow it to run again: everybody named by the original verdict and by
     /// today's. What is denied today does not run again.
     pub(super) fn judge_doubt(&mut self, verdict: &Verdict) {
         let today = match verdict {

@@ -57,7 +57,7 @@ pub struct Transition {
 type Parts = (Arc<State>, Vec<Arc<Entry>>, Vec<CallNo>);
 
 impl Transition {
-    /// What happens, in order. Nothing, if nothing follows from the input.
+    /// Its records, in order; none, if nothing follows from the input.
     pub fn records(&self) -> impl DoubleEndedIterator<Item = &Record> {
         records(&self.entries)
     }
@@ -73,8 +73,8 @@ impl Transition {
         self.illegal.is_none().then_some((self.entries.len(), self.started.len()))
     }
 
-    /// This, unless it has become illegal after its beginning, which was legal: then that alone, again from the state
-    /// `before` it. One that has nothing else is returned as it is.
+    /// This transition, unless it has become illegal after a legal beginning: then that beginning alone, folded again
+    /// from the state `before` it. One without such a beginning is returned as it is.
     pub(super) fn or_only(self, before: &State, extent: Option<(usize, usize)>) -> Result<Transition, Transition> {
         let Some((entries, started)) = extent.filter(|(entries, _)| *entries > 0 && self.illegal.is_some()) else {
             return Ok(self);
@@ -104,7 +104,7 @@ impl Transition {
         &self.state
     }
 
-    /// Adds one that is made from the state after it.
+    /// Adds a transition made from the state after this one.
     pub fn add(&mut self, next: Transition) {
         self.entries.extend(next.entries);
         self.started.extend(next.started);
@@ -128,7 +128,7 @@ impl Draft {
         Draft::of(Arc::new(state.clone()), now)
     }
 
-    /// The same from a state that others have too: it is copied when something happens, and not before.
+    /// The same from a shared state, which is copied only when something happens.
     #[must_use]
     pub fn of(state: Arc<State>, now: Millis) -> Draft {
         Draft::after(Transition::made(state, Vec::new()), now)
@@ -159,8 +159,8 @@ impl Draft {
         self.records.push(record);
     }
 
-    /// Creates the session, in a separate append, so that there is a checkpoint before its first message where a
-    /// fork may say something else.
+    /// Creates the session, in a separate append, so that there is a checkpoint before its first message, from which a
+    /// fork may begin with another.
     pub fn create(&mut self, created: SessionCreated) {
         self.push(Record::SessionCreated(created));
         self.end_append();
@@ -233,8 +233,8 @@ impl Draft {
         Some(self.settled(catalog))
     }
 
-    /// Withdraws the question `n` of a call, which its tool has taken back: the call goes on. `None` if it is not pending,
-    /// or not such a question (spec S13).
+    /// Withdraws the question `n` of a call, which its tool has taken back: the call continues. `None` if it is not
+    /// pending, or not such a question (spec S13).
     #[must_use]
     pub fn unask(mut self, n: InterruptionNo, catalog: &dyn Catalog) -> Option<Transition> {
         self.state.waiting(n)?.asked.input_default()?;
@@ -369,7 +369,7 @@ impl Draft {
     }
 
     /// After a crash: no process runs any call of this session but those in `at_work`, so other started calls have an
-    /// unknown outcome. Idempotent ones start again, about the others a person is asked (spec R4). `None` if there is
+    /// unknown outcome. Idempotent ones start again; a person is asked about the others (spec R4). `None` if there is
     /// nothing to recover.
     #[must_use]
     pub fn recover(mut self, at_work: &BTreeSet<CallNo>, catalog: &dyn Catalog) -> Option<Transition> {

@@ -29,7 +29,7 @@ impl Draft {
         Ok(self.cancelled(by, request_id, partial)?.settled(catalog))
     }
 
-    /// Cancels the turn of a session that is deleted next: its queued messages begin no other turn.
+    /// Cancels the turn of a session about to be deleted: its queued messages begin no other turn.
     ///
     /// # Errors
     /// `nothing_to_cancel`.

@@ -8,8 +8,8 @@
 //! ([`Unshown`]) and shown in the message that the retry begins.
 //!
 //! The answer that the model was giving stays readable as far as people have seen it. A retry asks for a new one, so it
-//! marks those blocks as no part of the conversation ([`Retried::replaced`]); abandoning the turn leaves them, since no
-//! answer follows in their place.
+//! marks those blocks as not part of the conversation ([`Retried::replaced`]); abandoning the turn leaves them, since
+//! no answer follows in their place.
 //!
 //! Only a new message, a new run of a graph or a cancel abandons a failed turn. It is then retried and cancelled in one
 //! append, so that its pending requests end as `cancelled` and every call has its result.
@@ -167,7 +167,7 @@ impl Draft {
     }
 
     /// Continues after a failure: the turn, or tasks of a graph's run while others run or are pending. Also continues a
-    /// turn that is held: for a graph's with nothing pending it is the only way on.
+    /// turn that is held: for a graph's turn with nothing pending, there is no other way to continue.
     ///
     /// # Errors
     /// `nothing_to_retry`; `max_turns` where the turn would fail again, since it has no model calls left.

@@ -1,8 +1,8 @@
 //! Whether a session can take a message: its size, and images for a model that takes none.
 //!
-//! Images are checked against the model of the agent that answers next. Where a model without images comes later (a
-//! handoff, a fork, another configuration) it reads a note in the image's place: a refusal there would end every later
-//! turn, and silence would hide that something is missing.
+//! Images are checked against the model of the agent that answers next. If a model that takes no images answers later
+//! (after a handoff, a fork, a change of configuration), it reads a note in the image's place: a refusal there would
+//! end every later turn, and silence would hide that something is missing.
 
 use super::catalog::Catalog;
 use crate::{

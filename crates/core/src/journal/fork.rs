@@ -22,17 +22,17 @@
 //!   the original may be running it. It is judged too: reviewers of the original verdict and of today's are asked, and
 //!   what is denied today cannot run again.
 //! - While the original is unknown since a backup, the same holds for every call and step that could begin there.
-//! - A reviewer's edit stays what is asked about, with its stricter way of asking.
-//! - Rules of the session are dropped, also those that reject: nobody could revoke them here, and a new session has
-//!   none either.
+//! - A reviewer's edit is kept, and people are asked about it as strictly as it required.
+//! - Rules of the session are dropped, including those that reject: nobody could revoke them here, and a new session
+//!   has none either.
 //! - Queued messages keep their places without their request ids, which are new in this session. Reviewers and the
 //!   index begin empty.
 //! - The policy sees the roles that the owner holds now. Counts, tokens and the turn's model calls stay, so a fork does
 //!   not bypass `max_turns`.
 //!
-//! A fork that is not asked to run is held (`State::held`): it has no effects, also after a restart or a deadline, until
-//! a decision, a message, `run` or a retry comes. A deadline resolves its request there, and what follows from that waits
-//! with the rest. If it is held at the model's turn, a message is the next one of the conversation; where
+//! A fork that is not asked to run is held (`State::held`): it has no effects, even after a restart or a deadline,
+//! until a decision, a message, `run` or a retry comes. A deadline resolves its request there, and what follows from
+//! that waits with the rest. If it is held at the model's turn, a message is the next one of the conversation; where
 //! calls are still to run, it comes after their results.
 
 use std::sync::Arc;
@@ -189,7 +189,7 @@ impl Draft {
         }
     }
 
-    /// Resumes a held fork, which begins whatever waits for nobody. `None` if it is not one.
+    /// Resumes a held fork, which begins whatever needs no person. `None` if it is not one.
     #[must_use]
     pub fn go_on(mut self, catalog: &dyn Catalog) -> Option<Transition> {
         if self.state.why_held() != Some(Held::Fork) {
@@ -206,7 +206,7 @@ impl Draft {
         }
     }
 
-    /// Tells followers that the turn is not held any more. What is pending stays so, unless a retry runs beside it.
+    /// Tells followers that the turn is no longer held. What is pending stays so, unless a retry runs beside it.
     pub(super) fn push_released(&mut self) {
         let awaiting = self.state.status == Status::AwaitingInput && self.must_wait();
         let pending = if awaiting { self.state.pending() } else { Vec::new() };

@@ -85,7 +85,7 @@ impl Node {
     }
 }
 
-/// The current node: of a failed turn the one from which a retry continues.
+/// The current node: for a failed turn, the one from which a retry continues.
 #[must_use]
 pub fn position(state: &State) -> Node {
     if !state.status.is_open() {

@@ -7,8 +7,8 @@
 //! forgotten its questions, the call's outcome is unknown, and the reason is recorded (`CallLost.why`).
 //!
 //! Answers are kept by the digest of their question, in case the call is run again from its beginning: then each answers
-//! its question once more. Equal questions get theirs in the order in which they were given, and one more than were
-//! answered asks a person: an answer to "Delete it?" is about one thing, also where the next question reads the same.
+//! its question once more. Equal questions get theirs in the order in which they were given, and any beyond those ask a
+//! person: an answer to "Delete it?" is about one thing, even if the next question reads the same.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Call {
     pub(super) fn forget_attempt(&mut self) {
         if let Some(input) = &mut self.input {
             input.over();
-            // Those that this run has asked come before those of the last one that it had not come to.
+            // This run's answers come before those of the last run that it had not reached.
             let later = std::mem::replace(&mut input.replay, std::mem::take(&mut input.answered));
             input.replay.extend(later);
             // Of equal questions the first ones keep their own answers.

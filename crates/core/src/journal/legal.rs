@@ -1,6 +1,6 @@
 //! The rules of a journal: whether an append can follow those before it. They refuse what no transition of the core
-//! makes. Every journal that is read keeps them, whether it comes from a store, a restored state or a fuzzer; and so does
-//! every append that is made, before it is stored: one that breaks a rule would make its session unreadable.
+//! makes. Every journal that is read must keep them, whether it comes from a store, a restored state or a fuzzer; and
+//! so must every new append, before it is stored: one that breaks a rule would make its session unreadable.
 //!
 //! [`State::append`] reads an append whole, and a draft asks about each record as it makes it, which needs no second
 //! fold: both by [`State::may_come`] and [`State::may_end`].
@@ -21,8 +21,9 @@ use super::{
 use crate::time::MAX_TIME;
 
 impl State {
-    /// Applies the next append, if it is legal. If it is not, the state must be discarded. What an append says of the
-    /// event stream is for [`Session::append`](crate::session::Session::append) to check, which is the whole rulebook.
+    /// Applies the next append, if it is legal. If it is not, the state must be discarded. What an append says about
+    /// the event stream is checked by [`Session::append`](crate::session::Session::append), which is the whole
+    /// rulebook.
     ///
     /// # Errors
     /// The rule it breaks.
@@ -87,7 +88,7 @@ impl State {
     fn must_be_first(&self, first: &Record, record: &Record) -> bool {
         match record {
             Record::Forked(_) | Record::Compressed(_) | Record::RunStarted(_) => true,
-            // A fork may say something else here.
+            // A fork may begin with another message here.
             Record::UserMessage(_) => !self.status.is_active() && !matches!(first, Record::Forked(_)),
             _ => false,
         }

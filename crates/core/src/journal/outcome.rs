@@ -1,4 +1,4 @@
-//! How attempts of calls end, and what is recorded of it.
+//! How attempts of calls end, and what is recorded then.
 
 use super::{
     draft::{Catalog, Draft, ToolKind, Transition},

@@ -1,7 +1,7 @@
-//! Tools that change while a call of them is pending: what was approved is not what would run (spec S13, R1).
+//! Tools that change while a call to them is pending: what was approved is not what would run (spec S13, R1).
 //!
 //! What people have seen of a tool is folded from their requests; an approval of something else starts nothing, and the
-//! call is requested again. A verdict in a person's place (a standing rule, a program) keeps whom it replaced and
+//! call is requested again. A verdict in a person's place (a standing rule, a program) records whom it replaced and
 //! which tool it was about (`Gate::stood_in`), so such a call is asked about, too, if its tool changes before it
 //! begins.
 //!
@@ -64,8 +64,8 @@ impl Call {
         !same && self.args.as_ref().is_some_and(|args| catalog.accepts(&self.agent, &self.name, args))
     }
 
-    /// Whether it may begin again after an attempt of unknown outcome: its tool was declared idempotent when it was asked
-    /// about, and is now. Today's declaration alone does not upgrade an old call.
+    /// Whether it may begin again after an attempt of unknown outcome: its tool was declared idempotent when it was
+    /// asked about, and still is. Today's declaration alone does not upgrade an old call.
     pub(super) fn may_repeat(&self, catalog: &dyn Catalog) -> bool {
         self.idempotent && catalog.tool(&self.agent, &self.name).is_some_and(|tool| tool.idempotent)
     }
@@ -89,7 +89,7 @@ impl State {
         digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref(), target)
     }
 
-    /// Those of `calls` that were allowed with a different tool on display than they would run today.
+    /// Those of `calls` that were allowed with another tool shown than the one they would run today.
     fn outdated(&self, calls: &[CallNo], catalog: &dyn Catalog) -> Vec<CallNo> {
         let permitted = |call: &&Call| calls.contains(&call.call) && call.phase == Phase::Permitted;
         let outdated = self.calls.iter().filter(permitted).filter(|call| call.is_outdated(catalog));

@@ -1,4 +1,4 @@
-//! Who owns, sees and decides what of a session (spec P1).
+//! Who owns a session, and who sees and decides what in it (spec P1).
 
 use crate::{
     approval::principal::Principal,

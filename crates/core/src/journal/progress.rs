@@ -75,7 +75,7 @@ pub struct Task {
     pub steps: BTreeMap<Arc<str>, Step>,
     /// What it asked, by name.
     pub questions: BTreeMap<Arc<str>, Question>,
-    /// The store was restored from a backup when it could run without a decision, or it is inside of a task like that.
+    /// The store was restored from a backup when the task could run without a decision, or it is inside such a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<MayHaveRun>,
     /// It failed with [`UNREADABLE_ANSWER`] and was retried: where its node still cannot read an answer, or what a person
@@ -89,12 +89,12 @@ pub struct Task {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MayHaveRun {
-    /// The steps that were reached since.
+    /// The steps that have been reached since.
     reached: Vec<Arc<str>>,
 }
 
 impl MayHaveRun {
-    /// Whether this step may have run, and nothing of it is on record.
+    /// Whether this step may have run, with nothing about it on record.
     #[must_use]
     pub fn includes(&self, step: &str) -> bool {
         self.reached.iter().all(|reached| **reached != *step)
@@ -138,7 +138,7 @@ pub enum Step {
     Lost,
     /// A person rejected it, for this reason.
     GivenUp(String),
-    /// A person decided that it runs again, which it has not begun to do.
+    /// A person decided that it runs again; it has not yet begun.
     Again,
 }
 
@@ -177,7 +177,7 @@ impl Task {
         self.frame.is_root() && !matches!(self.phase, TaskPhase::Graph(_) | TaskPhase::Done)
     }
 
-    /// Steps that were to run again are asked about once more: what that was decided about is another by now.
+    /// Steps that were to run again are asked about once more: what was decided about has changed since.
     pub(super) fn doubts_again(&mut self) {
         let again = self.steps.values_mut().filter(|step| **step == Step::Again);
         again.for_each(|step| *step = Step::Started);
@@ -336,7 +336,7 @@ impl GraphRun {
         }
     }
 
-    /// Puts an agent's loop back to this node, as done.
+    /// Moves an agent's loop back to this node, which counts as done.
     pub(super) fn back_to(&mut self, node: &str) {
         if let Some(frame) = self.frames.get_mut(&FrameNo::ROOT) {
             frame.at = 0;

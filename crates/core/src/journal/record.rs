@@ -78,8 +78,7 @@ pub struct Entry {
     /// When it was appended.
     #[serde(rename = "t")]
     pub at: Millis,
-    /// How it came into the store, where whoever stored it says so: [`VIA_STORE`]. The audit log says so too. Absent: not
-    /// stated.
+    /// How it entered the store, if that is stated: [`VIA_STORE`]. The audit log states it too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<Arc<str>>,
     /// The wire position before this append, so that it can be expanded on its own.
@@ -112,9 +111,9 @@ pub fn records(entries: &[Arc<Entry>]) -> impl DoubleEndedIterator<Item = &Recor
     entries.iter().flat_map(|entry| &entry.records)
 }
 
-/// The format of entries that this build knows. Whatever an earlier build would not know of one, or would misread, raises it
-/// and has the new number in [`Entry::format`]: stores keep the highest of each session, and builds leave sessions alone of
-/// which they do not know all.
+/// The format of entries that this build knows. Anything in an entry that an earlier build would not know, or would
+/// misread, raises it and gets the new number in [`Entry::format`]: stores keep the highest of each session, and builds
+/// leave alone the sessions that they do not fully know.
 pub const FORMAT: u32 = 1;
 
 /// What happened in a session.
@@ -144,8 +143,8 @@ pub enum Record {
     },
     /// The model's answer is complete.
     ModelResponded(ModelResponded),
-    /// A model has given answers that become no part of the conversation, such as one that a guardrail stops or that does
-    /// not fit the agent's output schema. They count like any other.
+    /// A model has given answers that do not become part of the conversation, such as one that a guardrail stops or
+    /// that does not fit the agent's output schema. They count like any other.
     AnswersDiscarded(AnswersDiscarded),
     /// The verdicts on the calls of the answer just before, in the same order.
     CallsGated(Vec<Gate>),
@@ -286,7 +285,7 @@ pub enum Record {
     Compressed(Compressed),
     /// A process has resumed the turn after another one ended in the middle of it, or holds it.
     Restarted(Restarted),
-    /// The appends before this one's were copied from the session that this one is a fork of.
+    /// The appends before this record's were copied from the session that this one is a fork of.
     Forked(Arc<Forked>),
 }
 

@@ -1,7 +1,7 @@
 //! The title that a person gives a session, in place of the one that follows from its first message.
 //!
 //! It is a record like any other: it is stored, sealed, copied and forked with the journal, and the last one counts. It
-//! makes no event, since it is no part of the conversation; clients read it in the list of sessions.
+//! makes no event, since it is not part of the conversation; clients read it in the list of sessions.
 
 use std::sync::Arc;
 

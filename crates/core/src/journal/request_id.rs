@@ -1,8 +1,8 @@
 //! The `request_id` of an input as its session keeps it (spec W1): as its sender gave it, whose it is if that is not the
 //! owner, and a fingerprint of what it asks for, which tells a repeat from another request under the same id.
 //!
-//! The fingerprint depends on the session's birth, which an encrypted store keeps encrypted: beside it, it tells nothing
-//! of what was asked for.
+//! The fingerprint depends on the session's birth, which an encrypted store keeps encrypted, so the fingerprint beside
+//! it reveals nothing of the request.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     limits,
 };
 
-/// What is around a client's own JSON is not deep.
+/// What surrounds a client's own JSON is not deep.
 const DEPTH: usize = limits::JSON_DEPTH + 16;
 /// Hexadecimal digits of a fingerprint.
 const FINGERPRINT: usize = 16;
@@ -45,7 +45,7 @@ fn somebody<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<str>>, D::E
 }
 
 impl RequestId {
-    /// The id to keep of one that was `sent`. `whose`: its sender, unless the owner; nobody is named by an empty text.
+    /// The id to keep for one that was `sent`. `whose`: its sender, unless the owner; an empty text names nobody.
     /// `birth`: the session's; `asked`: all that the input says.
     #[must_use]
     pub fn of(sent: &str, whose: Option<&str>, birth: &str, asked: &impl Serialize) -> RequestId {
@@ -79,7 +79,7 @@ impl RequestId {
         self.0.fingerprint.as_deref()
     }
 
-    /// What is unique in its session: all but the fingerprint.
+    /// The part that is unique in its session: all but the fingerprint.
     #[must_use]
     pub fn key(&self) -> (&str, Option<&str>) {
         (self.id(), self.by())

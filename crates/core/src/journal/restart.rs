@@ -2,15 +2,15 @@
 //!
 //! A turn may itself be what ends the process. So resuming it is recorded first, and every record that shows progress
 //! resets the count, as does a process that ends cleanly. A turn without progress is resumed once more, one session at
-//! a time, so that the cause is told from sessions that merely ran beside it; after that it is held: without effects
-//! until a message, a decision or a cancel arrives. A deadline does not release it.
+//! a time, so that the cause can be told from sessions that merely ran beside it; after that it is held: without
+//! effects until a message, a decision or a cancel arrives. A deadline does not release it.
 //!
 //! A turn of a store that was restored from a backup is held in the same way: its next effects may have been carried
 //! out after the backup was made. Calls that could start without a decision therefore become calls whose outcome is
 //! unknown: continuing the turn does not permit them again. The same holds for the steps of a graph's tasks that could
 //! run without one: they are asked about when a node reaches them ([`Task::restored`](super::progress::Task::restored)). A
 //! turn that had failed needs no hold, since only a retry continues it, but its calls and tasks are in doubt as well;
-//! and so are those of a fork that is made while its original is like this.
+//! and so are those of a fork that is made while its original is in this state.
 
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ impl State {
         self.why_held().map(|why| Hold::of(why, self.restarts, self.is_a_graphs(), self.locale))
     }
 
-    /// What reviewers are told of its pending requests: its hold, or that its store was restored since its turn failed.
+    /// What reviewers are told about its pending requests: its hold, or that its store was restored since its turn
+    /// failed.
     #[must_use]
     pub fn hold_of_requests(&self) -> Option<Hold> {
         let unknown = || Hold::of(Held::Restored, 0, self.is_a_graphs(), self.locale);
@@ -64,7 +65,7 @@ impl State {
             | Record::Noted(_)
             | Record::RuleRevoked(_)
             | Record::Renamed(_)
-            // A deadline releases nothing: nobody has said that the turn continues.
+            // A deadline releases nothing: nobody has continued the turn.
             | Record::TimedOut { .. } => {}
             // A queued message is no progress; a turn that is held with nothing pending is released by one.
             Record::MessageQueued(_) if !self.held || !self.open.is_empty() => {}
@@ -137,8 +138,8 @@ pub(super) fn would_begin(call: &Call) -> bool {
     call.phase == Phase::Permitted && call.target.is_none()
 }
 
-/// Whether it may be one that the model's provider carries out once it is told of the approval: which those are is known
-/// to the runtime only.
+/// Whether it may be one that the model's provider carries out once it is told of the approval: only the runtime knows
+/// which those are.
 fn may_be_the_providers(call: &Call) -> bool {
     call.phase == Phase::Finished && call.target.is_none()
 }
@@ -151,9 +152,9 @@ impl Task {
 }
 
 impl GraphRun {
-    /// Whether a task could run, also after a retry, whose steps nobody would be asked about.
+    /// Whether a task could run, even after a retry, without anybody being asked about its steps.
     pub(super) fn would_begin(&self) -> bool {
-        // What it has reached since an earlier restore may have run since this one's backup.
+        // Steps that it reached since an earlier restore may have run since this one's backup.
         let known = Some(MayHaveRun::default());
         let again = |task: &Task| task.steps.values().any(|step| *step == Step::Again);
         self.tasks.values().any(|task| task.would_run() && (task.restored != known || again(task)))
@@ -170,8 +171,8 @@ impl GraphRun {
 }
 
 impl Draft {
-    /// Records that a process resumes the turn, or that none does any more; see [`Restarted`]. The notice to followers
-    /// of a held turn comes after the block that the model has begun, of which `partial` is known.
+    /// Records that a process resumes the turn, or that none does any longer; see [`Restarted`]. The notice to
+    /// followers of a held turn comes after the block that the model has begun, of which `partial` is known.
     pub fn restarted(mut self, times: u32, held: bool, partial: Option<Block>) -> Transition {
         if let Some(block) = self.begun(partial).filter(|_| held) {
             self.push(Record::BlockShown(block));
@@ -185,11 +186,11 @@ impl Draft {
         self.finish()
     }
 
-    /// Holds a turn whose store was restored from a backup: it has no effects, also not after a deadline. A turn that has
-    /// failed has none before its retry; what that would begin is in doubt from here on, and reviewers of what is pending
-    /// in it are told ([`State::hold_of_requests`]). `None` if there is no such
-    /// turn, or this is on record already. A hold for another reason is replaced: somebody may have resumed a fork, or a
-    /// turn that ended processes, after the backup.
+    /// Holds a turn whose store was restored from a backup: it has no effects, not even after a deadline. A turn that
+    /// has failed has none before its retry; what that would begin is in doubt from here on, and reviewers of what is
+    /// pending in it are told ([`State::hold_of_requests`]). `None` if there is no such turn, or this is on record
+    /// already. A hold for another reason is replaced: somebody may have resumed a fork, or a turn that ended
+    /// processes, after the backup.
     pub fn restored(mut self) -> Option<Transition> {
         let failed = self.state.status == Status::Failed;
         // A retry would tell the model's provider of them: see [`Record::ApprovalSent`].
@@ -318,7 +319,7 @@ mod tests {
         assert!(!may_have_run(&run, 4), "what follows begins as a new call would");
     }
 
-    /// It was reached after the first restore and its attempt has failed, which leaves nothing of it on record.
+    /// It was reached after the first restore and its attempt has failed, which leaves no record of it.
     #[test]
     fn r4_a_step_that_was_reached_since_a_restore_may_have_run_before_the_next() {
         let tasks = vec![NewTask { task: TaskNo::new(1), node: "n".into(), input: None }];

@@ -7,8 +7,8 @@
 //!
 //! So a result does not depend on which task was fastest. A nested graph shares the journal: its requests are pending
 //! in the outer session, and an answer restarts only the node that asked. The states themselves are recorded
-//! (`Record::States`) once the updates since have as many bytes: a fold reads at most about twice the size of the
-//! state, and the journal grows linearly.
+//! (`Record::States`) once the updates since the last time have as many bytes: a fold reads at most about twice the
+//! size of the state, and the journal grows linearly.
 //!
 //! A failed task fails its own round and nothing else: results are kept, and requests stay pending. When nothing else
 //! can continue the run has failed, and `retry` repeats only the failed tasks.
@@ -226,12 +226,12 @@ pub struct FrameState {
     pub state_version: StateVersion,
 }
 
-/// Why a task failed whose node cannot read an answer on record. The answer is kept: the node may be mended before the
+/// Why a task failed if its node cannot read a recorded answer. The answer is kept: the node may be fixed before the
 /// retry. If it is not, the retry asks again, since the same answer would fail each retry.
 pub const UNREADABLE_ANSWER: &str = "unreadable_answer";
 
-/// Why a task failed whose node went no further than a step that a person had given up. A retry asks again about the
-/// steps of it that were given up: the same decision would fail each retry.
+/// Why a task failed if its node went no further than a step that a person had given up. A retry asks again about its
+/// steps that were given up: the same decision would fail each retry.
 pub const STEP_GIVEN_UP: &str = "step_given_up";
 
 /// A task failed; a retry runs it again.

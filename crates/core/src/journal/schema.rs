@@ -1,4 +1,4 @@
-//! JSON Schemas on record, of a tool's arguments or of an answer, and the digest of a tool.
+//! Recorded JSON Schemas, of a tool's arguments or of an answer, and the digest of a tool.
 
 use std::sync::{Arc, OnceLock};
 
@@ -44,7 +44,7 @@ impl PartialEq for Schema {
 }
 impl Eq for Schema {}
 
-/// What is said of a tool beside its schema, with the digest of all of it.
+/// A tool's description and source, with the digest of these and its schema.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     description: Option<Arc<str>>,
@@ -69,7 +69,7 @@ impl Words {
     }
 }
 
-/// The digest of what is said of a tool, and of the agent that it targets.
+/// The digest of a tool's description, schema and source, and of the agent that it targets.
 pub(super) fn digest(
     description: Option<&str>,
     schema: Option<&Schema>,

@@ -2,7 +2,7 @@
 //!
 //! Each answer that a model has finished counts, used or not: an answer that is discarded was paid for, and a model that
 //! only gives such answers must meet its limits too. [`Record::spent`] is the one place that says what counts. A state
-//! adds it up, and so does whoever has prices for it.
+//! adds it up, and so does any program that has prices for it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Spent<'a> {
     pub calls: u32,
     /// Their tokens.
     pub usage: &'a Usage,
-    /// The run whose model calls they are; `None` for a summary, which is no part of a turn.
+    /// The run whose model calls they are; `None` for a summary, which is not part of a turn.
     pub run: Option<RunNo>,
 }
 
@@ -60,7 +60,7 @@ impl AnswersDiscarded {
         Spent { model: &self.model, calls: self.calls, usage: &self.usage, run: Some(self.run) }
     }
 
-    /// Adds an answer to those of the same run that are discarded.
+    /// Adds an answer to the discarded ones of the same run.
     pub fn add(all: &mut Option<AnswersDiscarded>, answer: Spent<'_>) {
         let Spent { model, calls, usage, run } = answer;
         let none = || AnswersDiscarded {

@@ -42,7 +42,7 @@ impl Rule {
     }
 
     /// The rules that a decision makes on pending actions of `state`, in the order of the actions. Of several for the
-    /// same calls the last one wins: a set of [contradictory](Rule::contradictory_in) ones is refused before.
+    /// same calls the last one wins: a set of [contradictory](Rule::contradictory_in) ones is refused earlier.
     #[must_use]
     pub fn made_in(state: &State, asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
         let mut rules: Vec<Rule> = Vec::new();
@@ -53,8 +53,8 @@ impl Rule {
         rules
     }
 
-    /// Two rules of one set of decisions, of which one approves the calls that the other rejects: whichever replaced
-    /// the other would be decided by the order of the actions.
+    /// Two rules of one set of decisions, one approving the calls that the other rejects: only the order of the actions
+    /// would decide which of them replaced the other.
     #[must_use]
     pub fn contradictory_in(state: &State, asked: &Interrupted, decided: &Decided) -> Option<[Rule; 2]> {
         let mut rules: Vec<Rule> = Vec::new();
@@ -76,7 +76,7 @@ impl Rule {
     }
 
     /// Whether it decides this call, in place of the reviewer whom `ask` needs. A rule that rejects does so for every
-    /// reviewer, and whatever the tool has become.
+    /// reviewer, and however the tool has changed.
     #[must_use]
     pub fn applies(&self, call: &RuleFacts<'_>, ask: Option<&Ask>) -> bool {
         let same = *self.agent == *call.agent

@@ -161,7 +161,7 @@ pub struct State {
     /// How many processes in a row have resumed the turn without progress ([`Record::Restarted`]).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restarts: u32,
-    /// The last hold is that of a store that was restored from a backup ([`Record::Restarted`]).
+    /// The last hold is for a store that was restored from a backup ([`Record::Restarted`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
     /// The application is known to have given no data, so no lookup is needed.
@@ -195,7 +195,7 @@ impl State {
         InterruptionNo::new(self.interruptions + 1)
     }
 
-    /// The call of this number, if it is of a latest answer.
+    /// The call of this number, if it belongs to a latest answer.
     #[must_use]
     pub fn call(&self, number: CallNo) -> Option<&Call> {
         self.calls.iter().find(|call| call.call == number)

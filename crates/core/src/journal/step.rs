@@ -1,5 +1,5 @@
-//! The step: everything that follows from a session's state before an effect of it may begin. What follows from each record
-//! at once is in `settle.rs`.
+//! The step: everything that follows from a session's state before one of its effects may begin. What follows at once
+//! from each record is in `settle.rs`.
 //!
 //! An input is a transition. [`advance`] adds what must be on record before anything is carried out, each in its own
 //! append: what was lost with a process, the walk of a loop with custom nodes, answers that nobody receives, tools that
@@ -27,7 +27,7 @@ pub trait Program {
     /// # Errors
     /// It cannot: the record of the failed task.
     fn after_node(&self, state: &Arc<State>, task: &Task) -> Result<Then, TaskFailed>;
-    /// Whether a call has its answers, and no attempt that waits for them: another process had it (spec S13).
+    /// Whether a call has its answers but no attempt that waits for them: another process had it (spec S13).
     fn has_lost_answers(&self, state: &State, call: &Call) -> bool;
     /// Whether a call that may begin is to wait, since its tool is not known yet (spec S13).
     fn holds_back(&self, call: &Call) -> bool;
@@ -45,8 +45,8 @@ pub struct Reach<'a> {
 }
 
 /// Adds to an input's transition, made from the state `before` it, what follows from it, and says what is to be carried out
-/// after that. Where what follows would break the rules of journals, a legal input is returned alone: it is not lost for
-/// that.
+/// after that. Where what follows would break the rules of journals, a legal input is returned alone, so that it is not
+/// lost.
 pub fn advance(
     before: &State,
     input: Transition,

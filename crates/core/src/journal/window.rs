@@ -5,9 +5,9 @@
 //! and nothing is pending. Events, history and the audit log are unaffected and keep everything.
 //!
 //! Two records and no event: `MakeRoom` keeps the session's current node a function of its state, `Compressed` has the
-//! summary and the position through which it covers. A conversation is folded from there on, so a model call costs the
+//! summary and the position up to which it covers. A conversation is folded from there on, so a model call costs the
 //! same however long the session has become, and a fold can begin at a cut with only the number of calls so far.
-//! Followers see nothing of it, since nothing they were shown has changed. A single turn that exceeds them is not
+//! Followers see nothing of it, since nothing they were shown has changed. A single turn that exceeds the limit is not
 //! cut.
 
 use super::{

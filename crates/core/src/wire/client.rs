@@ -279,7 +279,7 @@ fn body<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Refusal> {
     })
 }
 
-/// What serde says, with types by their names in JSON, not in Rust, and with a bounded part of what was sent.
+/// serde's message, with types named as in JSON, not as in Rust, and with a bounded part of the input.
 fn in_words(message: &str) -> String {
     let Some((found, expected)) = message.rsplit_once(", expected ") else {
         return shortened(message).into_owned();

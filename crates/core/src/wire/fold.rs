@@ -50,7 +50,7 @@ pub fn begins_anew(session_id: &Arc<str>, entry: &Entry) -> bool {
             .iter()
             .find_map(|event| match &event.event {
                 Event::MessageStart { .. } => Some(true),
-                // It may be one of a row of calls, which are one message.
+                // It may be one of a row of calls, which share one message.
                 Event::ContentBlockStart { content_block, .. } => {
                     Some(!matches!(content_block, ContentBlock::ToolUse { .. }))
                 }
@@ -74,7 +74,7 @@ pub struct Fold {
     waiting: HashMap<String, usize>,
     /// The last text of the turn that is open.
     last_text: Option<usize>,
-    /// The blocks of the unfinished answer, by their indexes, with their rows: they may still be replaced, also once
+    /// The blocks of the unfinished answer, by their indexes, with their rows: they may still be replaced, even once
     /// the turn has failed.
     answering: Vec<(u32, usize)>,
     /// The last text before those.
@@ -95,7 +95,7 @@ struct Row {
 
 struct Group {
     summary: Option<Arc<str>>,
-    /// Whether it contains messages from before the fold's begin.
+    /// Whether it contains messages from before the fold's beginning.
     continued: bool,
     rows: Option<Range<usize>>,
 }

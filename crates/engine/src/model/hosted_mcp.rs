@@ -4,12 +4,12 @@
 //! so. Its request becomes a call of `mcp__LABEL__TOOL`, which goes through the same gate as every other; running that
 //! call only sends the approval to the provider. A call without a request is never seen here before it has run.
 //!
-//! The approval is part of a request to the provider, and that request is made again after an error, a crash, in a
-//! fork, in the next turn. So it is recorded before it is sent (`Record::ApprovalSent`), and sent once: later requests
-//! have it only beside the call that resulted from it. If none did, the model is told that it is unknown whether the
-//! call was made, and a person is asked again if it repeats the call. Only a request that was refused outright, or for
-//! which no connection was made, is repeated unchanged. If all were, that is recorded too, so that a retry of the turn
-//! sends the approval; a crash before this record leaves it unknown.
+//! The approval is part of a request to the provider, and that request is made again after an error or a crash, in a
+//! fork, and in the next turn. So it is recorded before it is sent (`Record::ApprovalSent`), and sent once: later
+//! requests have it only beside the call that resulted from it. If none did, the model is told that it is unknown
+//! whether the call was made, and a person is asked again if it repeats the call. Only a request that was refused
+//! outright, or for which no connection was made, is repeated unchanged. If all were, that is recorded too, so that a
+//! retry of the turn sends the approval; a crash before this record leaves it unknown.
 
 use std::{collections::BTreeSet, sync::Arc};
 

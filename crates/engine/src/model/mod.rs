@@ -60,7 +60,7 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
 }
 
-/// A model of which a program knows no more than that it is one.
+/// A model whose type the program does not know.
 impl Model for Box<dyn Model> {
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         (**self).call(request)
@@ -111,7 +111,7 @@ pub struct ModelRequest {
     pub instructions: Arc<str>,
     /// The tools it may call.
     pub tools: Arc<[ToolSpec]>,
-    /// The MCP servers that the provider itself is to call (spec S13). A provider that cannot fails.
+    /// The MCP servers that the provider itself is to call (spec S13). A provider that cannot do that fails.
     pub hosted: Arc<[HostedMcp]>,
     /// The schema of its answer, if any. It applies to the answer that ends the turn: calls are not bound by it.
     pub output: Option<OutputSchema>,
@@ -144,7 +144,7 @@ impl fmt::Debug for ModelRequest {
     }
 }
 
-/// A conversation that is there already.
+/// A conversation that is already loaded.
 impl Transcript for Vec<Message> {
     fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
         Box::pin(async { Ok(Arc::new(self.clone())) })
@@ -203,11 +203,11 @@ impl OutputSchema {
     }
 }
 
-/// What a run says of a part of an answer that it does not know.
+/// What a run says about a part of an answer that it does not know.
 #[doc(hidden)]
 pub const UNKNOWN_PART: &str = "the model sent a part of an answer that this version of countersign does not know";
 
-/// A part of a model's answer. What reads them fails with [`ModelError::permanent`] on one that it does not know.
+/// A part of a model's answer. A reader fails with [`ModelError::permanent`] on a part that it does not know.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ModelEvent {

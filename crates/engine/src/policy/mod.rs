@@ -55,7 +55,7 @@ pub struct RulesOf {
 }
 
 impl RulesOf {
-    /// All of them, those by which a server's claims count last.
+    /// All of them; those by which a server's claims count come last.
     pub fn all(&self) -> impl Iterator<Item = usize> + '_ {
         self.declared.iter().chain(self.claimed.iter().flatten()).copied()
     }
@@ -132,7 +132,7 @@ impl Policy {
         RulesOf { declared, claimed }
     }
 
-    /// The policy's verdict on a call of the tool that these rules are of; `None` if none matches.
+    /// The policy's verdict on a call of the tool that these rules belong to; `None` if none matches.
     pub fn verdict(&self, rules: &RulesOf, call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
         let declared = self.first(&rules.declared, call, locale);
         let claimed = rules.claimed.as_deref().and_then(|claimed| self.first(claimed, call, locale));
@@ -215,7 +215,7 @@ impl Policy {
 }
 
 impl PolicyRule {
-    /// Whether its selectors match the tool, if this is said of it, and the agent.
+    /// Whether its selectors match the tool, given these hints, and the agent.
     fn selects(&self, agent: &str, tool: &ToolEntry, hints: Hints) -> bool {
         let any = |globs: &[Glob], name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(name));
         let HintFilter { read_only, destructive, open_world, idempotent } = self.hints;

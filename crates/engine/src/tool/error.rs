@@ -59,8 +59,9 @@ impl ToolError {
         ToolError { message, asks: None, forgotten: true }
     }
 
-    /// Any error of a function, which describes itself to the model: `.map_err(ToolError::of)`. A `ToolError` stays what it
-    /// is, also boxed: it may ask a question, or have an unknown outcome, and then the model must not simply call again.
+    /// Any error of a function, which describes itself to the model: `.map_err(ToolError::of)`. A `ToolError` stays
+    /// what it is, even boxed: it may ask a question, or have an unknown outcome, and then the model must not simply
+    /// call again.
     pub fn of<E: Display + 'static>(error: E) -> ToolError {
         let any: &dyn Any = &error;
         let boxed = any.downcast_ref::<Box<dyn Error + Send + Sync>>().and_then(|error| error.downcast_ref());

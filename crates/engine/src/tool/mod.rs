@@ -73,8 +73,8 @@ pub trait Tool: Send + Sync {
         let _ = (session_id, call, input);
         false
     }
-    /// Waits until such an attempt needs no answer any more, and says why. `None`: it has its answers, or ended with its
-    /// session or this process.
+    /// Waits until such an attempt no longer needs an answer, and says why. `None`: it has its answers, or ended with
+    /// its session or this process.
     #[doc(hidden)]
     fn unasked(&self, session_id: &str, call: u32, input: &CallInput) -> BoxFuture<'static, Option<Unasked>> {
         let _ = (session_id, call, input);
@@ -86,11 +86,11 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// Why an attempt that waits for people's answers needs none any more.
+/// Why an attempt that waits for people's answers no longer needs any.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unasked {
-    /// Its question was taken back, or it has its result: it goes on.
+    /// Its question was taken back, or it has its result: it continues.
     TakenBack,
     /// Nothing waits for the answers any more: it is lost.
     GivenUp,
@@ -167,7 +167,7 @@ impl<'a> CallFacts<'a> {
 
 /// A tool's approval rule.
 ///
-/// One rule says how long people have for every [`Approval`]: as long as [`Approval::timeout`] says. Without one, a
+/// How long people have follows one rule for every [`Approval`]: as long as [`Approval::timeout`] says. Without one, a
 /// call waits **without limit in a run of the library** (`countersign::run`, `countersign::Runner`), whether a store is
 /// set or not: no timer runs between its parts. In a `countersign::run::Runtime`, which a server is made of and which
 /// has timers, it is rejected after 300 seconds.
@@ -236,7 +236,7 @@ impl Approval {
     }
 }
 
-/// Shows a reviewer what a call would do, beside its arguments: a diff, a text (spec S12).
+/// Shows a reviewer what a call would do, besides its arguments: a diff, a text (spec S12).
 ///
 /// It changes nothing. It is called before a person is asked, and again when a person has edited the arguments; the
 /// preview is recorded with the request.
@@ -272,7 +272,7 @@ pub struct ToolEntry {
     pub time_limit: Option<Duration>,
     /// What a call of it means to the session.
     pub kind: ToolKind,
-    /// What of its calls is streamed, and where (spec Q5).
+    /// Which parts of its calls are streamed, and where (spec Q5).
     pub stream: StreamRule,
     /// The source of the line that says what a call is for (spec H5).
     pub content_message: Option<ContentMessage>,
@@ -394,7 +394,7 @@ impl ToolEntry {
         Display { stream, thought: self.kind == ToolKind::Thought, ..Display::default() }
     }
 
-    /// Sets what of its calls is streamed, and where (spec Q5).
+    /// Sets which parts of its calls are streamed, and where (spec Q5).
     #[must_use]
     pub fn stream(mut self, rule: StreamRule) -> ToolEntry {
         self.stream = rule;
@@ -429,8 +429,8 @@ impl ToolEntry {
         self
     }
 
-    /// Has its calls take effect in this order: a session's calls of one answer that start together run one after the
-    /// other then, as the model wrote them.
+    /// Has its calls take effect in this order: a session's calls of one answer that start together then run one after
+    /// the other, as the model wrote them.
     #[doc(hidden)]
     #[must_use]
     pub fn in_order(mut self, order: Order) -> ToolEntry {

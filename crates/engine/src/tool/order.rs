@@ -1,7 +1,8 @@
 //! The order in which calls of one answer take effect, for tools over one thing, such as the files of a folder (spec S12).
 //!
 //! Calls that start together run as tasks, which begin in any order and may wait for guardrails before they run. So a
-//! call's place is taken when it is started, where the order is the model's still, and is waited for just before it runs.
+//! call's place is taken when it is started, where the order is still the model's, and is waited for just before it
+//! runs.
 
 use std::{
     any::Any,
@@ -42,7 +43,7 @@ impl Order {
             true => line.read_owned().map(|turn| Box::new(turn) as _).boxed(),
             false => line.write_owned().map(|turn| Box::new(turn) as _).boxed(),
         };
-        // The first poll takes the place. In a task that has run for long, it would only be told to yield otherwise.
+        // The first poll takes the place. Otherwise, in a task that has run for long, it would only be told to yield.
         let mut first = unconstrained(&mut place);
         match first.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(turn) => Ticket(futures::future::ready(turn).boxed()),
@@ -55,7 +56,7 @@ impl Order {
         if let Some(line) = lines.get(session_id).and_then(Weak::upgrade) {
             return line;
         }
-        // As many stay as sessions have calls at work.
+        // One stays for each session with calls at work.
         lines.retain(|_, line| line.strong_count() > 0);
         let line = Arc::new(RwLock::new(()));
         lines.insert(session_id.into(), Arc::downgrade(&line));
@@ -91,7 +92,7 @@ mod tests {
         let (mut second, mut read, mut other) =
             (order.ticket("s1"), order.of_reads().ticket("s1"), order.of_reads().ticket("s1"));
         let mut last = order.ticket("s1");
-        // Whoever asks first: only who came first counts.
+        // Whichever asks first: only the order of arrival counts.
         assert!(!is_next(&mut last) && !is_next(&mut read) && !is_next(&mut second));
         // Another session does not wait.
         drop(order.ticket("s2").turn().await);

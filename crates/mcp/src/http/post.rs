@@ -150,7 +150,7 @@ async fn refused(
         Ok(Some(text)) => String::from_utf8_lossy(&text).into_owned(),
         Ok(None) if outgoing::may_have_begun(status) => return only_status(),
         Ok(None) => return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: REFUSAL_BYTES }),
-        // What is missing may say that the call has run.
+        // The missing part may say that the call has run.
         Err(error) if may_be_gone => return Err(StreamableHttpError::Client(error)),
         Err(_) => "<failed to read response body>".to_owned(),
     };
@@ -235,7 +235,7 @@ impl Event {
         match byte {
             _ if ends_twice => {}
             b'\r' | b'\n' => {
-                // An empty line ends the event, and comments are kept by nobody.
+                // An empty line ends the event, and nobody keeps comments.
                 self.kept = match self.line {
                     0 => 0,
                     _ if self.is_comment => self.kept,
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::pipes::TOO_MANY;
 
-    /// What a request of the id 7 gets from a server that answers with this.
+    /// What a request with the id 7 gets from a server that answers with this.
     async fn answered(kind: &str, body: String) -> Option<serde_json::Value> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let uri = format!("http://{}/mcp", listener.local_addr().expect("an address"));

@@ -1,7 +1,7 @@
 //! How much work a schema can cause, before it is compiled.
 //!
-//! A small schema can take for ever: two `$ref`s to the same place, thirty times over, are a thousand million checks of
-//! one value. So the work is estimated beforehand: for a value nested `n` levels deep, how many subschemas are applied
+//! A small schema can take for ever: two `$ref`s to the same place, thirty times over, are a billion checks of one
+//! value. So the work is estimated beforehand: for a value nested `n` levels deep, how many subschemas are applied
 //! along one path into it? That number grows with `n` only if the schema is recursive. The deepest `n` with an
 //! acceptable number becomes the limit for arguments.
 
@@ -44,7 +44,7 @@ const REFUSED: [&str; 6] = ["$anchor", "$dynamicAnchor", "$dynamicRef", "$recurs
 /// References that leave the schema or are circular, or too much work even for shallow arguments.
 pub(super) fn deepest_instance(schema: &Value) -> Result<usize, String> {
     let walk = || Walk { root: schema, known: HashMap::new(), open: 0 };
-    // The cost never shrinks with the depth: what holds for the deepest arguments holds for all, as for most schemas.
+    // The cost never shrinks with depth: if the deepest arguments are acceptable, as with most schemas, all are.
     if walk().cost(schema, limits::JSON_DEPTH).is_ok_and(|cost| cost <= MOST) {
         return Ok(limits::JSON_DEPTH);
     }

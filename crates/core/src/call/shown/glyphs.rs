@@ -188,7 +188,7 @@ fn cjk_script(c: char) -> Script {
 }
 
 /// Compatibility forms of other letters (`ſ`, `ǆ`, `ℓ`, `Ⅳ`), except those in full width, which are judged by their
-/// word, and the Armenian `և`, which is in every text.
+/// word, and the Armenian `և`, which is in every Armenian text.
 fn is_compatibility(c: char) -> bool {
     let ordinary = matches!(u32::from(c), 0x587 | 0xFF10..=0xFF5A);
     !ordinary && unicode_normalization::is_nfkc_quick([c].into_iter()) == IsNormalized::No

@@ -126,7 +126,7 @@ impl Reader<'_> {
     }
 }
 
-/// Everything that must hold of any form.
+/// Everything that must hold for any form.
 fn check(args: &Args) -> Shown {
     let shown = Shown::of(args);
     assert_eq!(Reader::read(&shown.text).canonical(), args.text(), "it reads back: {}", shown.text);
@@ -259,8 +259,8 @@ proptest! {
 
     #[test]
     fn x_two_different_argument_texts_never_render_the_same(args in any_args()) {
-        // What reads back in one way only is shown by no other arguments, and the model of a screen (NFC, characters
-        // that are drawn as nothing) finds nothing to change in it.
+        // A form that reads back in one way only belongs to no other arguments, and the model of a screen (NFC,
+        // characters that are drawn as nothing) finds nothing to change in it.
         check(&args);
     }
 

@@ -89,7 +89,8 @@ impl<'a> Text<'a> {
 
     fn judge(&self, at: usize, words: &[Range<usize>], why: &mut [Option<WarningKind>]) {
         let word = &self.chars[words[at].clone()];
-        // Latin letters that could be the Cyrillic or Greek ones of a sentence: those are kept there, so these are not.
+        // Latin letters that could be a sentence's Cyrillic or Greek ones: there the latter are kept, so the former are
+        // not.
         if self.native(at, words).is_some_and(|script| could_be(word, script)) {
             return self.escape(words[at].clone(), why, |_| true);
         }
@@ -113,7 +114,7 @@ impl<'a> Text<'a> {
                 self.escape(words[at].clone(), why, |c| !c.is_ascii() && !glyph(c).is_mark());
             }
         } else if mixes(letters()) {
-            // Beside letters of that kind, a Latin one could be another of them.
+            // Beside European letters, a Latin one could pass for another of them.
             let european = letters().any(|c| is_european(glyph(c).script) && !is_latin(c) && !belongs_to_all(c));
             // Chinese and Japanese have no spaces around Latin or full-width text.
             let mut start = words[at].start;
@@ -243,7 +244,7 @@ fn mixes(letters: impl Iterator<Item = char>) -> bool {
             continue;
         }
         let own = c.script_extension();
-        // Such as the long vowel of Japanese.
+        // Such as the Japanese long vowel mark.
         if EAST_ASIAN.iter().any(|script| own.contains_script(*script)) {
             continue;
         }
@@ -268,7 +269,7 @@ fn certain_script(word: &[char]) -> Option<Script> {
 
 const CLOSES: [char; 6] = ['.', ',', '!', '?', ';', ':'];
 
-/// Scripts with so many letters of Latin shape that whole words have no other.
+/// Scripts with so many letters of Latin shape that whole words have no others.
 fn has_sentences(script: Script) -> bool {
     matches!(script, Script::Cyrillic | Script::Greek)
 }

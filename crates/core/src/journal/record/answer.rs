@@ -1,4 +1,4 @@
-//! What models answer, and the tokens that it takes.
+//! Models' answers, and the tokens that they take.
 
 use std::sync::Arc;
 

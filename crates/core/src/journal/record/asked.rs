@@ -79,8 +79,8 @@ pub struct Interrupted {
     /// What is asked and where, if a node of a graph or a tool asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<Arc<At>>,
-    /// When it was asked by the clock, if the clock was behind the session's latest record; else the record's time
-    /// holds.
+    /// When it was asked by the clock, if the clock was behind the session's latest record; otherwise the record's time
+    /// counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Millis>,
 }
@@ -104,13 +104,13 @@ impl Decided {
 }
 
 impl Interrupted {
-    /// When it was asked, if the record of it has the time `recorded`.
+    /// When it was asked, if its record has the time `recorded`.
     #[must_use]
     pub fn asked_at(&self, recorded: Millis) -> Millis {
         self.clock.unwrap_or(recorded)
     }
 
-    /// The answer of a call's question if nobody gives one; `None` for any other interruption.
+    /// The answer to a call's question if nobody gives one; `None` for any other interruption.
     #[must_use]
     pub fn input_default(&self) -> Option<&Raw> {
         self.question.as_ref().filter(|_| self.kind == Kind::Input)?.default.as_ref()
@@ -127,7 +127,7 @@ impl Interrupted {
         self.actions.first().map_or(Reviewer::OWNER, Action::reviewer)
     }
 
-    /// Its permanent identity: the digest of its first action, which is the only one of questions.
+    /// Its permanent identity: the digest of its first action; questions have only that one.
     #[must_use]
     pub fn digest(&self) -> Option<Arc<str>> {
         self.actions.first().map(|action| action.digest.clone())
@@ -173,8 +173,8 @@ pub struct Action {
     /// The JSON Schema an edit must fit: the tool's at the time of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
-    /// The source of a tool that comes from elsewhere: a tool with the same description from another source is another
-    /// tool. Only [`Action::server`] of it is shown.
+    /// The source of a tool that comes from elsewhere: a tool with the same description from another source is a
+    /// different tool. Only its [`Action::server`] is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<str>>,
     /// What the model says the call is for.
@@ -228,7 +228,7 @@ impl Action {
         if self.reviewer().is_owner() { 1 } else { self.ask.quorum.max(1) }
     }
     /// Whether editing this action also approves the edited call at its first level, where `ask` says who must approve
-    /// that call. What nobody may let run is asked about again.
+    /// that call. A call that nobody may let run is requested again.
     #[must_use]
     pub fn edit_approves(&self, ask: &Ask) -> bool {
         let same_reviewer = ask.reviewer(0) == self.ask.reviewer(0);

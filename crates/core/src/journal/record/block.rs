@@ -141,13 +141,13 @@ pub struct ShownAs {
     pub empty: bool,
 }
 
-/// The calls of an answer with these blocks, each with the reason if the answer was cut before the call was surely whole:
-/// then it is never asked about and never run.
+/// The calls of an answer with these blocks, each with the reason if the answer was cut before the call was certainly
+/// complete: such a call is never asked about and never run.
 pub fn calls<'a>(
     blocks: impl Iterator<Item = &'a Block>,
     cut: Option<Cut>,
 ) -> impl Iterator<Item = (&'a ToolUse, Option<Cut>)> {
-    // White space after a call does not say that the call had ended.
+    // White space after a call does not show that the call had ended.
     let mut blocks = blocks.filter(|block| block.tool_use().is_some() || !block.content().trim().is_empty()).peekable();
     std::iter::from_fn(move || {
         loop {
@@ -217,11 +217,11 @@ impl ToolUse {
         Args::parse_without(&self.input, MESSAGE_ARGUMENT).map(|(args, _)| args)
     }
 
-    /// Whether an answer that was cut for this reason, and ends with this call or not, makes it unreliable.
+    /// Whether the call is unreliable in an answer that was cut for this reason; `is_last`: the answer ends with it.
     fn is_cut(&self, cut: Cut, is_last: bool) -> bool {
         match cut {
-            // Servers begin a call with `{}`, and close the JSON of arguments that stopped: at the end of the answer they
-            // say nothing. Arguments that were never begun look like none.
+            // Servers begin a call with `{}`, and close the JSON of arguments that stopped: at the end of an answer,
+            // complete JSON proves nothing. Arguments that were never begun look like none.
             Cut::MaxTokens | Cut::Incomplete => is_last || self.input.trim().is_empty() || self.args().is_err(),
             // A withdrawn answer is never executed, however complete its calls were.
             Cut::Refusal | Cut::ContentFilter => true,

@@ -1,4 +1,4 @@
-//! How a turn fails, and what is told of it once it is retried.
+//! How a turn fails, and what its retry records.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub struct Retried {
     pub request_id: Option<RequestId>,
 }
 
-/// An event with a block in the stream, from while the turn had failed.
+/// An event with a block in the stream, from the time when the turn had failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unshown {

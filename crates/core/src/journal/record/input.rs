@@ -40,7 +40,7 @@ pub struct InputRequired {
 /// One question of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputQuestion {
-    /// Its name in the call, by which the tool recognizes it. The second of a name is called `name#2`
+    /// Its name in the call, by which the tool recognizes it. The second of the same name is called `name#2`
     /// ([`distinct_names`]).
     pub name: Arc<str>,
     /// Who asks: for a tool of an MCP server, the server.
@@ -65,8 +65,8 @@ impl InputQuestion {
     }
 }
 
-/// Renames questions whose name another one has already: `name#2`, as in a node of a graph. Each is asked, and answered,
-/// by itself. Questions beyond the most that an attempt may ask are dropped.
+/// Renames questions whose name is already taken: `name#2`, as in a node of a graph. Each is asked, and answered,
+/// separately. Questions beyond the most that an attempt may ask are dropped.
 pub fn distinct_names(questions: &mut Vec<InputQuestion>) {
     questions.truncate(QUESTIONS);
     let mut taken: BTreeSet<Arc<str>> = BTreeSet::new();

@@ -58,7 +58,7 @@ impl Restarted {
     }
 }
 
-/// Why a turn is held that no process resumes by itself.
+/// Why a turn that no process resumes by itself is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// Why.
@@ -90,7 +90,7 @@ impl Hold {
         self.with_ways(&[message, pending.then_some(Text::WayDecision), Some(Text::WayRetry)])
     }
 
-    /// The same of a turn that has failed: only a retry continues it, and carries out what was decided in it.
+    /// The same for a turn that has failed: only a retry continues it, and carries out what was decided in it.
     #[must_use]
     pub fn message_of_failed(&self) -> String {
         self.with_ways(&[Some(Text::WayRetry)])

@@ -31,7 +31,7 @@ pub struct CallInput {
     /// Answers to questions of earlier attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<KeptAnswer>,
-    /// Those given before the call was lost and run again, as far as this run has not asked their questions: each answers
+    /// Answers given before the call was lost and run again, whose questions this run has not asked yet: each answers
     /// the same question once more, so that nobody is asked twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replay: Vec<KeptAnswer>,
@@ -72,7 +72,7 @@ impl CallInput {
 
     /// Takes the answer to a question that is asked again after the call was lost; it counts once.
     ///
-    /// The tool of a live call has itself given it the answers that there were, before it asked a person.
+    /// The tool of a live call has itself supplied the earlier answers before it asked a person.
     pub(in crate::journal) fn take_replayed(&mut self, question: &InputQuestion) -> Option<Raw> {
         if !self.live {
             return take_answer(&mut self.replay, question);

@@ -175,8 +175,8 @@ impl Call {
     /// A reviewer has changed it, and from now on it is asked about like this.
     ///
     /// An edit at the first level approves what will run, which its reviewer has seen, if one approval is enough. What the
-    /// first level has not seen goes back to it; and where requesters may not approve, an edit makes its author a requester
-    /// of what it is then.
+    /// first level has not seen goes back to it; and where requesters may not approve, an edit makes its author a
+    /// requester of the edited call.
     pub(in crate::journal) fn edited(
         &mut self,
         action: &Action,
@@ -202,7 +202,7 @@ impl Call {
         Phase::Gated
     }
 
-    /// It is this from now on. What others have changed in it may still be there, so they stay its editors.
+    /// The call is this from now on. Others' changes may still be in it, so they stay its editors.
     pub(in crate::journal) fn changed(&mut self, to: &EditedAction, by: Option<&Arc<str>>) {
         self.name = Arc::from(to.name.as_str());
         self.args = Some(to.args.clone());

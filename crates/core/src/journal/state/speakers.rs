@@ -47,7 +47,7 @@ impl Speakers {
     /// Notes whose text the models read. Comments on a request are for people, and a plain approval or rejection has no
     /// text of its own.
     ///
-    /// `active`: whether a turn is under way before the record, in a session that has made so many `calls`.
+    /// `active`: whether a turn is under way before the record, in a session that has made this many `calls`.
     pub(in crate::journal) fn note(&mut self, record: &Record, active: bool, calls: u32) {
         match record {
             Record::UserMessage(message) => {
@@ -64,7 +64,7 @@ impl Speakers {
             Record::Answered(answered) => self.add(answered.by.as_ref(), calls),
             Record::Resumed(resumed) => self.add(resumed.by.as_ref(), calls),
             Record::StateEdited(edited) => self.add(edited.by.as_ref(), calls),
-            // A standing rule may carry a message of its author.
+            // A standing rule may carry a message from its author.
             Record::CallsGated(gates) => {
                 gates.iter().for_each(|gate| self.add(gate.said_by.as_ref(), calls));
             }

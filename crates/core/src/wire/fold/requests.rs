@@ -119,7 +119,7 @@ impl Fold {
     }
 }
 
-/// The key of the request for a decision that this message is.
+/// The key of the request for a decision, if this message is one.
 fn key_of(message: &HistoryMessage) -> Option<&str> {
     match message.content.first()? {
         HistoryBlock::ApprovalRequest(block) => match &**block {

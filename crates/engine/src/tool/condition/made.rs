@@ -8,7 +8,7 @@ use countersign_core::limits::CONDITION_BYTES;
 
 /// Counts an item that a loop collects, and returns it.
 pub(super) const COLLECTED: &str = "@collected";
-/// The overhead of a value beside its text.
+/// The overhead of a value besides its text.
 const VALUE_BYTES: usize = 32;
 
 thread_local! {
