@@ -165,7 +165,7 @@ impl Inner {
         Some(decided)
     }
 
-    /// The model's text about a call that the program rejected, perhaps without a text of its own.
+    /// The text for the model about a call that the program rejected, perhaps without a text of its own.
     fn rejected(&self, facts: &CallFacts<'_>, text: Option<&str>, locale: Locale) -> String {
         match text.map(str::trim).filter(|text| !text.is_empty()) {
             Some(text) => text.to_owned(),
