@@ -70,11 +70,11 @@ pub struct Agent {
     pub(crate) output: Option<Arc<Output>>,
     pub(crate) handoff_description: Option<Arc<str>>,
     pub(crate) tool_use: ToolUseBehavior,
-    /// Its own name, if another agent has that already and this one was renamed.
+    /// Its original name, if it was renamed because another agent already has that name.
     pub(crate) called: Option<Arc<str>>,
 }
 
-/// Without its instructions, which may have what only the model may know.
+/// Omits its instructions, which may contain text that only the model may see.
 impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tools: Vec<&str> = self.tools.iter().map(|tool| &*tool.spec.name).collect();
@@ -88,13 +88,13 @@ impl fmt::Debug for Agent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnCut {
-    /// It counts as it is. If it ends the turn, the turn's stop reason says why it is incomplete.
+    /// It is accepted as it is. If it ends the turn, the turn's stop reason says why it is incomplete.
     #[default]
     End,
     /// The turn fails (`model_error`).
     Fail,
     /// The model is asked to continue text cut at the token limit, up to 8 times and within `max_turns`; any other
-    /// incomplete answer counts as it is.
+    /// incomplete answer is accepted as it is.
     Continue,
 }
 
@@ -146,7 +146,7 @@ impl Agent {
         self.description = Some(text.into());
         self
     }
-    /// Gives it a tool: a [`ToolEntry`], or a function that makes one, such as `#[tool]` writes.
+    /// Gives it a tool: a [`ToolEntry`], or a function that makes one, such as those that `#[tool]` generates.
     #[must_use]
     pub fn tool(mut self, tool: impl Into<ToolEntry>) -> Agent {
         self.tools.push(tool.into());
@@ -173,7 +173,7 @@ impl Agent {
         self.output_guardrails.push(Guardrail::new(name, check));
         self
     }
-    /// Adds a fallible guardrail, such as one of a configuration; on the user's input, or on the final answer.
+    /// Adds a fallible guardrail, such as one from a configuration, on the user's input or on the final answer.
     #[doc(hidden)]
     #[must_use]
     pub fn guardrail(mut self, guardrail: Guardrail, on_input: bool) -> Agent {
@@ -184,7 +184,7 @@ impl Agent {
         self
     }
     /// Makes its final answer JSON of the type `T` (spec S23): the model is given the schema, and an answer that does
-    /// not match it fails the run. Providers take objects only: put a list, an enum or a text into a field of a
+    /// not match it fails the run. Providers accept only objects: put a list, an enum or a string into a field of a
     /// struct.
     ///
     /// ```
@@ -249,7 +249,7 @@ impl Agent {
         self.hosted.push(server);
         self
     }
-    /// Most model calls in one turn (spec S24). With 0 the agent is refused.
+    /// The maximum number of model calls in one turn (spec S24). With 0 the agent is refused.
     #[must_use]
     pub fn max_turns(mut self, calls: u32) -> Agent {
         self.max_turns = calls;
@@ -278,7 +278,7 @@ impl Agent {
 }
 
 impl Agent {
-    /// What is wrong with a setting out of bounds.
+    /// The problem with a setting that is out of bounds.
     fn out_of_bounds(&self) -> Option<&'static str> {
         match &self.compression {
             _ if self.max_turns == 0 => Some("\"max_turns\" is 0, so it could never answer; it must be at least 1"),
@@ -292,7 +292,7 @@ impl Agent {
         }
     }
 
-    /// Replaces its loop by one with custom nodes, built with [`crate::graph::agent_loop::AgentLoop`] (spec G2).
+    /// Replaces its loop with one that has custom nodes, built with [`crate::graph::agent_loop::AgentLoop`] (spec G2).
     #[must_use]
     pub fn graph(mut self, graph: &Graph<AgentState>) -> Agent {
         self.graph = Some(graph.clone());

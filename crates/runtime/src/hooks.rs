@@ -19,7 +19,7 @@ pub struct ModelEnd<'a> {
     pub cut: Option<Cut>,
 }
 
-/// An approval request that needs nobody any more, for [`RunHooks::approval_resolved`].
+/// An approval request that no longer needs a person, for [`RunHooks::approval_resolved`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ApprovalResolved<'a> {

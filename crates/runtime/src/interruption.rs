@@ -24,8 +24,8 @@ use crate::{agent::Agents, tool::function::read_args};
 pub struct Interruption {
     /// The session.
     pub session_id: Arc<str>,
-    /// The key of the request; calls that share one are decided together on the wire, and one by one here, where they
-    /// allow that ([`Interruption::allowed`]).
+    /// The key of the request; calls that share it are decided together on the wire, and one by one here, if they allow
+    /// it ([`Interruption::allowed`]).
     pub approval_key: String,
     /// The kind of the request.
     pub kind: Kind,
@@ -46,8 +46,8 @@ pub struct Interruption {
     /// The SHA-256 of [`Interruption::args`], in hexadecimal.
     pub args_digest: String,
     /// The permanent name of this very request, in hexadecimal: a digest of the session, the interruption, the call and
-    /// all that was shown. When the call is requested again, for whatever reason, it gets another one, and a decision
-    /// on this one is [`Stale`](crate::run_state::DecisionError::Stale).
+    /// everything that was shown. When the call is requested again, for whatever reason, it gets a new one, and a
+    /// decision on this one is [`Stale`](crate::run_state::DecisionError::Stale).
     pub digest: String,
     /// Why approval is needed: the rule, in its author's words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,8 +61,9 @@ pub struct Interruption {
     /// The MCP server of the tool; the description is that server's claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The allowed decisions. A question is answered instead (see `kind`), and a model's can be rejected. A call may be left undecided while others of
-    /// its answer continue, whether or not it allows [`DecisionType::Defer`]: that is a reviewer's decision.
+    /// The allowed decisions. A question is answered instead (see `kind`), and a model's question can be rejected. A
+    /// call may be left undecided while others of its answer continue, whether or not it allows
+    /// [`DecisionType::Defer`]: that is a reviewer's decision.
     pub allowed: Vec<DecisionType>,
     /// The question as asked by a tool in the middle of a call, or by a node of a graph.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +82,7 @@ pub struct Interruption {
     pub unresolvable: Option<String>,
 }
 
-/// `Agent A would like to use the tool T with {…}`; for other kinds than an approval, what it is.
+/// `Agent A would like to use the tool T with {…}`; for kinds other than an approval, a description.
 impl fmt::Display for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Interruption { agent, tool, args, .. } = self;
@@ -100,8 +101,8 @@ impl fmt::Display for Interruption {
 }
 
 impl Interruption {
-    /// The arguments as a value of a type of your own, such as the struct that `#[tool]` generates: to change it and to
-    /// [approve that](crate::run_state::RunState::approve_with), or to show it.
+    /// The arguments as a value of your own type, such as the struct that `#[tool]` generates: to change it and
+    /// [approve the result](crate::run_state::RunState::approve_with), or to show it.
     ///
     /// # Errors
     /// They do not fit the type.
@@ -162,7 +163,7 @@ impl Interruption {
             allowed: match open.asked.kind {
                 Kind::Approval | Kind::InDoubt => action.allowed().to_vec(),
                 Kind::Question => vec![DecisionType::Reject],
-                // What waits for an answer takes no decision.
+                // A request that needs an answer takes no decision.
                 _ => Vec::new(),
             },
             payload: question.map(|at| at.payload.clone()),

@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //! A collector that does not answer delays nothing: spans are queued in memory, at most [`WAITING`] of them and
-//! [`WAITING_BYTES`]; more are dropped and counted in the log. A text has at most [`ATTRIBUTE_BYTES`] and is cut after that.
+//! [`WAITING_BYTES`]; more are dropped and counted in the log. A text is cut after [`ATTRIBUTE_BYTES`].
 
 mod collect;
 mod json;
@@ -38,18 +38,18 @@ use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 use self::collect::Collector;
 use crate::run::spans::TARGET;
 
-/// Most spans queued for sending.
+/// The maximum number of spans queued for sending.
 pub const WAITING: usize = 4096;
-/// Most bytes of the spans queued for sending.
+/// The maximum size in bytes of the spans queued for sending.
 pub const WAITING_BYTES: usize = 32 * 1024 * 1024;
-/// Most bytes of a text in a span: arguments and results may have many more.
+/// The maximum size in bytes of a text in a span: arguments and results may be much longer.
 pub const ATTRIBUTE_BYTES: usize = 64 * 1024;
-/// Most spans per request.
+/// The maximum number of spans per request.
 const AT_ONCE: usize = 512;
-/// Most bytes of the spans of a request with more than one. In JSON they may have six times as many, and collectors
-/// take 20 MiB.
+/// The maximum size in bytes of the spans of a request with more than one. Their JSON may be six times as large, and
+/// collectors accept 20 MiB.
 const AT_ONCE_BYTES: usize = 2 * 1024 * 1024;
-/// The size that a span, an event or an attribute counts beside its texts.
+/// The size counted for a span, an event or an attribute in addition to its texts.
 const ENTRY_BYTES: usize = 64;
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -99,7 +99,7 @@ pub(crate) struct Happened {
 }
 
 enum Message {
-    /// A span, and its place among the bytes that may wait.
+    /// A span, with its permit for queued bytes.
     Span(Box<Finished>, OwnedSemaphorePermit),
     Flush(oneshot::Sender<()>),
 }
@@ -155,7 +155,7 @@ impl Traces {
         Collector::new(self.clone()).with_filter(Targets::new().with_target(TARGET, LevelFilter::DEBUG))
     }
 
-    /// Waits until all spans that have ended so far were sent or dropped.
+    /// Waits until all spans that have ended so far have been sent or dropped.
     pub async fn flush(&self) {
         let (done, told) = oneshot::channel();
         if self.sender.send(Message::Flush(done)).await.is_ok() {
@@ -173,7 +173,7 @@ impl Traces {
     }
 }
 
-/// The spans of a request, and their place among the bytes that may wait.
+/// The spans of a request, with their permits for queued bytes.
 struct Batch {
     spans: Vec<Finished>,
     place: OwnedSemaphorePermit,

@@ -18,13 +18,13 @@
 //! - An approved call runs once in each store it is put into. Putting one state into two makes two sessions.
 //!
 //! Decisions:
-//! - The portable state is the journal and no second format. Reading one checks that each entry can follow from the
+//! - The portable state is the journal, not a second format. Reading one checks that each entry can follow from the
 //!   session before it (`Session::append`). Reformatting a text does not change it: raw JSON is compared by content
 //!   (`same_json`).
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
-//!   process can append. A file that was claimed says so, and whoever takes it again asks about what may have begun.
-//!   Within a process a state and its clones run once (`once`), and a state of a store runs there only. Copies of a text are
-//!   copies of a run.
+//!   process can append. A claimed file says so, and a process that takes it again asks about the calls that may have
+//!   begun. Within a process a state and its clones run once (`once`), and a state of a store runs only there. Copies
+//!   of a text are copies of a run.
 //! - A run whose state a program keeps waits indefinitely unless a timeout was set, since nothing watches deadlines
 //!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, a timeout that was set does.
 //!   Overdue interruptions time out when the run resumes, and a later decision gets `RunErrorKind::TooLate`. The rule
@@ -108,12 +108,12 @@ pub struct RunState {
     entries: Vec<Arc<Entry>>,
     /// The session after them.
     session: Session,
-    /// How many of the entries its store has. Those after them were made on the state, and are stored when the run
+    /// How many of the entries its store has. Later entries were added to the state, and are stored when the run
     /// resumes.
     pub(crate) stored: usize,
     pub(crate) staged: Vec<Staged>,
     pub(crate) answers: Vec<StagedAnswer>,
-    /// The nodes that wait for its answers. They are in no text of it.
+    /// The nodes that wait for its answers. They are not part of its text.
     pub(crate) suspended: Suspended,
     /// The user's next input, once the run resumes.
     pub(crate) inputs: Vec<Content>,
@@ -122,10 +122,10 @@ pub struct RunState {
     /// The limit of model calls set for the run.
     pub(crate) max_turns: Option<u32>,
     pub(crate) guardrails: Vec<GuardrailResult>,
-    /// How many calls the session had when another process took the same state: what that one has begun of them is not
-    /// known.
+    /// How many calls the session had when another process took the same state: which of them that process has begun is
+    /// unknown.
     calls_when_taken: Option<u32>,
-    /// Whether a store of the application has it: only there is it known what has run.
+    /// Whether a store of the application has it: only that store knows what has run.
     pub(crate) in_store: bool,
     pub(crate) once: Once,
 }
@@ -231,7 +231,7 @@ impl RunState {
         RunState::read_from(store, session_id, true).await
     }
 
-    /// The state in a store: the application's (`durable`), or one that only this part of the run has.
+    /// The state in a store: the application's (`durable`), or one that exists only for this part of the run.
     pub(crate) async fn read_from(
         store: &dyn Store,
         session_id: &str,
@@ -241,13 +241,14 @@ impl RunState {
         if entries.is_empty() {
             return Err(RunStateError::NoSession(session_id.to_owned()));
         }
-        // The state must not have more than the store has after a power cut.
+        // The state must not have entries that a power cut can take from the store.
         store.sync().await?;
         Ok(RunState { in_store: durable, ..RunState::of(session_id.into(), entries, Cursors::Told)? })
     }
 
-    /// Puts the whole session into another store, durably, where it can go on: as a session of its own from there. Pending interruptions stay pending; a running turn resumes when a
-    /// runtime over the store is started, and a person is asked about a call whose outcome is unknown.
+    /// Puts the whole session into another store, durably, where it can continue as a session of its own. Pending
+    /// interruptions stay pending; a running turn resumes when a runtime over the store is started, and a person is
+    /// asked about a call whose outcome is unknown.
     ///
     /// # Errors
     /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
@@ -301,8 +302,8 @@ impl RunState {
     /// stays: interruptions, decisions, usage. With [`ContextStrategy::Replace`], decisions that have not taken effect
     /// and those for the rest of the run are dropped.
     ///
-    /// A store that has the session already keeps the data that it began with, so a state that is taken from there
-    /// ([`RunState::load`]) has that: give it the other data again.
+    /// A store that already has the session keeps the data that the session began with, so a state taken from there
+    /// ([`RunState::load`]) has the original data: replace it again.
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -319,7 +320,7 @@ impl RunState {
                 self.add(Draft::new(&self.session, self.session.updated_at).revoke(rule, None));
             }
         }
-        // What waits may have used the earlier data: it starts over.
+        // Suspended nodes may have used the earlier data: they start over.
         self.suspended = Suspended::default();
         Ok(self)
     }

@@ -1,7 +1,7 @@
 //! Whether two agents of one name are the same agent given twice, or different ones (spec S17).
 //!
-//! They are the same only if they agree in everything, including their tools' approval rules; what cannot be compared
-//! is equal only where it is shared. Every field of an agent or a tool must be handled here, or this does not
+//! They are the same only if they agree in everything, including their tools' approval rules; parts that cannot be
+//! compared are equal only if they are shared. Every field of an agent or a tool must be handled here, or this does not
 //! compile.
 
 use std::{any::Any, sync::Arc};

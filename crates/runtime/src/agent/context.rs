@@ -45,7 +45,7 @@ impl RunContext {
         }
     }
 
-    /// The application's own data as a value of a type of your own.
+    /// The application's own data as a value of your own type.
     ///
     /// # Errors
     /// There is none, or it does not fit the type.

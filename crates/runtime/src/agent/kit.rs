@@ -26,7 +26,7 @@ use crate::{
     tool::{ToolEntry, ToolSpec, source::Sources},
 };
 
-/// Most tools that an agent gets from its sources; the rest is left out.
+/// The maximum number of tools that an agent gets from its sources; the rest are left out.
 const SOURCE_TOOLS: usize = 512;
 
 /// A tool with its compiled schema.
@@ -41,7 +41,7 @@ pub(crate) struct ReadyTool {
 }
 
 impl ReadyTool {
-    /// The name that a call of it is judged by, under whatever alias it was called.
+    /// The name by which a call of it is judged, whatever alias the model used.
     pub(crate) fn name<'a>(&'a self, called: &'a str) -> &'a str {
         if self.hosted { called } else { &self.entry.spec.name }
     }
@@ -52,7 +52,7 @@ impl ReadyTool {
         own.chain(self.hosted.then_some(called))
     }
 
-    /// What the core needs to know of it.
+    /// The facts that the core needs about it.
     pub(crate) fn facts(&self) -> ToolFacts {
         let ToolEntry { spec: ToolSpec { description, .. }, source, idempotent, kind, target, .. } = &self.entry;
         ToolFacts {
@@ -271,7 +271,7 @@ fn from(entry: &ToolEntry) -> String {
     format!("the source {named}")
 }
 
-/// Most compiled schemas in the cache.
+/// The maximum number of compiled schemas in the cache.
 const KEPT: usize = 256;
 /// Longest schema that is cached, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;

@@ -86,7 +86,7 @@ impl ToolUseBehavior {
             ToolUseBehavior::StopAt(names) => {
                 results.iter().find(|result| names.iter().any(|name| **name == *result.tool)).map(output)
             }
-            // A function that panics has not ended the run.
+            // A function that panics does not end the run.
             ToolUseBehavior::Custom(function) => {
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| function(results))).unwrap_or(None)
             }
@@ -95,10 +95,10 @@ impl ToolUseBehavior {
 }
 
 impl Agent {
-    /// Lets the agent hand the conversation to another one, by the tool `transfer_to_NAME`, in which each non-ASCII
-    /// letter becomes `_`: [`ToolEntry::named`] gives it another name. The other agent answers from then on, until it
-    /// hands off itself or a message names an agent (spec S25). It is given as an [`Agent`], or by the name of one
-    /// given elsewhere.
+    /// Lets the agent hand the conversation to another one, through the tool `transfer_to_NAME`, in which each
+    /// non-ASCII letter becomes `_`: [`ToolEntry::named`] gives it another name. The other agent answers from then on,
+    /// until it hands off itself or a message names an agent (spec S25). It is given as an [`Agent`], or by the name of
+    /// one given elsewhere.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The agent's loop as a public graph (spec G2).
 //!
-//! The runner performs the loop's four nodes itself. A custom node can refuse calls and never permit one: permission
+//! The runner performs the loop's four nodes itself. A custom node can refuse calls but never permit one: permission
 //! comes from decisions, so no graph can bypass an approval.
 
 use std::sync::Arc;
@@ -277,7 +277,7 @@ pub fn after_tools(turn: &AgentState) -> AfterTools {
 /// use countersign::graph::{Context, NodeError};
 /// use countersign::graph::agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, CallStage, after_approval};
 ///
-/// /// Asks an admin about what the user has approved.
+/// /// Asks an admin about the calls that the user has approved.
 /// async fn critical_approval(ctx: Context<AgentState>) -> Result<AgentUpdate, NodeError> {
 ///     let mut update = AgentUpdate::new();
 ///     for call in ctx.state().calls().filter(|call| call.name == "delete_file" && call.stage == CallStage::MayRun) {

@@ -288,7 +288,7 @@ impl<S: GraphState> StateGraph<S> {
     }
 
     /// Runs `to` when all of `from` have finished since it last did so. Several joins may lead to one node, each with its
-    /// own sources; what two of them share counts for the first that is complete.
+    /// own sources; a source that two of them share counts for the first that is complete.
     pub fn join<const N: usize>(&mut self, from: [Node<S>; N], to: Node<S>) {
         from.iter().for_each(|node| self.known(*node));
         self.known(to);
@@ -301,8 +301,8 @@ impl<S: GraphState> StateGraph<S> {
     }
 
     /// After `from`, runs `each` once for each item of the list that `items` makes of the state: concurrently, at
-    /// most [`FanOut::limit`] of them. Without items, the successors of `each` run at once. An item has at most 1 MiB as
-    /// JSON, and those of a round 16 MiB: what is larger is kept elsewhere, under a key that is the item.
+    /// most [`FanOut::limit`] of them. Without items, the successors of `each` run at once. An item has at most 1 MiB
+    /// as JSON, and the items of a round 16 MiB: keep larger data elsewhere, under a key that serves as the item.
     pub fn fan_out<T, I>(
         &mut self,
         from: impl Into<Node<S>>,
@@ -328,7 +328,7 @@ impl<S: GraphState> StateGraph<S> {
                 })?;
                 Ok(item)
             };
-            // One more than a round may have: it is refused for that.
+            // One more than a round may have, so that the round is refused.
             items(state).into_iter().take(limits::ROUND_TASKS + 1).map(item).collect()
         });
         self.leave(from.into(), Leave::FanOut { each: each.node, items });
@@ -344,12 +344,12 @@ impl<S: GraphState> StateGraph<S> {
     /// changed. `None`: it has no new name; then a run that needs it fails.
     ///
     /// It is called for a node that does not exist; and, when a node asks a question that is not on record, for each
-    /// question on record that it has not asked so far, also for those that it asks later. So it names only what is
-    /// gone. It may be called often, and a panic counts as `None`.
+    /// question on record that it has not asked so far, including those that it asks later. So it must name only what
+    /// is gone. It may be called often, and a panic counts as `None`.
     ///
-    /// Give an old name to nothing else: a question that has the recorded name of a renamed one is refused, since each
-    /// would get the other's answer. The names of steps cannot be migrated: a step under another name is another step,
-    /// and is done again.
+    /// Do not give an old name to anything else: a question that has the recorded name of a renamed one is refused,
+    /// since each would get the other's answer. The names of steps cannot be migrated: a step under another name is
+    /// another step, and is done again.
     pub fn migrate(&mut self, migrate: impl Fn(&Gone<'_>) -> Option<Renamed> + Send + Sync + 'static) {
         self.migrate = Some(Arc::new(move |gone| {
             let renamed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| migrate(gone)));
@@ -360,11 +360,11 @@ impl<S: GraphState> StateGraph<S> {
         }));
     }
 
-    /// The version of the type of its state, counted from 1, which a graph has that names none. Runs record it; what is on
-    /// record in an older one (the first argument) is upgraded before it is read. That is a state, or an update, which has
-    /// only some of its fields and no unknown one: change those that are there, and remove those that are gone. One with
-    /// a number whose digits neither a 64-bit integer nor a double has, such as a large `u128`, is not upgraded: the run
-    /// fails with `state_unreadable`, and keeps what is on record.
+    /// The version of the type of its state: 1, unless a graph sets another. Runs record it; a record of an older
+    /// version (the first argument) is upgraded before it is read. That is a state, or an update, which has only some
+    /// of the fields and no unknown ones: change the fields that are there, and remove those that are gone. A record
+    /// with a number whose digits fit neither a 64-bit integer nor a double, such as a large `u128`, is not upgraded:
+    /// the run fails with `state_unreadable`, and keeps the record.
     ///
     /// ```
     /// # use countersign::graph::{GraphState, StateGraph};

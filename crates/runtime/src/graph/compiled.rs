@@ -72,7 +72,7 @@ impl<S> NodeDef<S> {
 }
 
 type Choose<S> = Box<dyn Fn(&S) -> Vec<Node<S>> + Send + Sync>;
-/// The items of a fan-out, in at most so many bytes.
+/// The items of a fan-out, in at most this many bytes.
 type Items<S> = Box<dyn Fn(&S, usize) -> Result<Vec<Raw>, NodeError> + Send + Sync>;
 
 /// An outgoing edge of a node.
@@ -183,11 +183,11 @@ pub(crate) enum Kind {
 /// A type-erased graph.
 pub(crate) trait AnyGraph: Send + Sync {
     fn name(&self) -> &Arc<str>;
-    /// Most rounds of one run.
+    /// The maximum number of rounds of one run.
     fn rounds(&self) -> u32;
     fn migrate(&self) -> Option<&Migrate>;
     fn state_version(&self) -> StateVersion;
-    /// A state or update on record of this version, as one of its own version.
+    /// Upgrades a recorded state or update of this version to the graph's own.
     fn upgraded(&self, from: StateVersion, json: &Raw) -> Result<Raw, String>;
     fn read_state(&self, json: &Raw) -> Result<AnyState, String>;
     fn write_state(&self, state: &AnyState) -> Result<Raw, String>;
@@ -210,7 +210,7 @@ pub(crate) trait AnyGraph: Send + Sync {
     fn drawing(&self) -> Drawing;
     /// The update that the end of an inner graph makes.
     fn leave(&self, node: &str, state: &AnyState) -> Result<Given, NodeError>;
-    /// Why it cannot be an agent's loop, if so.
+    /// Why it cannot be an agent's loop; `None` if it can.
     fn wrong_as_loop(&self) -> Option<String>;
 }
 

@@ -3,9 +3,9 @@
 //! A recorded answer belongs to a question's name and to the digest of what was shown. A node that asks something
 //! else under that name, skips an answered question, or no longer exists fails with a specific code
 //! (`question_changed`, `question_gone`, `node_gone`), and the answer is kept. So does a node that cannot read an answer
-//! as its type (`unreadable_answer`): a schema cannot express every type. A retry of it reads the answer if the node has
-//! been mended, and asks again otherwise. The same holds for what a person reports as the result of a step whose outcome
-//! was unknown: nothing checks that value before the node reads it.
+//! as its type (`unreadable_answer`): a schema cannot express every type. A retry reads the answer if the node has been
+//! fixed, and asks again otherwise. The same holds for the result that a person reports for a step whose outcome was
+//! unknown: nothing checks that value before the node reads it.
 
 use std::{
     future::{Future, IntoFuture},
@@ -120,22 +120,21 @@ impl<S> Context<S> {
     /// Its start is journaled before it runs. If a crash, or the node's time limit, leaves its outcome unknown, it is
     /// not run again either: a person is asked to decide, as for a tool call (spec R4), unless it is
     /// [idempotent](Step::idempotent). The same holds for a step that the node itself drops, as a `select!` with a timer
-    /// does: when the node pauses, a person is asked what became of it, for the case that the node starts over. So a
+    /// does: when the node pauses, a person is asked what became of it, in case the node starts over. So a
     /// time limit belongs inside `work`, which then has a result. If the person rejects, the node gets an error
     /// (`step_given_up`), and a retry of a node that returns it asks again.
     ///
     /// An error is returned to the node and not journaled: a retry runs the step again, and so does a node that starts
-    /// over, also if it had handled the error and gone on. An error that the node handles belongs in the result:
+    /// over, even if it had handled the error and continued. An error that the node handles belongs in the result:
     /// `ctx.step("pay", async { Ok::<_, NodeError>(pay().await.map_err(|error| error.to_string())) })`.
     ///
     /// `name` identifies the step among the steps and questions of the node. A name may be used again, one use after
     /// another, as in a loop: the uses are told apart by their order. So that order must be the same whenever the node
-    /// starts over, and a node fails that uses a name again when another of its steps or questions was under way at
-    /// one of the uses. **Branches that run at once need names of their own**, such as
-    /// `format!("pay {id}")`; that is not noticed where they wait for nothing of the node's between them, but for a timer
-    /// or a request of their own. A name has no `#`, which numbers the uses. **A step that is renamed is another step**: a
-    /// paused run that starts over with the new program does it again, and no migration prevents that. A node has at most
-    /// 10,000 steps.
+    /// starts over, and a node fails if it reuses a name and another of its steps or questions was under way at one of
+    /// the uses. **Branches that run at once need names of their own**, such as `format!("pay {id}")`; this goes
+    /// unnoticed if, between the uses, they await nothing of the node's, only timers or requests of their own. A name
+    /// has no `#`, which numbers the uses. **A step that is renamed is another step**: a paused run that starts over
+    /// with the new program does it again, and no migration prevents that. A node has at most 10,000 steps.
     pub fn step<T, E, F>(&self, name: &str, work: F) -> Step<T>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -188,8 +187,8 @@ impl<T> Interrupt<T> {
         self
     }
 
-    /// After this time without an answer, `answer` is used. Whole seconds: less than one counts as one, and more than 400
-    /// days as 400 days.
+    /// After this time without an answer, `answer` is used. In whole seconds: less than one counts as one, and more
+    /// than 400 days as 400 days.
     pub fn timeout(mut self, time: Duration, answer: impl Serialize) -> Interrupt<T> {
         let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
         self.ask.timeout = Timeout::of(seconds.clamp(1, limits::APPROVAL_TIMEOUT_SECONDS_MAX));
@@ -293,7 +292,7 @@ impl<T: DeserializeOwned> Future for Answer<T> {
         };
         drop(inside);
         if first.is_some() {
-            // As in `turn_of_others`; but whoever keeps this answer may never poll it again.
+            // As in `turn_of_others`; but the code that holds this answer may never poll it again.
             this.wait.memory.turn_is_due();
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -318,7 +317,7 @@ impl<T: DeserializeOwned> Future for Answer<T> {
 }
 
 impl<T: DeserializeOwned> Answer<T> {
-    /// Finds the recorded question, or asks it; also again, if its answer has failed the node already.
+    /// Finds the recorded question, or asks it, again if its answer has already failed the node.
     fn ask(&self, asked: &Interrupt<T>) -> Result<(), NodeError> {
         let memory = &self.wait.memory;
         let name = &self.name;
@@ -434,10 +433,10 @@ impl Drop for AtWork {
     }
 }
 
-/// Lets what runs beside a step or an answer have its turn first, also if the result is known already: so whoever
-/// starts over reaches the same names beside each other as before.
+/// Lets the work beside a step or an answer have its turn first, even if the result is already known, so that a node
+/// that starts over reaches the same names side by side as before.
 async fn turn_of_others(memory: &Arc<Memory>) {
-    // The node does not stand still meanwhile.
+    // This keeps the node from being suspended meanwhile.
     let _at_work = AtWork::begin(memory);
     tokio::task::yield_now().await;
 }
@@ -469,7 +468,7 @@ async fn run_step<T: Serialize + DeserializeOwned>(
             if !asks_again {
                 return or_stops(&memory, &known, done).await;
             }
-            // What a person reported of it would fail the node at every retry.
+            // The result that a person reported would fail the node at every retry.
             let mut inside = memory.inside();
             inside.steps.insert(name.clone(), Known::Started);
             inside.lost.push(name.clone());
@@ -511,7 +510,7 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     result
 }
 
-/// What is known of a step before it begins.
+/// What is known about a step before it begins.
 async fn on_record(memory: &Arc<Memory>, name: &Arc<str>, idempotent: bool) -> Result<Option<Known>, NodeError> {
     {
         let inside = memory.inside();
@@ -525,13 +524,13 @@ async fn on_record(memory: &Arc<Memory>, name: &Arc<str>, idempotent: bool) -> R
     if idempotent {
         return Ok(None);
     }
-    // The node does not stand still while this is stored.
+    // This keeps the node from being suspended while it is stored.
     let _at_work = AtWork::begin(memory);
     Ok(memory.may_have_run(name).await.then_some(Known::Started))
 }
 
-/// The result of a step. If what a person reported of it cannot be read, the node fails with that, whatever it makes of
-/// errors: only so can a retry ask again.
+/// The result of a step. If a person reported one that cannot be read, the node fails with that error, however it
+/// handles errors: only then can a retry ask again.
 async fn or_stops<T>(memory: &Memory, known: &Known, done: Result<T, NodeError>) -> Result<T, NodeError> {
     match (known, done) {
         (Known::Said(_), Err(error)) => {

@@ -84,7 +84,7 @@ pub(crate) struct Parked {
 
 /// Where a task's steps are stored.
 pub(crate) trait Journal: Send + Sync {
-    /// Stores the transition that `make` makes. `false`: the turn has ended, or the runtime closes.
+    /// Stores the transition that `make` makes. `false`: the turn has ended, or the runtime is closing.
     fn store<'a>(self: Arc<Self>, session_id: &'a Arc<str>, turn: Turn, make: &'a Make<'a>) -> BoxFuture<'a, bool>;
     /// The term in which this node's leases last; `None` if they have ended.
     fn term(&self) -> Option<u64>;
@@ -98,7 +98,7 @@ pub(crate) type Make<'a> = dyn Fn(Draft) -> Transition + Sync + 'a;
 /// The recorded past of a node's run, shared with its [`super::Context`].
 pub(crate) struct Memory {
     journal: Mutex<Weak<dyn Journal>>,
-    /// It is stored elsewhere from now on.
+    /// Notified when its steps are stored elsewhere from now on.
     moved: Notify,
     pub(crate) session_id: Arc<str>,
     pub(crate) turn: Turn,
@@ -285,12 +285,12 @@ impl Memory {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where its steps are stored. If that has ended, what a paused node has running beside it waits until the node
+    /// Where its steps are stored. If that has ended, work that runs beside a paused node waits until the node
     /// continues.
     pub(crate) async fn journal(&self) -> Arc<dyn Journal> {
         loop {
             let mut moved = std::pin::pin!(self.moved.notified());
-            // Before the look: a move right after it is noticed.
+            // Enabled before the check, so that a move right after it is noticed.
             moved.as_mut().enable();
             let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
             match journal {
@@ -300,7 +300,7 @@ impl Memory {
         }
     }
 
-    /// It is stored there from now on.
+    /// Its steps are stored there from now on.
     pub(crate) fn moves_to(&self, journal: Weak<dyn Journal>) {
         *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
         self.moved.notify_waiters();
@@ -309,7 +309,7 @@ impl Memory {
     /// The unique name of the next use of `name`: `name`, `name#2`, `name#3` …
     ///
     /// Uses are told apart by their order, so it must be the same whenever the node starts over: each begins while no
-    /// other step and no question of the node is under way. Beside others a name is used once.
+    /// other step and no question of the node is under way. While others are under way, a name can be used only once.
     pub(crate) fn name(&self, name: &str) -> Result<Arc<str>, NodeError> {
         if name.contains('#') {
             return Err(NodeError::permanent(format!(
@@ -349,7 +349,7 @@ impl Memory {
         }
         let Inside { steps, lost, .. } = &mut *inside;
         steps.clone_from(&task.steps);
-        // Not asked about yet: a result that the record has for one of them is the one that cannot be read.
+        // Not asked about yet: if the record has a result for one of them, it is the one that cannot be read.
         steps.extend(lost.iter().map(|step| (step.clone(), Step::Started)));
         inside.restored.clone_from(&task.restored);
         inside.asks_again = task.asks_again;
@@ -511,7 +511,7 @@ async fn stretch(body: &mut Body, memory: &Memory) -> Option<Result<Given, NodeE
                 was_still = false;
                 Poll::Pending
             }
-            // A task whose step has just ended may still be returning, and the node's next step follow from that.
+            // A task whose step has just ended may still be returning, and the node's next step may follow from that.
             Poll::Pending if !std::mem::replace(&mut was_still, true) => {
                 cx.waker().wake_by_ref();
                 Poll::Pending

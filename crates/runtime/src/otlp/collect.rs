@@ -34,7 +34,7 @@ fn now() -> u128 {
 
 /// A unique span id of 16 hexadecimal digits.
 fn fresh() -> String {
-    // The second half of a version 7 UUID is random, but for two bits.
+    // The second half of a version 7 UUID is random, except for two bits.
     format!("{:016x}", uuid::Uuid::now_v7().as_u64_pair().1)
 }
 

@@ -1,4 +1,4 @@
-//! What waits for a collector is bounded in bytes (spec R9).
+//! The queue for a collector is bounded in bytes (spec R9).
 
 use serde_json::Value;
 use tokio::{
@@ -20,7 +20,7 @@ fn end(traces: &Traces, spans: usize, bytes: usize) {
     });
 }
 
-/// Takes what is sent to it, a request at a time.
+/// Receives requests, one at a time.
 async fn collector() -> (String, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/v1/traces", listener.local_addr().unwrap());

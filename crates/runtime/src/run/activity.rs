@@ -1,5 +1,5 @@
 //! A runtime's metrics for operators: how long people take, how late deadlines fire, how long commits take. Numbers
-//! only, since the runtime was built.
+//! only, counted since the runtime was built.
 
 use std::{
     collections::BTreeMap,
@@ -68,14 +68,14 @@ impl Durations {
 pub struct Activity {
     /// How long requests had been pending when they were decided or answered.
     pub waited: Durations,
-    /// How late time-outs were stored, after their deadline.
+    /// How long after their deadlines time-outs were stored.
     pub late: Durations,
     /// How long the store took for each append.
     pub committed: Durations,
     resolved: [AtomicU64; 3],
     in_doubt: AtomicU64,
     taken_over: AtomicU64,
-    /// By code: all are this program's own, so there are few.
+    /// By code: all codes are this program's own, so there are few.
     failed: Mutex<BTreeMap<String, u64>>,
 }
 

@@ -88,7 +88,7 @@ impl Driver {
         let (before, term) = (guard.session()?, inner.term());
         let input = input.unwrap_or_else(|| Transition::made(before.state.clone(), Vec::new()));
         let at_work = recovers.then(|| self.calls_at_work());
-        // A call whose start was stored without a term would not run, and would count as one of unknown outcome.
+        // A call whose start was stored without a term would not run, and would count as one with an unknown outcome.
         let is_open = !inner.draining.load(Ordering::SeqCst) && !*inner.closing.borrow();
         // Nor does anything begin with an answer that a guardrail stops.
         let begins = term.is_some() && is_open && inner.stopping().is_none();
@@ -153,7 +153,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// What the application gave its session, which never changes.
+    /// The application's data for its session, which never changes.
     pub(super) async fn context(&mut self, state: &State) -> Result<AppContext, Refusal> {
         if self.context.is_none() {
             self.context = Some(self.inner.app_context(state).await.map_err(store_refusal)?);
@@ -179,7 +179,7 @@ impl Driver {
             && let Some(input) = make(&state.state, guard.written())
         {
             self.advance(guard, Some(input), By::Effect(rules), false).await?;
-            // A single one may be polled in place by the next step, which then has to come at once.
+            // A single one may be polled in place by the next step, which must then come at once.
             if !self.comes_at_once || self.begun.len() > 1 || !self.running.is_empty() {
                 self.begun.drain(..).for_each(|work| self.running.spawn(work));
             }

@@ -12,7 +12,7 @@ use super::{inner::Runtime, refusals::store_refusal, view::check_auditor};
 
 /// How many records a verification holds at once. Each is at most as large as a request with its arguments.
 const VERIFY_PAGE: usize = 16;
-/// After how many such reads other heavy work has its turn.
+/// After how many such reads other heavy work gets its turn.
 const TURN_PAGES: usize = 64;
 
 /// What a verification of an intact log found.
@@ -80,9 +80,9 @@ impl Runtime {
         Ok(records)
     }
 
-    /// Verifies the whole log, also the records of other tenants, since the chain goes through all of them. The log must
-    /// have the record of `anchor`. It reads a few records at a time, up to the one that is the newest when it begins, and takes
-    /// turns with other heavy work.
+    /// Verifies the whole log, including the records of other tenants, since the chain runs through all of them. The
+    /// log must contain the record of `anchor`. It reads a few records at a time, up to the one that is the newest when
+    /// it begins, and takes turns with other heavy work.
     ///
     /// # Errors
     /// [`AuditError::Fault`] if the log is not intact; or the refusal `forbidden`, `too_busy`, `store_unavailable`.

@@ -44,7 +44,7 @@ impl Price {
     }
 }
 
-/// The budget of a run: most that its session may have used.
+/// The budget of a run: the most that its session may have used.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) tokens: Option<u64>,
@@ -76,7 +76,7 @@ pub(crate) fn over_budget(what: &str, spent: f64, limit: f64) -> String {
     if what == "tokens" {
         return format!("the session has used {spent} tokens of at most {limit}");
     }
-    // A sum of nothing is -0.
+    // An empty sum is -0.
     let told = |money: f64| (money * 1e9).round() / 1e9 + 0.0;
     format!("the session has cost {} of at most {}", told(spent), told(limit))
 }

@@ -68,7 +68,7 @@ impl RuntimeBuilder {
         self.agents.push(agent);
         self
     }
-    /// When a person must decide, and who, beside what the tools themselves require (spec P1).
+    /// When a person must decide, and who, in addition to what the tools themselves require (spec P1).
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> RuntimeBuilder {
         self.policy = policy;
@@ -99,14 +99,14 @@ impl RuntimeBuilder {
         self.session_bytes = bytes;
         self
     }
-    /// Deletes sessions that have not been used for so long, unless they are running or pending, or a standing rule
-    /// that was made in them applies to other sessions. By default none is deleted by itself.
+    /// Deletes sessions that have not been used for this long, unless they are running or pending, or a standing rule
+    /// that was made in them applies to other sessions. By default none is deleted automatically.
     #[must_use]
     pub fn retention(mut self, unused: std::time::Duration) -> RuntimeBuilder {
         self.keep = Some(unused);
         self
     }
-    /// Sessions run in this tokio runtime instead of the caller's, so that long arguments and answers delay none of the
+    /// Sessions run in this tokio runtime instead of the caller's, so that long arguments and answers do not delay the
     /// caller's other work. It must outlive the [`Runtime`].
     #[must_use]
     pub fn threads(mut self, threads: Handle) -> RuntimeBuilder {
@@ -121,22 +121,22 @@ impl RuntimeBuilder {
         self.effects = false;
         self.stored_directly()
     }
-    /// For a program that opens a server's store itself, and trusts its caller about who decides: each record of the audit
-    /// log says `via: "store"`. Without this, nothing is stated.
+    /// For a program that opens a server's store itself, and trusts its caller to say who decides: each record of the
+    /// audit log says `via: "store"`. Without this, records do not say so.
     #[must_use]
     pub fn stored_directly(mut self) -> RuntimeBuilder {
         self.direct = true;
         self
     }
-    /// How many bytes of conversations are cached over all sessions, so that a model call reads only what is new in its own.
-    /// With 0 each call reads all of it from the store.
+    /// How many bytes of conversations are cached over all sessions, so that a model call reads only the new entries of
+    /// its own. With 0 each call reads its whole conversation from the store.
     #[cfg(test)]
     pub(crate) fn kept_conversations(mut self, bytes: usize) -> RuntimeBuilder {
         self.conversation_bytes = bytes;
         self
     }
-    /// Whether spans contain arguments, results and answers; by default they contain nothing that a person or a model
-    /// wrote.
+    /// Whether spans contain arguments, results and answers; by default they contain nothing written by a person or a
+    /// model.
     #[must_use]
     pub fn trace_content(mut self, yes: bool) -> RuntimeBuilder {
         self.settings.trace_content = yes;
@@ -150,9 +150,9 @@ impl RuntimeBuilder {
         self.settings.authorities = Authorities(Some(authority));
         self
     }
-    /// Who may edit the state of graph sessions, beside having the right to decide every interruption that the edit
-    /// withdraws: holders of one of these roles, `user` being the session's own. An empty list allows nobody; by
-    /// default the session's owner may.
+    /// Who may edit the state of graph sessions, if they may also decide every interruption that the edit withdraws:
+    /// holders of one of these roles, `user` being the session's own. An empty list allows nobody; by default the
+    /// session's owner may.
     #[must_use]
     pub fn state_edits(mut self, roles: Vec<String>) -> RuntimeBuilder {
         self.settings.state_edits = Some(roles);

@@ -38,7 +38,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
-        // Only the owner cancels, and it says nothing else.
+        // Only the owner cancels, and a cancel has no other content.
         let request_id = request_id.as_deref().map(RequestId::from);
         if self.inner.is_repeat(&live.session_id, request_id.as_ref(), Purpose::CANCEL).await? {
             return self.inner.confirmed().await;

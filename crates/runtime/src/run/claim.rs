@@ -1,4 +1,4 @@
-//! A driver's claim on its session, and what becomes of the session's lease when the driver is dropped in the middle
+//! A driver's claim on its session, and what happens to the session's lease when the driver is dropped in the middle
 //! (spec R5).
 //!
 //! A run of the library is driven by its caller, who may drop it at any time; nothing else in its process attends the
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use super::{hold::Hold, live::uses::LiveRef, work::Running};
 
-/// A driver's claim on its session, released also when the driver is dropped in the middle.
+/// A driver's claim on its session, released even if the driver is dropped in the middle.
 pub(super) struct Claim {
     live: Arc<LiveRef>,
     held: bool,
@@ -32,7 +32,7 @@ impl Claim {
         }
     }
 
-    /// The driver is dropped, with what it runs. Other nodes get the session as soon as all of that is gone.
+    /// The driver is dropped, with its running work. Other nodes get the session as soon as all of that is gone.
     pub(super) fn abandon(&mut self, mut running: Running) {
         let inner = self.live.runtime();
         let is_unattended = inner.store.nodes().is_some() && !inner.attends.load(Ordering::SeqCst);
@@ -83,7 +83,7 @@ impl HeldSession {
 
 impl Drop for HeldSession {
     fn drop(&mut self) {
-        // Where a driver was dropped, that has abandoned the session already.
+        // A dropped driver has already abandoned the session.
         if self.hold.is_some() && self.live.claim_driver() {
             self.live.runtime().driver_began();
             Claim::of(Arc::new(self.live.clone()), self.hold.take()).abandon(Running::default());

@@ -82,7 +82,7 @@ impl Inner {
         Ok(Some(compressed))
     }
 
-    /// The conversation, retried until the store can read it. `None` if the runtime closes.
+    /// The conversation, retried until the store can read it. `None` if the runtime is closing.
     async fn conversation(self: &Arc<Self>, state: &State) -> Option<Result<Conversation, Stop>> {
         until_stored!(self, async {
             match JournalTranscript::of(self, state, RunNo::ROOT).without_image_bytes().await {

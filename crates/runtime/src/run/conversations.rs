@@ -1,9 +1,10 @@
-//! The folded conversations of active sessions, cached so that a model call reads only what is new since the previous
+//! The folded conversations of active sessions, cached so that a model call reads only the entries since the previous
 //! one.
 //!
 //! They are kept across pauses too, since an approval is followed by a model call. The cache has no authority: each
-//! item is a fold of stored entries up to a position, and entries never change. So another node's append is only one
-//! more to fold; a deleted session is dropped, and a fork, whose past is folded under its own id, starts without a cached item.
+//! item is a fold of stored entries up to a position, and entries never change. So another node's append is just one
+//! more entry to fold; a deleted session is dropped, and a fork, whose past is folded under its own id, starts without
+//! a cached item.
 
 use std::{
     collections::BTreeMap,
@@ -48,7 +49,7 @@ struct One {
     used: u64,
 }
 
-/// Proof that nothing was dropped since a conversation was taken: so that a conversation read before its session was
+/// Proof that nothing was dropped since a conversation was taken, so that a conversation read before its session was
 /// deleted is not cached afterwards.
 pub(super) struct Ticket(u64);
 
@@ -91,7 +92,7 @@ impl Conversations {
         drop(kept);
     }
 
-    /// At most `limit` sessions of which there are conversations, after this one.
+    /// At most `limit` sessions that have cached conversations, after this one.
     pub(super) fn sessions(&self, after: &Arc<str>, limit: usize) -> Vec<Arc<str>> {
         let kept = self.kept();
         let after = (Bound::Excluded((after.clone(), RunNo::new(u32::MAX))), Bound::Unbounded);

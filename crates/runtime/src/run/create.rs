@@ -22,7 +22,7 @@ use super::{
 use crate::store::Durability;
 
 impl Runtime {
-    /// Creates a session. The same id again by its owner returns the session as it is.
+    /// Creates a session. If its owner sends the same id again, the session is returned as it is.
     ///
     /// # Errors
     /// `invalid_session_id`, `unknown_agent`, `session_not_found` (another owner's id), `store_unavailable`.

@@ -47,7 +47,7 @@ use crate::store::{Durability, StoreError, index::Purpose};
 pub struct NewDecision {
     /// The interruption.
     pub approval_key: String,
-    /// The decisions or answers; of decisions, missing ones take the first.
+    /// The decisions or answers; a missing decision repeats the first.
     pub reply: Reply,
     /// The digest of one of the actions or questions that were shown; another's is refused as `stale_action`.
     pub digest: Option<String>,
@@ -69,7 +69,7 @@ impl NewDecision {
         }
     }
 
-    /// All that it says.
+    /// Its whole content.
     fn asked(&self) -> (&Reply, &Option<String>) {
         (&self.reply, &self.user_edit_content)
     }
@@ -108,7 +108,7 @@ impl Runtime {
 
     async fn decide_with(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
         let (runtime, by) = (self.clone(), by.clone());
-        // A caller that is dropped half way must not leave a call that is on record as started and never runs.
+        // A caller that is dropped halfway must not leave a call that is on record as started but never runs.
         let taken = tokio::spawn(
             async move {
                 let taken = runtime.take_decision(&by, decision, follow, Durability::Synced).await;
@@ -125,7 +125,7 @@ impl Runtime {
     }
 
     /// Decides the interruption with a key and runs the agent here, until it pauses or ends. A future that is dropped
-    /// leaves a call that it has started as uncertain as a crash does.
+    /// leaves the outcome of a call that it has started unknown, as a crash does.
     ///
     /// # Errors
     /// As [`Runtime::decide`]; `session_busy`: another node has the session, and stores nothing.
@@ -184,7 +184,7 @@ impl Runtime {
                 judged
             }
             None if !has_edits => self.inner.judged(&state, open, decision.by(by, n, kept)).await,
-            // The request or its requesters changed while the edit was judged: the whole decision is tried again.
+            // The request or its requesters changed while the edit was judged: the whole decision is retried.
             _ => return Err(store_refusal(StoreError::Conflict)),
         };
         let decided = judged.decide(&self.inner, &state, at)?;
@@ -235,7 +235,7 @@ fn check_seen(by: &Principal, state: &State, decision: &NewDecision) -> Result<(
     by.check_may_decide()
 }
 
-/// A reply, with today's verdicts of the policy on the calls that it edits.
+/// A reply, with the policy's current verdicts on the calls that it edits.
 pub(super) struct Judged {
     input: DecideInput,
     /// Whether somebody could approve the edited calls.
@@ -274,7 +274,7 @@ impl Inner {
             };
             let authorities = &self.settings.authorities;
             approvable = approvable.and_then(|()| authorities.check_edit(state, action.call, &ask, &input.by));
-            // For an edit that is refused in any case the tool is not asked for a preview.
+            // If an edit is refused anyway, the tool is not asked for a preview.
             let may_be = matches!(verdict, Some(Verdict::Allow | Verdict::Ask(_))) && approvable.is_ok();
             input.verdicts.push(verdict);
             if may_be
@@ -293,7 +293,7 @@ impl Inner {
         let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;
         match row {
             Some(row) if row.resolution.is_some() => {
-                // Whoever sends it again learns from the refusal that it was taken.
+                // A sender who repeats it learns from the refusal that it was accepted.
                 self.store.mark_unsynced();
                 self.released().await?;
                 self.resolved_refusal(&row).await

@@ -20,9 +20,10 @@ use super::{
 use crate::store::{Durability, Page, RuleFilter};
 
 impl Runtime {
-    /// Deletes a session: running work is stopped, and all of its data is removed, also its standing rules. If some of
-    /// them apply to other sessions too, only a person may delete it: that revokes them. A turn with open requests or calls is
-    /// cancelled first, so that the audit log has what became of its requests and calls (spec R8).
+    /// Deletes a session: running work is stopped, and all of its data is removed, including its standing rules. If
+    /// some of them apply to other sessions too, only a person may delete it: that revokes them. A turn with open
+    /// requests or calls is cancelled first, so that the audit log has the outcomes of its requests and calls (spec
+    /// R8).
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `store_unavailable`.
@@ -49,7 +50,7 @@ impl Runtime {
             self.inner.transact(live, &mut guard, Durability::Synced, cancel).await?;
             state = self.inner.load(live, &mut guard).await?;
         }
-        // Whatever another node has stored meanwhile is looked at first: a rule, or the outcome of a call.
+        // Anything that another node has stored meanwhile is checked first: a rule, or the outcome of a call.
         if !self.inner.store.delete(session_id, Some(state.pos)).await.map_err(|error| self.inner.refused(error))? {
             return Err(Refusal::new(Code::StoreUnavailable, "the session has moved on").overtaken());
         }

@@ -1,4 +1,4 @@
-//! Who drives a session: its only driver, started for an input or by whoever waits for the session to rest.
+//! Driving a session: its only driver is started for an input, or by a caller that waits for the session to rest.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -43,7 +43,7 @@ impl Inner {
         self.spawn_driver_from(live, None);
     }
 
-    /// The same, from where an input has begun it.
+    /// The same, continuing from where an input began.
     pub(super) fn spawn_driver_from(self: &Arc<Self>, live: LiveRef, begun: Option<Driven>) {
         if !self.effects {
             return;
@@ -65,11 +65,11 @@ impl Inner {
         })
     }
 
-    /// Stores a person's input, with the calls that it starts where the session rests here: they begin when it is driven
+    /// Stores a person's input, with the calls that it starts if the session rests here: they begin when it is driven
     /// from there.
     ///
     /// # Errors
-    /// The input is refused, and nothing of it is stored.
+    /// The input is refused, and no part of it is stored.
     pub(super) async fn store_input(
         self: &Arc<Self>,
         live: &LiveRef,
@@ -85,7 +85,7 @@ impl Inner {
         if let Err(refused) = driver.advance(guard, Some(input), By::Person(guards, durability), true).await {
             guard.working = None;
             drop(driver);
-            // An earlier input may have found the session driven meanwhile.
+            // An earlier input may have been stored while the session was driven.
             self.spawn_driver(live.clone());
             return Err(refused);
         }
@@ -101,7 +101,7 @@ impl Inner {
         claimed
     }
 
-    /// Resumes the session here, from where an input has begun it, and returns its outcome.
+    /// Resumes the session here, continuing from where an input began, and returns its outcome.
     pub(super) async fn drive_here(
         self: Arc<Self>,
         live: LiveRef,
@@ -146,7 +146,7 @@ impl Inner {
                 live.idle().await;
                 elsewhere = Elsewhere::default();
             }
-            // The previous driver may have been dropped half way, or another node may be driving the session.
+            // The previous driver may have been dropped halfway, or another node may be driving the session.
             let Some(pos) = self.left_at(live).await else { return Ok(()) };
             if self.store.nodes().is_some() {
                 elsewhere.seen_at(pos)?;
@@ -163,7 +163,7 @@ impl Inner {
         }
     }
 
-    /// The position of the session, if it still runs, here or on another node, and this one is not shutting down; 0
+    /// The position of the session, if it still runs, here or on another node, and this node is not shutting down; 0
     /// while the store cannot answer.
     async fn left_at(&self, live: &LiveRef) -> Option<u64> {
         let mut guard = live.lock().await;
@@ -190,7 +190,7 @@ impl Inner {
         hold
     }
 
-    /// Takes the session for a driver, with what it needs; `false` if it cannot.
+    /// Takes the session for a driver, with everything that it needs; `false` if it cannot.
     async fn takes(self: &Arc<Self>, live: &LiveRef, driver: &mut Driver, closing: &mut watch::Receiver<bool>) -> bool {
         driver.claim.hold = tokio::select! { biased;
             hold = self.alone_at(live) => Some(hold),

@@ -60,9 +60,9 @@ pub(super) enum Step {
 
 /// On whose behalf an append is stored.
 pub(super) enum By {
-    /// An effect's: only under the driver's lease, and only while these standing rules are in force.
+    /// On an effect's: only under the driver's lease, and only while these standing rules are in force.
     Effect(Vec<RuleName>),
-    /// A person's: only while this holds, and acknowledged when it is stored like this.
+    /// On a person's: only while these guards hold, and acknowledged once it has this durability.
     Person(Guards, Durability),
 }
 
@@ -75,9 +75,9 @@ pub(super) struct Driver {
     lease: Option<Epoch>,
     pub(super) turn: Turn,
     pub(super) running: Running,
-    /// What begins with the next step.
+    /// The work that begins with the next step.
     pub(super) begun: Vec<Work>,
-    /// Whether that comes at once: nothing else that has ended is to be recorded before.
+    /// Whether the next step comes at once: no other ended work is recorded before it.
     pub(super) comes_at_once: bool,
     /// Whether the effects that were started before this driver, or before its turn failed, are accounted for.
     pub(super) recovered: bool,
@@ -116,7 +116,7 @@ impl Driver {
         }
     }
 
-    /// A driver of a session that rests. `None` if others have the session, or what its tools come from must be reached
+    /// A driver of a session that rests. `None` if others have the session, or its tools' sources must be reached
     /// before a call begins.
     pub(super) async fn of_rest(inner: &Arc<Inner>, live: &LiveRef, guard: &mut LiveState) -> Option<Driver> {
         let is_ours = inner.effects && inner.store.nodes().is_none() && !inner.agents.have_sources();
@@ -143,7 +143,7 @@ impl Driver {
             Ok(Begun { alone: None, .. }) if self.begun.len() == 1 && self.running.is_empty() => self.begun.pop(),
             _ => None,
         };
-        // It runs whatever else fails in this step, since its start is on record.
+        // It runs even if something else fails in this step, since its start is on record.
         self.begun.drain(..).for_each(|work| self.running.spawn(work));
         let Begun { alone, full } = stepped?;
         Ok(match (single.or(alone), full) {
@@ -182,7 +182,8 @@ impl Driver {
         let mut effects = effects.unwrap_or_default();
         let full = inner.full(&state).filter(|_| state.status == Status::Running && !state.held && !draining);
         if full.is_some() {
-            // No more model calls or nodes; approved calls begin, and the outcomes of running ones are stored.
+            // No more model calls or nodes are started; approved calls begin, and the outcomes of running ones are
+            // stored.
             effects.compress = false;
             effects.ask.clear();
         }
@@ -202,13 +203,13 @@ impl Driver {
         Ok(Begun { alone: alone.map(|work| Work::other(RunNo::ROOT, work)), full })
     }
 
-    /// Aborts everything, and waits until it is gone. What is about to begin does not.
+    /// Aborts everything, and waits until it is gone. Work that is about to begin does not begin.
     pub(super) async fn stop(&mut self) {
         self.begun.clear();
         self.running.stop().await;
     }
 
-    /// Logs the calls that this process cuts off, since it shuts down.
+    /// Logs the calls that this process cuts off because it is shutting down.
     pub(super) fn log_cut_off(&self, guard: &LiveState) {
         let Ok(state) = guard.state() else { return };
         for call in self.running.calls().iter().filter_map(|call| state.call(*call)) {
@@ -275,9 +276,9 @@ impl Driver {
             let compressing = self.inner.clone().compress(state.clone()).map(Done::Compressed);
             self.begun.push(Work::other(RunNo::ROOT, compressing.instrument(span).boxed()));
         }
-        // A model call beyond the turn's budget would be paid for, and refused only once it has answered.
+        // A model call beyond the turn's budget would be paid for, but refused only after it has answered.
         let left = usize::try_from(state.calls_left(RunNo::ROOT, &self.inner.agents)).unwrap_or(usize::MAX);
-        // One is always asked: a restart may have lowered the budget since, and its answer ends the turn.
+        // One call is always made: a restart may have lowered the budget since, and its answer ends the turn.
         let most = left.min(self.inner.settings.parallel_calls()).max(1);
         for run in effects.ask.iter().copied() {
             if self.running.asking() >= most || !self.running.asks(run) {
@@ -307,7 +308,7 @@ impl Driver {
                 _ = closing.changed() => None,
             },
         };
-        // What ends together is recorded together.
+        // Work that ends together is recorded together.
         let (mut next, mut nodes, mut outcomes) = (done, Vec::new(), Vec::new());
         while let Some(done) = next {
             match done {
@@ -322,7 +323,7 @@ impl Driver {
                     self.comes_at_once = false;
                     self.record_outcomes(&mut outcomes).await;
                     self.comes_at_once = nodes.is_empty();
-                    // It may wait for long, for a rule or a preview: what else has ended is not recorded behind it.
+                    // It may wait long for a rule or a preview: other ended work is not queued behind it.
                     self.done(done).await;
                     break;
                 }

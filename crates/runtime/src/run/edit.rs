@@ -60,8 +60,8 @@ pub enum EditOutcome {
 }
 
 impl Runtime {
-    /// Previews the consequences of an edit if it were decided now. Nothing changes. Only a person who may decide may
-    /// ask for it, one edit at a time.
+    /// Previews the consequences that an edit would have if it were decided now. Nothing changes. Only a person who may
+    /// decide may ask for it, one edit at a time.
     ///
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `stale_action`, `invalid_message` (no such action),

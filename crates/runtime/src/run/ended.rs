@@ -1,4 +1,4 @@
-//! Recording what has ended: the driver's inputs.
+//! Recording ended work: the driver's inputs.
 
 use std::sync::Arc;
 
@@ -32,14 +32,14 @@ fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
     weighed.iter().map(|one| one.gate.clone()).collect()
 }
 
-/// The calls of an answer, each with the reason if it was cut, with those of it that are on record already.
+/// The calls of an answer, each with the reason if it was cut, with those that are already on record.
 fn calls_of<'a>(state: &'a State, answer: &'a ModelResponded) -> Vec<(&'a ToolUse, Option<Cut>)> {
     let shown = if answer.run.is_root() { answer.shown as usize } else { 0 };
     let kept = state.shown.len().saturating_sub(shown);
     block::calls(state.shown.iter().skip(kept).chain(&answer.blocks), answer.cut).collect()
 }
 
-/// The standing rules that have decided calls and that other sessions may end. A session's own end with its next
+/// The standing rules that have decided calls and that other sessions may end. A session's own rules end at its next
 /// position, or when they expire.
 fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
     let named = gates.iter().filter_map(|gate| RuleId::parse(gate.decided_by.as_ref()?.rule()?));
@@ -53,7 +53,7 @@ fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
 }
 
 impl Driver {
-    /// Records how calls have ended, together, also if their turn has failed: an outcome is never lost.
+    /// Records how calls have ended, together, even if their turn has failed: an outcome is never lost.
     pub(super) async fn record_outcomes(&mut self, outcomes: &mut Vec<CallOutcome>) {
         let outcomes = std::mem::take(outcomes);
         if outcomes.is_empty() {
@@ -83,7 +83,7 @@ impl Driver {
         }
     }
 
-    /// Records what has ended, retrying until the store accepts it.
+    /// Records ended work, retrying until the store accepts it.
     pub(super) async fn done(&mut self, done: Done) {
         let (inner, live, turn) = (self.inner.clone(), &*self.live.clone(), self.turn);
         match done {
@@ -118,7 +118,7 @@ impl Driver {
             }
             Done::Model(_, Asked::Stale, Some(discarded)) => {
                 let Some(first) = inner.loaded(live).await else { return };
-                // Where they are counted, they are stored, though the store did not confirm it.
+                // If they are counted, they are stored, although the store did not confirm it.
                 let make = |state: &Arc<State>, _| {
                     let draft = || Draft::of(state.clone(), inner.now()).discards(Some(&discarded)).finish();
                     (state.discarded_calls == first.discarded_calls).then(draft)
@@ -149,7 +149,7 @@ impl Driver {
     async fn answered(&mut self, answer: ModelResponded, discarded: Option<AnswersDiscarded>) {
         let (inner, live, turn) = (self.inner.clone(), &*self.live.clone(), self.turn);
         let Some(first) = inner.loaded(live).await else { return };
-        // By index, whatever happens to the session meanwhile, so that no result is used for another call.
+        // By index, whatever happens to the session meanwhile, so that no result is used for the wrong call.
         let calls = calls_of(&first, &answer);
         let mut before = Vec::new();
         until_stored!(inner, async {
@@ -158,7 +158,7 @@ impl Driver {
                 return Ok(()); // The call that it works for was stopped.
             }
             if answers(&state, answer.run) != answers(&first, answer.run) {
-                return Ok(()); // It is stored, though the store did not confirm it.
+                return Ok(()); // It is stored, although the store did not confirm it.
             }
             let weighed = tokio::select! { biased;
                 weighed = inner.gates(&state, state.agent_of(answer.run), &calls, &before) => weighed,
@@ -191,7 +191,7 @@ impl Driver {
     }
 }
 
-/// How far the answers of a run have come: another number for each.
+/// Identifies the latest answer of a run: each answer changes the number.
 fn answers(state: &State, run: RunNo) -> u64 {
     if run.is_root() { state.answer_pos } else { state.nested(run).map_or(0, |nested| nested.turn_calls.into()) }
 }

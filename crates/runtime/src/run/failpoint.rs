@@ -1,4 +1,4 @@
-//! Hooks for crash tests: a process is killed at a named point ([`hit`]), or drops what it has in memory.
+//! Hooks for crash tests: a process is killed at a named point ([`hit`]), or drops its in-memory state.
 //!
 //! Only with the feature `failpoints`; otherwise they do nothing.
 
@@ -24,14 +24,14 @@ pub const EVICTS: &str = "COUNTERSIGN_EVICTS";
 /// The log line of a session that left memory; crash tests count them.
 pub const EVICTED: &str = "the session left memory";
 
-/// Whether sessions leave memory so.
+/// Whether sessions leave memory in this way.
 #[must_use]
 pub fn evicts() -> bool {
     asks_for(EVICTS)
 }
 
-/// The variable with which crash tests make a process leave the deadlines and reminders of its own requests to others,
-/// so that none can depend on something in its memory.
+/// The variable with which crash tests make a process leave the deadlines and reminders of its own requests to other
+/// processes, so that none can depend on something in its memory.
 pub const LEAVES_DEADLINES: &str = "COUNTERSIGN_LEAVES_DEADLINES";
 /// The log line of a deadline that fires; crash tests count them.
 pub const FIRED: &str = "a deadline of what another process has asked was fired";
@@ -65,17 +65,17 @@ fn asks_for(variable: &str) -> bool {
     cfg!(feature = "failpoints") && std::env::var_os(variable).is_some()
 }
 
-/// The variable with which tests make a process know no records of a format above this one, as an older build does.
+/// The variable with which tests make a process know no records of a format above this one, like an older build.
 pub const KNOWS: &str = "COUNTERSIGN_KNOWS";
 
-/// That format, where one is named.
+/// That format, if one is named.
 #[must_use]
 pub fn knows() -> Option<u32> {
     let named = asks_for(KNOWS).then(|| std::env::var(KNOWS).ok()).flatten();
     named.and_then(|format| format.parse().ok())
 }
 
-/// The points that any server passes, about in the order in which it does. A test holds that these and [`NODE_POINTS`] are all.
+/// The points that any server passes, roughly in order. A test checks that these and [`NODE_POINTS`] are all of them.
 pub const POINTS: [&str; 21] = [
     "message.before_commit",
     "message.after_commit",
@@ -95,7 +95,7 @@ pub const POINTS: [&str; 21] = [
     "finish.after_commit",
     "fork.before_commit",
     "fork.after_commit",
-    // Of a server that continues sessions of another.
+    // For a server that continues another's sessions.
     "resume.before_load",
     "recover.before_commit",
     "recover.after_commit",

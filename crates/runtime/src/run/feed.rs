@@ -61,7 +61,7 @@ impl Inner {
     /// Reads a session that has followers here, and requests the text of its open block.
     async fn read_again(self: Arc<Self>, live: LiveRef) {
         let mut guard = live.lock().await;
-        // Whoever uses it next learns why it cannot be read.
+        // The next use of it reports why it cannot be read.
         if self.known(&live, &mut guard).await.is_ok() {
             self.ask_for_text(&live, &guard);
         }

@@ -49,7 +49,7 @@ pub struct NewFork {
 }
 
 impl NewFork {
-    /// All that it asks for: a repeat may ask that it continues, too.
+    /// Everything it asks for; a repeat may also ask that the fork continue.
     fn asked(&self) -> impl Serialize + use<> {
         let NewFork { checkpoint, edit, .. } = self;
         let call = |call: &EditedCall| (call.tool_use_id.clone(), call.name.clone(), call.args.clone());
@@ -63,7 +63,7 @@ impl NewFork {
 pub struct ForkEdit {
     /// The user's message instead of the last one, or the next.
     pub message: Option<Content>,
-    /// Calls of the latest answer that have not begun, and what runs instead.
+    /// Calls of the latest answer that have not begun, and the calls that run instead.
     pub calls: Vec<EditedCall>,
 }
 
@@ -83,7 +83,7 @@ pub struct EditedCall {
 pub struct MadeFork {
     /// The new session.
     pub session: SessionView,
-    /// Whether it was made now, and not by an earlier try of the same request.
+    /// Whether it was made now, and not by an earlier attempt of the same request.
     pub made: bool,
 }
 
@@ -91,8 +91,8 @@ impl Runtime {
     /// Makes a new session that has the past of another up to a checkpoint. The original is not changed.
     ///
     /// Only the owner may, and the new session is theirs. No earlier decision applies in it: pending interruptions are
-    /// requested again under new keys, and so are calls that were approved and had not begun. Today's policy judges
-    /// every call that may begin, and the stricter verdict of then and today applies.
+    /// requested again under new keys, and so are calls that were approved and had not begun. The current policy judges
+    /// every call that may begin, and the stricter of the original verdict and the current one applies.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `invalid_session_id`, `session_exists` (the id is taken), `invalid_message`
@@ -105,7 +105,7 @@ impl Runtime {
             may_continue(by, &original)?;
         }
         if !new.edit.calls.is_empty() {
-            // Editing a call is otherwise done by a decision, so it takes the right to decide.
+            // Editing a call is otherwise part of a decision, so it requires the right to decide.
             by.check_may_decide()?;
         }
         if let Some(id) = &new.session_id {
@@ -113,7 +113,7 @@ impl Runtime {
         }
         let id = session_id_of(new.session_id.as_deref())?;
         let live = self.inner.live(&id);
-        // Another node may be making the same fork: then it is found on the next try.
+        // Another node may be making the same fork: then it is found on the next attempt.
         let made = contested!(self.fork_in(&live, by, &original, new.clone()).await)?;
         if new.run {
             self.inner.spawn_driver(live);
@@ -187,7 +187,7 @@ impl Runtime {
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
     }
 
-    /// The fork that an earlier try of the same request has made; with `run` it continues, if it is still held.
+    /// The fork that an earlier attempt of the same request has made; with `run` it continues, if it is still held.
     ///
     /// # Errors
     /// `session_exists`: it is another session; `request_id_reused`.
@@ -218,7 +218,7 @@ impl Runtime {
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: false })
     }
 
-    /// Today's verdicts on the calls that may begin in a fork, as they are or as edited (spec P4).
+    /// The current verdicts on the calls that may begin in a fork, as they are or as edited (spec P4).
     async fn judged(&self, state: &State, edits: &[EditedCall]) -> Result<Vec<Judged>, Refusal> {
         let mut judged = Vec::new();
         let mut agents: Vec<&str> =

@@ -43,8 +43,9 @@ use crate::{
 const ERRORS_TOLD: usize = 5;
 
 impl Inner {
-    /// The verdicts on the calls of an answer, in order. A check that fails lets nothing run unasked. Conditions, programs and
-    /// guardrails whose results are in `before` are not evaluated again: only standing rules are.
+    /// The verdicts on the calls of an answer, in order. If a check fails, nothing runs without being approved.
+    /// Conditions, programs and guardrails whose results are in `before` are not evaluated again: only standing rules
+    /// are.
     pub(super) async fn gates(
         &self,
         state: &State,
@@ -111,7 +112,7 @@ impl Inner {
             (Verdict::Ask(_), _) => preview(&tool.entry, &facts, locale).await,
             _ => None,
         };
-        // A model's mistake, or what a guardrail refuses, is not final: the model may correct it.
+        // A model's mistake, or a guardrail's refusal, is not final: the model may correct it.
         let refused = matches!(verdict, Verdict::Invalid(_));
         let ends = self.agents.get(agent).is_some_and(|ready| ready.agent.tool_use.may_end());
         let gate = Gate {
@@ -126,7 +127,7 @@ impl Inner {
             ends: ends
                 && !matches!(tool.entry.target, Some(Target::Handoff(_)))
                 && !refused
-                // Only the next model request makes the provider run it.
+                // The provider runs it only with the next model request.
                 && !self.agents.is_hosted(agent, &call.name),
         };
         Weighed { gate, judged, said, checked }
@@ -158,13 +159,13 @@ impl Inner {
                 let why = self.rejected(facts, why.as_deref(), locale);
                 (*verdict, *decided_by) = (Verdict::Deny(why), Some(DecidedBy::Program));
             }
-            // Whatever else it says, a person is asked.
+            // In every other case a person is asked.
             _ => {}
         }
         Some(decided)
     }
 
-    /// What the model reads of a call that the program rejected, perhaps without a text.
+    /// The text for the model about a call that the program rejected, perhaps without a text of its own.
     fn rejected(&self, facts: &CallFacts<'_>, text: Option<&str>, locale: Locale) -> String {
         match text.map(str::trim).filter(|text| !text.is_empty()) {
             Some(text) => text.to_owned(),
@@ -195,7 +196,7 @@ impl Inner {
             return refuse(locale.fill(Text::BadArgs, &[("errors", &error)]));
         }
         let question = tool.entry.kind == ToolKind::Question;
-        // Errors in our own words; what cannot be parsed at all gets the schema's error with its path.
+        // Errors in our own words; input that cannot be parsed at all gets the schema's error with its path.
         let written = if question { Questions::recorded(&args) } else { None };
         let asked = match &written {
             Some(_) => match Questions::read(&args, locale) {
@@ -204,7 +205,7 @@ impl Inner {
             },
             None => None,
         };
-        // As they were read: without the `null`s of what is left out.
+        // As they were read: without the `null`s of omitted members.
         let written = written.and_then(|written| written.args());
         let errors = tool.schema.check(written.as_ref().unwrap_or(&args));
         if !errors.is_empty() {
@@ -224,8 +225,8 @@ impl Inner {
         Ok((tool, args))
     }
 
-    /// The verdict on an edited call, as if the agent had made it: standing rules do not decide what a person has just
-    /// written. [`decide`] finds the reasons for which nobody could approve it.
+    /// The verdict on an edited call, as if the agent had made it: standing rules do not decide a call that a person
+    /// has just written. [`decide`] finds the reasons for which nobody could approve it.
     ///
     /// [`decide`]: countersign_core::decide::resolve::decide
     pub(super) async fn edited_verdict(
@@ -237,7 +238,7 @@ impl Inner {
         self.verdict_on(state, &action.agent, &edited.name, &action.tool_use_id, &edited.args).await
     }
 
-    /// Today's policy verdict on a call, whatever standing rules say; `None` if the agent has no such tool.
+    /// The policy's current verdict on a call, regardless of standing rules; `None` if the agent has no such tool.
     pub(super) async fn verdict_on(
         &self,
         state: &State,
@@ -258,7 +259,7 @@ impl Inner {
         Some(self.verdict(&ready, &facts, state.locale).await)
     }
 
-    /// Today's verdict on a call that a fork copied from its original (spec P4): by the policy and its tool, and by
+    /// The current verdict on a call that a fork copied from its original (spec P4): by the policy and its tool, and by
     /// standing rules as far as they reject. One whose tool is gone does not run.
     ///
     /// # Errors
@@ -295,10 +296,10 @@ impl Inner {
         Ok(today)
     }
 
-    /// The preview of a call that was edited, about which people are to be asked like this.
+    /// The preview of a call that was edited, about which people will be asked as `ask` says.
     ///
-    /// If its editor alone approves it, it may change only what the editor was shown. If others are asked about it, they
-    /// are shown it as it is now, and that is what they approve.
+    /// If its editor alone approves it, it may change only what the editor was shown. If others are asked about it,
+    /// they are shown its current preview, and approve that.
     pub(super) async fn edited_preview(
         &self,
         state: &State,
@@ -311,8 +312,8 @@ impl Inner {
         self.preview_of(state, &action.agent, &action.tool_use_id, edited, shown).await
     }
 
-    /// The preview of an edited call; `None` if its tool has none, or would not accept the call. `shown` is what the
-    /// editor was shown, if nobody is shown the new one.
+    /// The preview of an edited call; `None` if its tool has none, or would not accept the call. `shown` is the preview
+    /// that the editor saw, if nobody is shown the new one.
     pub(super) async fn preview_of(
         &self,
         state: &State,
@@ -393,7 +394,7 @@ impl Inner {
             here.chain(everywhere.iter().map(|row| (&*row.session_id, &row.rule))).collect();
         let now = self.now();
         let tenant = state.tenant.as_deref();
-        // A rule's maker saw the tool that it approves: a tool that has changed since is another one.
+        // A rule's maker saw the tool that it approves: a tool that has changed since is a different tool.
         let approves = |(_, rule): &(&str, &Rule)| rule.decision == RuleDecision::Approve;
         let today = if rules.iter().any(approves) { signature(&tool.facts()) } else { "".into() };
         let applies = |rule: &Rule| {
@@ -447,7 +448,7 @@ struct Standing {
     rules_read: bool,
 }
 
-/// A verdict, with what a program decided in a person's place, and guardrails before that, if they were asked.
+/// A verdict, with the decision of a program in a person's place and the result of the guardrails before it, if any.
 #[derive(Clone, Debug)]
 pub(super) struct Weighed {
     pub(super) gate: Gate,
@@ -465,7 +466,7 @@ impl Weighed {
     }
 }
 
-/// A program's decision on a call. If it fails, a person is asked, and told so (spec S26).
+/// A program's decision on a call. If it fails, a person is asked, and told about the failure (spec S26).
 async fn on_approval(
     decides: &dyn OnApproval,
     call: &CallFacts<'_>,

@@ -73,8 +73,8 @@ impl Runtime {
 }
 
 impl<S: GraphState> Runs<S> {
-    /// Starts a run, as the turn of a session, and drives it here until it pauses or ends. The session is created if
-    /// unknown.
+    /// Starts a run, as the turn of a session, and drives it here until it pauses or ends. The session is created if it
+    /// does not exist.
     ///
     /// Dropping the future stops the run in the middle, as a crash would.
     ///
@@ -86,14 +86,14 @@ impl<S: GraphState> Runs<S> {
         self.drive(live).await
     }
 
-    /// The same for a session that is to have one run: if that has begun already, it is continued.
+    /// The same for a session with a single run: if it has already begun, it is continued.
     pub(crate) async fn run_once(&self, by: &Principal, session: &str, state: &S) -> Result<Outcome<S>, Refusal> {
         let live = self.begin(by, Some(session.to_owned()), state, Some(ONCE.to_owned())).await?;
         self.drive(live).await
     }
 
-    /// Starts a run in the background, and returns its session. Repeating a `request_id` starts nothing, whatever the
-    /// state.
+    /// Starts a run in the background, and returns its session. Repeating a `request_id` starts nothing, even with
+    /// another state.
     ///
     /// # Errors
     /// As [`Runs::run`].
@@ -211,9 +211,9 @@ impl<S: GraphState> Runs<S> {
     }
 
     /// Edits the state of a run that is paused, has failed or has ended, as a node's update would. Paused nodes start
-    /// over with it, here, and ask again under new keys: reviewers were shown the earlier state. Failed ones do when they
-    /// are retried. Nodes of inner graphs keep their questions, since those have states of their own, and start over when
-    /// they are answered.
+    /// over with it, here, and ask again under new keys: reviewers were shown the earlier state. Failed ones do so when
+    /// they are retried. Nodes of inner graphs keep their questions, since those have states of their own, and start
+    /// over when they are answered.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw requests or answers that others
@@ -228,7 +228,7 @@ impl<S: GraphState> Runs<S> {
         self.drive(live).await
     }
 
-    /// The current state: with all finished rounds.
+    /// The current state, including all finished rounds.
     ///
     /// # Errors
     /// `session_not_found`, `invalid_message` (not a session of this graph), `too_busy`, `store_unavailable`.
@@ -285,7 +285,7 @@ impl<S: GraphState> Runs<S> {
             }
             Status::Cancelled => Outcome::Cancelled,
             Status::Completed | Status::Idle => Outcome::Done(self.typed(by, state).await?),
-            // It runs, or waits.
+            // It runs or is pending.
             _ => Outcome::Paused {
                 state: self.typed(by, state).await?,
                 pending: state.open.iter().filter_map(|open| Pending::of(&state.session_id, open)).collect(),
@@ -301,8 +301,8 @@ impl Inner {
         root.map_err(|error| invalid(error.to_string()))
     }
 
-    /// The same, or why this program cannot read it. A person who reads it takes a turn to fold it; a caller that has a
-    /// turn already, or works on the session, passes `None`.
+    /// The same, or why this program cannot read it. For a person's read it waits for a turn to fold the journal; a
+    /// caller that already has a turn, or works on the session, passes `None`.
     pub(super) async fn graph_root(
         &self,
         by: Option<&Principal>,

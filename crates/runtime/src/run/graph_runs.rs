@@ -32,10 +32,10 @@ use crate::{
     store::{Durability, index::Purpose},
 };
 
-/// A graph run to start, its state as JSON.
+/// A graph run to start, with its state as JSON.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// The session; created if absent or unknown.
+    /// The session; created if absent or not found.
     pub session_id: Option<String>,
     /// The initial state: a JSON object, as the graph's type reads it.
     pub state: Raw,
@@ -48,7 +48,7 @@ pub struct NewRun {
 pub struct BegunRun {
     /// Its session.
     pub session: SessionView,
-    /// Whether it was started now, and not by an earlier try of the same request.
+    /// Whether it was started now, and not by an earlier attempt of the same request.
     pub made: bool,
 }
 
@@ -111,12 +111,12 @@ impl Runtime {
 pub(super) struct StartId {
     pub(super) id: String,
     /// The state as it was sent, which tells a repeat from another request. A program writes a typed state anew each
-    /// time, perhaps in another order: then a repeat is known by its id only.
+    /// time, perhaps in another order: then only its id identifies a repeat.
     pub(super) asked: Option<Raw>,
 }
 
 impl StartId {
-    /// As the session of this birth keeps it. Only its owner starts runs in it.
+    /// The form in which the session of this birth keeps it. Only its owner starts runs in it.
     fn kept(self, birth: &str) -> RequestId {
         match self.asked {
             Some(asked) => RequestId::of(&self.id, None, birth, &asked),
@@ -126,7 +126,7 @@ impl StartId {
 }
 
 impl Inner {
-    /// Starts a run; false: an earlier try of this request has started it.
+    /// Starts a run; false: an earlier attempt of this request has started it.
     pub(super) async fn begin_run(
         self: &Arc<Self>,
         graph: &dyn AnyGraph,
@@ -206,7 +206,7 @@ impl Inner {
         Refusal::new(Code::UnknownGraph, format!("there is no graph {name:?}; {known}"))
     }
 
-    /// Edits the state of a graph's run: of this graph, if one is named. The update is JSON as a node's is.
+    /// Edits the state of a graph's run: of this graph, if one is named. The update is JSON, like a node's.
     pub(super) async fn edit_state(
         &self,
         graph: Option<&str>,
@@ -272,7 +272,7 @@ impl Inner {
     }
 }
 
-/// Whether a session can be one of this graph.
+/// Whether a session can belong to this graph.
 pub(super) fn of_graph(graph: &str, state: &State) -> Result<(), Refusal> {
     match &state.run {
         Some(run) if !run.agent_loop && *run.graph == *graph => Ok(()),
@@ -291,8 +291,8 @@ pub(super) fn takes_messages(state: &State) -> Result<(), Refusal> {
     }
 }
 
-/// Checks that JSON from outside says which fields it means. Types also read themselves from an array of their fields in
-/// the order of the program, so that `[]` would be an update, and a new field would change what an array means.
+/// Checks that JSON from outside names its fields. Types can also be read from an array of their fields in declaration
+/// order, so `[]` would be an update, and a new field would change the meaning of an array.
 fn has_names(what: &str, json: &Raw) -> Result<(), Refusal> {
     if json.get().starts_with('{') {
         return Ok(());

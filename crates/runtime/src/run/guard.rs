@@ -179,7 +179,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits until the turn has ended, for example by a cancel, or the runtime closes.
+    /// Waits until the turn has ended, for example by a cancel, or the runtime is closing.
     pub(super) async fn turn_is_over(&self, live: &LiveRef, turn: Turn) {
         let mut closing = self.closing.subscribe();
         // The state is checked first: an earlier waiter may have used the wake-up.
@@ -199,7 +199,7 @@ impl Inner {
     }
 
     /// The messages that the run's model has not read yet: people's messages since its latest answer, or the request of
-    /// the call that it works for. It is checked each time the model is asked, so later messages are checked too.
+    /// the call that it works for. They are checked before every model call, so later ones are checked too.
     ///
     /// # Errors
     /// The journal cannot be read, however often it is tried.
@@ -277,7 +277,7 @@ impl Inner {
         }
     }
 
-    /// The result of a tool's guardrails: the text that replaces its result, or that the run stops.
+    /// The result of a tool's guardrails: the text that replaces its result, or a stop of the run.
     async fn check_call(
         &self,
         guardrails: &[ToolGuardrail],
@@ -320,8 +320,8 @@ impl Inner {
         Ok(None)
     }
 
-    /// Runs the tool's input guardrails on a call before a person is asked about it, if the run is configured so: why
-    /// it is refused, if it is. `None` if they do not run.
+    /// Runs the tool's input guardrails on a call before a person is asked about it, if the run is configured to do so:
+    /// why it is refused, if it is. `None` if they do not run.
     pub(super) async fn before_asking(
         &self,
         tool: &ReadyTool,
@@ -341,7 +341,7 @@ impl Inner {
         })
     }
 
-    /// Runs a permitted call between its guardrails and hooks. A stop beside its outcome stops the turn.
+    /// Runs a permitted call between its guardrails and hooks. If a stop is returned with its outcome, the turn stops.
     pub(super) async fn run_guarded(
         &self,
         tool: &ReadyTool,

@@ -2,8 +2,8 @@
 //! memory; and so does the verification of the audit log. Work on a session, its driver and edits of its state, needs
 //! no turn. Previews of undecided edits have separate turns, since a tool may take any time for them.
 //!
-//! A few of them run at a time in a runtime, and one per person; a person's others queue behind it, blocking nobody
-//! else. So heavy users wait for their own requests, and others for at most one of theirs.
+//! A runtime runs a few of them at a time, one per person; a person's others queue behind it and block nobody else. So
+//! heavy users wait for their own requests, and others for at most one of those.
 
 use std::{
     collections::{HashMap, hash_map},

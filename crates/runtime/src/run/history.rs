@@ -93,7 +93,7 @@ impl Runtime {
     }
 }
 
-/// A cursor is a place between two messages: that of the later one.
+/// A cursor is a place between two messages: the later one's.
 fn write_cursor(place: Place) -> String {
     format!("{}.{}", place.0, place.1)
 }
@@ -115,7 +115,7 @@ struct Pages<'a> {
     end: u64,
 }
 
-/// A fold, and how far it has come.
+/// A fold, and how far it has progressed.
 struct Window {
     fold: Fold,
     pos: u64,
@@ -207,7 +207,7 @@ impl Pages<'_> {
         Ok(())
     }
 
-    /// Entries after `after`, which is not the last one: there are some.
+    /// Entries after `after`, which is not the last one, so there are some.
     async fn read(&self, after: u64, entries: usize) -> Result<Vec<Arc<Entry>>, Refusal> {
         let limit = entries.min(READ_PAGE);
         let read = self.inner.store.read_within(self.session_id, after, limit, READ_BYTES).await;

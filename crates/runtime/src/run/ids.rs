@@ -1,4 +1,4 @@
-//! The ids of sessions and inputs: given by clients, or made.
+//! The ids of sessions and inputs: given by clients, or generated.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub(crate) fn unique() -> Arc<str> {
     uuid::Uuid::new_v4().simple().to_string().into()
 }
 
-/// The `request_id` as the session keeps it, of an input that says `asked`: others' ids have their names, so that no
-/// request is mistaken for another person's.
+/// The `request_id`, as the session keeps it, of an input with the content `asked`: ids of others than the owner
+/// include their names, so that no request is mistaken for another person's.
 pub(crate) fn kept_id(by: &Principal, state: &State, id: Option<&str>, asked: &impl Serialize) -> Option<RequestId> {
     let whose = by.subject.as_deref().filter(|_| !by.owns(state));
     id.map(|id| RequestId::of(id, whose, &state.birth, asked))

@@ -105,7 +105,7 @@ pub enum ReplyView {
     Resume(#[schemars(with = "Value")] Raw),
 }
 
-/// What a session's journal says of a request.
+/// A session's journal entries about a request.
 struct Recorded {
     asked: Arc<Interrupted>,
     updates: Vec<UpdateView>,
@@ -238,7 +238,7 @@ impl Runtime {
         view.ok_or_else(not_found)
     }
 
-    /// The session that a key is of, if `by` may see it, and the interruption's number there.
+    /// The session that a key belongs to, if `by` may see it, and the interruption's number there.
     pub(super) async fn session_of(&self, by: &Principal, key: &str) -> Result<(Session, InterruptionNo), Refusal> {
         let not_found = || resolve::not_found(key);
         let (session_id, n) = parse_approval_key(key).ok_or_else(not_found)?;
@@ -281,7 +281,7 @@ impl Inner {
         }))
     }
 
-    /// What reviewers are told of a session's turn, if it is on hold.
+    /// Why a session's turn is on hold, for reviewers; `None` if it is not.
     async fn why_held(self: &Arc<Self>, session_id: &str) -> Result<Option<HeldTurn>, Refusal> {
         let live = self.named(session_id)?;
         let mut guard = live.lock_to_read().await?;
@@ -292,8 +292,8 @@ impl Inner {
         }
     }
 
-    /// The request, its current reviewers, and its updates. Little else happens in a paused session, so they are near;
-    /// messages queued meanwhile may be long.
+    /// The request, its current reviewers, and its updates. Little else happens in a paused session, so they are close
+    /// together; messages queued meanwhile may be long.
     async fn recorded(&self, row: &InterruptionRow) -> Result<Option<Recorded>, Refusal> {
         let (mut asked, mut updates): (Option<Arc<Interrupted>>, _) = (None, Vec::new());
         let mut may_be_held = false;
@@ -302,7 +302,7 @@ impl Inner {
         let mut most = UPDATES_PAGE;
         loop {
             let limit = most.min(usize::try_from(end.saturating_sub(after)).unwrap_or(most));
-            // Other branches of a run, or other agents, may have continued for long.
+            // Other branches of a run, or other agents, may have continued for a long time.
             most = READ_PAGE.min(most * 4);
             let page =
                 self.store.read_within(&row.session_id, after, limit, READ_BYTES).await.map_err(store_refusal)?;
@@ -386,7 +386,7 @@ fn may_hold(record: &Record) -> bool {
 }
 
 impl ReplyView {
-    /// What became of the request by it: each kind of decision once, however many there are.
+    /// Its effect on the request: each kind of decision once, however many there are.
     fn in_words(&self) -> String {
         let ReplyView::Decisions(decisions) = self else { return "answered".to_owned() };
         let mut kinds: Vec<&str> = Vec::new();

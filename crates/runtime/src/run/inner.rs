@@ -1,5 +1,5 @@
-//! A runtime, as its clones share it: its store and agents, and what it has in memory. What it does with them is in the files
-//! beside this one.
+//! The shared part of a runtime's clones: its store, its agents and its in-memory state. The files beside this one
+//! implement its operations.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,10 +29,11 @@ pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
 ///
-/// Of a [`Refusal`]'s codes three do not say that something was wrong with what was asked. `outcome_unknown`: it may have been
-/// stored; ask again with the same `request_id`, under which it is done once. `newer_version_required`: nothing happened, and
-/// nothing will here, since a newer version has stored in the session what this one does not know; ask a process of that version.
-/// `shutting_down`: nothing happened; ask another process, or this one after its restart.
+/// Three of a [`Refusal`]'s codes do not mean that the request was wrong. `outcome_unknown`: it may have been
+/// stored; repeat it with the same `request_id`, and it is done once. `newer_version_required`: nothing
+/// happened, and nothing will here, since a newer version has stored records in the session that this one does not
+/// know; ask a process of that version. `shutting_down`: nothing happened; ask another process, or this one after its
+/// restart.
 #[derive(Clone)]
 pub struct Runtime {
     pub(crate) inner: Arc<Inner>,
@@ -50,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) locale: Locale,
     pub(crate) retry: RetryPolicy,
     pub(super) live: Mutex<HashMap<Arc<str>, Arc<Live>>>,
-    /// Whether it resumes what was interrupted, and watches deadlines.
+    /// Whether it resumes interrupted work, and watches deadlines.
     pub(super) started: AtomicBool,
     /// Set first when the runtime shuts down: no new effect starts, running work may end.
     pub(super) draining: AtomicBool,
@@ -83,17 +84,17 @@ pub(crate) struct Inner {
     pub(super) keep: Option<Duration>,
     /// Metrics for operators.
     pub(super) activity: Activity,
-    /// Whether it attends its sessions, or on several nodes those that it has leases of: it resumes them by itself.
+    /// Whether it attends its sessions, or, with several nodes, those whose leases it has: it resumes them by itself.
     pub(super) attends: AtomicBool,
     /// This node's progress through its own sessions.
     pub(super) own_after: Mutex<Looked>,
-    /// How far it has looked for deleted sessions among those of which it keeps conversations.
+    /// How far it has looked for deleted sessions among those whose conversations it keeps.
     pub(super) kept_after: Mutex<Arc<str>>,
     /// Sessions that are left to other nodes.
     pub(super) passed_on: PassedOn,
-    /// What lists leave out and was logged: its kind, and its session.
+    /// Items that lists leave out and that were logged: kind and session.
     pub(super) logged_unread: Mutex<HashSet<(&'static str, Arc<str>)>>,
-    /// The conversations that models have read last.
+    /// The conversations that models have read most recently.
     pub(super) conversations: Conversations,
     /// Whether it carries out effects.
     pub(super) effects: bool,

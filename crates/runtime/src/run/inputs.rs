@@ -1,4 +1,4 @@
-//! What a program gives a runtime, a session or a message, and what it is told of it.
+//! A program's inputs to a runtime, and their results.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! An active session: its state in memory, its followers, the block being streamed.
 //!
-//! Token deltas are not stored: followers get them from memory (those on other nodes by `feed.rs`), and a replay has each block whole, in one delta. The
-//! start of a block is stored before anybody sees it (`Record::BlockBegan`), by the task that asks the model; following
-//! appends nothing. So a crash loses the text of one block at most, and nothing that has a `seq`.
+//! Token deltas are not stored: followers get them from memory (those on other nodes by `feed.rs`), and a replay has
+//! each whole block in one delta. The start of a block is stored before anybody sees it (`Record::BlockBegan`), by the
+//! task that asks the model; following appends nothing. So a crash loses the text of one block at most, and nothing
+//! that has a `seq`.
 
 mod fed;
 mod follow;
@@ -35,7 +36,7 @@ use self::fed::Fed;
 use super::{followers::Followers, open_text::OpenText, shown::Shown};
 use crate::store::nodes::Epoch;
 
-/// How long a reader waits for a session in which something is being stored: as long as for a confirmation of what it read.
+/// How long a reader waits for a session in which something is being stored: as long as for the confirmation of a read.
 const READER: Duration = Duration::from_secs(10);
 
 /// A session in memory. Exists while in use; everything in it can be read from the store again.
@@ -63,7 +64,7 @@ pub(super) struct LiveState {
     pub(super) working: Option<Epoch>,
     /// Whether another node has taken the lease from this one, which is alive.
     pub(super) outlived: bool,
-    /// Alive while a follower requests entries too, and those of nested runs.
+    /// Alive while a follower also requests entries, including those of nested runs.
     entries_wanted: Weak<()>,
     /// The text so far of the block that the model has begun ([`State::begun`]).
     open: OpenText,
@@ -75,8 +76,9 @@ pub(super) struct LiveState {
     pub(super) part: Weak<tracing::Span>,
     /// Deleted: for those who still hold this.
     gone: bool,
-    /// What a model is shown in the turn of this number, if not all. A later turn tries all again: a provider's
-    /// refusal may have had another reason. So does the same turn after a pause in which the session left memory.
+    /// The part of the conversation that a model is shown in the turn of this number, if not all of it. A later turn
+    /// tries all of it again, since a provider's refusal may have had another reason. So does the same turn after a
+    /// pause in which the session left memory.
     shown: Option<(u32, Arc<str>, Shown)>,
 }
 
@@ -95,9 +97,9 @@ impl Live {
         self.state.lock().await
     }
 
-    /// For whoever only reads. Whoever stores something has the session until it is known what came of that: a commit that
-    /// waits for a standby may take [`READER`] several times. A reader could only be shown what was there before, so it is
-    /// told to come again.
+    /// For readers. A writer holds the session until the outcome of its append is known: a commit that waits for a
+    /// standby may take several times [`READER`]. A reader could only be shown the earlier state, so it is told to
+    /// retry.
     ///
     /// # Errors
     /// `store_unavailable`.
@@ -111,7 +113,7 @@ impl Live {
         })
     }
 
-    /// If nobody else has it.
+    /// The lock, if nobody else has it.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, LiveState>> {
         self.state.try_lock().ok()
     }
@@ -166,7 +168,7 @@ impl LiveState {
         self.open.unwrite();
     }
 
-    /// What a model is shown in this turn.
+    /// The part of the conversation that a model is shown in this turn.
     pub(super) fn shown_in(&self, turn: u32, model: &str) -> Shown {
         let known = self.shown.as_ref().filter(|(of, name, _)| *of == turn && **name == *model);
         known.map_or_else(Shown::default, |(.., shown)| *shown)

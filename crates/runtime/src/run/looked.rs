@@ -1,12 +1,12 @@
-//! How far a node has come with the sessions that it has.
+//! A node's progress through its sessions.
 
 use std::sync::Arc;
 
-/// Sessions that are taken over, or checked, at once.
+/// The number of sessions that are taken over, or checked, at once.
 pub(super) const AT_ONCE: usize = 256;
 
 /// This node's progress through the sessions whose leases it has. It checks all of them in turn; those that do not run,
-/// such as those whose calls ask while they are kept running, every tenth time.
+/// such as those whose calls ask while they are kept running, only every tenth time.
 #[derive(Default)]
 pub(super) struct Looked {
     after: Arc<str>,

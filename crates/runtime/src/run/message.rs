@@ -108,7 +108,7 @@ impl Runtime {
                 return Err(Refusal::new(Code::SessionFull, full));
             }
         }
-        // Rejecting the pending interruptions must be before their deadline, as any decision.
+        // Rejecting the pending interruptions must happen before their deadline, like any decision.
         let decides = if message.on_pending == Some(OnPending::Reject) { state.pending() } else { Vec::new() };
         let guards = self.inner.in_time(live, &mut guard, &decides).await?;
         let at = self.inner.now();

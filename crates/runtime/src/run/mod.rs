@@ -122,7 +122,7 @@ impl Runtime {
 
     /// Resumes sessions that a crash has interrupted, here or on another node, and times interruptions out from now on,
     /// until [`Runtime::shutdown`] (spec W7, R4, R5). Call it once, in a tokio runtime. One [without
-    /// effects](RuntimeBuilder::without_effects) only connects its tools' sources, and waits for that.
+    /// effects](RuntimeBuilder::without_effects) only connects its tools' sources, and waits until they are connected.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -153,8 +153,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Shuts down: no new effect starts, running tools get `grace` to finish, then they are killed and their outcome is
-    /// unknown.
+    /// Shuts down: no new effect starts, running tools get `grace` to finish, then they are killed, and their outcomes
+    /// are unknown.
     pub async fn shutdown(&self, grace: Duration) {
         self.inner.draining.store(true, Ordering::SeqCst);
         let mut drivers = self.inner.drivers.subscribe();
@@ -176,7 +176,7 @@ impl Runtime {
         self.inner.started.load(Ordering::SeqCst)
     }
 
-    /// Whether it shuts down, and starts no new effect.
+    /// Whether it is shutting down, and starts no new effect.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.inner.draining.load(Ordering::SeqCst)

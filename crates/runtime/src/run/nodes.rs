@@ -26,14 +26,14 @@ use super::{
 };
 use crate::store::nodes::{Epoch, Hint, Nodes};
 
-/// How often a node polls for events without a hint: sessions of nodes that have died, and changes.
+/// How often a node polls for events that give no hint: sessions of nodes that have died, and changes.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often a caller that waits for another node's work polls.
 pub(super) const ELSEWHERE: Duration = Duration::from_millis(50);
 /// How long a caller waits for another node that has the session and stores nothing. By default a dead node's
 /// lease ends sooner.
 const SILENT: Duration = Duration::from_secs(60);
-/// How often an input is tried at most.
+/// The maximum number of times that an input is tried.
 const TRIES: u32 = 16;
 
 /// A caller's wait for a session that another node has.
@@ -108,7 +108,7 @@ pub(super) fn term_ended() -> Refusal {
 
 impl Inner {
     /// Whether this node may carry out the session's effects; it takes the lease if effects are due and no other node
-    /// has it.
+    /// holds it.
     pub(super) async fn take_lease(&self, live: &Live, guard: &mut LiveState) -> Result<bool, Refusal> {
         if guard.lease.is_none() {
             guard.lease = match self.store.nodes() {
@@ -159,7 +159,7 @@ impl Inner {
         true
     }
 
-    /// This node shuts down, and nothing of the session runs here any more: another node continues it at once.
+    /// This node is shutting down, and nothing of the session runs here any more: another node continues it at once.
     async fn hand_over(&self, live: &LiveRef, guard: &mut LiveState, nodes: &dyn Nodes, epoch: Epoch) {
         self.ends_in_order(live, guard).await;
         failpoint::hit("hand_over.before_commit");

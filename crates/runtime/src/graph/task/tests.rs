@@ -56,8 +56,8 @@ fn given() -> Result<Given, NodeError> {
     Ok(Given { json: None, update: Box::new(()) })
 }
 
-/// The driver tells a node of an answer while it records the pause: the node was polled for the last time before, and
-/// is to continue all the same.
+/// The driver delivers an answer to a node while it records the pause: the node was last polled before that, and must
+/// continue all the same.
 #[tokio::test]
 async fn g3_an_answer_between_the_last_poll_and_the_record_of_the_pause_is_news() {
     let mut task = task();
@@ -88,7 +88,7 @@ async fn g3_an_answer_between_the_last_poll_and_the_record_of_the_pause_is_news(
     assert!(!memory.has_news(&task, &[]), "it waits for the other one only");
 }
 
-/// So many steps, or questions, are on record that one more is refused; those are returned as before.
+/// With so many steps or questions on record that one more is refused, those on record are still returned.
 #[tokio::test]
 async fn r9_a_node_has_at_most_so_many_steps_and_questions() {
     let mut full = task();
