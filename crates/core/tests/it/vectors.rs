@@ -43,5 +43,9 @@ fn w2_the_vectors_for_clients_are_what_the_recorded_sessions_give() {
     let kept = fs::read_to_string(path).unwrap_or_default();
     let differs = kept.lines().zip(now.lines()).find(|(kept, now)| kept != now);
     assert!(differs.is_none(), "tests/formats/wire.jsonl is frozen, and this build says something else: {differs:?}");
-    assert_eq!(kept.lines().count(), now.lines().count(), "tests/formats/wire.jsonl is frozen, and has as many lines");
+    assert_eq!(
+        kept.lines().count(),
+        now.lines().count(),
+        "tests/formats/wire.jsonl is frozen, and this build has more or fewer lines"
+    );
 }

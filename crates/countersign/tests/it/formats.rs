@@ -52,5 +52,9 @@ async fn s21_a_saved_state_of_version_1_is_read_and_written_as_it_was() {
         assert_eq!(RunState::from_json(fixed).expect("read").to_json(), fixed);
         assert_eq!(fixed, now, "run_states.jsonl is frozen, and this build writes something else");
     }
-    assert_eq!(fixed.lines().count(), now.lines().count(), "run_states.jsonl is frozen, and has as many lines");
+    assert_eq!(
+        fixed.lines().count(),
+        now.lines().count(),
+        "run_states.jsonl is frozen, and this build writes more or fewer lines"
+    );
 }

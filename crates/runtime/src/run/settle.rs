@@ -89,7 +89,7 @@ impl Runtime {
             made.add(onto(session, unstored).ok_or(Unsettled::Moved)?);
         }
         let (agents, mut guards) = (&self.inner.agents, Guards::default());
-        goes_on(&mut made, &mut guards, by, at, agents)?;
+        continue_turn(&mut made, &mut guards, by, at, agents)?;
         let mut request_id = request_id;
         for (n, reply) in replies {
             by.check_may_decide()?;
@@ -131,8 +131,8 @@ impl Runtime {
     }
 }
 
-/// The turn goes on from where it stood: a failed one is retried, and what is overdue times out.
-fn goes_on(
+/// Continues the turn before anything new is taken: a failed one is retried, and overdue interruptions time out.
+fn continue_turn(
     made: &mut Transition,
     guards: &mut Guards,
     by: &Principal,

@@ -74,7 +74,11 @@ fn same(name: &str, now: &str) {
     let fixed = fs::read_to_string(file(name)).unwrap_or_default();
     let differs = fixed.lines().zip(now.lines()).find(|(fixed, now)| fixed != now);
     assert!(differs.is_none(), "tests/formats/{name} is frozen, and this build writes something else: {differs:?}");
-    assert_eq!(fixed.lines().count(), now.lines().count(), "tests/formats/{name} is frozen, and has as many lines");
+    assert_eq!(
+        fixed.lines().count(),
+        now.lines().count(),
+        "tests/formats/{name} is frozen, and this build writes more or fewer lines"
+    );
 }
 
 #[test]
