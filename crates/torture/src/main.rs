@@ -19,7 +19,7 @@ use countersign_torture::{
     world::{Base, LEASE_SECONDS, Switch},
 };
 
-/// How many servers share a database.
+/// At most so many servers share a database.
 const NODES: usize = 3;
 
 /// Kills Countersign servers and checks what is left.
@@ -58,7 +58,7 @@ struct Run {
 enum Store {
     /// A file, which one server after another uses
     Sqlite,
-    /// A database, which three servers share
+    /// A database, which one to three servers share
     Postgres,
 }
 
@@ -133,12 +133,14 @@ impl Run {
             Store::Postgres => {
                 let version =
                     Database::new().query("SHOW server_version").into_iter().flatten().flatten().collect::<String>();
-                let on = format!("three servers at once on PostgreSQL {version}, leases of {LEASE_SECONDS} s");
-                ("Three servers at once, on PostgreSQL", on, "postgres")
+                let on = format!(
+                    "one to {NODES} servers at once on PostgreSQL {version}, leases of {LEASE_SECONDS} s, races at {NODES}"
+                );
+                ("Several servers at once, on PostgreSQL", on, "postgres")
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let on = format!("{on}, on {cores} processor cores");
+        let on = format!("{on}, on {cores} processor cores, at commit {}", commit());
         let Run { minutes: asked, seed, switches, .. } = self;
         let names: Vec<String> = switches
             .iter()
@@ -156,6 +158,16 @@ impl Run {
     }
 }
 
+/// What git says of the sources; what is built of them is assumed to be of the same.
+fn commit() -> String {
+    let git = |words: &[&str]| std::process::Command::new("git").args(words).output();
+    let Some(name) = git(&["rev-parse", "--short=12", "HEAD"]).ok().filter(|said| said.status.success()) else {
+        return "unknown".to_owned();
+    };
+    let changed = git(&["diff", "--quiet", "HEAD"]).is_ok_and(|said| !said.status.success());
+    String::from_utf8_lossy(&name.stdout).trim().to_owned() + if changed { ", with changes" } else { "" }
+}
+
 async fn round(base: &Base, run: &Run, seed: u64, report: &mut Report) -> Result<(), String> {
     let ground = match run.store {
         Store::Sqlite => Ground::One,
@@ -166,7 +178,8 @@ async fn round(base: &Base, run: &Run, seed: u64, report: &mut Report) -> Result
     report.add(&races::cancels(base, ground, seed, 60).await?);
     report.add(&races::all_at_once(base, ground, seed, 36).await?);
     if let Store::Postgres = run.store {
-        report.add(&nodes::random(base, seed, NODES, run.sessions, 100).await?);
+        let nodes = 1 + usize::try_from(seed).unwrap_or_default() % NODES;
+        report.add(&nodes::random(base, seed, nodes, run.sessions, 100).await?);
         return Ok(());
     }
     for at_acks in [false, true] {

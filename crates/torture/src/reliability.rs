@@ -202,7 +202,7 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reliability.md");
         let text = std::fs::read_to_string(path).expect("a page");
         let rest = text.strip_prefix(HEAD).expect("what the tool writes");
-        for title in ["One server after another, on SQLite", "Three servers at once, on PostgreSQL"] {
+        for title in ["One server after another, on SQLite", "Several servers at once, on PostgreSQL"] {
             assert!(rest.contains(&format!("\n## {title}\n\n```sh\ncargo xtask torture ")), "{title}");
         }
     }

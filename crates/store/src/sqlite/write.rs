@@ -57,13 +57,13 @@ impl Broken {
         self.0.get().map_or(Ok(()), |why| Err(StoreError::Closed(why.clone())))
     }
 
-    /// Closes the store for good.
+    /// Closes the store for good. The first reason counts, and is logged once.
     fn close(&self, conn: &Connection, why: String) {
         log::leave(conn);
         let place = conn.path().unwrap_or_default();
-        tracing::error!("the store {place} {CLOSED}: {why}");
-        // The first reason counts.
-        let _ = self.0.set(why);
+        if self.0.set(why.clone()).is_ok() {
+            tracing::error!("the store {place} {CLOSED}: {why}");
+        }
     }
 }
 
