@@ -125,6 +125,12 @@ impl Report {
         *self.faults.entry(name.to_owned()).or_default() += 1;
     }
 
+    /// How often this fault has happened.
+    #[must_use]
+    pub fn times(&self, fault: &str) -> u64 {
+        self.faults.get(fault).copied().unwrap_or_default()
+    }
+
     /// What a switch makes happen did so often.
     pub fn switched(&mut self, switch: Switch, times: u64) {
         if times > 0 {

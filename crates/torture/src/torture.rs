@@ -316,7 +316,7 @@ pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report
     }
     report.switched(Switch::Evicted, world.evicted()?);
     report.switched(Switch::Timerless, world.fired_elsewhere()?);
-    let (closed, failed) = (world.closed()?, report.faults.get(FAILED).copied().unwrap_or_default());
+    let (closed, failed) = (world.closed()?, report.times(FAILED));
     if closed > failed {
         return Err(format!("R3 {closed} stores were closed since a sync had failed, but only {failed} had"));
     }

@@ -1,6 +1,7 @@
 //! The laws, tested on random sessions.
 
 mod effects;
+mod picture;
 mod stream;
 
 use std::sync::Arc;
