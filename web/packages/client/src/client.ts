@@ -6,7 +6,7 @@
  *   does not know that one, because its store was in memory or was restored from a backup, a session begins anew.
  * - Every request carries a `request_id` and stays in an outbox until the server answers it. After a
  *   reconnect it is sent again under the same id, so the server does it once however often it arrives; and so it is, with growing
- *   pauses, as long as the server does not know whether it has stored it.
+ *   pauses, as long as the server does not know whether it has stored it. Later ones of its session wait for that.
  * - A connection that the server does not greet in time, or that does not answer a ping within a heartbeat, is
  *   given up: a half-open socket would otherwise look alive for minutes.
  */
@@ -119,6 +119,7 @@ type Request = (MessageCommand | ApprovalCommand | CommentCommand | ReassignComm
 interface Pending {
   /** Its frame. */
   text: string;
+  sessionId: string;
   /** In whose name it was asked for. */
   token: string | undefined;
   /** How often it went out: more than once where a connection was lost in between, or the server did not know what became of it. */
@@ -328,7 +329,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
    *
    * Like every request but `cancel`, it waits without a limit until the server has stored or refused it, `close` is called or the token
    * ends. Where the server does not know whether it has stored it, as while its database waits for a standby that is gone, it is sent
-   * again for as long, and `error` tells `outcome_unknown` once.
+   * again for as long, and `error` tells `outcome_unknown` once. Later requests of its session wait meanwhile, so that they do not
+   * overtake it; what was sent before that was known, and `cancel`, do not wait.
    */
   sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
     const sessionId = message.session_id ?? randomId();
@@ -501,6 +503,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#inFlight.clear();
     // The next connection follows them all.
     for (const followed of this.#followed.values()) this.#notAgain(followed);
+    // And sends all that waits.
+    for (const pending of this.#outbox.values()) this.#notSoon(pending);
     if (!socket) return;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close();
@@ -537,10 +541,21 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#socket?.send(text);
   }
 
-  #askOnceMore(requestId: string, pending: Pending): void {
-    clearTimeout(pending.soon);
-    pending.sent++;
-    this.#ask(requestId, pending.text);
+  /**
+   * Sends what is not on its way, in the order it was asked for. In a session nothing follows a request of which the server did not
+   * know whether it is stored, until that has an answer: the later one might be stored first.
+   */
+  #sendOutbox(): void {
+    if (!this.#ready) return;
+    const held = new Set<string>();
+    for (const [requestId, pending] of this.#outbox) {
+      if (held.has(pending.sessionId)) continue;
+      if (pending.soon === undefined && !this.#inFlight.has(requestId)) {
+        pending.sent++;
+        this.#ask(requestId, pending.text);
+      }
+      if (pending.unknown > 0) held.add(pending.sessionId);
+    }
   }
 
   #ask(requestId: string, text: string): void {
@@ -609,7 +624,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     for (const [sessionId, followed] of this.#followed) {
       if (followed.exists) this.#follow(sessionId, followed);
     }
-    for (const [requestId, pending] of this.#outbox) this.#askOnceMore(requestId, pending);
+    this.#sendOutbox();
   }
 
   #receiveSessionEvent(event: SessionEvent): void {
@@ -651,8 +666,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (command.type === "message") this.#expect(command.session_id!);
     return new Promise((resolve, reject) => {
       const token = this.#ready ? this.#openedWith : this.#token;
-      this.#outbox.set(command.request_id, { text, token, sent: this.#ready ? 1 : 0, unknown: 0, resolve, reject });
-      if (this.#ready) this.#ask(command.request_id, text);
+      this.#outbox.set(command.request_id, { text, sessionId: command.session_id!, token, sent: 0, unknown: 0, resolve, reject });
+      this.#sendOutbox();
     });
   }
 
@@ -677,6 +692,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     // The server follows a session for whoever replies in it, and a connection has room for so many only.
     if (!followed && this.#ready) this.#leave(ack.session_id);
     pending.resolve(ack);
+    this.#sendHeldBy(pending);
   }
 
   #refused(event: ErrorEvent): void {
@@ -687,14 +703,15 @@ export class CountersignClient extends Emitter<ClientEvents> {
       const pending = this.#outbox.get(requestId);
       if (pending && event.code === UNKNOWN) {
         const isFirst = pending.unknown === 0;
-        this.#askSoon(requestId, pending);
+        this.#askSoon(pending);
         // Nobody hears of it otherwise, as long as a database waits for a standby that is gone.
         if (isFirst) this.emit("error", event);
         return;
       }
       if (pending) {
         this.#takePending(requestId);
-        return pending.reject(error);
+        pending.reject(error);
+        return this.#sendHeldBy(pending);
       }
       const cancel = this.#takeCancel(requestId);
       if (cancel) return cancel.reject(error);
@@ -744,18 +761,26 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return first;
   }
 
-  /** Another connection sends all that waits by itself. */
-  #askSoon(requestId: string, pending: Pending): void {
-    const socket = this.#socket;
+  #askSoon(pending: Pending): void {
     clearTimeout(pending.soon);
     pending.soon = setTimeout(() => {
-      if (this.#socket === socket) this.#askOnceMore(requestId, pending);
+      pending.soon = undefined;
+      this.#sendOutbox();
     }, backoffMs(pending.unknown++, UNKNOWN_PAUSES));
+  }
+
+  #notSoon(pending: Pending): void {
+    clearTimeout(pending.soon);
+    pending.soon = undefined;
+  }
+
+  #sendHeldBy({ unknown }: Pending): void {
+    if (unknown > 0) this.#sendOutbox();
   }
 
   #takePending(requestId: string): Pending | undefined {
     const pending = this.#outbox.get(requestId);
-    clearTimeout(pending?.soon);
+    if (pending) this.#notSoon(pending);
     this.#outbox.delete(requestId);
     return pending;
   }
