@@ -12,7 +12,11 @@ export type Language = (typeof LANGUAGES)[number];
 /** What the shared components say. */
 export const labels: Record<Language, Labels> = { en: english, vi: vietnamese, zh: chinese };
 
-/** Every language, and each width in each appearance. The longest texts are English or Vietnamese: both are tried on a phone. */
+/**
+ * Every language, and each width in each appearance. These are four of the six pairs, since a main flow takes long: no style depends on
+ * the language, so a language changes only how long texts are. They fit worst on a phone, where the two with the longest are tried.
+ * Chinese on a phone and Vietnamese on a wide screen are left to `APPEARANCES`.
+ */
 export const EVERYWHERE = [
   ["en", 1280, "light"],
   ["en", 390, "dark"],
