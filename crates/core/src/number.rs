@@ -3,6 +3,9 @@
 //!
 //! A number is made where one is read (a key, a row, a record) or where a session continues its count. There is no
 //! arithmetic on it.
+//!
+//! Positions in the journal and numbers of attempts stay integers: positions are compared, subtracted and counted in SQL, in
+//! pages and in cursors, and an attempt is the second number of a call, which a [`CallNo`] cannot replace nor be replaced by.
 
 use std::fmt;
 

@@ -23,7 +23,8 @@ pub struct Decided {
     pub n: InterruptionNo,
     /// One for each action, in their order, filled in (spec W5).
     pub decisions: Vec<Decision>,
-    /// False for a vote that does not end the interruption yet.
+    /// False for a vote of a quorum that does not end the interruption yet. Such a vote approves everything, and is sent, checked
+    /// and kept like the decision that ends it: so it is the same record, followed by a note for those who watch.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub last: bool,
     /// It declines a question: its reject is not a block of the stream (spec Q2).
