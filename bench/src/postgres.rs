@@ -125,7 +125,27 @@ async fn many(runtime: &Runtime, prefix: &str) -> Result<f64> {
     Ok(done as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// The argument that makes this program a node that works for a while, and prints how fast it was.
+/// Time of all processor cores so far, and how much of it they were busy, in the kernel's ticks.
+fn cores() -> Result<(u64, u64)> {
+    let stat = std::fs::read_to_string("/proc/stat")?;
+    // user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)); a guest's time is in the first two.
+    let words = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8);
+    let ticks = words.map(str::parse).collect::<std::result::Result<Vec<u64>, _>>()?;
+    let idle: u64 = ticks.iter().skip(3).take(2).sum();
+    let all: u64 = ticks.iter().sum();
+    Ok((all, all - idle))
+}
+
+/// The processor time of this process so far, in the same ticks.
+fn own_ticks() -> Result<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // After the name, which may have any characters: utime and stime are the 14th and 15th fields (proc_pid_stat(5)).
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let times = rest.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+    Ok(times.sum::<std::result::Result<u64, _>>()?)
+}
+
+/// The argument that makes this program a node that works for a while, and prints how fast it was and its processor time.
 pub(crate) const NODE: &str = "postgres-node";
 
 pub(crate) fn node(url: &str, prefix: &str) -> Result<()> {
@@ -133,7 +153,8 @@ pub(crate) fn node(url: &str, prefix: &str) -> Result<()> {
     executor.block_on(async {
         let runtime = runtime(open(url).await?, "Ordered.")?;
         runtime.start().await?;
-        println!("{}", many(&runtime, prefix).await?);
+        let rate = many(&runtime, prefix).await?;
+        println!("{rate} {}", own_ticks()?);
         runtime.shutdown(Duration::from_secs(1)).await;
         Ok(())
     })
@@ -146,9 +167,11 @@ pub(crate) fn figure(database: &Database, expression: &str) -> Result<f64> {
     Ok(said.parse()?)
 }
 
-/// Cycles per second of so many nodes together, each a process, and what the database's backends did meanwhile.
+/// Cycles per second of so many nodes together, each a process; and what the processor cores and the database's backends did
+/// meanwhile.
 fn nodes(database: &Database, count: usize, round: usize) -> Result<(f64, String)> {
     let own = std::env::current_exe()?;
+    let before = cores()?;
     let begun: Vec<Child> = (0..count)
         .map(|node| {
             let prefix = format!("n{count}-{round}-{node}");
@@ -164,15 +187,21 @@ fn nodes(database: &Database, count: usize, round: usize) -> Result<(f64, String
         .into_iter()
         .map(|row| row.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join(": "))
         .collect();
-    let mut rate = 0.0;
+    let (mut rate, mut ticks) = (0.0, 0_u64);
     for node in begun {
         let said = node.wait_with_output()?;
         if !said.status.success() {
             return Err(format!("a node ended with {}", said.status).into());
         }
-        rate += String::from_utf8(said.stdout)?.trim().parse::<f64>()?;
+        let said = String::from_utf8(said.stdout)?;
+        let (cycles, own) = said.trim().split_once(' ').ok_or("a node says a rate and a time")?;
+        rate += cycles.parse::<f64>()?;
+        ticks += own.parse::<u64>()?;
     }
-    Ok((rate, sampled.join(", ")))
+    let after = cores()?;
+    let share = |ticks: u64| 100.0 * ticks as f64 / (after.0 - before.0).max(1) as f64;
+    let (busy, nodes) = (share(after.1 - before.1), share(ticks));
+    Ok((rate, format!("cores busy {busy:.0} %, {nodes:.0} % with the nodes; backends: {}", sampled.join(", "))))
 }
 
 pub(crate) fn rates() -> Result<Vec<Verdict>> {
@@ -234,7 +263,7 @@ pub(crate) fn rates() -> Result<Vec<Verdict>> {
             three / one,
             1.8,
             format!(
-                "{three:.0} against {one:.0} cycles/s, 64 sessions each, {written:.1} kB of log a cycle; backends: {sampled}"
+                "{three:.0} against {one:.0} cycles/s, 64 sessions each, {written:.1} kB of log a cycle; {sampled}"
             ),
         ),
     ])

@@ -1,6 +1,6 @@
 //! A rolling upgrade: servers of an older build on one database are replaced one by one by a newer one, and back, while
-//! people work (spec R5, R9). The older build is this one, configured to know none of the records that this one stores;
-//! a real one would know most.
+//! people work (spec R5, R9). The older build is this one, configured to know none of the records that this one stores: a real
+//! one would know most, and building it would take minutes to differ in nothing else.
 
 use std::{
     net::SocketAddr,
