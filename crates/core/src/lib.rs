@@ -1,8 +1,8 @@
 //! The pure core of Countersign: what a session is, and how it may change.
 //!
-//! A session is an append-only [journal](journal) of records. Folding them gives the [state](journal::state) that
+//! A session is an append-only [journal] of records. Folding them gives the [state](journal::state) that
 //! resumes a run, the [wire events](wire::expand) with their `seq`, the [history](wire::history) and the
-//! [conversation](conversation) a model sees. Nothing here awaits, reads a clock or generates an id: they come in with
+//! [conversation] a model sees. Nothing here awaits, reads a clock or generates an id: they come in with
 //! the input, and any input in any state gives a result or a typed [refusal](refusal::Refusal), never a panic.
 
 pub mod approval;

@@ -149,7 +149,7 @@ impl TransposeDone for Result<Result<(), Flood>, tokio::time::error::Elapsed> {
 /// A child that leads its own process group, killed as a group when dropped.
 ///
 /// The group's number stays reserved until its leader is reaped, even when the leader has already ended. So signals go
-/// to the group only before [`Group::reap`], and can never reach an unrelated process with the same number.
+/// to the group only before `Group::reap`, and can never reach an unrelated process with the same number.
 pub struct Group {
     pub child: Child,
     leader: Option<Pid>,

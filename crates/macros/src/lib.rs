@@ -91,7 +91,7 @@ pub fn route(input: TokenStream) -> TokenStream {
 /// | `needs_approval` | a person is asked; also `= true` and `= false` |
 /// | `needs_approval = \|call, args\| …` | a person is asked if it says so: `bool`, or a `Result` whose error asks too |
 /// | `needs_approval = async \|call, args\| …`, `= path` | the same, by an async closure or an async function of `ProposedCall` and the arguments |
-/// | `timeout = 300` | seconds to decide, 0 for ever; if absent as for every [`Approval`](countersign::tool::Approval) |
+/// | `timeout = 300` | seconds to decide, 0 for ever; if absent as for every `countersign::tool::Approval` |
 /// | `allow(approve, reject, …)` | what the reviewer may do: `approve`, `edit`, `reject` and `defer` if absent; there is `respond` too. Without `defer` a reviewer at a server cannot defer it while others under its key are decided; a program that continues a `RunState` can leave it undecided |
 /// | `idempotent` | a second attempt of the same call does nothing more than the first |
 /// | `read_only` | it changes nothing: a hint for policies |

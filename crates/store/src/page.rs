@@ -2,7 +2,7 @@
 //!
 //! A list is ordered by a time, then by the session's id, then by a number, all descending; a cursor is
 //! the key of the last row of its page. So rows that are added or removed between two pages never shift others.
-//! Interruptions have a [place](InterruptionRow::place) in place of a time: nothing near its deadline is on a late page.
+//! Interruptions are ordered by a place instead of a time: nothing near its deadline is on a late page.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //! Rules are records (`Decided.rules`, `RuleRevoked`); stores keep only an index of them over sessions. So each has an
 //! author, a place in the log and an end, and there is no hidden flag. Its role is checked for each call: where the
 //! policy needs somebody else, the rule does not apply. A rule that approves names the digest of the tool that was
-//! shown with it ([`Rule::shown`]) and does not apply to another one; a rule that rejects applies however the tool has
+//! shown with it and does not apply to another one; a rule that rejects applies however the tool has
 //! changed.
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! a turn has its own append, and so have the creation of a session and what follows from an input in each
 //! step (`step.rs`).
 //!
-//! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by itself
+//! Each input is checked against the state, then becomes records; `Draft::settle` adds what follows by itself
 //! (results of refused calls, interruptions, the end of the turn). Nothing has happened until the transition is stored
 //! and [committed](crate::session::Placed::commit); only then do permits exist.
 

@@ -2,8 +2,8 @@
 //! makes. Every journal that is read must keep them, whether it comes from a store, a restored state or a fuzzer; and
 //! so must every new append, before it is stored: one that breaks a rule would make its session unreadable.
 //!
-//! [`State::append`] reads an append whole, and a draft asks about each record as it makes it, which needs no second
-//! fold: both by [`State::may_come`] and [`State::may_end`].
+//! `State::append` reads an append whole, and a draft asks about each record as it makes it, which needs no second
+//! fold: both by `State::may_come` and `State::may_end`.
 
 mod calls;
 mod graph;

@@ -65,7 +65,7 @@ pub struct State {
     /// The beginning of the first user message, or the graph that runs: the automatic title.
     #[serde(default, rename = "title", skip_serializing_if = "Option::is_none")]
     pub first_words: Option<Arc<str>>,
-    /// The title that a person gave it ([`Record::Renamed`]).
+    /// The title that a person gave it (`Record::Renamed`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_title: Option<Arc<str>>,
     /// The status.
@@ -155,13 +155,13 @@ pub struct State {
     /// The session and checkpoint that it was forked from, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// Held until a person resumes it: a fork, or a turn that ends processes ([`Record::Restarted`]).
+    /// Held until a person resumes it: a fork, or a turn that ends processes (`Record::Restarted`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// How many processes in a row have resumed the turn without progress ([`Record::Restarted`]).
+    /// How many processes in a row have resumed the turn without progress (`Record::Restarted`).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restarts: u32,
-    /// The last hold is for a store that was restored from a backup ([`Record::Restarted`]).
+    /// The last hold is for a store that was restored from a backup (`Record::Restarted`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
     /// The application is known to have given no data, so no lookup is needed.

@@ -6,7 +6,7 @@
 //!
 //! Decisions:
 //! - An answer ends at `response.completed` or `response.incomplete`.
-//! - Items are told apart by more than their place ([`known`]): servers differ, and a call that is taken for two runs
+//! - Items are told apart by more than their place (`known`): servers differ, and a call that is taken for two runs
 //!   twice.
 //! - An item's text is its streamed text; the final item is read only if nothing of it was streamed.
 //! - A request to approve a call of a hosted MCP server becomes a call of `mcp__LABEL__TOOL` here, and the result of
