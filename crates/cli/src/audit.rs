@@ -171,7 +171,7 @@ impl Place {
             loaded::check_there(store)?;
             return Ok(Source::Sqlite { path: store.clone(), keys: None, bare: true });
         }
-        // What a configuration lacks, such as a model's key, is no obstacle to reading a log.
+        // If a part of the configuration is missing, such as a model's key, the log can still be read with `--store`.
         let config = loaded::load(&self.config).map_err(|error| {
             format!("{error}\n--store FILE reads a SQLite store without the configuration and its secrets")
         })?;
@@ -229,7 +229,7 @@ fn of_store(store: &Source, anchor: Option<Anchor>) -> Result<Checked, String> {
     Ok(Checked { records, end: fault.map_or_else(|| verifier.end(), Err) })
 }
 
-/// The anchor of what comes before a part of a log that begins with this record.
+/// The anchor of the records before a part of a log that begins with this one.
 fn before(first: &AuditRecord, anchor: Option<&Anchor>) -> Result<Anchor, String> {
     let n = first.n - 1;
     anchor.filter(|anchor| anchor.n == n).cloned().ok_or_else(|| {
@@ -260,7 +260,8 @@ fn of_file(file: &Path, anchor: Option<&Anchor>) -> Result<Checked, Failure> {
             Ok(record) => {
                 if number == 1 && record.n > 1 {
                     verifier = Verifier::after(before(&record, anchor).map_err(|what| {
-                        // Whether it was exported so, or its beginning was cut off, it does not say itself.
+                        // The file itself does not tell whether it was exported like this, or its beginning was cut
+                        // off.
                         Failure::new(Exit::Found, format!("{}: {what}", file.display()))
                     })?);
                 }

@@ -64,13 +64,14 @@ pub(crate) fn run(check: &Check) -> Outcome {
     }
 }
 
-/// What was found in the file, or why it could not be read, so that nothing was checked.
+/// The errors in the file, or why it could not be read, so that nothing was checked.
 fn wrong(check: &Check, errors: &[ConfigError]) -> Failure {
     let exit = if errors.iter().all(|error| error.line == 0) { Exit::Error } else { Exit::Found };
     Failure::new(exit, in_words(&check.config, errors))
 }
 
-/// What answers, if that was asked. Before anything is said: the tools of servers are in it.
+/// Which servers and models answer, if that was asked. Called before anything is printed, since the output has the
+/// servers' tools.
 fn reached(check: &Check, config: &Config) -> Result<Option<Reached>, String> {
     check.connect.then(|| reach::reach(config)).transpose()
 }

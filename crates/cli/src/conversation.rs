@@ -14,7 +14,7 @@ use crate::{
 /// How much of a call's arguments or result a conversation shows.
 const CALL_CHARS: usize = 200;
 
-/// A page of the history: its messages as the server wrote them, since their numbers keep their digits so.
+/// A page of the history: its messages as the server wrote them, so that their numbers keep their digits.
 #[derive(Deserialize)]
 pub(crate) struct Page {
     messages: Vec<Box<RawValue>>,
@@ -23,7 +23,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The messages as text, oldest first. `None` if one of them is none.
+    /// The messages as text, oldest first. `None` if one of them is no message.
     pub(crate) fn texts(&self) -> Option<Vec<String>> {
         let read = |message: &RawValue| {
             let replies: Replies = serde_json::from_str(message.get()).ok()?;

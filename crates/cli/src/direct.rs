@@ -167,7 +167,7 @@ pub(crate) async fn answer(
     Err(refusal(name, &text, |_| String::new()).unwrap_or_else(strange))
 }
 
-/// Why a SQLite store cannot be opened that may be a running server's.
+/// Why a SQLite store, which may be a running server's, cannot be opened.
 pub(crate) fn taken(error: &StoreError) -> String {
     let remedy = if matches!(error, StoreError::InUse(_)) { "; if that is a server, ask it, with --url" } else { "" };
     format!("{error}{remedy}")

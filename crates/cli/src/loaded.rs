@@ -77,7 +77,7 @@ pub(crate) async fn open(declared: ConfigStore, keys: Option<Keys>) -> Result<Ar
     }
 }
 
-/// Whether there is a SQLite store, which otherwise would be made.
+/// Checks that a SQLite store exists, since opening it would make it.
 pub(crate) fn check_there(path: &Path) -> Result<(), String> {
     match path.metadata() {
         Ok(file) if file.len() == 0 => Err(format!("{} is empty: there is no store in it", path.display())),

@@ -147,7 +147,7 @@ fn say(line: &str) -> Outcome {
     write_line(line).map(drop)
 }
 
-/// Writes a line to standard output; whether anybody still reads it.
+/// Writes a line to standard output; returns whether anybody still reads it.
 fn write_line(line: &str) -> Result<bool, Failure> {
     use std::io::{ErrorKind, Write as _};
     let mut out = std::io::stdout().lock();

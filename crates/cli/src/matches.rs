@@ -14,7 +14,7 @@ use countersign_server::config::{
 
 use crate::mcp::Reached;
 
-/// What an agent has tools from.
+/// Where an agent has tools from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin<'c> {
     /// A tool, by its name in the file.
@@ -32,7 +32,7 @@ struct Place<'c> {
     rules: Vec<usize>,
 }
 
-/// The rules that may match each tool of each agent. Of a server that was not reached any tool is possible that its
+/// The rules that may match each tool of each agent. A server that was not reached may have any tool that its
 /// declaration does not exclude.
 pub(crate) struct Matches<'c>(Vec<Place<'c>>);
 
@@ -177,7 +177,7 @@ pub(crate) fn hosted<'c>(config: &'c Config, agent: &ConfigAgent) -> &'c [Config
     config.models.iter().find(|model| model.name == agent.model).map_or(&[], |model| &model.hosted_mcp)
 }
 
-/// What the names of tools begin with that the provider of an agent's model calls.
+/// The prefixes of the names of tools that the provider of an agent's model calls.
 fn of_hosted(config: &Config, agent: &ConfigAgent) -> Vec<String> {
     hosted(config, agent).iter().map(|server| call_name(&server.label, "")).collect()
 }

@@ -1,4 +1,4 @@
-//! Whoever started the server can be told that it serves.
+//! Tells whoever started the server that it serves.
 
 use std::{
     env,
@@ -7,8 +7,8 @@ use std::{
     os::unix::net::{SocketAddr, UnixDatagram},
 };
 
-/// Tells systemd (`Type=notify`) that requests are answered from now on; `systemctl start` waits for that. The variable is
-/// not among those that programs of tools get, so none speaks for the server.
+/// Tells systemd (`Type=notify`) that requests are answered from now on; `systemctl start` waits for that. Programs of
+/// tools do not get the variable, so none can speak for the server.
 pub(crate) fn ready() {
     let Some(socket) = env::var_os("NOTIFY_SOCKET") else { return };
     let tell = || UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address(&socket)?);

@@ -1,4 +1,4 @@
-//! How many of the files that the process may have open its connections may take.
+//! How many of the process's open files its connections may take.
 
 use countersign_server::ConnectionLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -6,8 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Kept for what the server itself opens: its store, tools, models, webhooks.
 const KEPT: usize = 512;
 
-/// The limits of connections that leave files for everything else. The process's own limit is raised before, as far as it
-/// may be: otherwise clients who never say who they are could keep an approved call from its files.
+/// The limits of connections that leave files for everything else. The process's own limit is first raised as far as
+/// allowed: otherwise clients who never authenticate could keep an approved call from opening files.
 pub(crate) fn within(limits: ConnectionLimits) -> ConnectionLimits {
     let has = raised(limits.all + KEPT);
     let within = of(limits, has);
@@ -22,7 +22,7 @@ pub(crate) fn within(limits: ConnectionLimits) -> ConnectionLimits {
     within
 }
 
-/// How many files may be open once as many as `needed` are asked for.
+/// Asks for a limit of `needed` open files, and returns the limit that then applies.
 fn raised(needed: usize) -> usize {
     let count = |limit: Option<u64>| limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let now = getrlimit(Resource::Nofile);

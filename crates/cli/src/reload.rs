@@ -65,7 +65,7 @@ impl Watched {
 
     /// Never ends.
     pub(crate) async fn watch(self, hangup: Signal) {
-        // Beside each other: an issuer that does not answer must not delay the next change.
+        // Concurrently: an issuer that does not answer must not delay the next change.
         tokio::join!(keep_fetching(self.auth.clone(), self.keys_due.clone()), self.look(hangup));
     }
 

@@ -169,7 +169,7 @@ pub(crate) fn below(mut server: Url, path: &[&str]) -> Result<Url, Failure> {
     Ok(server)
 }
 
-/// Refuses what cannot be a session's id, before anybody is asked about it.
+/// Refuses an invalid session id, before anybody is asked about it.
 pub(crate) fn check_id(id: &str) -> Result<(), Failure> {
     check_session_id(id).map_err(|refusal| Failure::new(Exit::Usage, refusal.message))
 }

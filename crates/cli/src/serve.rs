@@ -189,7 +189,7 @@ impl Signals {
         }
     }
 
-    /// What this leads to; `None` if a signal comes before.
+    /// The output of `starting`; `None` if a signal comes first.
     async fn unless_told<T>(&mut self, starting: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             () = self.next() => {

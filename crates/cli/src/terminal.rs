@@ -36,8 +36,8 @@ pub(crate) fn visible_json(text: &str) -> String {
     out
 }
 
-/// Control characters, those that change the direction of text, and those that are drawn as nothing; not the joiners and
-/// selectors that emoji and some scripts are written with.
+/// Control characters, those that change the direction of text, and invisible ones; not the joiners and selectors that
+/// emoji and some scripts need.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(u32::from(c),

@@ -14,8 +14,8 @@ use tracing_subscriber::{
 
 use crate::terminal::visible;
 
-/// The default filter of a server. The MCP client, and the genai crate, print what others send as it is, secrets and
-/// megabytes included, also in their warnings and errors; what operators need of it is said by this program.
+/// The default filter of a server. The MCP client, and the genai crate, print foreign input unchanged, secrets and
+/// megabytes included, even in warnings and errors; this program logs what operators need of it.
 const INFO: &str = "info,rmcp=off,genai=off";
 /// The same, for other commands.
 const WARN: &str = "warn,rmcp=off,genai=off";
@@ -61,8 +61,8 @@ fn lines() -> Result<Log, String> {
     Ok(lines.with_filter(filter(WARN)?).boxed())
 }
 
-/// The fields of a line. Foreign texts are in them, such as errors of providers: none looks like a line of its own, or
-/// commands the terminal that shows it.
+/// The fields of a line. They contain foreign texts, such as errors of providers: none may look like a line of its own,
+/// or control the terminal that shows it.
 fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
         let value = visible(&beginning(value));

@@ -100,8 +100,8 @@
 //! # After an error
 //!
 //! A state runs once in its process, together with its clones: a second run of it is refused
-//! ([`RunErrorKind::Claimed`]), since its calls would run again. A run that fails has a state to go on from, in which the
-//! calls that ran have their results:
+//! ([`RunErrorKind::Claimed`]), since its calls would run again. A run that fails has a state to resume from, in which
+//! the calls that ran have their results:
 //!
 //! ```
 //! # use countersign::{Agent, Message, RunErrorKind, model::ModelResponse, run, tool};
@@ -139,8 +139,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Only a store ([`RunConfig::store`]) also knows what a run did that was dropped in the middle, or whose process died. A
-//! text of a state is a copy, which can run once more, here too: that is how a state is run twice on purpose.
+//! Only a store ([`RunConfig::store`]) also knows what was done by a run that was dropped in the middle, or whose
+//! process died. The text of a state is a copy, which can run once more, even in this process: that is how to run a
+//! state twice on purpose.
 //!
 //! # After a cancel
 //!
@@ -225,10 +226,10 @@
 //!
 //! # What is here
 //!
-//! What a program writes down: what it calls, makes, implements, matches, or names in a signature of its own. What it
-//! only passes on has its name in the crate it comes from: `countersign-engine` for models and tools, `countersign-store`
-//! for a store of its own, `countersign-runtime` for what a server reads of its sessions. The types are the same, so
-//! that such a program depends on both.
+//! The names that a program writes: what it calls, makes, implements, matches, or uses in its own signatures. Types
+//! that it only passes on are named in the crate they come from: `countersign-engine` for models and tools,
+//! `countersign-store` for a store of its own, `countersign-runtime` for what a server reads of its sessions. The types
+//! are the same, so such a program can depend on both.
 
 pub use countersign_core::{
     approval::{

@@ -94,7 +94,7 @@ impl Collector for Watched {
         let help = "Turns that failed, by the code of their error";
         let mut failed = encoder.encode_descriptor("turns_failed", help, None, MetricType::Counter)?;
         let mut counts = activity.failed();
-        // Served before the first of them, so that an alarm finds it.
+        // Exported before the first one, so that an alert finds it.
         counts.entry("model_error".to_owned()).or_default();
         for (code, count) in counts {
             ConstCounter::new(count).encode(failed.encode_family(&[("code", &*code)])?)?;

@@ -18,7 +18,7 @@ pub(crate) struct App {
     pub(crate) webhooks: Option<Webhooks>,
     /// True once connections must close.
     pub(crate) closing: watch::Receiver<bool>,
-    /// What runs as long as a router without a server does.
+    /// Tasks that run as long as a router without a server.
     pub(crate) _alongside: Arc<Alongside>,
 }
 

@@ -1,7 +1,6 @@
 //! The console's files, which are part of the binary (spec U1, X).
 //!
-//! They are stored compressed, as they were built, and sent so; for a client that accepts neither encoding they are
-//! unpacked.
+//! They are stored and sent compressed, as they were built, and unpacked for a client that accepts neither encoding.
 
 use std::{borrow::Cow, collections::BTreeSet, io::Read as _};
 
@@ -19,7 +18,7 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::{accept::weighted, app::App, problem::Problem};
 
-// In a package the files are beside the sources, since it is built without npm; `build.rs` decides which it is.
+// In a package the files are beside the sources, since it is built without npm; `build.rs` decides which applies.
 #[derive(RustEmbed)]
 #[cfg_attr(packaged_console, folder = "console")]
 #[cfg_attr(not(packaged_console), folder = "../../web/console/dist")]
@@ -31,7 +30,7 @@ const INDEX: &str = "index.html";
 /// The folder of files whose names change with their contents.
 const HASHED: &str = "assets/";
 
-/// The encodings, the smaller first, and how the names of such files end.
+/// The encodings, the smaller first, and the suffixes of such files.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
 const POLICY: &str = "default-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -102,7 +101,7 @@ fn find(name: &str, headers: &HeaderMap) -> Option<Found> {
     if let Some((encoding, file)) = best(headers).and_then(|(encoding, ending)| Some((encoding, held(ending)?))) {
         return Some(Found { tag: tag(&file, ""), encoding: Some(encoding), data: bytes(file) });
     }
-    // The files are our own, so what they unpack to is bounded.
+    // The files are our own, so their unpacked size is bounded.
     let file = held(".gz")?;
     let mut plain = Vec::new();
     GzDecoder::new(&*file.data).read_to_end(&mut plain).ok()?;

@@ -139,7 +139,7 @@ impl Metrics {
             metrics.webhooks.clone(),
         );
         for outcome in Attempt::ALL {
-            // Served before the first of them, so that an alarm finds it.
+            // Exported before the first one, so that an alert finds it.
             drop(metrics.webhooks.get_or_create(&outcome.label()));
         }
         registry.register("ws_connections", "WebSocket connections that are open", metrics.connections.clone());

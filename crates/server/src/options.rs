@@ -46,9 +46,8 @@ pub struct Options {
     /// The host name of the server, in addition to `localhost` and the loopback addresses. Only used where hosts are
     /// checked.
     pub host: Option<String>,
-    /// Refuses requests for unknown host names, so that a page cannot reach a server on this machine by pointing a
-    /// its own domain at it (DNS rebinding). [`Server::serve`](crate::Server::serve) enables it for loopback
-    /// addresses.
+    /// Refuses requests for unknown host names, so that a page cannot reach a server on this machine by pointing its
+    /// own domain at it (DNS rebinding). [`Server::serve`](crate::Server::serve) enables it for loopback addresses.
     pub check_host: bool,
     /// Host names of the server, with or without a port. If there are any, requests for other hosts are refused on
     /// every address; where hosts are checked anyway, these are allowed in addition.
@@ -71,14 +70,14 @@ pub struct ConnectionLimits {
     pub unknown: usize,
     /// Per address, or per IPv6 /64 network: 4,096 by default. Behind a proxy all clients have the proxy's address.
     pub of_address: usize,
-    /// Within which the head of a connection's first request must arrive: 10 seconds by default.
+    /// Time within which the head of a connection's first request must arrive: 10 seconds by default.
     pub header_timeout: Duration,
-    /// Within which the head of the next request must arrive: 75 seconds by default.
+    /// Time within which the head of the next request must arrive: 75 seconds by default.
     pub idle_timeout: Duration,
 }
 
 impl ConnectionLimits {
-    /// These with this total, and shares of it that fit.
+    /// These limits with another total, and shares that fit into it.
     #[must_use]
     pub fn within(self, all: usize) -> ConnectionLimits {
         let (unknown, of_address) = (self.unknown.min(all.div_ceil(2)), self.of_address.min(all));

@@ -80,7 +80,8 @@ fn is_own(origin: &str, host: Option<&str>) -> bool {
     host.is_some_and(|host| with_port(authority, port) == with_port(host, port))
 }
 
-/// Whether an origin is the allowed one. What is no site's, such as that of an application's shell, is compared as text.
+/// Whether an origin is the allowed one. An origin that is no site's, such as an application shell's, is compared as
+/// text.
 fn same_origin(allowed: &str, origin: &str) -> bool {
     match (split(allowed.trim_end_matches('/')), split(origin)) {
         (None, None) => site::origin(allowed).is_some_and(|allowed| allowed == origin),
@@ -204,7 +205,7 @@ mod tests {
         ] {
             assert!(!from(foreign), "{foreign}");
         }
-        // It gives the server no name of its own.
+        // It does not give the server a name of its own.
         assert!(!allowed(&options, "abc", None));
     }
 

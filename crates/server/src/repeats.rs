@@ -3,7 +3,7 @@
 use countersign_core::approval::principal::Principal;
 use sha2::{Digest as _, Sha256};
 
-/// What a request with a key makes a session for: keys of one kind name no session of another.
+/// Why a request with a key makes a session: keys of one kind never name a session of another.
 #[derive(Clone, Copy)]
 pub(crate) enum Makes<'a> {
     Session,
@@ -11,7 +11,7 @@ pub(crate) enum Makes<'a> {
     Message,
     /// For a run of this graph.
     Run(&'a str),
-    /// Of this session.
+    /// For a fork of this session.
     Fork(&'a str),
 }
 
@@ -19,7 +19,7 @@ pub(crate) enum Makes<'a> {
 /// exist yet: so the key determines its id, and a repeated request finds it.
 pub(crate) fn session_of(by: &Principal, makes: Makes<'_>, key: &str) -> String {
     let mut hash = Sha256::new();
-    // Each length keeps apart what would otherwise be the same text.
+    // The lengths keep apart parts that could otherwise join to the same text.
     let subject = by.subject.as_deref().unwrap_or_default();
     if let Some(tenant) = &by.tenant {
         hash.update(format!("{}:{tenant}:", tenant.len()));

@@ -37,17 +37,17 @@ const CLOSING: Duration = Duration::from_secs(3);
 /// The unread bytes that a connection within this process buffers at most.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// A server without a network, which only its own process asks. The answers are those of the HTTP interface.
+/// A server without a network, for its own process only. The answers are those of the HTTP interface.
 pub struct InProcess {
     router: TowerToHyperService<Router>,
 }
 
 impl InProcess {
-    /// The status and the text of the answer to a request for this URL, of which only the path and the query count, with this
-    /// JSON body, if any.
+    /// The status and the text of the answer to a request for this URL (only its path and query count) with this JSON
+    /// body, if any.
     ///
     /// # Errors
-    /// It is no request, or its answer cannot be read to its end.
+    /// The request is invalid, or its answer cannot be read to its end.
     pub async fn answer(&self, method: &str, url: &str, body: Option<String>) -> Result<(u16, String), String> {
         let request = Request::builder().method(method).uri(url).header(CONTENT_TYPE, "application/json");
         let request = request.body(Body::from(body.unwrap_or_default())).map_err(|error| error.to_string())?;
@@ -221,7 +221,7 @@ impl Server {
         ended
     }
 
-    /// Its routes. `alongside` starts what runs as long as they exist.
+    /// Its routes. `alongside` starts the tasks that run as long as they exist.
     fn app(self, closing: watch::Receiver<bool>, alongside: impl FnOnce(Arc<Metrics>) -> Alongside) -> Router {
         let metrics = Arc::new(Metrics::new(self.runtime.clone()));
         let alongside = alongside(metrics.clone());

@@ -2,9 +2,9 @@
 
 use reqwest::Url;
 
-/// An origin that is written out, as browsers send it: in lower case, a host of other letters in its ASCII form, without the
-/// port of its scheme. That of an application's shell or of an extension stays as it is, such as `capacitor://localhost`.
-/// `None` if no page has it; `null` is no page's own.
+/// A written origin, as browsers send it: in lower case, an international host in its ASCII form, without the default
+/// port of its scheme. That of an application's shell or of an extension stays as it is, such as
+/// `capacitor://localhost`. `None` if no page has it; `null` is no page's own.
 pub(crate) fn origin(text: &str) -> Option<String> {
     let (scheme, authority) = text.split_once("://")?;
     let is_part = |c: char| !c.is_whitespace() && !c.is_control() && !"/\\?#@*".contains(c);

@@ -134,7 +134,7 @@ pub async fn post(address: SocketAddr, path: &str, body: &Value) -> Result<(u16,
     };
     let (head, body) = answer.split_once("\r\n\r\n").ok_or(Over::Gone)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(Over::Gone)?;
-    // A killed server leaves a part of it.
+    // A killed server may leave only a part of it.
     Ok((status, serde_json::from_str(body).map_err(|_| Over::Gone)?))
 }
 

@@ -293,7 +293,7 @@ impl Follow {
     }
 }
 
-/// Whether a block belongs in a group or outside; `None` if it may be either. No tool of the torture is displayed as
+/// Whether a block belongs in a group or outside; `None` if it may be either. No tool of these runs is displayed as
 /// content.
 fn grouped(block: &Value) -> Option<bool> {
     match block["type"].as_str().unwrap_or_default() {

@@ -88,7 +88,7 @@ pub async fn settled(path: &Path) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-/// What every tool of the torture does: a line, a small pause (`ms` of its arguments), a line. With `fail` in its
+/// What every tool of these runs does: a line, a small pause (`ms` of its arguments), a line. With `fail` in its
 /// arguments it ends as a failure.
 ///
 /// # Errors

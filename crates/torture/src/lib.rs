@@ -9,7 +9,7 @@
 //! * [`checker`] compares journal, ledger and the people's memories at the end;
 //! * [`torture`] combines them for one server after another, [`nodes`] for several at once;
 //! * in [`races`] many [`people`] act at the same moment;
-//! * [`report`] has the numbers, of which [`reliability`] makes a page.
+//! * [`report`] has the numbers, from which [`reliability`] makes a page.
 //!
 //! Never published. It builds the runtime with its failpoints, as only tests do.
 

@@ -19,7 +19,7 @@ use countersign_torture::{
     world::{Base, LEASE_SECONDS, Switch},
 };
 
-/// At most so many servers share a database.
+/// At most this many servers share a database.
 const NODES: usize = 3;
 
 /// Kills Countersign servers and checks what is left.
@@ -160,7 +160,7 @@ impl Run {
     }
 }
 
-/// What git says of the sources; what is built of them is assumed to be of the same.
+/// The commit of the sources, from git; the programs are assumed to be built from it.
 fn commit() -> String {
     let git = |words: &[&str]| std::process::Command::new("git").args(words).output();
     let Some(name) = git(&["rev-parse", "--short=12", "HEAD"]).ok().filter(|said| said.status.success()) else {

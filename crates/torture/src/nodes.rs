@@ -47,7 +47,7 @@ pub const RESTARTED: &str = "PostgreSQL restarted";
 pub const CRASHED: &str = "PostgreSQL killed and restarted";
 /// The label of nodes to and from which nothing passes for longer than their leases.
 pub const HELD: &str = "network to PostgreSQL held for longer than the lease";
-/// The label of connections that end in the middle of what a node says to store something.
+/// The label of connections that end in the middle of a node's request to store something.
 pub const HALF_SAID: &str = "a connection to PostgreSQL cut in the middle of an append";
 /// The label of connections that end in the middle of the answer to that.
 pub const HALF_ANSWER: &str = "a connection to PostgreSQL cut in the middle of its answer";
@@ -89,7 +89,8 @@ fn points() -> impl Iterator<Item = &'static str> {
 }
 
 /// The same in the order in which they are given to nodes: people make forks in the beginning. A short run has few
-/// calls in doubt, so those failpoints come early. A node that is alone has something to recover if the one before it died in a call.
+/// calls with an unknown outcome, so those failpoints come early. A single node has something to recover if the one
+/// before it died in a call.
 fn due(nodes: usize) -> VecDeque<&'static str> {
     let (first, then): (Vec<_>, Vec<_>) = points().partition(|point| point.starts_with("fork."));
     let all = first.into_iter().chain(then).chain([IN_CALL; 2]);
@@ -102,10 +103,10 @@ fn is_of_the_end(point: &str) -> bool {
     point.starts_with("hand_over.")
 }
 
-/// A text of every append: the part of an entry's JSON before its records.
+/// A text in every append: the part of an entry's JSON before its records.
 const APPEND: &str = ",\"r\":[";
 
-/// A call lasts so short a time that a node hardly ever dies within one from outside.
+/// A call is so short that a kill from outside hardly ever hits a node within one.
 const IN_CALL: &str = "call.after_effect";
 
 /// Ends all connections to a database except its own.
@@ -118,8 +119,8 @@ const STRIKES: Duration = Duration::from_secs(3);
 /// How long the sessions of a dead node may wait for another one, even on a busy machine.
 const TAKEN: Duration = Duration::from_secs(15);
 
-/// A server, the way to its database, its machine's clock, and by how many seconds that is ahead, its number among the nodes of the
-/// store, and the failpoint at which it is to die.
+/// A server, its proxy to the database, its machine's clock and by how many seconds that is ahead, its number among the
+/// nodes of the store, and the failpoint at which it is to die.
 struct Node {
     server: Server,
     proxy: Proxy,
@@ -179,7 +180,7 @@ impl Nodes<'_> {
         self.clocks_so_far += 1;
         let clock = self.clocks.clock(&format!("clock-{}", self.clocks_so_far));
         loop {
-            // One node passes often only the failpoints of each cycle.
+            // A single node often passes only the failpoints of every cycle.
             let rare = ["fork.", "resume.", "recover.", "time_out.", "compress."];
             let is_rare = |point: &str| is_of_the_end(point) || rare.iter().any(|start| point.starts_with(start));
             let hits = |point: &str| if is_rare(point) { 1 } else { 3 };
@@ -206,14 +207,14 @@ impl Nodes<'_> {
         self.due.pop_front().or_else(|| recovers.then_some(IN_CALL))
     }
 
-    /// Any node, but one that is to die by itself only if all are.
+    /// Any node; one that is to die by itself only if all are.
     fn pick(&mut self) -> usize {
         let whole: Vec<usize> = (0..self.nodes.len()).filter(|i| self.nodes[*i].point.is_none()).collect();
         let from = if whole.is_empty() { (0..self.nodes.len()).collect() } else { whole };
         from[usize::try_from(self.rng.below(from.len() as u64)).unwrap_or_default()]
     }
 
-    /// Moves everybody to any node except this one. If there is no other, they stay.
+    /// Moves everybody to a node other than this one. If there is no other, they stay.
     fn send_people(&mut self, away_from: Option<usize>) {
         let nodes = self.nodes.len();
         if nodes <= usize::from(away_from.is_some()) {
@@ -232,8 +233,8 @@ impl Nodes<'_> {
         }
     }
 
-    /// Measures the time until no session is held by a dead node; none, if it held none. Where a node is alone, the next one may be
-    /// killed before it has them all.
+    /// Measures the time until no session is held by the dead node; none, if it held none. With a single node nothing
+    /// is measured: the next one may be killed before it has them all.
     fn bury(&mut self, id: String) {
         if self.count == 1 {
             return;
@@ -402,7 +403,7 @@ impl Nodes<'_> {
         Ok(())
     }
 
-    /// The next transaction that stores something, on any node, gets this fault.
+    /// This fault hits the next transaction that stores something, on any node.
     async fn cut(&mut self, fault: Fault, what: &str, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
         self.nodes.iter().for_each(|node| node.proxy.arm(fault, APPEND));
         let since = Instant::now();
@@ -414,7 +415,7 @@ impl Nodes<'_> {
         Ok(())
     }
 
-    /// Counts the notifications between them, which must come unless they poll.
+    /// Counts the notifications between nodes, which must come unless they poll.
     fn count_notifications(&self, report: &mut Report) -> Result<(), String> {
         let polls = self.world.base.has(Switch::Polling);
         for node in &self.nodes {
@@ -486,7 +487,7 @@ impl Nodes<'_> {
     }
 }
 
-/// Lets people talk to `nodes` servers at once during so many faults, and checks the result.
+/// Lets people talk to `nodes` servers at once during this many faults, and checks the result.
 ///
 /// # Errors
 /// A broken promise, with the world's folder.

@@ -83,7 +83,7 @@ impl Arena {
     }
 }
 
-/// One person's connection. Events of the followed session are skipped where they are not wanted.
+/// One person's connection. Unwanted events of the followed session are skipped.
 #[derive(Debug)]
 pub struct Person {
     /// Who it is.
@@ -102,7 +102,7 @@ impl Person {
         self.until(|frame| frame["request_id"] == id).await
     }
 
-    /// Waits for such a frame.
+    /// Waits for a wanted frame.
     ///
     /// # Errors
     /// The connection has ended, or it does not come.
@@ -152,7 +152,7 @@ impl Person {
 /// Whether a decision beat the deadline; followers must have seen the same.
 ///
 /// # Errors
-/// They were not.
+/// They have not.
 pub fn beat_the_deadline(key: &str, answer: &Value, resolved: &Value) -> Result<bool, String> {
     match (answer["type"].as_str(), resolved["resolution"].as_str()) {
         (Some("ack"), Some("decided")) => Ok(true),

@@ -36,7 +36,7 @@ const FEW: u64 = 3;
 pub struct Player {
     /// The session.
     pub session_id: String,
-    /// What it has seen of it.
+    /// What it has seen of the session.
     pub follow: Follow,
     /// Its requests, in order. Only the last one can be unanswered.
     pub requests: Vec<Request>,
@@ -56,13 +56,13 @@ pub struct Player {
     refused: Arc<AtomicU64>,
     /// Whether it leaves everything to its deadline.
     silent: bool,
-    /// Whether the next call in doubt that any of these people is asked about starts again.
+    /// Whether the next call of unknown outcome that any of these people is asked about starts again.
     starts_again: Arc<AtomicBool>,
     /// Whether each request goes to another server than the one before, if there is one.
     hops: bool,
     /// Whether it reconnects after every few events.
     reconnects: bool,
-    /// The server that it talks to, and whether that has answered a request over this connection.
+    /// The server that it talks to, and whether that server has answered a request over this connection.
     at: Option<SocketAddr>,
     has_answered: bool,
     /// The server that answered last.
@@ -165,8 +165,8 @@ impl Player {
         self
     }
 
-    /// Of the people who share this, the first one asked about a call in doubt approves another attempt: a short run
-    /// has few such calls.
+    /// Of the people who share this, the first one asked about a call of unknown outcome approves another attempt: a
+    /// short run has few such calls.
     #[must_use]
     pub fn starts_again(mut self, first: Arc<AtomicBool>) -> Player {
         self.starts_again = first;
@@ -481,7 +481,7 @@ fn digest_of(asked: &Value) -> &Value {
     if asked["actions"].is_array() { &asked["actions"][0]["digest"] } else { &asked["digest"] }
 }
 
-/// This person's decision on a request: always the same. `again`: a call in doubt gets another attempt.
+/// This person's decision on a request: always the same. `again`: a call of unknown outcome gets another attempt.
 #[must_use]
 pub fn decide(seed: u64, key: &str, asked: &Value, again: bool) -> Vec<Value> {
     let Some(actions) = asked["actions"].as_array() else {

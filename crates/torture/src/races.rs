@@ -18,7 +18,7 @@ use crate::{
 
 /// Sessions in which people race at the same time.
 const LANES: usize = 3;
-/// Of a decision and a cancel, the one that is this much earlier wins for certain.
+/// A decision or a cancel that is this much earlier than the other wins for certain.
 const LEAD: Duration = Duration::from_millis(500);
 /// How many people race, one race after another, and which of their [`decision`]s wins for certain: all of them send that kind.
 const CROWDS: [(usize, Option<usize>); 6] =
@@ -36,7 +36,8 @@ fn approval(session: &str, key: &str, decisions: &Value) -> Value {
     json!({ "type": "approval", "session_id": session, "approval_key": key, "decisions": decisions })
 }
 
-/// From 2 to [`DECIDERS`] people decide at once, each by a connection to any of the servers, in so many races a session.
+/// From 2 to [`DECIDERS`] people decide at once, each over a connection to any of the servers, in this many races per
+/// session.
 ///
 /// # Errors
 /// Not exactly one of them won, or another did not learn who; or the attempts did not overlap.
@@ -87,7 +88,7 @@ pub async fn deciders(base: &Base, ground: Ground, races: usize) -> Result<Repor
     Ok(Report { counts, races: [raced, 0, 0, 0], told, ..Report::default() })
 }
 
-/// All decide at once, by this kind of decision or by several; returns the winner's name, and the people.
+/// All decide at once, with this kind of decision or several; returns the winner's name, and the people.
 async fn one_race(
     people: Vec<Person>,
     session: &str,
@@ -131,7 +132,7 @@ async fn one_race(
     Ok((winner.clone(), people))
 }
 
-/// In each of so many sessions somebody decides near the deadline.
+/// In each of this many sessions somebody decides near the deadline.
 ///
 /// # Errors
 /// Both won, or none; or always the same of them.
@@ -157,7 +158,8 @@ pub async fn deadlines(base: &Base, ground: Ground, seed: u64, sessions: usize) 
             }
             let asked = owner.until(|frame| frame["content_block"]["type"] == "approval_request").await?;
             let key = asked["content_block"]["approval_key"].as_str().unwrap_or_default().to_owned();
-            // The deadline is one second after the question, which came by now. What is far too late is so on a slow machine, too.
+            // The deadline is one second after the question, which has come by now. A decision far too late must be so
+            // on a slow machine, too.
             tokio::time::sleep(if i % 8 == 1 { after } else { after.saturating_sub(begun.elapsed()) }).await;
             let answer = decider.ask(approval(&session, &key, &json!([{ "type": "approve" }])), "d").await?;
             let resolved = owner.until(|frame| frame["type"] == "approval_resolved").await?;
@@ -180,7 +182,7 @@ pub async fn deadlines(base: &Base, ground: Ground, seed: u64, sessions: usize) 
     Ok(Report { counts, races: [0, raced, 0, 0], ..Report::default() })
 }
 
-/// Somebody decides while the owner cancels, in so many races.
+/// Somebody decides while the owner cancels, in this many races.
 ///
 /// # Errors
 /// Both won, or none; or always the same of them.
@@ -197,7 +199,7 @@ pub async fn cancels(base: &Base, ground: Ground, seed: u64, races: usize) -> Re
         let frame = approval(&session, &key, &json!([decision(race, race)]));
         let cancel = json!({ "type": "cancel", "session_id": session });
         let (d, c) = (format!("d{race}"), format!("c{race}"));
-        // Either of the two may have a small lead, and has a large one once.
+        // The two lead in turn: once each by far, and then by next to nothing.
         let lead = if race < 2 { LEAD } else { Duration::from_micros(Rng::of(seed, &d).below(3000)) };
         let (decision, cancel) = tokio::join!(
             async {
@@ -243,10 +245,11 @@ pub async fn cancels(base: &Base, ground: Ground, seed: u64, races: usize) -> Re
 /// How many people decide in each race of [`all_at_once`].
 const CROWD: usize = 6;
 
-/// In each of so many sessions several people decide near the deadline, when the owner cancels too; each at any of the servers.
+/// In each of this many sessions several people decide near the deadline, when the owner cancels too; each at any of
+/// the servers.
 ///
 /// # Errors
-/// Not exactly one of them all won, or somebody was not told who; or one of the three never wins.
+/// Not exactly one of them all won, or somebody did not learn who; or one of the three never wins.
 pub async fn all_at_once(base: &Base, ground: Ground, seed: u64, sessions: usize) -> Result<Report, String> {
     let arena = Arena::open(base, ground, None).await?;
     let sessions: Vec<String> = (0..sessions).map(|i| format!("all{i}")).collect();
@@ -313,7 +316,8 @@ struct Racer {
     answer: Value,
 }
 
-/// When people decide and when the owner cancels, from when the question is seen, one second before the deadline. Each of the three is so early once in six that it wins for certain; in the others all come together.
+/// When people decide and when the owner cancels, from when the question is seen, one second before the deadline. Of
+/// every six races, each of the three is early enough in one to win for certain; in the others all come together.
 fn moments(i: usize, rng: &mut Rng) -> (Duration, Duration) {
     let near = |rng: &mut Rng| Duration::from_millis(960 + rng.below(60));
     let (early, late) = (Duration::ZERO, Duration::from_millis(1800));

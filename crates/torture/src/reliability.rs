@@ -1,5 +1,5 @@
-//! What long runs prove, as a page: trials of each promise, and what they say at most about the next one. A run writes its own
-//! section of it, and leaves those of others.
+//! What long runs prove, as a page: the trials of each promise, and the bound that they give. A run writes its own
+//! section and leaves the others.
 
 use std::fmt::Write as _;
 
@@ -56,7 +56,7 @@ section here.
 pub struct Setting {
     /// The section's heading: the servers and their store.
     pub title: String,
-    /// What it was run on, with versions.
+    /// The platform, with versions.
     pub on: String,
     /// The command.
     pub command: String,
@@ -114,7 +114,7 @@ fn section(report: &Report, setting: &Setting) -> String {
         ("R7 what was seen over all connections is what a full replay shows", report.replays),
         ("R8 what happens is in the audit log, whose chain has no gap", counts.audited),
     ] {
-        // What was not tried is not claimed.
+        // A promise that was not tried is not claimed.
         if trials > 0 {
             let _ = writeln!(text, "| {promise} | {trials} | 0 | {} |", bound(trials));
         }
@@ -141,8 +141,7 @@ fn section(report: &Report, setting: &Setting) -> String {
     text
 }
 
-/// The upper bound of a rate of which no trial showed anything: with it so many trials would have passed in one of twenty
-/// runs.
+/// The upper bound of a rate when all trials passed: at that rate, one in twenty runs would pass this many trials.
 fn bound(trials: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
     let rate = 1.0 - 0.05_f64.powf(1.0 / trials as f64);

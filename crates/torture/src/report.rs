@@ -22,11 +22,11 @@ pub enum Kind {
     LongNodes,
 }
 
-/// What is counted, and how much of it there must be in each round of a run of a [`Kind`], in the order of those. None is required
-/// where nothing of it can be.
+/// What is counted, and the least of it in each round of a run of each [`Kind`], in the order of the kinds: 0 where a
+/// run can have none.
 type Required = (&'static str, fn(&Report) -> u64, [u64; 5]);
 
-/// All of it. Each is a small part of what such a run on two slow processor cores has.
+/// All requirements. Each is a small part of what such a run has on two slow processor cores.
 const REQUIRED: [Required; 27] = [
     ("acknowledged messages", |r| r.counts.messages_acked, [100, 80, 100, 200, 200]),
     ("acknowledged decisions", |r| r.counts.decisions_acked, [100, 60, 60, 200, 200]),
@@ -84,7 +84,7 @@ pub struct Report {
     pub races: [u64; 4],
     /// Deciders who lost a race, and learned who had won.
     pub told: u64,
-    /// How many milliseconds after the death of a node all sessions that it had worked on had another one.
+    /// How many milliseconds after the death of a node all its sessions had another one.
     pub takeovers: Vec<u64>,
 }
 
@@ -93,7 +93,7 @@ pub struct Report {
 pub fn spread(times: &[u64]) -> String {
     let mut times = times.to_vec();
     times.sort_unstable();
-    // Of so many per mille none is longer.
+    // This many per mille are no longer than that.
     let at = |per_mille: usize| times.get((times.len() * per_mille).div_ceil(1000).saturating_sub(1));
     match (at(500), at(990), at(1000)) {
         (Some(half), Some(most), Some(longest)) => format!("p50 {half} ms, p99 {most} ms, at most {longest} ms"),
@@ -131,7 +131,7 @@ impl Report {
         self.faults.get(fault).copied().unwrap_or_default()
     }
 
-    /// What a switch makes happen did so often.
+    /// The event that a switch causes happened this often.
     pub fn switched(&mut self, switch: Switch, times: u64) {
         if times > 0 {
             *self.switched.entry(switch.label()).or_default() += times;
@@ -144,7 +144,7 @@ impl Report {
         self.faults.values().sum()
     }
 
-    /// Those of these faults and switches that did not happen so often.
+    /// Those of these faults and switches that did not happen this often.
     #[must_use]
     pub fn missing(&self, faults: &[&str], least: u64) -> Vec<String> {
         let happened =

@@ -53,9 +53,9 @@ pub const RANDOM: [&str; 8] = [OUTSIDE, FULL, FAILED, LOST, LOST_AFTER, FORWARD,
 const FORWARD: &str = "the clock set forward by days";
 /// The same for those that are set back.
 const BACK: &str = "the clock set back by days";
-/// The label of deadlines that lay in the time that a clock has left out: they have passed with it.
+/// The label of deadlines in the time that a clock skipped: they passed with it.
 const PASSED: &str = "a deadline passed since the clock was set forward";
-/// Clocks are set by days, each of so many seconds. A deadline that fires late by half of one was passed by a clock that was.
+/// Seconds in a day: clocks are set by days. A deadline that fires half a day late was passed by a clock that was set.
 const DAY: i64 = 86_400;
 const HALF_DAY_MS: u64 = 43_200_000;
 
@@ -70,7 +70,7 @@ pub struct Plan {
     pub kill: Kill,
     /// Whether the power is cut when it dies.
     pub cut: Option<Cut>,
-    /// By how many seconds its machine's clock is ahead from when it listens; as before, if this is none.
+    /// By how many seconds its machine's clock is ahead once it listens; unchanged if `None`.
     pub ahead: Option<i64>,
 }
 
@@ -88,7 +88,7 @@ const SYNCED: Duration = Duration::from_millis(500);
 /// A temporary fault of a disk. The next server has a sound one.
 #[derive(Debug)]
 pub struct Trouble {
-    /// It begins after so long.
+    /// When it begins.
     after: Duration,
     /// What it is.
     fault: Fault,
@@ -128,7 +128,7 @@ impl Trouble {
 /// A power cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
-    /// How many percent of the pages that were not synced have reached the disk by chance.
+    /// The percentage of the unsynced pages that have reached the disk by chance.
     reached: u64,
     /// Which of them.
     seed: u64,
@@ -148,7 +148,7 @@ pub enum Kill {
     /// Never.
     #[default]
     Never,
-    /// After so long.
+    /// After this time.
     After(Duration),
     /// As soon as a client has seen an acknowledgement.
     AtAck,
@@ -285,7 +285,7 @@ pub async fn play(
 /// journal, ledger and memories agree.
 ///
 /// # Errors
-/// What does not.
+/// They do not.
 pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report) -> Result<(), String> {
     players.iter_mut().for_each(Player::one_more);
     let players = play(world, players, report, None, |_| Plan::rest(world)).await?;
@@ -494,13 +494,14 @@ fn any_point(rng: &mut Rng, hits: u64) -> String {
     format!("{}:{}", POINTS[at], 1 + rng.below(hits))
 }
 
-/// Kills so many servers under the load of many sessions: right after acknowledgements, or at random moments, and then every second
-/// disk is full or fails to sync before, and the clock is set forward or back by days. For some of them the power is cut.
+/// Kills this many servers under the load of many sessions: right after acknowledgements, or at random moments. In the
+/// latter case every second disk is full or fails to sync first, and the clock is set forward or back by days. For some
+/// of them the power is cut.
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
 pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
-    // Where clocks step over days, questions have no deadline: people could not answer in time.
+    // Where clocks skip days, questions have no deadline: people could not answer in time.
     let mut world = World::with(base, false, Some(0), None)?;
     world.may_forget()?;
     world.may_step()?;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// The agents of a world; sessions take them in turn.
 pub const AGENTS: [&str; 3] = ["trader", "clerk", "slow"];
 
-/// The one whose conversation is compressed in each turn but the first.
+/// The one whose conversation is compressed in every turn but the first.
 pub const COMPRESSED: &str = AGENTS[1];
 
 /// The people of a world with identities: the session's owner, and those with the role `admin`.
@@ -115,7 +115,7 @@ impl World {
         World::with(base, false, None, Some(database))
     }
 
-    /// The same, with so many seconds to answer questions, on a PostgreSQL database.
+    /// The same, with this many seconds to answer questions, on a PostgreSQL database.
     ///
     /// # Errors
     /// As [`World::new`].
@@ -191,10 +191,10 @@ impl World {
         Ok(())
     }
 
-    /// Sets that clock ahead by so many seconds, or back if there are fewer than none.
+    /// Sets that clock ahead by this many seconds, or back if they are negative.
     ///
     /// # Errors
-    /// It has none, or the folder cannot be written.
+    /// The world has no such clock, or the folder cannot be written.
     pub fn set_clock(&self, seconds: i64) -> Result<(), String> {
         self.clock.as_ref().ok_or("the world has no clock of its own")?.set(seconds)
     }
@@ -202,7 +202,7 @@ impl World {
     /// That disk.
     ///
     /// # Errors
-    /// It has none.
+    /// The world has none.
     pub fn disk(&self) -> Result<&Disk, String> {
         self.disk.as_ref().ok_or_else(|| "the world has no disk".to_owned())
     }
@@ -249,7 +249,7 @@ impl World {
         self.logged(EVICTED)
     }
 
-    /// Counts the deadlines that another process fired than the one that made the request, likewise.
+    /// Counts the deadlines fired by another process than the one that made the request, likewise.
     ///
     /// # Errors
     /// The log cannot be read.

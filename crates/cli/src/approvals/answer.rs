@@ -1,4 +1,4 @@
-//! `countersign approvals answer`: questions as menus, what graphs and tools ask as JSON, and results of calls.
+//! `countersign approvals answer`: questions as menus, requests of graphs and tools as JSON, and results of calls.
 
 use clap::Args;
 use countersign_core::{call::json::Json, limits};
@@ -115,7 +115,7 @@ pub(crate) fn with_digest(body: String, digest: Option<&str>) -> String {
     }
 }
 
-/// Asks one question until the answer is one.
+/// Asks one question until the answer is valid.
 fn ask(question: &Value) -> Result<Value, Failure> {
     loop {
         let text = show::one(question["question"].as_str().unwrap_or_default());

@@ -58,7 +58,7 @@ impl Reject {
     }
 }
 
-/// Refuses to approve what asks for an answer, before the person is asked whether to.
+/// Refuses to approve a request that needs an answer, before asking the person to confirm.
 fn check_asks_no_answer(request: &Value, key: &str, decision: &str) -> Outcome {
     if decision != "approve" || !matches!(request["kind"].as_str(), Some("question" | "interrupt" | "input")) {
         return Ok(());
@@ -68,10 +68,10 @@ fn check_asks_no_answer(request: &Value, key: &str, decision: &str) -> Outcome {
     Err(Failure::new(Exit::Refused, terminal::visible(&text)))
 }
 
-/// Sends the decision with the digest of what was shown: of what the caller names, or of what is shown here.
+/// Sends the decision with the digest of what was shown: the one the caller names, or else those of what is shown here.
 fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option<(&str, &String)>) -> Outcome {
     let desk = asked.to_change()?;
-    // Refuses what is resolved, and what nobody here knows the meaning of.
+    // Refuses a request that is resolved, or of a kind that this program does not know.
     let (_, request) = pending(&desk, key)?;
     let mut body = match &sure.digest {
         Some(digest) => json!({ "decisions": [decision], "digest": digest }),
@@ -79,7 +79,7 @@ fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option
             let kind = decision["type"].as_str().unwrap_or_default();
             check_asks_no_answer(&request, key, kind)?;
             terminal::tell(show::card(&request).trim_end());
-            // Of a call whose outcome is unknown, the words of decisions do not say what follows.
+            // For a call whose outcome is unknown, the decision's name does not tell its effect.
             let question = match (request["kind"].as_str(), kind) {
                 (Some("in_doubt"), "approve") => "run it again?".to_owned(),
                 (Some("in_doubt"), "reject") => "give it up, without running it again?".to_owned(),
@@ -91,7 +91,7 @@ fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option
                 "give --digest with the digest of what was shown (`countersign approvals show`), or --yes for what is pending now",
             )?;
             let mut body = json!({ "decisions": on_all(&request, decision) });
-            // Questions have theirs beside the key.
+            // Questions have their digest beside the key.
             if let Some(digest) = request.get("digest") {
                 body["digest"] = digest.clone();
             }

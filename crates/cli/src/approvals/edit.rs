@@ -67,7 +67,7 @@ impl Edit {
     /// Opens the editor, and sends the result.
     pub(crate) fn run(&self) -> Outcome {
         let instead = "give --digest with the digest of what was shown, or --yes for what is pending now";
-        // Before the editor opens: what is written there would be lost.
+        // Before the editor opens: the text written there would be lost.
         if self.sure.digest.is_none() {
             terminal::can_confirm(self.sure.yes, instead)?;
         }
@@ -168,7 +168,7 @@ fn in_editor(text: &str) -> Result<String, Failure> {
     let editor =
         ["VISUAL", "EDITOR"].iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
     let editor = editor.unwrap_or_else(|| "vi".to_owned());
-    // As git does: the variable may have arguments of the editor.
+    // As git does: the variable may hold arguments for the editor.
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{editor} \"$1\""), "editor"]).arg(file.path());
     let status = command.status().map_err(failed)?;
@@ -184,8 +184,8 @@ fn pretty(args: &Arguments) -> String {
     Json::parse(args.text(), limits::JSON_DEPTH).map(|json| written(&json)).unwrap_or_default()
 }
 
-/// JSON on several lines, numbers as they were written. Characters that are drawn as nothing, or like others, are
-/// escapes, as on every screen that shows the request.
+/// JSON on several lines, numbers as they were written. Invisible and lookalike characters are escaped, as on every
+/// screen that shows the request.
 fn written(json: &Json) -> String {
     let mut out = String::new();
     write(json, 0, &mut out);
@@ -217,7 +217,7 @@ fn write(json: &Json, level: usize, out: &mut String) {
     }
 }
 
-/// A JSON string with the escapes of what reviewers are shown: `\u{HEX}` there is `\uHEX` here.
+/// A JSON string with the escapes that reviewers see: `\u{HEX}` there is `\uHEX` here.
 fn string(text: &str) -> String {
     let shown = line(text);
     let mut out = String::from("\"");

@@ -122,7 +122,7 @@ impl Watch {
         }
     }
 
-    /// Prints those that are not known, and returns the keys of all; `None` if nobody reads it any more.
+    /// Prints the requests that are not known, and returns the keys of all; `None` if nobody reads the output any more.
     fn print_new(
         &self,
         desk: &Desk,

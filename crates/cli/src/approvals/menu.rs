@@ -66,8 +66,8 @@ pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
     Ok(Typed::Answer(if several { Value::Array(labels) } else { labels.pop().unwrap_or_default() }))
 }
 
-/// The meaning of an answer that is not typed at a prompt: as [`typed`], but the text of an option is that text, and so is
-/// what stands in double quotes, such as a number that is an answer of its own.
+/// The meaning of an answer that is not typed at a prompt: as [`typed`], but the text of an option is taken literally,
+/// and so is text in double quotes, such as a number that is an answer of its own.
 pub(crate) fn given(question: &Value, text: &str) -> Result<Value, String> {
     if let Ok(text) = serde_json::from_str::<String>(text) {
         return Ok(json!(text));
@@ -81,7 +81,7 @@ pub(crate) fn given(question: &Value, text: &str) -> Result<Value, String> {
     match typed(question, text).map_err(quoted)? {
         // As it is, not trimmed.
         Typed::Answer(answer) if answer == text.trim() => Ok(json!(text)),
-        // Of numbers as texts and numbers of options only people know which is meant.
+        // Only a person knows whether a number is an option's text or its position.
         Typed::Answer(_) if options.iter().any(is_number) => Err(quoted(format!(
             "options of this question are numbers, and {} is the text of none: give the option's text",
             text.trim()
@@ -124,7 +124,7 @@ mod tests {
         assert!(given(&question, "4").expect_err("its text is missing").contains("the text itself"));
         question["multiSelect"] = json!(true);
         assert_eq!(given(&question, "2, 3"), Ok(json!(["B", "C 1"])));
-        // Only a number that is an option's text is that text.
+        // A number is an answer only if it is an option's text.
         question["options"][2] = json!({ "label": "10" });
         assert_eq!(given(&question, "10"), Ok(json!("10")));
         assert!(given(&question, "2").expect_err("B, or two?").contains("options of this question are numbers"));
@@ -145,7 +145,7 @@ mod tests {
         }
         question["multiSelect"] = json!(true);
         assert_eq!(typed(&question, "1, 2"), answer(json!(["A", "B"])));
-        // What was chosen beside the free text is kept.
+        // Options chosen beside the free text are kept.
         assert_eq!(typed(&question, "3,1"), Ok(Typed::FreeText(vec![json!("A")])));
         assert_eq!(with_text(vec![json!("A")], "olives"), json!(["A", "olives"]));
         assert_eq!(with_text(vec![json!("A")], " "), json!(["A"]));

@@ -92,7 +92,7 @@ fn fetch(desk: &Desk, key: &str) -> Result<String, Failure> {
     desk.ask(Method::GET, &["approvals", key], &[], None)
 }
 
-/// The request, if it is still pending, and a reply to it has a meaning here.
+/// The request, if it is still pending, and of a kind that this program knows.
 fn pending(desk: &Desk, key: &str) -> Result<(String, Value), Failure> {
     let text = fetch(desk, key)?;
     let request: Value = desk.read(&text)?;

@@ -1,5 +1,5 @@
-//! What people replied to a request, in words: a card or a history that shows only what was asked would show other arguments
-//! than those that ran.
+//! The reply to a request, in words: a card or a history that showed only the request could show other arguments than
+//! those that ran.
 
 use std::fmt::Write as _;
 
@@ -61,7 +61,7 @@ impl Decided {
         self.message.as_deref().or(self.output.as_deref()).map(one)
     }
 
-    /// Its lines of a card, below the action named so.
+    /// Its lines on a card, below the action of this name.
     pub(super) fn lines(&self, out: &mut String, action: &str) {
         let always = if self.always.as_ref().is_some_and(|always| *always != false) { ", always" } else { "" };
         field(out, "decided", Some(format!("{}{always}", one(&self.kind))));

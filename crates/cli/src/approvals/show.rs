@@ -16,7 +16,7 @@ pub(crate) fn card(request: &Value) -> String {
     card_with(request, &Replied::default())
 }
 
-/// The whole request, with what was replied.
+/// The whole request, with the reply.
 pub(crate) fn card_with(request: &Value, replied: &Replied) -> String {
     let mut out = String::new();
     let ended = ending(request);
@@ -184,7 +184,7 @@ fn known(request: &Value) -> Option<&'static str> {
     }
 }
 
-/// Why nothing can be replied to it from here: of a kind that is not known, nobody knows what a reply would mean.
+/// Why this program cannot reply to it: for an unknown kind of request, it does not know what a reply would mean.
 pub(crate) fn unknown(request: &Value) -> Option<String> {
     let (key, kind) = (name(&request["approval_key"]), name(&request["kind"]));
     let why =

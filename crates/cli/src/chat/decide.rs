@@ -46,7 +46,7 @@ impl Talk {
         let request: Value = self.server.read(&text)?;
         if ending(&request).is_some() {
             self.pending.retain(|pending| pending != key);
-            // The events of that are on their way.
+            // The events of its resolution are on their way.
             return self.until_resolved(key).await;
         }
         self.printer.line(show::card(&request).trim_end());
@@ -122,7 +122,7 @@ impl Talk {
         }
     }
 
-    /// Asks for one of these decisions, until it is one. `None` if there is none.
+    /// Asks for a decision until the input is one.
     async fn decisions(&mut self, key: &str, text: &str, request: &Value) -> Result<Chosen, Failure> {
         let actions = show::list(&request["actions"]);
         let configs = show::list(&request["review_configs"]);
@@ -163,7 +163,7 @@ impl Talk {
         for (number, (action, config)) in (1..).zip(actions.iter().zip(configs)) {
             self.printer.line(&format!("action {number}, {}:", show::name(&action["name"])));
             let allowed = show::list(&config["allowed_decisions"]);
-            // An edit opens all of them.
+            // An edit opens all actions.
             let choices: Vec<(&str, &str)> = CHOICES
                 .into_iter()
                 .filter(|(choice, _)| *choice != "edit" && allowed.contains(&json!(choice)))

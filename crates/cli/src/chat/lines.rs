@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::{failure::Failure, remote::of_code};
 
-/// How long a line may take that is there already.
+/// How long a line that is already there may take.
 const HERE: Duration = Duration::from_millis(200);
 
 /// A line, or why there is none; `None` at the end of the input.
@@ -44,8 +44,8 @@ impl Lines {
         Lines { wanted, read, reading: false, began: false }
     }
 
-    /// Whether there is input after the lines that were read, as far as it has come. An input of which nothing was read may
-    /// be somebody else's, and is left alone.
+    /// Whether more input has arrived after the lines that were read. Input of which nothing was read may be meant for
+    /// somebody else, and is left alone.
     pub(super) async fn has_more(&mut self) -> bool {
         self.began && matches!(tokio::time::timeout(HERE, self.next()).await, Ok(Ok(Some(_))))
     }

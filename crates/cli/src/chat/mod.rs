@@ -74,11 +74,10 @@ struct Talk {
     /// The subject and roles of this connection, as the server says.
     subject: Option<String>,
     roles: Vec<String>,
-    /// The id of the server's event history, which all that was seen is of.
+    /// The id of the server's event history, to which all seen events belong.
     history_id: Option<String>,
     session: String,
-    /// The agent that the first message makes the session for, until that is acknowledged: no session is left of a chat in
-    /// which nothing was said.
+    /// The session that the first message makes, until that is acknowledged: a chat without messages leaves no session.
     new: Option<NewSession>,
     /// The last event that was seen.
     seq: u64,
@@ -170,7 +169,7 @@ impl Chat {
 }
 
 impl Talk {
-    /// Names a session, which its first message makes. An agent that is not there is refused before anything is typed.
+    /// Names a session, which its first message makes. An unknown agent is refused before anything is typed.
     async fn begin(&mut self, agent: Option<String>) -> Outcome {
         if let Some(agent) = &agent {
             self.server.answer(Method::GET, &["agents", agent, "graph"], &[], None).await?;
@@ -336,7 +335,7 @@ impl Talk {
         }
     }
 
-    /// Without a request it says how the session stands now.
+    /// Without a request it shows whether the session is pending or held.
     fn prompt_for<'a>(&self, about: Option<(&str, &'a str)>) -> &'a str {
         match about {
             Some((_, prompt)) => prompt,
@@ -353,7 +352,7 @@ impl Talk {
         }
     }
 
-    /// Takes a frame over.
+    /// Takes in a frame.
     async fn take(&mut self, frame: Result<Value, Lost>) -> Outcome {
         let frame = match frame {
             Ok(frame) => frame,
@@ -452,7 +451,7 @@ impl Talk {
         self.new.is_none() || self.unacknowledged.is_some()
     }
 
-    /// How the session is resumed later, after other words; nothing if there is none.
+    /// How to resume the session later, to follow other words; empty if there is no session.
     fn resuming(&self) -> String {
         if self.is_made() { format!("; {}", self.server.resuming(&self.session)) } else { String::new() }
     }
@@ -520,7 +519,7 @@ impl Talk {
             json!(id)
         );
         if frame.len() > MESSAGE_FRAME_BYTES {
-            // A server would close the connection, and again after the frame was sent once more.
+            // A server would close the connection, and close it again after the frame was resent.
             let length = frame.len();
             tell(&format!(
                 "that is too long: its frame has {length} bytes, and a server takes {MESSAGE_FRAME_BYTES} (too_large)"

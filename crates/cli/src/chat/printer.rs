@@ -49,7 +49,7 @@ impl Printer {
         self.own.push_back(text.to_owned());
     }
 
-    /// The newest of them was refused: there will be no event for it.
+    /// The newest message typed here was refused: there will be no event for it.
     pub(super) fn refused(&mut self) {
         self.own.pop_back();
     }

@@ -45,7 +45,8 @@ const CONFIG: &str = include_str!("countersign.toml");
 const LOCALE: &str = "locale = \"en\"";
 const PROGRAM: &str = "\"countersign\", \"demo-tool\"";
 
-/// Creates what is missing, in another language if `--locale` asks for it and nobody has changed it, and serves it.
+/// Creates missing files, rewrites them in the language of `--locale` unless somebody has edited them, and serves the
+/// demo.
 pub(crate) fn run(demo: &Demo) -> Outcome {
     let language = demo.locale.unwrap_or_else(|| from_lang(std::env::var("LANG").ok().as_deref()));
     let failed = |path: &Path, error: &std::io::Error| format!("{}: {error}", path.display());

@@ -110,7 +110,7 @@ impl List {
 }
 
 /// Whether a session begins nothing by itself, though its status is `running`. A list does not say so, the session does;
-/// one that is gone meanwhile, or cannot be read, has the status that the list says.
+/// one that is gone meanwhile, or cannot be read, has the status in the list.
 fn is_held(desk: &Desk, session: &Value) -> bool {
     let Some(id) = session["session_id"].as_str().filter(|_| session["status"] == "running") else { return false };
     let shown = of(desk, Method::GET, id).and_then(|text| desk.read::<Value>(&text));
@@ -181,7 +181,7 @@ impl History {
 }
 
 impl Rename {
-    /// Renames it, and says how it is called now.
+    /// Renames it, and says what it is called now.
     pub(crate) fn run(&self) -> Outcome {
         check_id(&self.id)?;
         let body = json!({ "title": self.title }).to_string();

@@ -172,7 +172,7 @@ impl Fork {
         let made: Value = desk.read(&answer)?;
         let from = &made["forked_from"];
         let (id, original) = (text(&made["session_id"]), text(&from["session_id"]));
-        // Its status is that of its past; nothing of it begins by itself.
+        // Its status is that of its past; nothing in it begins by itself.
         let status = if made["held"].is_object() { "held" } else { text(&made["status"]) };
         let mut out = format!("{id}: forked from {original} at checkpoint {}; {status}", from["checkpoint"]);
         list(&made["pending"]).iter().for_each(|key| out += &format!("\n  pending {}", text(key)));

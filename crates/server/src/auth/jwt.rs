@@ -97,8 +97,7 @@ pub struct JwtOptions {
 }
 
 impl JwtOptions {
-    /// Whether both say of a token who somebody is by the same claims of the same issuer: only then is a subject the same
-    /// person.
+    /// Whether both identify people by the same claims of the same issuer: only then is a subject the same person.
     fn names_as(&self, other: &JwtOptions) -> bool {
         let JwtOptions { issuer, subject_claim, roles_claim, tenant_claim, kind_claim, .. } = self;
         *issuer == other.issuer
@@ -143,7 +142,7 @@ struct Checked {
     good: HashMap<[u8; 32], Known>,
 }
 
-/// Why a token is invalid. The text contains nothing of the token but names that its sender chose.
+/// Why a token is invalid. The text contains no part of the token except names that its sender chose.
 #[derive(Debug)]
 pub(crate) enum BadJwt {
     /// It names a key that is not in the set, or is signed with another key of that name: the set may be out of date.
@@ -170,8 +169,8 @@ impl Jwt {
         Jwt::with(options, keys, Arc::default())
     }
 
-    /// The same with other options. What they do not change stays known, so that a change of them refuses nobody whom they
-    /// still allow.
+    /// The same with other options. It keeps the keys and sightings that they do not affect, so that changing them
+    /// refuses nobody whom they still allow.
     pub(super) fn changed(self: &Arc<Jwt>, options: JwtOptions) -> Arc<Jwt> {
         if options == self.options {
             return self.clone();

@@ -99,8 +99,8 @@ impl Keys {
         Keys { source, current: watch::Sender::new(Arc::new([])), tries: Arc::default(), pause: PAUSE }
     }
 
-    /// The keys of the same issuer at another place. Until the first fetch from there has ended, those of the old place count:
-    /// without any, that fetch would close the connections of everybody.
+    /// The keys of the same issuer from another source. Until the first fetch from it has ended, the old keys count:
+    /// having none would close everybody's connections.
     pub(super) fn moved(&self, source: KeySource) -> Keys {
         Keys { current: watch::Sender::new(self.get()), ..Keys::new(source) }
     }
@@ -125,7 +125,7 @@ impl Keys {
         let _ = tokio::spawn(async move { keys.fetch_once(keys.pause).await }).await;
     }
 
-    /// Fetches the keys, whenever that was tried last.
+    /// Fetches the keys, however recently that was tried.
     pub(super) async fn renew(&self) {
         self.fetch_once(Duration::ZERO).await;
     }
@@ -163,7 +163,7 @@ impl Keys {
             }
             Err(what) => {
                 if tries.succeeded.is_none() {
-                    // Those of another place.
+                    // They came from another source.
                     self.current.send_if_modified(|current| !std::mem::replace(current, Arc::new([])).is_empty());
                 }
                 let kept = self.current.borrow().len();

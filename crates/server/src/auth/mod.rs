@@ -71,7 +71,7 @@ pub struct Auth {
     current: Arc<watch::Sender<Arc<Access>>>,
 }
 
-/// Why no client could sign in with this token, whoever has it. The text contains nothing of the token.
+/// Why no client could sign in with this token. The text contains no part of it.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -93,7 +93,7 @@ pub(crate) fn is_subprotocol(token: &str) -> bool {
     token.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
-/// Whether this is the SHA-256 of a token that is no text: of what a shell prints for a variable that is not set.
+/// Whether this is the SHA-256 of an empty token, or of the newline that a shell prints for an unset variable.
 pub(crate) fn is_of_nothing(digest: &[u8; 32]) -> bool {
     ["", "\n"].iter().any(|nothing| Sha256::digest(nothing)[..] == digest[..])
 }
@@ -146,7 +146,7 @@ impl Auth {
         Auth::only(Principal::trusted())
     }
 
-    /// Everyone who can reach the server is this principal: for a program that knows by itself who uses it.
+    /// Everyone who can reach the server is this principal: for a program that already knows who uses it.
     #[must_use]
     pub fn only(by: Principal) -> Auth {
         Auth::of(Access { open: Some(Arc::new(by)), tokens: Vec::new(), jwt: None })
@@ -174,12 +174,13 @@ impl Auth {
         self.renew_keys().await;
     }
 
-    /// Replaces the set of clients that may connect. It counts when this returns, whether or not the issuer of JWTs answers:
-    /// a connection whose credential is no longer valid is closed, one whose roles changed continues with the new ones.
+    /// Replaces the set of clients that may connect. It is in force when this returns, whether or not the issuer of
+    /// JWTs answers: a connection whose credential is no longer valid is closed, one whose roles changed continues with
+    /// the new ones.
     ///
-    /// What is known of JWTs stays as far as it is still about the same: the keys, where they come from the same place, and
-    /// who was seen with which role, where the same claims of the same issuer say it. Keys of the same issuer at another place
-    /// count until the first fetch from there has ended. Call [`Auth::renew_keys`] next, to fetch them.
+    /// Keys are kept if they come from the same source, and sightings of people with their roles if the same claims of
+    /// the same issuer name them. If an issuer's keys move to another source, the old ones count until the first fetch
+    /// from there has ended. Call [`Auth::renew_keys`] next, to fetch them.
     pub fn replace_now(&self, tokens: Vec<Token>, jwt: Option<JwtOptions>) {
         self.current.send_modify(|access| {
             let jwt = jwt.map(|options| match &access.jwt {
@@ -191,7 +192,7 @@ impl Auth {
     }
 
     /// Fetches the JWT keys now, however recently they were fetched: an operator asks for it when a key must not be trusted
-    /// any longer. If they cannot be fetched, those that are known stay.
+    /// any longer. If the fetch fails, the known keys stay.
     pub async fn renew_keys(&self) {
         if let Some(jwt) = self.access().jwt.clone() {
             jwt.keys().renew().await;
@@ -242,7 +243,7 @@ impl Access {
             return Ok(Credential::Open);
         }
         let secret = header_token(headers).or_else(|| protocol_token(headers));
-        // An empty one is none, whatever tokens there are: it would be everybody's.
+        // An empty secret counts as none, whatever tokens there are: it would admit everybody.
         let Some(secret) = secret.filter(|secret| !secret.is_empty()) else {
             return Err(unauthenticated("a token is needed: Authorization: Bearer TOKEN"));
         };

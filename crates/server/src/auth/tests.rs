@@ -50,7 +50,7 @@ async fn x_a_token_that_is_too_long_is_not_looked_at() {
 
 #[tokio::test]
 async fn x_an_empty_token_is_nobodys() {
-    // As a program could make it, which has its tokens from elsewhere.
+    // As a program that gets its tokens from elsewhere could make it.
     let auth = Auth::new(vec![Token::new(Principal::person("alice", vec![]), "")], None);
     for (name, value) in [
         (header::AUTHORIZATION, "Bearer "),
@@ -76,7 +76,7 @@ impl Issuer {
         Issuer { key, folder: tempfile::tempdir().expect("folder") }
     }
 
-    /// The file with its key, which is written anew.
+    /// Writes its key to its file again.
     fn file(&self) -> PathBuf {
         let path = self.folder.path().join("jwks.json");
         let key = json!({ "kty": "OKP", "crv": "Ed25519", "x": base64(self.key.public_key().as_ref()) });
@@ -88,7 +88,7 @@ impl Issuer {
         JwtOptions::new("https://id.test", "countersign", keys)
     }
 
-    /// A JWT of its, in the headers of a request.
+    /// One of its JWTs, in the headers of a request.
     fn token(&self, subject: &str) -> HeaderMap {
         let claims = json!({ "iss": "https://id.test", "aud": "countersign", "sub": subject, "exp": pass::now() + 600, "roles": ["admin"] });
         let part = |value: Value| base64(value.to_string().as_bytes());
@@ -116,7 +116,7 @@ async fn hanging() -> (tokio::net::TcpListener, KeySource) {
     (listener, KeySource::Url(url))
 }
 
-/// Lets it run until it waits; it must not have ended then.
+/// Polls it once: it must not end yet.
 async fn begin(mut future: std::pin::Pin<&mut impl Future<Output = ()>>) {
     std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending()))
         .await
@@ -176,7 +176,7 @@ async fn x_p4_changed_options_keep_the_keys_and_who_was_seen() {
     // The new options count.
     auth.replace(Vec::new(), Some(JwtOptions { audience: "other".into(), ..changed })).await;
     assert!(pass.check().expect_err("not for us").message.contains("(aud)"));
-    // Other claims say who somebody is: what was seen may have been others.
+    // Other claims identify people now: those seen before may have been others.
     let renamed = JwtOptions { roles_claim: "groups".into(), ..options.clone() };
     auth.replace(Vec::new(), Some(renamed)).await;
     assert_eq!(maker_of(&auth, "ann"), Err(SuspensionCode::NotSeenYet));
@@ -201,13 +201,13 @@ async fn x_keys_of_another_place_count_until_the_new_one_has_answered_or_has_not
         let mut replacing = pin!(auth.replace(Vec::new(), Some(JwtOptions { keys: url.clone(), ..options.clone() })));
         begin(replacing.as_mut()).await;
         pass.check().expect("nobody is refused while it is asked");
-        // It answers nothing.
+        // It never answers.
         drop(listener);
         replacing.await;
     }
     assert!(pass.check().expect_err("keys of a place that is not named").message.contains("not available"));
 
-    // The same keys at another place end no connection.
+    // The same keys from another source end no connection.
     let (auth, mut pass) = begun().await;
     let copy = issuer.folder.path().join("copy.json");
     fs::copy(issuer.file(), &copy).expect("copied");
@@ -215,7 +215,7 @@ async fn x_keys_of_another_place_count_until_the_new_one_has_answered_or_has_not
     pass.check().expect("the same keys");
     assert!(!pass.take_moved());
 
-    // Others do.
+    // Other keys do.
     let other = Issuer::new();
     auth.replace(Vec::new(), Some(JwtOptions { keys: KeySource::File(other.file()), ..options.clone() })).await;
     assert!(pass.check().is_err());

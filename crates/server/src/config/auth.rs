@@ -239,7 +239,7 @@ fn keys(section: &Section<'_>) -> Option<KeySource> {
     let file = text().called("file").and(|entry, file| {
         let path = entry.section.document.own_file(&file);
         match count_keys(&path) {
-            // So all keys are withdrawn, which must work at once, and be said.
+            // This withdraws all keys, which must take effect at once, with a warning.
             Ok(0) => {
                 entry.warn(format!("names {}, which has no usable key: every JWT is refused", path.display()));
             }

@@ -214,8 +214,8 @@ impl<'c> Folders<'c> {
     }
 }
 
-/// The files of a store, those that SQLite makes beside it and its lock too; under the name that it is declared by, and
-/// the one that this leads to.
+/// The files of a store, including its lock and those that SQLite makes beside it, under the declared path and the path
+/// it resolves to.
 fn of_store(config: &Config) -> Vec<PathBuf> {
     let ConfigStore::Sqlite(path) = &config.store else { return Vec::new() };
     let names = [Some(path.clone()), path.canonicalize().ok()].into_iter().flatten();

@@ -82,7 +82,7 @@ impl Holders {
         }
     }
 
-    /// Warns of what these people cannot satisfy. A role without any holder is reported elsewhere.
+    /// Warns of requirements that these people cannot satisfy. A role without any holder is reported elsewhere.
     pub(super) fn check(&self, section: &Section<'_>, ask: &Ask) {
         if !self.complete {
             return;
@@ -169,7 +169,7 @@ impl Holders {
         self.by_role.get(role).and_then(|tenants| tenants.get(tenant)).unwrap_or(&NOBODY)
     }
 
-    /// Whose requests it is about; empty where all people are of one tenant.
+    /// Whose requests a warning is about; empty if all people belong to one tenant.
     fn whose(&self, tenant: &Tenant) -> String {
         match tenant {
             _ if self.tenants.len() == 1 => String::new(),

@@ -99,7 +99,7 @@ struct Places {
 }
 
 impl Places {
-    /// The position of the member of this part that is meant.
+    /// The position of the first member of this part for which `is_meant` holds.
     fn of(&self, key: &str, is_meant: impl Fn(&Member) -> bool) -> Option<usize> {
         let inside = match key {
             "query" => &self.query,

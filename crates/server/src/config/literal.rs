@@ -46,7 +46,7 @@ pub(super) fn warn_of_value(entry: &Entry<'_>, name: &str) {
     }
 }
 
-/// A key of what is sent, and whether it has a secret where it is there.
+/// A key whose value is sent, and whether that value holds a secret.
 pub(super) type Sent<'k> = (&'k str, fn(&Entry<'_>) -> bool);
 
 /// Warns of keys whose secrets are sent to an address without TLS, unless it is on this machine. Of the address only the
@@ -64,7 +64,7 @@ pub(super) fn warn_of_plain(section: &Section<'_>, url: &str, keys: &[Sent<'_>])
     }
 }
 
-/// Any: the key itself names a secret.
+/// Whatever the value: the key itself names a secret.
 pub(super) fn always(_: &Entry<'_>) -> bool {
     true
 }

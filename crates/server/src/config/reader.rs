@@ -38,13 +38,13 @@ pub(super) struct Document<'d> {
     pub(super) open: Cell<bool>,
     /// The declared names, so that references are checked where they are read.
     pub(super) names: RefCell<Names>,
-    /// The roles that are to decide, with their positions.
+    /// The roles of reviewers, with their positions.
     pub(super) reviewers: RefCell<Vec<(String, usize)>>,
-    /// The roles by which rules select who asks, with their positions.
+    /// The roles by which rules select requesters, with their positions.
     pub(super) requesters: RefCell<Vec<(String, usize)>>,
     /// Who is known to hold which role, once `[auth]` was read.
     pub(super) holders: RefCell<Holders>,
-    /// The files that it is read with, and itself, see [`Config::files`](super::Config::files).
+    /// The file itself and those read with it, see [`Config::files`](super::Config::files).
     pub(super) files: RefCell<BTreeSet<PathBuf>>,
     pub(super) errors: RefCell<Vec<ConfigError>>,
     pub(super) warnings: RefCell<Vec<ConfigError>>,
@@ -133,7 +133,7 @@ impl<'d> Document<'d> {
         self.directory.join(path)
     }
 
-    /// The same of a file that is read now.
+    /// The same for a file that is read now.
     pub(super) fn own_file(&self, path: &str) -> PathBuf {
         let path = self.path(path);
         self.files.borrow_mut().insert(path.clone());

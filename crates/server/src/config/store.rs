@@ -70,7 +70,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>
     let doc = "How long the leases of a node outlive it: when it dies, or is cut off from the database for so long, others \
                take its sessions over ([more](#several-nodes)).";
     let lease = section.field("lease_seconds", doc, whole(2..=3600, "seconds").or(LEASE_SECONDS))?;
-    // What a refused URL would have been is not known.
+    // Nobody knows which store a refused URL meant.
     let url = if refused.get() { url } else { with_lease(section, url, lease) };
     let doc = "`url` leads to a transaction pooler, such as PgBouncer ([more](#through-a-transaction-pooler)).";
     let pooled = section.field("pooled", doc, boolean().or(false))?;
@@ -203,7 +203,7 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
                 return Some(ConfigStore::Sqlite(path));
             }
         }
-        // What looks like the URL of a database may have its password.
+        // A text that looks like a database URL may contain its password.
         _ => {
             let shown = url.split_once("://").map_or_else(|| url.to_owned(), |(scheme, _)| format!("{scheme}://…"));
             entry.bad(format!(

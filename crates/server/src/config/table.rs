@@ -236,8 +236,7 @@ pub(super) fn own_name<'k>(what: &'k str, most: usize) -> Field<'k, String> {
     })
 }
 
-/// A name like this one that is right: what is between its letters and digits becomes `-`. `None` where letters would be
-/// lost.
+/// A valid name like this one: everything between its letters and digits becomes `-`. `None` if letters would be lost.
 fn made_name(name: &str) -> Option<String> {
     let words: Vec<&str> = name.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).collect();
     let made = words.join("-");

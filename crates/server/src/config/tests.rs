@@ -489,7 +489,7 @@ fn c_a_tool_that_asks_under_one_name_and_runs_by_itself_under_another_is_a_warni
     assert!(builtin.ends_with("twice: as \"write_file\" it asks, as \"notes\" it runs by itself"), "{builtin}");
 }
 
-/// Programs can use such a token, so a file that has one still counts, as when it revokes another.
+/// Programs can use such a token, so a file with one is still valid, for example when it revokes another token.
 #[test]
 fn c_a_token_that_no_browser_can_send_is_a_warning() {
     let text = format!("{MINIMAL}[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"LIST\"\n");

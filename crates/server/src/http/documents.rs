@@ -18,7 +18,8 @@ struct Document {
 impl Document {
     fn new(value: &Value) -> Document {
         let text = value.to_string();
-        // Weak: it is the same whether the document is compressed. Hexadecimal digits in quotes are always a valid header value.
+        // Weak: it is the same whether or not the document is compressed. Hexadecimal digits in quotes are always a
+        // valid header value.
         let etag = HeaderValue::from_str(&format!("W/\"{}\"", Digest::of(text.as_bytes())))
             .unwrap_or(HeaderValue::from_static("\"\""));
         Document { text, etag }

@@ -53,7 +53,7 @@ pub(super) async fn follow(
     };
     let start = match last {
         Some(seq) => Start::After(seq),
-        // What is too large for the type is out of bounds too.
+        // A number too large for the type is out of bounds too.
         None => Start::new(params.after, params.last.map(|last| u32::try_from(last).unwrap_or(u32::MAX)))?,
     };
     let after = match (start, params.before) {
@@ -64,7 +64,7 @@ pub(super) async fn follow(
     };
     let subscription = app.runtime.subscribe(pass.by(), &session_id, after).await?;
     let following = Following {
-        // The events have every `seq`, so the one before it comes.
+        // No `seq` is skipped, so the event before it will come.
         until: params.before.map(|before| before - 1),
         seq: after.unwrap_or_default(),
         closed: Box::pin(app.closed()),

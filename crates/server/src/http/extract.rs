@@ -47,7 +47,8 @@ impl FromRequestParts<App> for Pass {
     }
 }
 
-/// Keeps the place of a connection with a valid token, and notes whose it is: that is checked again after the body.
+/// Lets a connection with a valid token keep its place, and notes whose token it is, which is checked again after the
+/// body.
 fn admitted(parts: &mut Parts, by: &Arc<Principal>) {
     if let Some(visitor) = parts.extensions.get::<Visitor>() {
         visitor.is_known(by);
@@ -69,7 +70,7 @@ impl FromRequestParts<App> for Segment {
     }
 }
 
-/// The query, which is of the table's kinds ([`super::query`]).
+/// The query, whose parameters have the kinds of the table ([`super::query`]).
 pub(super) struct Params<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
@@ -150,7 +151,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     readable && (kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")))
 }
 
-/// Whether the client wants an event stream, which it names, and no less than JSON.
+/// Whether the client names event streams, and wants one no less than JSON.
 pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = weighted(headers, &header::ACCEPT);
     let weight = |kind: &str| {
@@ -162,10 +163,10 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     weight("text/event-stream").is_some_and(|events| events > 0.0 && events >= json)
 }
 
-/// Checks what a frame of the WebSocket would say, and the path says already.
+/// Checks a field that the WebSocket's frame has, and that the path already gives.
 ///
 /// # Errors
-/// `invalid_message`: the body names something else than the path.
+/// `invalid_message`: the body names something other than the path.
 pub(super) fn named_by_path(field: &str, in_body: Option<&str>, in_path: Option<&str>) -> Result<(), Problem> {
     match (in_body, in_path) {
         (Some(body), Some(path)) if body != path => {

@@ -118,7 +118,7 @@ fn parameter(parameter: &Parameter) -> Value {
     said
 }
 
-/// The status of what made something, and says where it is.
+/// The status of an answer that says where the created resource is.
 const CREATED: u16 = 201;
 
 fn responses(route: &Route, schemas: &mut Schemas) -> Value {
@@ -127,7 +127,7 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
         add(&mut responses[answer.status.to_string()], answer, schemas);
     }
     let mut codes: Vec<(u16, Code)> = route.refusals.iter().map(|code| (code.http_status(), *code)).collect();
-    // Of its query, if of nothing else.
+    // For its query, if for nothing else.
     let mut more = vec![Code::InvalidMessage];
     if route.body.is_some() {
         more.extend([Code::BadJson, Code::RequestTimeout, Code::TooLarge, Code::UnsupportedMediaType]);

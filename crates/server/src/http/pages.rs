@@ -45,7 +45,7 @@ fn kind(schema: &Value) -> String {
         return link(named(&schema["$ref"]));
     }
     for key in ["oneOf", "anyOf"] {
-        // Any other text beside known ones: that is so of all of them, and said once.
+        // Besides its known values, such a type allows any other text: the page says that once, for all of them.
         let known = |one: &&Value| schema[key][0].get("enum").is_none() || one.get("enum").is_some();
         let each: Vec<String> = items(&schema[key]).filter(known).map(kind).collect();
         if !each.is_empty() {
@@ -220,7 +220,7 @@ fn golden(name: &str, generated: &str) {
     assert!(stored == right, "docs/{name} is not what the server publishes; run UPDATE_GOLDEN=1 cargo test");
 }
 
-/// Every name that is linked to has its heading, once.
+/// Every linked name has exactly one heading.
 fn every_link_leads_somewhere(page: &str) {
     let headings: Vec<String> =
         page.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_lowercase).collect();

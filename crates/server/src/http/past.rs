@@ -105,7 +105,7 @@ pub(super) async fn fork(
     Body(body): Body<ForkSession, { limits::MESSAGE_FRAME_BYTES }>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    // A repeated request finds the session that it made by the id derived from its key.
+    // A repeated request finds its session by the id derived from its key.
     let new_id =
         body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, Makes::Fork(&session_id), key)));
     let edit = match body.edit {

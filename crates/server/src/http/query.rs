@@ -1,5 +1,5 @@
-//! The query of a request: the parameters that the table has for its route, each once and of its kind. What is misspelt or out of
-//! place is refused by name, not ignored.
+//! The query of a request: the parameters that the table has for its route, each once and of its kind. A misspelt or
+//! misplaced parameter is refused by name, not ignored.
 
 use axum::{
     extract::{Query, Request, State},
@@ -13,11 +13,11 @@ use countersign_core::refusal::shortened;
 use super::route::{Kind, Parameter, Route};
 use crate::{app::App, problem::Problem};
 
-/// The handler of a route, which gets no request with another query.
+/// The handler of a route, which gets only requests with a valid query.
 pub(super) fn checked(route: &'static Route, handler: MethodRouter<App>, app: &App) -> MethodRouter<App> {
     let check = move |State(app): State<App>, request: Request, next: Next| async move {
         let Err(wrong) = check(route.parameters, request.uri()) else { return next.run(request).await };
-        // A client without a token is told that first.
+        // A client without a token learns that first.
         if !route.open
             && let Err(refusal) = app.options.auth.identify(request.headers()).await
         {

@@ -247,7 +247,7 @@ pub(super) async fn forget(
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Forgotten>, Problem> {
     check_auditor(&by, NEED)?;
-    // What is dropped reaches nobody, so a person decides it.
+    // Dropped messages reach nobody, so only a person may drop them.
     if by.kind != PrincipalKind::Person {
         let what = "only a person may drop the messages of a webhook, with a token of their own";
         return Err(Problem::of(Refusal::new(Code::Forbidden, what)));

@@ -116,7 +116,7 @@ impl AtWork {
     /// Sends the messages of new records, and moves the cursor past them.
     async fn fresh(&self) -> Result<Step, StoreError> {
         let (store, name) = (&self.all.store, &self.active.endpoint.name);
-        // Another node sends to it, or none does.
+        // Another node sends to it, or no node does.
         let Some(from) = store.deliveries().claim(name).await? else { return Ok(Step::Rest) };
         let Batch { to, notices } = self.batch(from).await?;
         if to == from {

@@ -1,4 +1,4 @@
-//! Which addresses messages may go to: of the public internet, unless the file says otherwise.
+//! Which addresses messages may go to: those of the public internet only, unless the file says otherwise.
 //!
 //! An address is the operator's choice, but its host name is resolved by others: the result is checked when a
 //! connection is made, in the resolver itself, so that nothing is looked up twice. Redirects are not followed. With a
@@ -23,7 +23,7 @@ use reqwest::{
 };
 use tokio::sync::Semaphore;
 
-/// Most names that are looked up at the same time, of all endpoints. Each takes a thread, which no time limit frees.
+/// Most names that are looked up at the same time, over all endpoints. Each takes a thread, which no time limit frees.
 static AT_ONCE: Semaphore = Semaphore::const_new(64);
 
 /// The addresses of a name, or why there are none.
@@ -31,8 +31,8 @@ type Found = Result<Vec<SocketAddr>, String>;
 /// Each lookup under way, by its name and port.
 type UnderWay = HashMap<(String, u16), Shared<BoxFuture<'static, Found>>>;
 
-/// The lookups of an endpoint. Of a name there is one at a time, which all attempts wait for: so a name server that hangs
-/// costs one thread, and no other endpoint anything.
+/// The lookups of an endpoint. Each name has one at a time, which all attempts wait for: so a name server that hangs
+/// costs one thread, and other endpoints nothing.
 #[derive(Clone, Default)]
 pub(super) struct Lookups(Arc<Mutex<UnderWay>>);
 
@@ -55,7 +55,7 @@ impl Lookups {
             let mut under_way = self.under_way();
             let begin = || {
                 let (all, key) = (self.clone(), key.clone());
-                // It ends by itself, whoever waits for it: its thread cannot be called back.
+                // It runs to its end even if nobody waits for it any more: its thread cannot be cancelled.
                 let task = tokio::spawn(async move {
                     let _one_of_them = AT_ONCE.acquire().await;
                     let found = look.await.map_err(|error| format!("its name is not found: {error}"));
@@ -129,7 +129,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match (a, b) {
-        // Addresses of IPv4: mapped, translated, in 6to4.
+        // IPv4 addresses: mapped, translated, in 6to4.
         (0, 0) if [c, d, e, f] == [0, 0, 0, 0xffff] => embedded(g, h),
         (0x64, 0xff9b) if [c, d, e, f] == [0; 4] => embedded(g, h),
         (0x2002, _) => embedded(b, c),
@@ -151,7 +151,8 @@ pub(super) struct PublicOnly {
 }
 
 impl PublicOnly {
-    /// For an address that messages go to. Its own name is guarded also if a proxy has the same one: it can be reached without.
+    /// For an address that messages go to. Its own name is guarded even if a proxy has the same one: the address can be
+    /// reached without the proxy.
     fn except_proxies(url: &Url) -> PublicOnly {
         let named = PROXIES.iter().filter_map(|name| std::env::var(name).ok());
         PublicOnly::except(url, named.collect::<Vec<String>>())

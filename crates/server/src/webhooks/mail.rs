@@ -6,8 +6,8 @@
 //!
 //! Foreign names are in the subject and in the text, as they are in chats: hidden characters and ends of
 //! lines are made visible, and long ones are cut ([`super::format`]). So none of them begins a header. Addresses come
-//! from the file alone. A message goes to all of its people in one transaction: to those for whom the server takes it.
-//! If it takes it for nobody, it is attempted again for all, under the same `Message-ID`.
+//! from the file alone. A message goes to all its recipients in one transaction, and reaches those that the server
+//! accepts. If it accepts none, the message is attempted again for all, under the same `Message-ID`.
 
 mod stream;
 #[cfg(test)]
@@ -47,12 +47,12 @@ use super::{
     send::{Outcome, TIME_LIMIT},
 };
 
-/// Most people that a message goes to.
+/// Most recipients of a message.
 pub(crate) const PEOPLE: usize = 100;
 /// The longest subject, in characters; the whole line is in the text.
 const SUBJECT_CHARS: usize = 200;
-/// How long the mail server may take over a message that it has in full: it may deliver it, or look for malware in it,
-/// before it answers (RFC 5321, 4.5.3.2.6). One that is given up too early is sent twice.
+/// How long the mail server may take to answer once it has the whole message: it may deliver it, or look for malware in
+/// it, first (RFC 5321, 4.5.3.2.6). A message that is given up too early is sent twice.
 pub(super) const TAKING: Duration = Duration::from_secs(105);
 /// How long the mail server has for its goodbye, once the outcome is known.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ impl Mail {
     /// must offer.
     ///
     /// # Errors
-    /// What is no address; nobody to send to, or more than 100.
+    /// A text is no address; or there are no recipients, or more than 100.
     pub fn new(from: &str, to: &[String]) -> Result<Mail, SettingError> {
         let to = to.iter().map(|one| address(one)).collect::<Result<Vec<_>, _>>()?;
         if to.is_empty() || to.len() > PEOPLE {
@@ -207,7 +207,7 @@ impl Sender {
         }
     }
 
-    /// Sends a message to those for whom it is taken, and returns whom it was refused for, and why.
+    /// Sends a message to the recipients that the server accepts, and returns those that it refused, and why.
     async fn send(
         &self,
         connection: &mut AsyncSmtpConnection,
@@ -221,7 +221,7 @@ impl Sender {
         taken.map(|_| refused).map_err(|error| self.told(&error.to_string()))
     }
 
-    /// Begins a message for each of its people.
+    /// Begins a message, and offers each of its recipients; returns the refused ones, and why.
     async fn offer(&self, connection: &mut AsyncSmtpConnection, to: &Envelope) -> Result<Vec<String>, String> {
         let told = |error: lettre::transport::smtp::Error| self.told(&error.to_string());
         let mut how = Vec::new();
@@ -256,7 +256,7 @@ impl Sender {
         self.connect_to(&at, heard).await.map_err(|error| self.told(&error.to_string()))
     }
 
-    /// It did not answer in time: what it said last may be why.
+    /// The error if it did not answer in time: what it said last may be the reason.
     fn late(&self, most: Duration, heard: &Heard) -> String {
         let late = format!("the mail server took longer than {} seconds", most.as_secs());
         match heard.last() {
@@ -289,7 +289,7 @@ impl Sender {
         Ok(connection)
     }
 
-    /// Why it failed, on one line: a mail server's answer is a text of others, which may repeat the credentials.
+    /// Why it failed, on one line: a mail server's answer is a foreign text, which may repeat the credentials.
     fn told(&self, said: &str) -> String {
         let text = self.mail.login.iter().fold(said.to_owned(), |text, (user, password)| {
             let password = password.expose();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// Characters of a record's hash in a message's id.
 const ID_CHARS: usize = 32;
-/// Where a role stands, the session's owner.
+/// In place of a role: the session's owner.
 pub(super) const USER: &str = "user";
 
 /// What a message is about: its type.

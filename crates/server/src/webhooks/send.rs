@@ -96,7 +96,8 @@ async fn judge(format: Format, mut answer: Response) -> Outcome {
     Outcome::Delivered
 }
 
-/// Feishu's answer, which is 200 also when a message was refused. Its older form has the other member, some have both.
+/// Feishu's answer, whose status is 200 even when a message was refused. Its older form has the other member, some
+/// answers have both.
 #[derive(Deserialize)]
 struct Said {
     code: Option<i64>,

@@ -111,7 +111,7 @@ async fn u4_r9_a_name_server_that_hangs_costs_an_endpoint_one_lookup_however_man
     assert!(attempts.iter().all(Result::is_err), "none is answered in time");
     assert!(look(lookups.clone()).await.is_err());
     assert_eq!(begun.load(std::sync::atomic::Ordering::SeqCst), 1, "the thread of the first is still taken");
-    // Another endpoint looks up by itself; and once the answer is there, the next attempt does.
+    // Another endpoint makes its own lookup; and once the answer is there, so does the next attempt.
     assert!(look(Lookups::default()).await.is_err());
     let _ = answer.send(());
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -324,7 +324,7 @@ fn u4_x_addresses_inside_networks_are_known_in_every_spelling() {
         assert!(check(inside, true, true).is_ok(), "{inside}");
     }
     assert!(check("https://hooks.example.com/x", false, false).is_ok());
-    // Each of the two allows its own thing only.
+    // Each of the two options allows its own exception only.
     assert!(check("http://hooks.example.com/x", true, false).is_err());
     assert!(check("http://hooks.example.com/x", false, true).is_ok());
     assert!(check("http://10.1.2.3/", true, false).is_err());
@@ -430,7 +430,7 @@ async fn u4_x_feishu_has_a_message_only_if_it_says_so() {
     }
 }
 
-/// As of a session that was deleted; a request that is resolved is told of in the same way.
+/// As for a session that was deleted; notices treat a resolved request in the same way.
 #[tokio::test]
 async fn u4_of_a_request_that_is_over_nothing_says_that_it_is_pending() {
     let (webhooks, _) = answered_with("HTTP/1.1 204 No Content").await;

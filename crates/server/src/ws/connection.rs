@@ -130,7 +130,7 @@ impl Connection {
         }
     }
 
-    /// Says who the connection is of.
+    /// Says whose connection it is.
     async fn hello(&mut self) -> Result<(), Over> {
         let history_id = self.app.runtime.history_id().await;
         let by = self.pass.by();

@@ -69,7 +69,7 @@ impl Follows {
         ))
     }
 
-    /// Whether to follow a session from a reply in it on: a reply counts even if there is no room.
+    /// Whether to follow a session from a decision or note in it on: that counts even if there is no room.
     pub(super) fn takes(&self, session_id: &str) -> bool {
         !self.follows(session_id) && self.check_room(None).is_ok()
     }

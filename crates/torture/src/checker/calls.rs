@@ -112,7 +112,7 @@ impl<'a, 'f> Calls<'a, 'f> {
                 self.findings.counts.resolved[2] += 1;
                 self.refused(*n);
             }
-            // Nothing of it is abandoned: its calls are open until it is retried or cancelled.
+            // Nothing in it is abandoned: its calls are open until it is retried or cancelled.
             Record::TurnFailed(_) => self.shown.clear(),
             Record::CallStarted { call, attempt } => self.started(*call, *attempt),
             Record::CallFinished(finished) => self.finished(finished),

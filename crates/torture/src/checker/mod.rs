@@ -186,7 +186,7 @@ pub fn check(sessions: &[Evidence<'_>], ledger: &[Line]) -> Findings {
     findings
 }
 
-/// The audit log is one chain, and has what the journals say: no more, no less, and of each session in its order (spec R8).
+/// The audit log is one chain, and has exactly what the journals say, for each session in its order (spec R8).
 pub fn audit(sessions: &[Evidence<'_>], log: &[AuditRecord], findings: &mut Findings) {
     findings.counts.audited += log.len() as u64;
     let mut verifier = Verifier::new(None);

@@ -1,4 +1,4 @@
-//! Every violation that the checker detects, planted: it is able to fail.
+//! Every violation that the checker detects, planted, to show that the checker can fail.
 
 use serde_json::{Value, json};
 

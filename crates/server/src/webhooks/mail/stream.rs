@@ -1,4 +1,4 @@
-//! The connection to a mail server. Whatever is on the way may answer in its place until TLS begins.
+//! The connection to a mail server. Until TLS begins, anything on the way may answer in its place.
 
 #![expect(
     deprecated,
@@ -30,9 +30,9 @@ const PIECE: usize = 4 * 1024;
 /// How much of a line is kept for errors, in bytes.
 const LINE_BYTES: usize = 1024;
 
-/// A connection that ends with an error once too much was sent, and that is read a line at a time: what follows a line
-/// stays here. So what somebody sends after the answer to STARTTLS is not kept for later as an answer that came over
-/// TLS; it is read as TLS, which fails.
+/// A connection that fails once it has received too much, and that is read a line at a time: bytes after a line stay
+/// here. So bytes that somebody adds after the answer to STARTTLS never pass for an answer that came over TLS; they are
+/// read as TLS, which fails.
 #[derive(Debug)]
 pub(super) struct Bounded {
     inner: AsyncNetworkStream,
@@ -59,7 +59,7 @@ impl Heard {
         self.line().whole.clone()
     }
 
-    /// What was said without TLS is said no more.
+    /// Drops what was said without TLS: it must not appear in later errors.
     pub(super) fn forget(&self) {
         *self.line() = Line::default();
     }
@@ -71,7 +71,7 @@ impl Heard {
                 b'\n' => {
                     let begun = std::mem::take(&mut line.begun);
                     let text = String::from_utf8_lossy(&begun).trim().to_owned();
-                    // Once TLS has begun on an open connection, these bytes are none of its lines.
+                    // Once TLS has begun on an open connection, these bytes are not its lines.
                     if text.len() >= 3 && text.bytes().take(3).all(|byte| byte.is_ascii_digit()) {
                         line.whole = Some(text);
                     }

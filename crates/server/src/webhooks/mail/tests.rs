@@ -1,4 +1,4 @@
-//! Mail servers, and those on the way to them, that do not keep to the protocol (spec U4, R9). The right ones are tested with
+//! Mail servers, and attackers on the way to them, that break the protocol (spec U4, R9). Correct ones are tested with
 //! the real program.
 
 use std::future::Future;
@@ -13,7 +13,7 @@ use super::*;
 
 const MAIL: &str = "desk@example.com";
 
-/// Why an e-mail did not arrive that somebody signed in to send, here without TLS unless the scheme is followed by it.
+/// Why an e-mail with a login did not arrive: with STARTTLS, or without TLS.
 async fn why<S: Future + Send + 'static>(starttls: bool, serve: impl FnOnce(TcpStream) -> S) -> String
 where
     S::Output: Send,
@@ -32,7 +32,7 @@ where
     why
 }
 
-/// Sends each of these texts, the first at once and the others for what is received in between; then it waits.
+/// Sends these texts, each but the first after it has received something, and then waits.
 async fn said(mut stream: TcpStream, texts: &[&str]) {
     for text in texts {
         stream.write_all(text.as_bytes()).await.unwrap();
@@ -57,7 +57,8 @@ async fn r9_u4_a_line_of_a_mail_server_that_never_ends_costs_an_attempt_and_no_m
     }
 }
 
-/// How a message ends that goes to these, where the server says these lines, each for the next of ours, and then nothing.
+/// The outcome of a message to these recipients, where the server answers each of our lines with the next of these, and
+/// then nothing.
 async fn ends(to: &[&str], lines: &'static [&'static str]) -> (Outcome, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("smtp://{}", listener.local_addr().unwrap());
@@ -130,7 +131,7 @@ async fn u4_a_mail_server_that_stops_in_the_middle_is_quoted() {
     assert_eq!(why, "the mail server took longer than 15 seconds; the last that it said: 554 go away");
 }
 
-/// Somebody on the way knows in advance what is asked over TLS.
+/// Somebody on the way knows in advance what the client will ask over TLS.
 #[tokio::test]
 async fn u4_x_what_is_sent_after_the_answer_to_starttls_is_no_answer_over_tls() {
     let injected =
