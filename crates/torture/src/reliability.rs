@@ -9,32 +9,32 @@ use crate::report::{Report, spread};
 pub const HEAD: &str = "\
 # Reliability
 
-What `cargo xtask torture` has shown: servers that are killed, stopped and cut off while people talk to them, and journal, audit log,
-an outside ledger of effects and the people's memories compared at the end. Each server on PostgreSQL (but for the races) reaches it
+The results of `cargo xtask torture`: it kills servers, stops them and cuts them off while people talk to them, and at the end compares the
+journal, the audit log, an outside ledger of effects and the people's memories. Each server on PostgreSQL (except in the races) reaches it
 through a proxy, which ends connections in the middle of a message, passes nothing for longer than a lease, and loses the replies to
 commits; its machine's clock is set forward and back by days; and now and then one shuts down in order. The disk of a server on SQLite is
-full now and then, or a sync of it fails, and its clock is set forward and back by days too; and when the power of such a server is cut, at
-any moment, right after an acknowledgement or at a failpoint, its disk forgets what was not synced, all of it or any pages.
+full now and then, or fails to sync, and its clock is set forward and back by days too; and when such a server loses power, at any moment,
+right after an acknowledgement or at a failpoint, its disk loses what was not synced, all of it or any pages.
 
-With SQLite the machine's clock decides: set forward, it passes the deadlines that lie between, and they fire at once; set back, those that
-were set before come as much later. With PostgreSQL the database's clock decides, whatever a node's says.
+With SQLite the machine's clock decides about deadlines: set forward, it passes those in between, and they fire at once; set back, those
+that were set before fire that much later. With PostgreSQL the database's clock decides, whatever a node's says.
 
-A log of SQLite that is cut at any byte has each append before that byte whole, with its records of the audit log, and nothing of another;
-a database that is cut is refused by name, or, where it has a log, nothing is read that was not stored: tried at each byte of a log's last
-two frames, and at samples of the rest
+A log of SQLite that is cut at any byte has each append before that byte as a whole, with its audit records, and no part of another;
+a database that is cut is refused by name, or, if it has a log, nothing is read that was not stored. This is tried at each byte of a log's
+last two frames, and at samples of the rest
 (`r3_r8_a_log_that_is_cut_at_any_byte_has_the_appends_before_it_and_no_part_of_another`,
 `r9_a_database_that_is_cut_at_any_byte_is_refused_by_name_and_left_alone`,
 `r3_r9_of_a_cut_database_with_a_log_nothing_is_read_that_was_not_stored`). To SQLite a file of at most one byte is a new store.
 
 With `--as evicted`, `polling`, `hopping`, `reconnecting` or `timerless` a whole run keeps no paused session in memory, notifies no
-server of what others do, sends each request of a session to another server than the one before, has people connect anew after every 3
-events, or has no server look for the deadlines of what it has asked itself: another one that reads the store fires them, or a reply that
-comes too late, at whichever server it comes to. None has timers for them.
+server of what others do, sends each request of a session to another server than the one before, has people reconnect after every 3
+events, or lets no server look for the deadlines of its own requests: another server that reads the store fires them, or a reply that
+comes too late, at whichever server. None has timers for them.
 
-A run ends at its first violation, so a page has none; what it says is how often a promise was put to the test, and how rare a violation
-must be not to have shown. A run also fails if in as many rounds a failpoint did not fire as often, a fault did not happen, no power cut lost
-anything, or fewer cases of a promise came up than `REQUIRED` in `crates/torture/src/report.rs` says for each round. The tests run the same for a minute or two
-(`r1_r2_r3_r4_r7_kills_and_power_cuts_at_any_moment_under_load_break_nothing`,
+A run ends at its first violation, so a page has none; it says how often each promise was put to the test, and how rare a violation must
+be to have stayed hidden. A run also fails if a failpoint, a fault or a power cut that lost something came up less often than there were
+rounds, or if there were fewer cases of a promise than `REQUIRED` in `crates/torture/src/report.rs` says for each round. The tests run
+the same for a minute or two (`r1_r2_r3_r4_r7_kills_and_power_cuts_at_any_moment_under_load_break_nothing`,
 `r3_acknowledged_requests_survive_a_kill_or_a_power_cut_at_that_very_moment`, `r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing`,
 `r1_r2_r3_r4_r5_r7_nodes_that_are_killed_stopped_and_cut_off_break_nothing`,
 `r2_r5_of_two_to_64_deciders_at_three_nodes_one_wins_and_all_others_are_told_who`,
@@ -44,10 +44,10 @@ anything, or fewer cases of a promise came up than `REQUIRED` in `crates/torture
 `r7_people_who_connect_anew_after_every_3_events_see_in_all_what_a_replay_shows`,
 `r1_r3_r4_r7_sessions_that_leave_memory_whenever_they_pause_lose_nothing_in_kills`).
 
-This page is written by the tool, one section by each run: `cargo xtask torture --store postgres --minutes 30 --report docs/reliability.md`.
+The tool writes this page, one section for each run: `cargo xtask torture --store postgres --minutes 30 --report docs/reliability.md`.
 
-Whether the tests would notice is tested as well: `cargo xtask mutants` puts the bugs of [tests/mutants](../tests/mutants) into a copy of
-the sources, one at a time, and fails unless the tests that each of them names fail; with `--report docs/reliability.md` it writes its
+Whether the tests would notice a bug is tested too: `cargo xtask mutants` puts the bugs of [tests/mutants](../tests/mutants) into a copy of
+the sources, one at a time, and fails unless the tests that each bug names fail; with `--report docs/reliability.md` it writes its
 section here.
 ";
 
