@@ -12,7 +12,7 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-/// The program without what is hidden, which `clap_complete` would offer.
+/// The program without its hidden parts, which `clap_complete` would offer.
 fn shown() -> Command {
     let (program, version) = (Cli::command(), env!("CARGO_PKG_VERSION"));
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());

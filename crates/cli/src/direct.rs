@@ -1,8 +1,7 @@
 //! A store that this program opens itself, while no server has it or beside the servers that share it.
 //!
-//! The requests are those that a server answers, and so are the answers, the rules and the refusals: a server without a
-//! network, over a runtime without effects. Decisions are stored, and carried out by the server that has the store, or
-//! will open it.
+//! The requests, answers, rules and refusals are those of a server: this is one without a network, over a runtime
+//! without effects. Decisions are stored, and carried out by the server that has the store, or will open it.
 
 use std::{
     path::{Path, PathBuf},

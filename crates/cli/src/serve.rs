@@ -138,7 +138,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
     served.map_err(|error| format!("the server failed: {error}").into())
 }
 
-/// Starts what is served.
+/// Starts the webhooks and the runtime.
 async fn started(
     config: &Config,
     store: Arc<dyn Store>,

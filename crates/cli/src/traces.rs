@@ -102,8 +102,8 @@ fn filter(default: &str) -> Result<EnvFilter, String> {
     })
 }
 
-/// This filter with those directives in place of its own for the same. What they do not name stays as it is: a level
-/// that is misspelt, which reads like the name of a module, silences nothing, and what is off stays off unless it is
+/// This filter with those directives in place of its own for the same targets. Other targets keep their levels: a
+/// misspelt level, which reads like the name of a module, silences nothing, and what is off stays off unless it is
 /// named. `None` if `given` is no filter.
 fn filter_with(default: &str, given: &str) -> Option<EnvFilter> {
     let given = given.trim().trim_matches(',');

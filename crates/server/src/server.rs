@@ -110,7 +110,7 @@ impl Server {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// let agent = Agent::new("helper", |_: Vec<Message>| async { "Hello." });
     /// let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build()?;
-    /// // Without it nothing is ready: no deadline would expire, and nothing that a crash interrupted would go on.
+    /// // Without it nothing is ready: no deadline would expire, and nothing that a crash interrupted would resume.
     /// runtime.start().await?;
     /// let app = Router::new()
     ///     .route("/healthz", get(|| async { "my own" }))

@@ -59,7 +59,7 @@ pub const LOST_ALONE: &str = "the reply to an append that commits by itself was 
 pub const FORWARD: &str = "the clock of a node set forward by days";
 /// The same for one that is set back.
 pub const BACK: &str = "the clock of a node set back by days";
-/// What happens from outside.
+/// The faults from outside.
 const FAULTS: [&str; 13] = [
     OUTSIDE,
     SHUT_DOWN,
@@ -202,7 +202,7 @@ impl Nodes<'_> {
         if self.count > 1 && !self.nodes.iter().any(|node| node.point.is_none()) {
             return None;
         }
-        // Somebody has to die in a call, or nobody recovers anything.
+        // A node has to die in a call, or none recovers anything.
         let recovers = self.nodes.iter().any(|node| node.point.is_some_and(|point| point.starts_with("recover.")));
         self.due.pop_front().or_else(|| recovers.then_some(IN_CALL))
     }
@@ -328,8 +328,8 @@ impl Nodes<'_> {
         self.start(next, report).await
     }
 
-    /// One fault: a third of them kill a node, the others shut one down, stop one, cut all off from the database, restart that, or are the
-    /// proxies'.
+    /// One fault: a third of them kill a node, the others shut one down, stop one, cut all off from the database,
+    /// restart the database, or are the proxies'.
     async fn strike(&mut self, fault: usize, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
         match fault % 12 {
             2 => self.stop(crowd, report).await,
@@ -361,7 +361,7 @@ impl Nodes<'_> {
         }
     }
 
-    /// Sets the clocks of all nodes, each in the other direction than the last time.
+    /// Sets the clocks of all nodes, each in the opposite direction to the last time.
     fn step_clocks(&mut self, report: &mut Report) -> Result<(), String> {
         for node in &mut self.nodes {
             let seconds = 86_400 * (1 + self.rng.below(3).cast_signed());
@@ -391,7 +391,8 @@ impl Nodes<'_> {
         Ok(())
     }
 
-    /// For longer than its lease no byte passes between a node and the database, and then all of them. People may stay.
+    /// Holds all bytes between a node and the database for longer than its lease, and then passes them on. People may
+    /// stay.
     async fn hold(&mut self, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
         let (node, time) = (self.pick(), self.long());
         self.nodes[node].proxy.hold(time);

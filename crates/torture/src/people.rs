@@ -52,7 +52,7 @@ impl Arena {
         Ok(Arena { world, servers, _database: database })
     }
 
-    /// A person's connection to the `at`-th server, counted around.
+    /// A person's connection to the `at`-th server, wrapping around.
     ///
     /// # Errors
     /// It is refused.

@@ -230,7 +230,7 @@ impl Player {
         }
     }
 
-    /// The next server: another one than that which answered last, if there is one and it hops.
+    /// The next server: not the one that answered last, if there is another and it hops.
     fn choose(&mut self, known: &[SocketAddr]) -> Option<SocketAddr> {
         let others: Vec<SocketAddr> = known.iter().copied().filter(|at| Some(*at) != self.answered_at).collect();
         let from = if self.hops && !others.is_empty() { &others } else { known };

@@ -78,7 +78,7 @@ pub struct Report {
     pub groups: u64,
     /// Sessions whose folded events were compared with a full replay.
     pub replays: u64,
-    /// What the checker had to check.
+    /// How much the checker checked.
     pub counts: Counts,
     /// Races of deciders, of a decision with a deadline, of one with a cancel, and of all of these at once.
     pub races: [u64; 4],

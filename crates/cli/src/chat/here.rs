@@ -1,6 +1,6 @@
 //! A chat without a running server: this process is a node of the store while the chat lasts.
 //!
-//! It is put together like the one of `serve`, and stops like it. It has no network, so nobody else can reach it, and the
+//! The node is assembled and stopped like that of `serve`. It has no network, so nobody else can reach it, and the
 //! person at the terminal is its only user, without a token: the audit log marks what it stores. It deletes no old
 //! sessions and sends no notifications: that is for servers.
 

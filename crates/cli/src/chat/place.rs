@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    /// How a session of it is resumed later, or that it cannot be.
+    /// How to resume one of its sessions later, or that this is not possible.
     pub(super) fn resuming(&self, session: &str) -> String {
         match self.again() {
             Some(options) => format!("`countersign chat{options} --session {session}` resumes the session"),

@@ -110,7 +110,7 @@ impl Checkpoints {
     }
 }
 
-/// Where a session stands, or stood.
+/// The nodes at which a session is, or was.
 fn nodes(of: &Value) -> String {
     list(&of["nodes"]).iter().map(text).collect::<Vec<_>>().join(", ")
 }

@@ -238,7 +238,7 @@ fn only(section: &Section<'_>, of: &Tools) -> Part {
     Part { of: of.words, when, not_meant }
 }
 
-/// Reads what a call of it runs.
+/// Reads what a call of the tool runs.
 fn runs(section: &Section<'_>, parameters: &Value) -> Option<ConfigRuns> {
     let what = What::of(section);
     let one = "one of them";
