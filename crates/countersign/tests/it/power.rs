@@ -43,7 +43,9 @@ async fn surviving_seq(store: &Failing) -> u64 {
 
 #[tokio::test]
 async fn w2_an_event_with_a_seq_is_given_only_when_it_is_on_the_disk() {
-    let (store, runtime) = new();
+    // The follower runs between an append and what syncs it.
+    let store = Failing::slow(Arc::new(MemoryStore::new()));
+    let runtime = runtime(store.clone(), SCRIPT, &Ledger::default());
     let followed = runtime.message_followed(&me(), NewMessage::text("s", "go")).await.expect("taken");
     let mut follow = followed.follow.expect("followed");
     let mut texts = 0;
