@@ -63,20 +63,20 @@ enum Command {
     Check(check::Check),
     /// Exports the audit log, or checks that it is unchanged
     Audit(audit::Audit),
-    /// Moves a store into a database, encrypts it, or holds what a restored backup would begin
+    /// Moves a store into a database, encrypts it, or holds the turns of a restored backup
     Store(store::Store),
     /// Tests a changed policy on the recorded past
     Policy(policy::Policy),
     /// Draws the graph of an agent, or that of a session with its current position
     Graph(graph::Graph),
-    /// Talks with an agent of a running server, or of a configuration without one, and decides in the terminal what it asks
+    /// Talks with an agent of a running server, or of a configuration without one, and decides its requests in the terminal
     Chat(chat::Chat),
     /// Lists, shows and decides what is pending, on a running server or in a store
     Approvals(approvals::Approvals),
     /// Lists, shows and deletes sessions, on a running server or in a store; shows their past, and continues from there in a
     /// new one
     Sessions(sessions::Sessions),
-    /// Lists who is notified by a running server, and what did not arrive; sends it again, and tests
+    /// Lists a running server's webhooks and their failed deliveries; resends and tests
     Webhooks(webhooks::Webhooks),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),

@@ -48,7 +48,7 @@ enum Command {
 
 #[derive(Args)]
 struct Test {
-    /// The changed policy: a file with [policy] alone, or a whole configuration
+    /// The changed policy: a file with `[policy]` alone, or a whole configuration
     #[arg(long, value_name = "FILE")]
     policy: PathBuf,
     /// The configuration file that names the store, the agents and the tools

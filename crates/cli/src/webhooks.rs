@@ -24,15 +24,15 @@ pub(crate) struct Webhooks {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Lists webhooks, with how their deliveries go
+    /// Lists webhooks, with the state of their deliveries
     List(List),
     /// Lists the messages of a webhook that did not arrive
     Failed(Failed),
     /// Sends messages again that did not arrive: one, or all dead letters
     Retry(Retry),
-    /// Drops what did not arrive at a webhook, which then begins with what happens from now on
+    /// Drops a webhook's failed messages; it then begins with the next event
     Forget(Forget),
-    /// Sends a message that says that it is a test, once
+    /// Sends a test message, once
     #[command(after_help = CHECKED)]
     Test(Test),
 }

@@ -59,16 +59,16 @@ codes! {
     /// The message's `type` is not known.
     UnknownType = 400, "Use a `type` that the message lists.";
     /// A field is missing, of the wrong type or out of bounds.
-    InvalidMessage = 400, "Mend the field that the message names.";
+    InvalidMessage = 400, "Correct the field that the message names.";
     /// The session id is not `[A-Za-z0-9._-]{1,128}`, or is `.` or `..`.
     InvalidSessionId = 400, "Choose another id, or let the server make one.";
-    /// No session of that id, or not yours.
+    /// No session with that id, or not yours.
     SessionNotFound = 404, "Check the id, and whose token you send.";
     /// The session with this id was deleted. Its id is never reused.
     SessionDeleted = 410, "Use another id.";
     /// The id for a new session is taken.
     SessionExists = 409, "Choose another id, or leave it out.";
-    /// No agent of that name.
+    /// No agent with that name.
     UnknownAgent = 404, "Use a name of `GET /v1/agents`.";
     /// `cancel` while no turn is active.
     NothingToCancel = 409, "Nothing: the turn is over.";
@@ -88,19 +88,19 @@ codes! {
     ApprovalPending = 409, "Decide what `details` names, or send the message with `on_pending`: `reject` or `queue`.";
     /// A message while a turn is running.
     SessionBusy = 409, "Wait for the turn, cancel it, or send the message with `on_pending`: `queue`.";
-    /// The session is as large as sessions may grow.
+    /// The session has reached the largest size allowed.
     SessionFull = 409, "Continue in a new session, or in a fork from an earlier checkpoint.";
     /// The session's queue of messages is full.
     QueueFull = 429, "Wait until the turn has taken some.";
-    /// The connection follows as many sessions as a connection may.
+    /// The connection follows the largest number of sessions allowed.
     TooManyFollowed = 429, "Send `unsubscribe` for one of them, or use another connection.";
     /// The `request_id` was used in this session for something else.
     RequestIdReused = 409, "Give each input an id of its own.";
-    /// No interruption of that key, or not yours.
+    /// No interruption with that key, or not yours.
     ApprovalNotFound = 404, "Check the key, and whose token you send.";
-    /// No standing rule of that id, or not yours.
+    /// No standing rule with that id, or not yours.
     RuleNotFound = 404, "Use an id of `GET /v1/rules`.";
-    /// No webhook of that name, or not yours; or no failed message of that number.
+    /// No webhook with that name, or not yours; or no failed message with that number.
     WebhookNotFound = 404, "Use a name of `GET /v1/webhooks`.";
     /// Another person, or the deadline, was first.
     ApprovalAlreadyResolved = 409, "Nothing: `details` say how it ended.";
@@ -182,7 +182,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("budget_exceeded", "The run used up its tokens or its money.", "Raise the budget, and retry."),
     (
         "session_full",
-        "The session is as large as sessions may grow.",
+        "The session has reached the largest size allowed.",
         "Continue in a new session, or in a fork from an earlier checkpoint.",
     ),
     (
@@ -218,7 +218,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "A node no longer asks a question that it waited for.",
         "Bring the question back, or register a migration, and retry the run.",
     ),
-    ("item_unreadable", "An item on record is not what the node's type reads.", "Mend the type, and retry the run."),
+    ("item_unreadable", "An item on record is not what the node's type reads.", "Correct the type, and retry the run."),
     (
         "join_unfinished",
         "A run would end while a join waits for nodes that never run.",
@@ -239,7 +239,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     (
         "state_unreadable",
         "The state on record is not what the graph's type reads.",
-        "Upgrade it (`StateGraph::state_version`) or mend the type, and retry the run.",
+        "Upgrade it (`StateGraph::state_version`) or correct the type, and retry the run.",
     ),
     ("internal", "Internal error.", "Tell the operator; the log has more."),
 ];

@@ -43,7 +43,7 @@ struct Run {
     /// The store that the servers use
     #[arg(long, value_enum, default_value = "sqlite")]
     store: Store,
-    /// The page of Markdown in which to write what it proves, as a section of its own
+    /// The Markdown page in which to write the results, as a section of its own
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// What is different in all of it; several are separated by commas

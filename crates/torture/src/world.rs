@@ -26,13 +26,13 @@ pub const DECIDERS: usize = 64;
 pub enum Switch {
     /// A session that pauses leaves memory at once
     Evicted,
-    /// Nodes are not notified of what others do, and look for it
+    /// Nodes are not notified of others' changes, and poll
     Polling,
     /// Each request of a session goes to another node than the one before
     Hopping,
-    /// People connect anew after every 3 events
+    /// People reconnect after every 3 events
     Reconnecting,
-    /// No process fires the deadlines of what it has asked itself: another one does, which finds them in the store
+    /// No process fires the deadlines of its own requests: another one does, which finds them in the store
     Timerless,
 }
 

@@ -40,7 +40,7 @@ struct Filter {
 pub(crate) struct List {
     #[command(flatten)]
     filter: Filter,
-    /// Those that wait for a decision, resolved ones, or both
+    /// Pending requests, resolved ones, or both
     #[arg(long, value_enum, default_value_t)]
     status: Status,
     #[command(flatten)]

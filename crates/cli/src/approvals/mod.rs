@@ -40,7 +40,7 @@ enum Command {
     Approve(decide::Approve),
     /// Rejects all actions of a request, or declines its questions
     Reject(decide::Reject),
-    /// Opens the arguments in an editor, and approves what was written there instead
+    /// Opens the arguments in an editor, and approves the edited ones
     Edit(edit::Edit),
     /// Answers the questions of a request, or a call whose result a person may supply
     Answer(answer::Answer),

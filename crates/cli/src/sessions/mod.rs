@@ -32,7 +32,7 @@ enum Command {
     State(past::State),
     /// Makes a new session with the past of another, which stays unchanged
     Fork(past::Fork),
-    /// Changes the state of a graph's run that is pending, has failed or is over; what is pending is asked again
+    /// Changes the state of a graph's run that is pending, has failed or is over; pending requests are asked again
     Edit(past::Edit),
     /// Retries a session that has failed: only what failed is repeated
     Retry(past::Retry),

@@ -77,7 +77,7 @@ pub(crate) struct Edit {
 pub(crate) struct Retry {
     /// The session
     id: String,
-    /// How many more model calls its turn may make, where it has used up those that it had
+    /// How many more model calls its turn may make, if it has used up its limit
     #[arg(long, value_name = "NUMBER")]
     more_calls: Option<NonZeroU32>,
     #[command(flatten)]

@@ -24,7 +24,7 @@ pub(super) struct Copy {
     from: String,
     /// The database: `postgres://USER@HOST/DATABASE`, or a configuration file that names it and its password's variable
     to: String,
-    /// Leaves the SQLite store as it is, for a rehearsal. Never serve both: each would begin what is approved
+    /// Leaves the SQLite store as it is, for a rehearsal. Never serve both: each would run what is approved
     #[arg(long)]
     keep: bool,
     /// Print JSON

@@ -35,7 +35,7 @@ enum Command {
     Copy(copy::Copy),
     /// Encrypts a SQLite store with the first of the configuration's keys, whatever it was before
     Rekey(rekey::Rekey),
-    /// Holds every turn of a store that was restored from a backup, before it is served: what it would begin may have run
+    /// Holds every turn of a store restored from a backup, before it is served: what it would start may have run
     Restored(Restored),
 }
 

@@ -44,8 +44,8 @@ pub(super) struct Body<'a> {
     tenant: Option<&'a str>,
     /// The position of the append in the session's journal.
     pos: u64,
-    /// How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-    /// itself, and took somebody's word for who acts.
+    /// How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+    /// store, and took somebody's word for who acts.
     #[serde(skip_serializing_if = "Option::is_none")]
     via: Option<&'a str>,
 }
@@ -306,10 +306,10 @@ struct OfCall<'a> {
 struct JudgedAgain<'a> {
     /// The call's id as the model wrote it.
     tool_use_id: &'a str,
-    /// What it is changed to; unchanged if absent.
+    /// What it is changed to; absent if it is unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     edited: Option<&'a EditedAction>,
-    /// The verdict on it now.
+    /// The new verdict on it.
     verdict: Said,
 }
 

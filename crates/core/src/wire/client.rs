@@ -141,8 +141,8 @@ pub struct Subscribe {
     /// Replay events after this `seq`; 0 is from the start; absent: only new events.
     #[serde(default)]
     pub after: Option<u64>,
-    /// In place of `after`: replay the end of the session, from the start of the newest turn that has at least this many
-    /// messages from there on; 1 to 1000. The `seq` of the first event is where the replay begins.
+    /// In place of `after`: replay the end of the session, from the newest turn from whose start there are at least this
+    /// many messages; 1 to 1000. The `seq` of the first event is where the replay begins.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub last: Option<u32>,

@@ -119,7 +119,7 @@ pub enum Event {
         /// On `failed`: the reason.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<RunFailure>,
-        /// On `running` and `awaiting_input`: the turn is held, and nothing of it continues until somebody says so.
+        /// On `running` and `awaiting_input`: the turn is held, and no part of it continues until somebody says so.
         #[serde(skip_serializing_if = "Option::is_none")]
         held: Option<HeldTurn>,
     },
@@ -194,7 +194,7 @@ impl Event {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ConnectionEvent {
-    /// The first frame. It comes again when its person's roles, tenant or kind have changed.
+    /// The first frame. It is sent again when the person's roles, tenant or kind have changed.
     #[schemars(title = "HelloEvent")]
     Hello {
         /// `countersign.v1`.
@@ -306,7 +306,7 @@ pub enum Resolution {
     Decided,
     /// The deadline expired first.
     Timeout,
-    /// It ended without an answer: its turn ended, or what had asked took it back. The `reason` beside it says which.
+    /// It ended without an answer: its turn ended, or its asker withdrew it. The `reason` beside it says which.
     Cancelled,
 }
 

@@ -269,7 +269,7 @@ pub struct RequestedAction {
     /// calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
-    /// A preview of the call's effect, made when the call was: a diff of files, command lines.
+    /// A preview of the call's effect, made when the call was made: a diff of files, or command lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<ShownPreview>,
 }

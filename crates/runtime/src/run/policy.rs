@@ -24,16 +24,16 @@ use crate::{
 /// The policy that is in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PolicyView {
-    /// Its version, which requests and the audit log name.
+    /// Its version, as named in requests and in the audit log.
     pub version: Arc<str>,
-    /// The operator's rules, in order: the first that matches a call counts beside the tool's own approval, and the
-    /// stricter of both holds.
+    /// The operator's rules, in order: the first that matches a call counts along with the tool's own approval, and the
+    /// stricter of the two applies.
     pub rules: Vec<PolicyRuleView>,
-    /// What the agents' tools ask by themselves, as far as they are known now.
+    /// The agents' tools with their own approval, as far as they are known now.
     pub tools: Vec<ToolApprovalView>,
 }
 
-/// A rule of the policy. A call must fit all of its members.
+/// A rule of the policy. It matches a call that fits all of its members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PolicyRuleView {
     /// Its name, which reviewers see as the reason.
@@ -41,9 +41,9 @@ pub struct PolicyRuleView {
     pub name: Option<String>,
     /// The tools it matches, with `*` for any text; empty: all.
     pub tools: Vec<String>,
-    /// The agents it matches, the same way; empty: all.
+    /// The agents it matches, in the same form; empty: all.
     pub agents: Vec<String>,
-    /// What must be declared of the tool.
+    /// What must be declared about the tool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<HintView>,
     /// The requester must hold one of these roles; empty: anybody.
@@ -56,36 +56,36 @@ pub struct PolicyRuleView {
     pub then: ThenView,
 }
 
-/// What must be declared of a tool.
+/// What must be declared about a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HintView {
     /// `read_only`, `destructive`, `open_world` or `idempotent`.
     pub name: &'static str,
-    /// Whether it must be so, or must not.
+    /// Whether that must be so, or must not be so.
     pub value: bool,
 }
 
-/// What a tool of an agent asks by itself.
+/// A tool of an agent, with its own approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ToolApprovalView {
     /// The agent.
     pub agent: Arc<str>,
     /// Its tool.
     pub tool: Arc<str>,
-    /// What happens with its calls.
+    /// What happens to its calls.
     #[serde(flatten)]
     pub then: ThenView,
 }
 
-/// What happens with a call.
+/// What happens to a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThenView {
     /// Whether it runs without approval, people are asked, or it is denied.
     pub effect: Effect,
-    /// People are asked only if this condition holds. Where a program decides it: its description, or an empty text.
+    /// People are asked only if this condition holds. If a program decides it: its description, or an empty text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// What the model is told, where it is denied with words of the operator's.
+    /// What the model is told, if the call is denied with words of the operator's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How people are asked.
@@ -97,7 +97,7 @@ pub struct ThenView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// It asks for no approval; of a rule, the tool's own approval still counts.
+    /// It asks for no approval; in a rule, the tool's own approval still counts.
     Allow,
     /// People are asked, always or under a condition.
     Ask,
@@ -105,16 +105,16 @@ pub enum Effect {
     Deny,
 }
 
-/// How people are asked. What is not set is shown as its default, which gives way to what the rule or the tool beside it sets.
+/// How people are asked. What is not set is shown as its default, which yields to what the rule or the tool beside it sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AskView {
     /// Who must approve, one after the other; `user` is the session's owner.
     pub levels: Vec<String>,
-    /// How many different people at each level.
+    /// How many different people must approve at each level.
     pub quorum: u32,
     /// Whether those who requested it may not approve it.
     pub not_self: bool,
-    /// Seconds until it is rejected or escalated; 0: it waits for ever.
+    /// Seconds until it is rejected or escalated; 0: it waits forever.
     pub timeout: u32,
     /// Who is asked in turn when the deadline expires.
     pub escalate: Vec<String>,

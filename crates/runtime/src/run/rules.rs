@@ -55,7 +55,7 @@ pub struct RuleView {
     pub by: Option<Arc<str>>,
     /// When it was made (RFC 3339).
     pub created_at: String,
-    /// When it ends (RFC 3339); absent: never by itself.
+    /// When it ends (RFC 3339); absent if it never ends by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// Whether it applies now.

@@ -166,7 +166,7 @@ pub struct AgentView {
     pub takes_images: bool,
     /// Its tools.
     pub tools: Vec<Arc<str>>,
-    /// Most model calls in one turn.
+    /// The maximum number of model calls in one turn.
     pub max_turns: u32,
 }
 

@@ -56,7 +56,7 @@ table! {
         /// Guardrails that check its final answer before it counts. Cannot be combined with a `tool_use` that ends
         /// turns.
         output_guardrails: Vec<String> = guardrails().or(Vec::new());
-        /// Most model calls in one turn, including those of agents called as tools; summaries do not count.
+        /// The maximum number of model calls in one turn, including those of agents called as tools; summaries do not count.
         max_turns: u32 = whole(1..=MAX_TURNS_MAX, "").or(limits::MAX_TURNS);
         /// What happens when an answer [is incomplete](protocol.md#answers-that-are-not-whole): `"end"`: it counts as
         /// it is; `"fail"`: the turn fails (`model_error`); `"continue"`: text cut at the token limit is continued by

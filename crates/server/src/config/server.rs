@@ -47,8 +47,8 @@ table! {
         /// Approximate limit of a session's size, in bytes of its content. At this size its turn ends with
         /// `session_full`, and new messages are refused; in a program it is `RuntimeBuilder::session_bytes`.
         session_bytes: u64 = whole(SESSION_BYTES_MIN..=u32::MAX, "bytes").map(u64::from).or(SESSION_BYTES);
-        /// A session that was last used so long ago is deleted, with everything of it but its audit records. Never one that is
-        /// running or pending, or in which a standing rule was made that applies to other sessions; and none of a store in memory.
+        /// A session unused for this long is deleted, with everything except its audit records; never one that is running or
+        /// pending, or in which a standing rule was made that applies to other sessions, and none in a store in memory.
         keep_days: Option<u32> = whole(1..=36_500, "days").optional("none is deleted by itself");
     }
 }

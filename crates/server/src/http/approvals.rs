@@ -171,15 +171,15 @@ pub(super) struct PreviewEdit {
     digest: Option<String>,
 }
 
-/// What an edit would lead to if it was decided now. The decision is judged anew.
+/// The outcome of an edit if it were decided now. The decision is judged again.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct EditPreviewView {
-    /// What would become of it.
+    /// The outcome of the edit.
     outcome: EditOutcomeView,
     /// With `asks`: how people would be asked, at once, or after other calls or a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     review_config: Option<Box<ReviewConfig>>,
-    /// With `refused`: what the decision would be answered with.
+    /// With `refused`: the error that would answer the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
     /// What the edited call would do now; absent if its tool has no preview, and with `refused`.
@@ -187,7 +187,7 @@ pub(super) struct EditPreviewView {
     preview: Option<ShownPreview>,
 }
 
-/// What would become of an edit.
+/// The outcome of an edit.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum EditOutcomeView {

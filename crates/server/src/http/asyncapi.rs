@@ -59,7 +59,7 @@ pub fn asyncapi() -> Value {
             "connection": {
                 "address": "/v1/ws",
                 "description": "A WebSocket with the subprotocol countersign.v1; browsers send a token as a second one, \
-                                bearer.TOKEN. One JSON object is one text frame. The first frame is hello.",
+                                bearer.TOKEN. Each text frame is one JSON object. The first frame is hello.",
                 "messages": of_channel,
                 "bindings": { "ws": { "method": "GET" } },
             },

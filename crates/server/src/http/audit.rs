@@ -61,8 +61,8 @@ pub(super) struct ReadAudit {
 pub(super) struct AuditLog {
     /// The records.
     records: Vec<AuditRecord>,
-    /// The `cursor` of the next page: the `n` of the last record; null on the last page. Oldest first, what is recorded
-    /// later comes after that `n`, too.
+    /// The `cursor` of the next page: the `n` of the last record; null on the last page. With the oldest first,
+    /// later records also come after that `n`.
     next_cursor: Option<String>,
 }
 
@@ -110,10 +110,10 @@ pub(super) struct AuditVerification {
     intact: bool,
     /// How many records were read, from the first: those of all tenants, since the chain goes through all.
     checked: u64,
-    /// How many of them are of the caller's tenant, which are those that it may read.
+    /// How many of them belong to the caller's tenant: those that the caller may read.
     readable: u64,
-    /// The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it shows later whether the log was cut off or
-    /// written anew.
+    /// The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it reveals later whether the log was cut off
+    /// or rewritten.
     #[serde(skip_serializing_if = "Option::is_none")]
     anchor: Option<String>,
     /// The first fault.

@@ -75,11 +75,12 @@ pub(super) struct ForkSession {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {
-    /// The user's message instead, or next: at a checkpoint before or right after a message that begins a turn.
+    /// Another user message, in place of the one there or as the next: at a checkpoint before or right after a message that
+    /// begins a turn.
     #[serde(default)]
     message: Option<InputContent>,
     /// Calls of the latest answer that have not begun there, and what runs in their place. The policy applies to each
-    /// anew.
+    /// again.
     #[serde(default)]
     calls: Vec<EditCall>,
 }

@@ -63,14 +63,14 @@ pub(super) struct WebhookView {
     /// It gets only those of this tenant's sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
-    /// `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until a server starts.
+    /// `active`; or `gone`: the receiver asked for no more messages, so nothing is sent until a server starts.
     status: &'static str,
-    /// The number of the last record of the audit log that is dealt with; absent before the first.
+    /// The number of the last audit record that was handled; absent before the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<u64>,
-    /// How many messages did not arrive, and are attempted again.
+    /// How many messages were not delivered, and will be retried.
     waiting: u64,
-    /// How many did not arrive, and are not.
+    /// How many were not delivered, and will not be retried.
     dead: u64,
     /// The one whose last attempt was the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,10 +84,10 @@ pub(super) struct FailedMessage {
     n: u64,
     /// How many attempts there were.
     attempts: u32,
-    /// When the next one is; absent: there is none any more.
+    /// When the next attempt is; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_at: Option<String>,
-    /// When the last one was.
+    /// When the last attempt was.
     tried_at: String,
     /// Why it did not arrive then.
     message: String,

@@ -239,8 +239,8 @@ export class CountersignHttp {
   }
 
   /**
-   * What an edit would lead to if it was decided now, and what the edited call would do. Nothing changes; the decision is judged
-   * anew. It may take as long as the tool does, up to some minutes: `signal` ends it, on the server too.
+   * The outcome of an edit if it were decided now, and what the edited call would do. Nothing changes; the decision is judged
+   * again. It may take as long as the tool does, up to some minutes: `signal` ends it, on the server too.
    */
   async previewEdit(approvalKey: string, edit: Http.PreviewEdit, signal?: AbortSignal): Promise<EditPreview> {
     return editPreviewOf(await this.#json("previewEdit", { ...about(approvalKey), body: edit, signal, endless: true }), approvalKey);

@@ -65,8 +65,8 @@ impl CallFinished {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Loss {
-    /// What ran it ended in the middle, or the connection by which it had asked people something was given up.
+    /// What ran it ended midway, or the connection over which it had asked people something was given up.
     Interrupted,
-    /// People answered what it had asked, and its attempt cannot resume with their answers.
+    /// People answered what it had asked, but its attempt cannot resume with their answers.
     QuestionsGone,
 }

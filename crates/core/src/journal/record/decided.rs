@@ -114,14 +114,14 @@ pub enum Note {
 pub enum Withdrawal {
     /// Its turn ended: it was cancelled, or given up.
     TurnEnded,
-    /// Its asker took the question back: the tool waits for no answer any more, and its call goes on with the question's
+    /// Its asker withdrew the question: the tool no longer waits for an answer, and its call continues with the question's
     /// default.
     TakenBack,
     /// A person changed the state of the graph that asked. The graph asks again, about the new state.
     StateEdited,
-    /// Its call, or the agent that works for a call, has ended otherwise.
+    /// Its call, or the agent that works for a call, has ended in another way.
     CallEnded,
-    /// Its node has ended otherwise, or has failed.
+    /// Its node has ended in another way, or has failed.
     NodeEnded,
 }
 

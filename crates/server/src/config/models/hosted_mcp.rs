@@ -28,7 +28,7 @@ table! {
         /// The variable that holds the token the provider presents to it; it must be set, and is sent with every
         /// request.
         authorization_env: Option<String> = variable().map(|(name, _)| name).optional("no token");
-        /// The only tools of it that the model may use.
+        /// The only tools of this server that the model may use.
         allowed_tools: Option<Vec<String>> = tool_names().optional("all");
         /// Which calls the provider requests approval for: `"always"`, `"never"`, or `{ always = { tool_names = […]
         /// }, never = { tool_names = […] } }`; it also asks about tools in neither list.

@@ -83,10 +83,10 @@ pub(super) const ROUTES: &[Route] = &[
         method: "post",
         path: "/v1/approvals/{approval_key}/preview",
         id: "previewEdit",
-        summary: "What an edit of a pending call would lead to if it was decided now, with its tool's preview. Nothing changes.",
+        summary: "The outcome of an edit of a pending call if it were decided now, with its tool's preview. Nothing changes.",
         parameters: &[],
         body: Some(body::<approvals::PreviewEdit>),
-        answers: &[json(200, "What it would lead to.", of::<approvals::EditPreviewView>)],
+        answers: &[json(200, "The outcome.", of::<approvals::EditPreviewView>)],
         refusals: &[
             Code::BadJson,
             Code::InvalidMessage,
@@ -158,7 +158,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/policy",
         id: "getPolicy",
-        summary: "The policy in force: the operator's rules, and what each tool asks by itself; with tokens for the role auditor.",
+        summary: "The policy in force: the operator's rules, and each tool's own approval; with tokens, for the role auditor.",
         answers: &[json(200, "The policy.", of::<PolicyView>)],
         refusals: &[Code::Forbidden],
         handler: || get(policy::get),
@@ -167,7 +167,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/audit",
         id: "readAudit",
-        summary: "The audit log: without tokens for everybody, with them for the role auditor, of its tenant.",
+        summary: "The audit log: without tokens, for everybody; with them, for the role auditor, of its tenant.",
         parameters: &[
             query("order", Kind::OneOf(audit::ORDERS), "Which records come first; the oldest by default."),
             query("cursor", Kind::Whole, "Only records beyond the one with this number, in the order asked for."),

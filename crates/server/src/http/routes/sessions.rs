@@ -174,7 +174,7 @@ pub(super) const ROUTES: &[Route] = &[
             query(
                 "last",
                 Kind::Whole,
-                "In place of after: replay the end, from the start of the newest turn that has at least this many messages from there on; 1 to 1000.",
+                "In place of after: replay the end of the session, from the newest turn from whose start there are at least this many messages; 1 to 1000.",
             ),
             query(
                 "before",

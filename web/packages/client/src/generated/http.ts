@@ -57,7 +57,7 @@ export type Status = Wire.Status;
 export type StopReason = Wire.StopReason;
 export type EditedAction = Wire.EditedAction;
 /**
- * What would become of an edit.
+ * The outcome of an edit.
  * - `approves`: It approves the edited call.
  * - `asks`: People are asked about the edited call.
  * - `refused`: The decision would be refused.
@@ -111,15 +111,15 @@ export type AuditVerdict = "allow" | "ask" | "deny" | (string & {});
 export type CallStatus = Wire.CallStatus;
 /**
  * Why the outcome of a call is unknown.
- * - `interrupted`: What ran it ended in the middle, or the connection by which it had asked people something was given up.
- * - `questions_gone`: People answered what it had asked, and its attempt cannot resume with their answers.
+ * - `interrupted`: What ran it ended midway, or the connection over which it had asked people something was given up.
+ * - `questions_gone`: People answered what it had asked, but its attempt cannot resume with their answers.
  */
 export type Loss = "interrupted" | "questions_gone" | (string & {});
 export type DecisionType = Wire.DecisionType;
 export type Risk = Wire.Risk;
 /**
  * What a rule leads to.
- * - `allow`: It asks for no approval; of a rule, the tool's own approval still counts.
+ * - `allow`: It asks for no approval; in a rule, the tool's own approval still counts.
  * - `ask`: People are asked, always or under a condition.
  * - `deny`: It does not run.
  */
@@ -353,7 +353,7 @@ export interface Operations {
     answer: ApprovalView;
   };
   /**
-   * What an edit of a pending call would lead to if it was decided now, with its tool's preview. Nothing changes.
+   * The outcome of an edit of a pending call if it were decided now, with its tool's preview. Nothing changes.
    */
   previewEdit: {
     path: {
@@ -373,7 +373,7 @@ export interface Operations {
     answer: ApprovalView;
   };
   /**
-   * The audit log: without tokens for everybody, with them for the role auditor, of its tenant.
+   * The audit log: without tokens, for everybody; with them, for the role auditor, of its tenant.
    */
   readAudit: {
     query?: {
@@ -440,7 +440,7 @@ export interface Operations {
     answer: SessionView;
   };
   /**
-   * The policy in force: the operator's rules, and what each tool asks by itself; with tokens for the role auditor.
+   * The policy in force: the operator's rules, and each tool's own approval; with tokens, for the role auditor.
    */
   getPolicy: {
     answer: PolicyView;
@@ -579,7 +579,7 @@ export interface Operations {
        */
       after?: number;
       /**
-       * In place of after: replay the end, from the start of the newest turn that has at least this many messages from there on; 1 to 1000.
+       * In place of after: replay the end of the session, from the newest turn from whose start there are at least this many messages; 1 to 1000.
        */
       last?: number;
       /**
@@ -792,7 +792,7 @@ export interface AgentView {
    */
   description?: string;
   /**
-   * Most model calls in one turn.
+   * The maximum number of model calls in one turn.
    */
   max_turns: number;
   /**
@@ -1361,11 +1361,11 @@ export interface PreviewEdit {
   edited_action: EditedAction;
 }
 /**
- * What an edit would lead to if it was decided now. The decision is judged anew.
+ * The outcome of an edit if it were decided now. The decision is judged again.
  */
 export interface EditPreviewView {
   /**
-   * What would become of it.
+   * The outcome of the edit.
    */
   outcome: EditOutcomeView;
   /**
@@ -1373,7 +1373,7 @@ export interface EditPreviewView {
    */
   preview?: ShownPreview;
   /**
-   * With `refused`: what the decision would be answered with.
+   * With `refused`: the error that would answer the decision.
    */
   problem?: Problem;
   /**
@@ -1436,8 +1436,8 @@ export interface Reassign {
  */
 export interface AuditLog {
   /**
-   * The `cursor` of the next page: the `n` of the last record; null on the last page. Oldest first, what is recorded
-   * later comes after that `n`, too.
+   * The `cursor` of the next page: the `n` of the last record; null on the last page. With the oldest first,
+   * later records also come after that `n`.
    */
   next_cursor: string | null;
   /**
@@ -1508,8 +1508,8 @@ export interface AuditRequested {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1596,8 +1596,8 @@ export interface AuditDecided {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1635,8 +1635,8 @@ export interface AuditVoted {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1674,8 +1674,8 @@ export interface AuditAnswered {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1713,8 +1713,8 @@ export interface AuditResumed {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1748,8 +1748,8 @@ export interface AuditTimedOut {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1787,8 +1787,8 @@ export interface AuditWithdrawn {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1826,8 +1826,8 @@ export interface AuditCommented {
    */
   text: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1873,8 +1873,8 @@ export interface AuditReassigned {
    */
   text?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1908,8 +1908,8 @@ export interface AuditReminded {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -1959,8 +1959,8 @@ export interface AuditDecidedUnasked {
    */
   verdict: AuditVerdict;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -2010,8 +2010,8 @@ export interface AuditRuleRevoked {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -2061,8 +2061,8 @@ export interface AuditFinished {
    */
   tool_use_id: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -2108,8 +2108,8 @@ export interface AuditOutcomeUnknown {
    */
   tool_use_id: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -2151,8 +2151,8 @@ export interface AuditToolChanged {
    */
   tool_use_id: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -2186,8 +2186,8 @@ export interface AuditRetried {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -2221,8 +2221,8 @@ export interface AuditStateEdited {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -2264,8 +2264,8 @@ export interface AuditForked {
    */
   tenant?: string;
   /**
-   * How it came into the store, where that is stated. `store`: a program such as `countersign chat` had opened the store
-   * itself, and took somebody's word for who acts.
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
    */
   via?: string;
 }
@@ -2287,7 +2287,7 @@ export interface ForkedFrom {
  */
 export interface AuditJudged {
   /**
-   * What it is changed to; unchanged if absent.
+   * What it is changed to; absent if it is unchanged.
    */
   edited?: EditedAction;
   /**
@@ -2295,7 +2295,7 @@ export interface AuditJudged {
    */
   tool_use_id: string;
   /**
-   * The verdict on it now.
+   * The new verdict on it.
    */
   verdict: AuditVerdict;
 }
@@ -2304,8 +2304,8 @@ export interface AuditJudged {
  */
 export interface AuditVerification {
   /**
-   * The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it shows later whether the log was cut off or
-   * written anew.
+   * The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it reveals later whether the log was cut off
+   * or rewritten.
    */
   anchor?: string;
   /**
@@ -2321,7 +2321,7 @@ export interface AuditVerification {
    */
   intact: boolean;
   /**
-   * How many of them are of the caller's tenant, which are those that it may read.
+   * How many of them belong to the caller's tenant: those that the caller may read.
    */
   readable: number;
 }
@@ -2444,25 +2444,25 @@ export interface SessionView {
  */
 export interface PolicyView {
   /**
-   * The operator's rules, in order: the first that matches a call counts beside the tool's own approval, and the
-   * stricter of both holds.
+   * The operator's rules, in order: the first that matches a call counts along with the tool's own approval, and the
+   * stricter of the two applies.
    */
   rules: PolicyRuleView[];
   /**
-   * What the agents' tools ask by themselves, as far as they are known now.
+   * The agents' tools with their own approval, as far as they are known now.
    */
   tools: ToolApprovalView[];
   /**
-   * Its version, which requests and the audit log name.
+   * Its version, as named in requests and in the audit log.
    */
   version: string;
 }
 /**
- * A rule of the policy. A call must fit all of its members.
+ * A rule of the policy. It matches a call that fits all of its members.
  */
 export interface PolicyRuleView {
   /**
-   * The agents it matches, the same way; empty: all.
+   * The agents it matches, in the same form; empty: all.
    */
   agents: string[];
   /**
@@ -2470,7 +2470,7 @@ export interface PolicyRuleView {
    */
   ask?: AskView;
   /**
-   * People are asked only if this condition holds. Where a program decides it: its description, or an empty text.
+   * People are asked only if this condition holds. If a program decides it: its description, or an empty text.
    */
   condition?: string;
   /**
@@ -2478,11 +2478,11 @@ export interface PolicyRuleView {
    */
   effect: Effect;
   /**
-   * What must be declared of the tool.
+   * What must be declared about the tool.
    */
   hints?: HintView[];
   /**
-   * What the model is told, where it is denied with words of the operator's.
+   * What the model is told, if the call is denied with words of the operator's.
    */
   message?: string;
   /**
@@ -2503,7 +2503,7 @@ export interface PolicyRuleView {
   when?: string;
 }
 /**
- * How people are asked. What is not set is shown as its default, which gives way to what the rule or the tool beside it sets.
+ * How people are asked. What is not set is shown as its default, which yields to what the rule or the tool beside it sets.
  */
 export interface AskView {
   /**
@@ -2523,7 +2523,7 @@ export interface AskView {
    */
   not_self: boolean;
   /**
-   * How many different people at each level.
+   * How many different people must approve at each level.
    */
   quorum: number;
   /**
@@ -2539,12 +2539,12 @@ export interface AskView {
    */
   risk?: Risk;
   /**
-   * Seconds until it is rejected or escalated; 0: it waits for ever.
+   * Seconds until it is rejected or escalated; 0: it waits forever.
    */
   timeout: number;
 }
 /**
- * What must be declared of a tool.
+ * What must be declared about a tool.
  */
 export interface HintView {
   /**
@@ -2552,12 +2552,12 @@ export interface HintView {
    */
   name: string;
   /**
-   * Whether it must be so, or must not.
+   * Whether that must be so, or must not be so.
    */
   value: boolean;
 }
 /**
- * What a tool of an agent asks by itself.
+ * A tool of an agent, with its own approval.
  */
 export interface ToolApprovalView {
   /**
@@ -2569,7 +2569,7 @@ export interface ToolApprovalView {
    */
   ask?: AskView;
   /**
-   * People are asked only if this condition holds. Where a program decides it: its description, or an empty text.
+   * People are asked only if this condition holds. If a program decides it: its description, or an empty text.
    */
   condition?: string;
   /**
@@ -2577,7 +2577,7 @@ export interface ToolApprovalView {
    */
   effect: Effect;
   /**
-   * What the model is told, where it is denied with words of the operator's.
+   * What the model is told, if the call is denied with words of the operator's.
    */
   message?: string;
   /**
@@ -2667,7 +2667,7 @@ export interface RuleView {
    */
   tool: string;
   /**
-   * When it ends (RFC 3339); absent: never by itself.
+   * When it ends (RFC 3339); absent if it never ends by itself.
    */
   until?: string;
 }
@@ -2823,7 +2823,7 @@ export interface CheckpointView {
    */
   pending: string[];
   /**
-   * The `seq` of the last event before it: what a client has folded up to there is what the session was.
+   * The `seq` of the last event before it: what a client has folded up to that event is the session as it was.
    */
   seq: number;
   /**
@@ -2863,11 +2863,12 @@ export interface ForkSession {
 export interface Edit {
   /**
    * Calls of the latest answer that have not begun there, and what runs in their place. The policy applies to each
-   * anew.
+   * again.
    */
   calls?: EditCall[];
   /**
-   * The user's message instead, or next: at a checkpoint before or right after a message that begins a turn.
+   * Another user message, in place of the one there or as the next: at a checkpoint before or right after a message that
+   * begins a turn.
    */
   message?: Content;
 }
@@ -3377,11 +3378,11 @@ export interface WebhookList {
  */
 export interface WebhookView {
   /**
-   * The number of the last record of the audit log that is dealt with; absent before the first.
+   * The number of the last audit record that was handled; absent before the first.
    */
   cursor?: number;
   /**
-   * How many did not arrive, and are not.
+   * How many were not delivered, and will not be retried.
    */
   dead: number;
   /**
@@ -3405,7 +3406,7 @@ export interface WebhookView {
    */
   name: string;
   /**
-   * `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until a server starts.
+   * `active`; or `gone`: the receiver asked for no more messages, so nothing is sent until a server starts.
    */
   status: string;
   /**
@@ -3413,7 +3414,7 @@ export interface WebhookView {
    */
   tenant?: string;
   /**
-   * How many messages did not arrive, and are attempted again.
+   * How many messages were not delivered, and will be retried.
    */
   waiting: number;
 }
@@ -3434,11 +3435,11 @@ export interface FailedMessage {
    */
   n: number;
   /**
-   * When the next one is; absent: there is none any more.
+   * When the next attempt is; absent if there is none.
    */
   next_at?: string;
   /**
-   * When the last one was.
+   * When the last attempt was.
    */
   tried_at: string;
 }

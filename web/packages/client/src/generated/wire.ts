@@ -67,10 +67,10 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `unknown_type`: The message's `type` is not known.
  * - `invalid_message`: A field is missing, of the wrong type or out of bounds.
  * - `invalid_session_id`: The session id is not `[A-Za-z0-9._-]{1,128}`, or is `.` or `..`.
- * - `session_not_found`: No session of that id, or not yours.
+ * - `session_not_found`: No session with that id, or not yours.
  * - `session_deleted`: The session with this id was deleted. Its id is never reused.
  * - `session_exists`: The id for a new session is taken.
- * - `unknown_agent`: No agent of that name.
+ * - `unknown_agent`: No agent with that name.
  * - `nothing_to_cancel`: `cancel` while no turn is active.
  * - `nothing_to_retry`: Nothing in the session has failed.
  * - `max_turns`: The turn has used up its model calls, and the retry adds none.
@@ -80,13 +80,13 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `images_not_supported`: The message has an image that the model reading it does not take.
  * - `approval_pending`: A message while a request is pending.
  * - `session_busy`: A message while a turn is running.
- * - `session_full`: The session is as large as sessions may grow.
+ * - `session_full`: The session has reached the largest size allowed.
  * - `queue_full`: The session's queue of messages is full.
- * - `too_many_followed`: The connection follows as many sessions as a connection may.
+ * - `too_many_followed`: The connection follows the largest number of sessions allowed.
  * - `request_id_reused`: The `request_id` was used in this session for something else.
- * - `approval_not_found`: No interruption of that key, or not yours.
- * - `rule_not_found`: No standing rule of that id, or not yours.
- * - `webhook_not_found`: No webhook of that name, or not yours; or no failed message of that number.
+ * - `approval_not_found`: No interruption with that key, or not yours.
+ * - `rule_not_found`: No standing rule with that id, or not yours.
+ * - `webhook_not_found`: No webhook with that name, or not yours; or no failed message with that number.
  * - `approval_already_resolved`: Another person, or the deadline, was first.
  * - `decisions_mismatch`: The decisions cannot be matched with the actions.
  * - `answers_required`: `decisions` where `answers` are needed.
@@ -275,18 +275,18 @@ export type Status = "idle" | "running" | "awaiting_input" | "completed" | "fail
 /**
  * Why an interruption ended without an answer.
  * - `turn_ended`: Its turn ended: it was cancelled, or given up.
- * - `taken_back`: Its asker took the question back: the tool waits for no answer any more, and its call goes on with the question's
+ * - `taken_back`: Its asker withdrew the question: the tool no longer waits for an answer, and its call continues with the question's
  * default.
  * - `state_edited`: A person changed the state of the graph that asked. The graph asks again, about the new state.
- * - `call_ended`: Its call, or the agent that works for a call, has ended otherwise.
- * - `node_ended`: Its node has ended otherwise, or has failed.
+ * - `call_ended`: Its call, or the agent that works for a call, has ended in another way.
+ * - `node_ended`: Its node has ended in another way, or has failed.
  */
 export type Withdrawal = "turn_ended" | "taken_back" | "state_edited" | "call_ended" | "node_ended" | (string & {});
 /**
  * How an interruption ended.
  * - `decided`: A person decided.
  * - `timeout`: The deadline expired first.
- * - `cancelled`: It ended without an answer: its turn ended, or what had asked took it back. The `reason` beside it says which.
+ * - `cancelled`: It ended without an answer: its turn ended, or its asker withdrew it. The `reason` beside it says which.
  */
 export type Resolution = "decided" | "timeout" | "cancelled" | (string & {});
 /**
@@ -613,8 +613,8 @@ export interface SubscribeCommand {
    */
   after?: number;
   /**
-   * In place of `after`: replay the end of the session, from the start of the newest turn that has at least this many
-   * messages from there on; 1 to 1000. The `seq` of the first event is where the replay begins.
+   * In place of `after`: replay the end of the session, from the newest turn from whose start there are at least this
+   * many messages; 1 to 1000. The `seq` of the first event is where the replay begins.
    */
   last?: number;
   /**
@@ -662,7 +662,7 @@ export interface PingCommand {
   type: "ping";
 }
 /**
- * The first frame. It comes again when its person's roles, tenant or kind have changed.
+ * The first frame. It is sent again when the person's roles, tenant or kind have changed.
  */
 export interface HelloEvent {
   /**
@@ -966,7 +966,7 @@ export interface RequestedAction {
    */
   path?: PathStep[];
   /**
-   * A preview of the call's effect, made when the call was: a diff of files, command lines.
+   * A preview of the call's effect, made when the call was made: a diff of files, or command lines.
    */
   preview?: ShownPreview;
   /**
@@ -1426,7 +1426,7 @@ export interface RunStatusEvent {
    */
   error?: RunError;
   /**
-   * On `running` and `awaiting_input`: the turn is held, and nothing of it continues until somebody says so.
+   * On `running` and `awaiting_input`: the turn is held, and no part of it continues until somebody says so.
    */
   held?: HeldTurn;
   /**
