@@ -145,6 +145,7 @@ ssize_t write(int fd, const void *bytes, size_t length) {
 CUT(ftruncate)
 CUT(ftruncate64)
 
+/* A disk that is mended at this very moment does not fail: whoever mended it counts on that. */
 #define SYNC(name)                                                                        \
     int name(int fd) {                                                                    \
         static int (*real)(int);                                                          \
@@ -152,8 +153,8 @@ CUT(ftruncate64)
         if (!real) real = dlsym(RTLD_NEXT, #name);                                        \
         if (!kind(fd)) return real(fd);                                                   \
         int log = kind(fd) == 2;                                                          \
-        /* One that is mended at this very moment does not fail: whoever mended it counts on that. */ \
-        if (!strcmp(fault(text, sizeof text), log ? "sync log" : "sync base") && !unlink(getenv("FAULT"))) { \
+        if (!strcmp(fault(text, sizeof text), log ? "sync log" : "sync base")             \
+            && !unlink(getenv("FAULT"))) {                                                \
             settle(log, 0);                                                               \
             errno = EIO;                                                                  \
             return -1;                                                                    \

@@ -90,7 +90,7 @@ fn main() -> ExitCode {
 }
 
 fn run(run: &Run) -> Result<(), String> {
-    let tool = std::env::current_exe().map_err(|error| error.to_string())?;
+    let (tool, commit) = (std::env::current_exe().map_err(|error| error.to_string())?, commit());
     let base = Base { tool, switches: run.switches.clone() };
     if matches!(run.store, Store::Sqlite) && base.switches.iter().any(|switch| switch.needs_nodes()) {
         return Err("polling and hopping are for several servers: add --store postgres".to_owned());
@@ -119,7 +119,7 @@ fn run(run: &Run) -> Result<(), String> {
         return Err(untried.join("\n"));
     }
     let Some(file) = &run.report else { return Ok(()) };
-    let setting = run.setting((run.seed, seed - 1), begun.elapsed().as_secs() / 60);
+    let setting = run.setting(&commit, (run.seed, seed - 1), begun.elapsed().as_secs() / 60);
     let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
     let before = if file.exists() { std::fs::read_to_string(file).map_err(wrong)? } else { String::new() };
     std::fs::write(file, reliability::page(&before, &report, &setting)).map_err(wrong)
@@ -127,7 +127,7 @@ fn run(run: &Run) -> Result<(), String> {
 
 impl Run {
     /// The report's description of the run.
-    fn setting(&self, seeds: (u64, u64), minutes: u64) -> Setting {
+    fn setting(&self, commit: &str, seeds: (u64, u64), minutes: u64) -> Setting {
         let (title, on, store) = match self.store {
             Store::Sqlite => {
                 ("One server after another, on SQLite", "one server after another on SQLite".to_owned(), "sqlite")
@@ -142,7 +142,7 @@ impl Run {
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let on = format!("{on}, on {cores} processor cores, at commit {}", commit());
+        let on = format!("{on}, on {cores} processor cores, at commit {commit}");
         let Run { minutes: asked, seed, switches, .. } = self;
         let names: Vec<String> = switches
             .iter()
@@ -166,7 +166,8 @@ fn commit() -> String {
     let Some(name) = git(&["rev-parse", "--short=12", "HEAD"]).ok().filter(|said| said.status.success()) else {
         return "unknown".to_owned();
     };
-    let changed = git(&["diff", "--quiet", "HEAD"]).is_ok_and(|said| !said.status.success());
+    let changed =
+        git(&["diff", "--quiet", "HEAD", "--", ".", ":(exclude)docs"]).is_ok_and(|said| !said.status.success());
     String::from_utf8_lossy(&name.stdout).trim().to_owned() + if changed { ", with changes" } else { "" }
 }
 

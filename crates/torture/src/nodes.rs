@@ -89,13 +89,15 @@ fn points() -> impl Iterator<Item = &'static str> {
 }
 
 /// The same in the order in which they are given to nodes: people make forks in the beginning. A short run has few
-/// calls with an unknown outcome, so those failpoints come early. A single node has something to recover if the one
-/// before it died in a call.
+/// calls in doubt, so those failpoints come early.
 fn due(nodes: usize) -> VecDeque<&'static str> {
     let (first, then): (Vec<_>, Vec<_>) = points().partition(|point| point.starts_with("fork."));
-    let all = first.into_iter().chain(then).chain([IN_CALL; 2]);
-    all.flat_map(|point| (nodes == 1 && point.starts_with("recover.")).then_some(IN_CALL).into_iter().chain([point]))
-        .collect()
+    first.into_iter().chain(then).chain([IN_CALL; 2]).flat_map(|point| in_turn(nodes, point)).collect()
+}
+
+/// A failpoint, after another one if need be: a node that is alone has something to recover if the one before it died in a call.
+fn in_turn(nodes: usize, point: &'static str) -> impl Iterator<Item = &'static str> {
+    (nodes == 1 && point.starts_with("recover.")).then_some(IN_CALL).into_iter().chain([point])
 }
 
 /// Whether a node passes it only during its shutdown.
@@ -292,7 +294,7 @@ impl Nodes<'_> {
     async fn kill(&mut self, report: &mut Report) -> Result<(), String> {
         let at = self.pick();
         let node = self.nodes.swap_remove(at);
-        self.due.extend(node.point);
+        self.later(node.point);
         node.server.kill(self.world).await?;
         report.struck(OUTSIDE);
         self.bury(node.id);
@@ -319,7 +321,7 @@ impl Nodes<'_> {
         if node.server.shuts_down(self.world).await? {
             report.struck(SHUT_DOWN);
             // It had nothing to hand over, or reaches its failpoint otherwise.
-            self.due.extend(node.point);
+            self.later(node.point);
         } else {
             report.struck(node.point.ok_or("a server without failpoints died")?);
             self.bury(node.id);
@@ -385,9 +387,11 @@ impl Nodes<'_> {
         self.send_people(Some(node));
         let (id, time) = (self.nodes[node].id.clone(), self.long());
         self.wait(crowd, time, report).await?;
-        let node = self.nodes.iter().find(|node| node.id == id).ok_or("a stopped server died")?;
-        node.server.signal(Signal::CONT)?;
-        report.struck(STOPPED);
+        // It may have died at its failpoint just before.
+        if let Some(node) = self.nodes.iter().find(|node| node.id == id) {
+            node.server.signal(Signal::CONT)?;
+            report.struck(STOPPED);
+        }
         Ok(())
     }
 

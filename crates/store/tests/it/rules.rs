@@ -273,13 +273,15 @@ async fn p1_a_reassigned_interruption_is_in_the_inbox_of_the_other_role(store: T
 async fn rests(store: Tested) {
     decided_and_done(&store, "over", Decision::approve()).await;
     decided_and_done(&store, "ruled", Decision::approve().always(Always::Tool { until: 1_000 })).await;
-    waiting(&*store, "pending", 2, Some("ann"), "pay", ask(&[])).await;
+    let pending = waiting(&*store, "pending", 2, Some("ann"), "pay", ask(&[])).await;
+    given_back(&store, &pending).await;
     decided(&store, "running", 2, "pay", Decision::approve()).await;
     let mut again = decided_and_done(&store, "again", Decision::approve()).await;
     let said = again.says(3, "more", None, None).expect("a message");
     again.store(&*store, said).await.expect("stored");
     let asked = again.calls(3, &[("pay", ask(&[]))]);
     again.store(&*store, asked).await.expect("asked");
+    given_back(&store, &again).await;
     let rested = |before, now| {
         let store = store.clone();
         async move {
@@ -307,12 +309,16 @@ async fn decided_and_done(store: &Tested, id: &str, decision: Decision) -> Drive
     driven.store(&**store, ran).await.expect("finished");
     let done = driven.answers(2, "done");
     driven.store(&**store, done).await.expect("answered");
-    // The outcome of an effect gives the lease back, where there is one.
-    if let Some(nodes) = store.nodes() {
-        let lease = nodes.claim(id).await.expect("claim").expect("it is its own");
-        assert!(nodes.release(id, lease, driven.state.pos).await.expect("released"));
-    }
+    given_back(store, &driven).await;
     driven
+}
+
+/// Gives the session's lease back, where there is one: a session that has a node does not rest, whatever else it is.
+async fn given_back(store: &Tested, driven: &Driven) {
+    if let Some(nodes) = store.nodes() {
+        let lease = nodes.claim(&driven.id).await.expect("claim").expect("it is its own");
+        assert!(nodes.release(&driven.id, lease, driven.state.pos).await.expect("released"));
+    }
 }
 
 #[tokio::test]

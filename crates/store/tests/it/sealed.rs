@@ -176,7 +176,8 @@ async fn x_what_was_changed_or_moved_is_refused_by_place_and_harms_no_other_sess
 async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
     let (dir, path) = place();
     let other = dir.path().join("other.db");
-    for (path, now) in [(&path, 1), (&other, 1)] {
+    // The other one's is as old as the one below.
+    for (path, now) in [(&path, 1), (&other, 2)] {
         begun(&open_sealed(path).expect("open"), "s", now, None).await;
     }
     let store = open_sealed(&path).expect("open");
@@ -188,7 +189,7 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
     let again = begun(&store, "s", 2, None).await;
     drop(store);
     let before = std::fs::read(&path).expect("read");
-    // The same session, position and key, in a store of another name.
+    // The same session, age, position and key, in a store of another name.
     change(
         &path,
         &format!(

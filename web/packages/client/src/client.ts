@@ -154,6 +154,8 @@ const FOLLOW_AGAIN_MS = 1000;
 /** The server does not know whether a request is stored: under another id it might be done twice. */
 const UNKNOWN: ErrorEvent["code"] = "outcome_unknown";
 const UNKNOWN_PAUSES: BackoffOptions = { firstMs: 1000, maxMs: 10_000 };
+/** That one attempt was not stored says nothing of an earlier one whose outcome is unknown. */
+const NOT_THIS_TIME: readonly string[] = ["store_unavailable", "store_closed", "newer_version_required", "too_busy"] satisfies ErrorEvent["code"][];
 
 /** A session that is not there may be made elsewhere, or become this person's to see: it is asked for with growing pauses. */
 const MISSING: ErrorEvent["code"] = "session_not_found";
@@ -228,6 +230,10 @@ export class CountersignClient extends Emitter<ClientEvents> {
   readonly #cancels = new Map<string, PendingCancel>();
   /** The ids of the requests that went out on this connection and have no answer, in the order they went out. */
   readonly #inFlight = new Set<string>();
+  /** Those of which the server did not know what became of them: later ones of their sessions wait. */
+  readonly #unknown = new Set<Pending>();
+  /** All that waited when the connection was greeted has been sent. */
+  #caughtUp = false;
   /** When the server greeted this connection, in ms. */
   #greetedAt: number | undefined;
   /** The token that this connection was opened with. */
@@ -330,7 +336,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
    * Like every request but `cancel`, it waits without a limit until the server has stored or refused it, `close` is called or the token
    * ends. Where the server does not know whether it has stored it, as while its database waits for a standby that is gone, it is sent
    * again for as long, and `error` tells `outcome_unknown` once. Later requests of its session wait meanwhile, so that they do not
-   * overtake it; what was sent before that was known, and `cancel`, do not wait.
+   * overtake it. What was sent before that was known, on this connection or one that was lost, and `cancel` do not wait.
    */
   sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
     const sessionId = message.session_id ?? randomId();
@@ -499,6 +505,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const socket = this.#socket;
     this.#socket = undefined;
     this.#ready = false;
+    this.#caughtUp = false;
     this.#greetedAt = undefined;
     this.#inFlight.clear();
     // The next connection follows them all.
@@ -550,12 +557,14 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const held = new Set<string>();
     for (const [requestId, pending] of this.#outbox) {
       if (held.has(pending.sessionId)) continue;
-      if (pending.soon === undefined && !this.#inFlight.has(requestId)) {
-        pending.sent++;
-        this.#ask(requestId, pending.text);
-      }
-      if (pending.unknown > 0) held.add(pending.sessionId);
+      if (pending.soon === undefined && !this.#inFlight.has(requestId)) this.#sendPending(requestId, pending);
+      if (this.#unknown.has(pending)) held.add(pending.sessionId);
     }
+  }
+
+  #sendPending(requestId: string, pending: Pending): void {
+    pending.sent++;
+    this.#ask(requestId, pending.text);
   }
 
   #ask(requestId: string, text: string): void {
@@ -625,6 +634,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       if (followed.exists) this.#follow(sessionId, followed);
     }
     this.#sendOutbox();
+    this.#caughtUp = true;
   }
 
   #receiveSessionEvent(event: SessionEvent): void {
@@ -666,7 +676,13 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (command.type === "message") this.#expect(command.session_id!);
     return new Promise((resolve, reject) => {
       const token = this.#ready ? this.#openedWith : this.#token;
-      this.#outbox.set(command.request_id, { text, sessionId: command.session_id!, token, sent: 0, unknown: 0, resolve, reject });
+      const pending: Pending = { text, sessionId: command.session_id!, token, sent: 0, unknown: 0, resolve, reject };
+      this.#outbox.set(command.request_id, pending);
+      if (this.#caughtUp && this.#unknown.size === 0) return this.#sendPending(command.request_id, pending);
+      // A decision may have a deadline: what it waits for is sent again at once.
+      if (command.type === "approval") {
+        for (const unknown of this.#unknown) if (unknown.sessionId === pending.sessionId) this.#notSoon(unknown);
+      }
       this.#sendOutbox();
     });
   }
@@ -701,11 +717,11 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (requestId !== undefined) {
       this.#answered(requestId);
       const pending = this.#outbox.get(requestId);
-      if (pending && event.code === UNKNOWN) {
+      if (pending && (event.code === UNKNOWN || (pending.sent > 1 && NOT_THIS_TIME.includes(event.code)))) {
         const isFirst = pending.unknown === 0;
         this.#askSoon(pending);
         // Nobody hears of it otherwise, as long as a database waits for a standby that is gone.
-        if (isFirst) this.emit("error", event);
+        if (isFirst) this.emit("error", { ...event, code: UNKNOWN });
         return;
       }
       if (pending) {
@@ -762,6 +778,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   #askSoon(pending: Pending): void {
+    this.#unknown.add(pending);
     clearTimeout(pending.soon);
     pending.soon = setTimeout(() => {
       pending.soon = undefined;
@@ -780,7 +797,10 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #takePending(requestId: string): Pending | undefined {
     const pending = this.#outbox.get(requestId);
-    if (pending) this.#notSoon(pending);
+    if (pending) {
+      this.#notSoon(pending);
+      this.#unknown.delete(pending);
+    }
     this.#outbox.delete(requestId);
     return pending;
   }

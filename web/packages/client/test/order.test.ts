@@ -93,6 +93,16 @@ describe("r4: a later request does not overtake one of its session whose outcome
     expect(said()).toEqual(["first", "second"]);
   });
 
+  it("a decision, which may have a deadline, waits for no pause", () => {
+    const client = open();
+    void client.sendMessage({ session_id: "s", content: "first" });
+    unknown("first");
+    void client.sendApproval({ session_id: "s", approval_key: "s_1", decisions: [{ type: "approve" }] });
+    expect(said()).toEqual(["first", "first"]);
+    ack("first");
+    expect(last().sent.at(-1)).toMatchObject({ type: "approval", approval_key: "s_1" });
+  });
+
   it("one of another session waits for nothing", () => {
     const client = open();
     void client.sendMessage({ session_id: "s", content: "first" });
@@ -100,4 +110,23 @@ describe("r4: a later request does not overtake one of its session whose outcome
     void client.sendMessage({ session_id: "other", content: "elsewhere" });
     expect(said()).toEqual(["first", "elsewhere"]);
   });
+});
+
+it("r4: that an attempt was not stored does not end a request whose earlier attempt may be", async () => {
+  const client = open();
+  const errors: string[] = [];
+  client.on("error", ({ code }) => errors.push(code));
+  const lost = client.sendMessage({ session_id: "s", content: "lost" });
+  last().die();
+  await vi.advanceTimersByTimeAsync(200);
+  last().hello();
+  last().receive({ type: "error", code: "store_unavailable", message: "nothing was stored", request_id: idOf("lost") });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect([said(), errors, client.unsent]).toEqual([["lost", "lost"], ["outcome_unknown"], 1]);
+  ack("lost");
+  await expect(lost).resolves.toMatchObject({ type: "ack" });
+  // A first attempt has no earlier one.
+  const first = client.sendMessage({ session_id: "s", content: "first" });
+  last().receive({ type: "error", code: "store_unavailable", message: "nothing was stored", request_id: idOf("first") });
+  await expect(first).rejects.toMatchObject({ code: "store_unavailable" });
 });

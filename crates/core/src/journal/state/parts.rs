@@ -277,8 +277,8 @@ pub struct Open {
 
 /// An agent that works for another agent's call.
 ///
-/// Calls and interruptions of every run are in the session's one list, by [`RunNo`](crate::number::RunNo); here is what only a
-/// nested run has, and it goes with its call. The session's own run is not an entry of this list: it never goes, and what it has
+/// Calls and interruptions of every run are in the session's lists, by [`RunNo`](crate::number::RunNo); here is what each nested
+/// run has of its own, and it goes with its call. The session's own run is not an entry of this list: it never goes, and what it has
 /// besides (shown blocks, the queue, the window, retries, nodes of its own) no nested run can have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nested {
