@@ -209,6 +209,11 @@ impl Nodes<'_> {
         self.due.pop_front().or_else(|| recovers.then_some(IN_CALL))
     }
 
+    /// A failpoint that was not reached is given to another node.
+    fn later(&mut self, point: Option<&'static str>) {
+        self.due.extend(point.into_iter().flat_map(|point| in_turn(self.count, point)));
+    }
+
     /// Any node; one that is to die by itself only if all are.
     fn pick(&mut self) -> usize {
         let whole: Vec<usize> = (0..self.nodes.len()).filter(|i| self.nodes[*i].point.is_none()).collect();
