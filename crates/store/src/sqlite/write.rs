@@ -61,7 +61,9 @@ impl Broken {
     fn close(&self, conn: &Connection, why: String) {
         log::leave(conn);
         let place = conn.path().unwrap_or_default();
-        if self.0.set(why.clone()).is_ok() {
+        if self.0.set(why).is_ok()
+            && let Some(why) = self.0.get()
+        {
             tracing::error!("the store {place} {CLOSED}: {why}");
         }
     }
