@@ -1,4 +1,4 @@
-//! What a store has, as a copy of it counts and compares it.
+//! The contents of a store, as a copy counts and compares them.
 
 use std::sync::Arc;
 

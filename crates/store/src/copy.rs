@@ -43,9 +43,9 @@ const TOLD: usize = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// So many of the sessions are copied.
+    /// This many of the sessions are copied.
     Copied(u64, u64),
-    /// So many of the sessions are compared.
+    /// This many of the sessions are compared.
     Compared(u64, u64),
 }
 

@@ -106,7 +106,7 @@ pub trait Deliveries: Send + Sync {
     fn progress(&self, endpoint: &str) -> BoxFuture<'_, Result<Option<Progress>, StoreError>>;
     /// Failed deliveries, in the order of their records.
     fn failed(&self, endpoint: &str, page: FailedPage) -> BoxFuture<'_, Result<Vec<FailedDelivery>, StoreError>>;
-    /// Makes a failed delivery due at `now`, with all its attempts before it; or all dead letters of an endpoint.
+    /// Makes a failed delivery, or all dead letters of an endpoint, due at `now`, and counts their attempts from zero.
     /// Returns their number.
     fn retry(&self, endpoint: &str, n: Option<u64>, now: Millis) -> BoxFuture<'_, Result<u64, StoreError>>;
     /// Forgets an endpoint, with all its failed deliveries: claimed again, it begins at the end of the log. Returns

@@ -199,7 +199,7 @@ impl Purpose {
         self.kind == other.kind || (is_message(self) && is_message(other))
     }
 
-    /// Whether an input for `other` is the same again, as far as is known of both.
+    /// Whether an input for `other` repeats this one, by what is known of both.
     #[must_use]
     pub fn covers(&self, other: &Purpose) -> bool {
         let same = self.asked.as_ref().zip(other.asked.as_ref()).is_none_or(|(asked, other)| asked == other);
@@ -212,7 +212,7 @@ impl Purpose {
         &self.kind
     }
 
-    /// From a store. Those of newer builds are unlike all known ones.
+    /// From a store. A purpose of a newer build equals no known one.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     #[must_use]
     pub(crate) fn stored(kind: &str, fingerprint: Option<&str>) -> Purpose {
@@ -249,7 +249,7 @@ pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim> {
 }
 
 /// Whether an append may carry these ids: each is new to the session, or that of a queued message which now reaches the
-/// conversation. `known` returns what an id was last for.
+/// conversation. `known` returns the last purpose of an id.
 ///
 /// # Errors
 /// [`StoreError::Conflict`] if an id is a duplicate; whatever `known` returns.

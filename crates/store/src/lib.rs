@@ -95,12 +95,12 @@ pub trait Store: Send + Sync {
     fn now(&self) -> Millis {
         self.nodes().map_or_else(machine_time, Nodes::now)
     }
-    /// The id of its history: another one than before means that a `seq` which was shown may name another event now.
+    /// The id of its history: a different one than before means that a `seq` already shown may now name another event.
     /// `None`: the history ends with this process.
     fn history_id(&self) -> BoxFuture<'_, Result<Option<Arc<str>>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
-    /// Gives it a new one: it was restored from a backup, and what follows is not what followed then.
+    /// Gives it a new one: it was restored from a backup, and its events from here on are not those that followed then.
     fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>>;
     /// Waits until everything appended before survives power loss. Call it before releasing anything that depends on an
     /// append (an answer, an event with a `seq`, a saved state).
@@ -108,8 +108,8 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Closed`]: recent appends may be lost.
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-    /// What was read answers an input that is sent again, so its first answer was lost: perhaps another process's, which had
-    /// not seen it survive. The next [`Store::sync`] waits until it does.
+    /// The result of a read answers an input that is sent again, so its first answer was lost: perhaps that of another
+    /// process, which had not seen it survive. The next [`Store::sync`] waits until it does.
     fn mark_unsynced(&self) {}
     /// Makes a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the same
     /// positions, and those of the append follow. Nothing of it is visible before all of it is stored; if that never
@@ -159,7 +159,7 @@ pub trait Store: Send + Sync {
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
     /// The head of a session, and entries after its snapshot (all, if there is none): everything that resumes it, in
     /// one read. It has at most as many entries as [`Store::read_within`] returns within these limits; read the others
-    /// by that. The default returns none.
+    /// with that. The default returns none.
     ///
     /// # Errors
     /// [`StoreError::Deleted`] if it was deleted.

@@ -69,7 +69,7 @@ impl Reason {
         subject.into_iter().chain(roles).map(move |who| Reason { tenant: tenant.clone(), who })
     }
 
-    /// The reasons of a person.
+    /// The reasons for which a person may see a session.
     fn of_person(who: &Visible) -> impl Iterator<Item = Reason> {
         let subject = who.subject.clone().map(Who::Subject);
         let roles = who.reviewing().cloned().map(Who::Role);
@@ -138,7 +138,7 @@ struct Kept {
     waypoints: BTreeMap<u64, Waypoint>,
 }
 
-/// What is unique in its session of a request id: its [key](RequestId::key).
+/// The part of a request id that is unique in its session: its [key](RequestId::key).
 type Sent = (Box<str>, Option<Box<str>>);
 
 fn sent(request_id: &RequestId) -> Sent {

@@ -3,9 +3,9 @@
 //! Any node may store any input; of two appends at one position the store takes one. Only effects need one node, which
 //! a **lease** names. A lease has an **epoch**, which grows each time any node takes it; the store compares it in the
 //! transaction of each append that records the outcome of an effect or starts one, so a node that was paused or cut off
-//! can store nothing of it afterwards.
+//! can store neither afterwards.
 //!
-//! Leases last while their node renews its own term, so a session costs nothing to keep. A session that is paused has none.
+//! Leases last while their node renews its own term, so holding one costs nothing. A session that is paused has none.
 
 use std::sync::Arc;
 
@@ -102,11 +102,13 @@ pub trait Nodes: Send + Sync {
     fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Takes the leases of at most `limit` sessions whose nodes are no longer alive, but not of these.
     fn take_over(&self, limit: usize, but: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>>;
-    /// At most `limit` sessions whose leases this node has, with ids after `after`, in their order: those that run, or `all`.
+    /// At most `limit` sessions whose leases this node has, with ids after `after`, in their order: those that are
+    /// running, or `all`.
     fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
-    /// Like [`super::Store::due`], but what one node gets, no other gets for a second, so that they share the work.
+    /// Like [`super::Store::due`], but a row that one node gets, no other gets for a second, so that they share the
+    /// work.
     fn take_due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>>;
-    /// The last positions of those of these sessions that exist.
+    /// The last position of each of these sessions that exists.
     fn positions(&self, session_ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>>;
     /// The current term of this node's leases, by a clock that also counts suspension; `None` once they have expired.
     /// It changes when they were renewed too late: a call that had not started then must not start.

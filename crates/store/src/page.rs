@@ -32,14 +32,14 @@ pub struct Paged<T> {
     /// The rows. There may be fewer than fit, or none, even where there is a next page, if few of the rows examined
     /// match.
     pub rows: Vec<T>,
-    /// The rows of the page that cannot be read here, by their session, and why. They are not in `rows`: one of them must not
-    /// take all others from whoever reads the list.
+    /// The rows of the page that cannot be read here, by their session, and why. They are not in `rows`: one of them
+    /// must not hide all others from the reader.
     pub unread: Vec<(Arc<str>, StoreError)>,
     /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// How many rows of one reason for visibility a page examines for a condition that no index finds, such as an agent. A
+/// How many rows of one reason for visibility a page examines for a condition that no index covers, such as an agent. A
 /// page that is not full by then ends there, and the next one continues: no request waits until a million rows are
 /// read.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -62,7 +62,7 @@ impl<T> Found<T> {
     /// A row of a query all of whose rows belong to the list.
     ///
     /// # Errors
-    /// Whatever failed, if that was not reading the row.
+    /// Any failure except that of reading the row.
     pub fn fitting(key: Key, row: Result<T, StoreError>) -> Result<Found<T>, StoreError> {
         match row {
             Ok(_) | Err(StoreError::Corrupt(_) | StoreError::Sealed(_) | StoreError::Newer { .. }) => {
@@ -109,7 +109,7 @@ impl Row for InterruptionRow {
 }
 
 impl InterruptionRow {
-    /// The lowest place of a pending one: no time is as large.
+    /// The lowest place of a pending one: no time is that large.
     #[cfg(feature = "sqlite")]
     pub(super) const WAITING: Millis = 1 << 61;
 
@@ -234,7 +234,7 @@ pub fn limit(page: &Page) -> usize {
 /// Makes the page from the rows of all queries of a list, each of which may have one more than fits. Some may be the same.
 #[must_use]
 pub fn merged<T: Row>(mut found: Vec<Found<T>>, page: &Page) -> Paged<T> {
-    // Below it not all queries have read rows.
+    // Not all queries have read rows below it.
     let floor = found.iter().filter(|one| one.is_last).map(|one| one.key.clone()).max();
     found.retain(|one| one.fits && floor.as_ref().is_none_or(|floor| one.key >= *floor));
     found.sort_unstable_by(|one, other| other.key.cmp(&one.key));

@@ -25,13 +25,13 @@ pub struct Holding {
 }
 
 /// Holds every turn: it has no effects, neither model calls nor permitted or approved tool calls nor nodes of a graph,
-/// also not after a deadline, until a person resumes it. A turn that has failed waits for its retry anyway; what that
-/// would have begun is asked about. Clients are told by the new [`Store::history_id`] that what they have seen may not be
-/// there. No server may be using the store.
+/// not even after a deadline, until a person resumes it. A failed turn waits for its retry anyway, and what the retry
+/// would have begun is asked about. Clients are told by the new [`Store::history_id`] that what they have seen may not
+/// be there. No server may be using the store.
 ///
 /// # Errors
-/// Those of the store, except that a session cannot be read by any version: what only a newer one reads would begin there, so
-/// that one has to hold it. Turns held before stay held; it can be run again.
+/// Those of the store, except for a session that no version can read: one that only a newer version reads would begin
+/// there, so that version has to hold it. Turns held before stay held; it can be run again.
 pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
     let mut held = Holding::default();
     let history = store.history_id().await?;

@@ -43,7 +43,7 @@ impl<V: From<i64>> Query<V> {
         self
     }
 
-    /// Adds a condition that no index finds. It is about columns of a row of this name.
+    /// Adds a condition that no index covers. It is about columns of a row of this name.
     pub(super) fn filter<const N: usize>(&mut self, name: &'static str, condition: &'static str, values: [V; N]) {
         self.name = name;
         self.filters.push(condition);
@@ -77,7 +77,7 @@ impl<V: From<i64>> Query<V> {
         )
     }
 
-    /// Its values, for at most so many rows.
+    /// Its values, for at most this many rows.
     pub(super) fn into_values(self, limit: i64) -> Vec<V> {
         self.sought.into_iter().chain(self.values).chain([limit.into()]).collect()
     }
@@ -132,8 +132,8 @@ pub(super) fn earliest(mut due: Vec<(Millis, Due)>, limit: usize) -> Vec<Due> {
     earliest
 }
 
-/// A record of the audit log. What is not JSON is returned with `null`, and with its hash it cannot verify: it is up to the
-/// reader to name it.
+/// A record of the audit log. A body that is not JSON is returned as `null`, which does not match its hash: the reader
+/// has to name it.
 pub(super) fn audit_record(n: u64, prev: String, hash: &[u8], body: String) -> Result<AuditRecord, StoreError> {
     let body = RawValue::from_string(body)
         .or_else(|_| RawValue::from_string("null".to_owned()))

@@ -6,7 +6,7 @@ use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 
 /// How long connecting to one address may take, unless the URL says otherwise.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How soon a connection is noticed whose other end has silently disappeared.
+/// How soon a connection whose other end has silently disappeared is noticed.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The URL of a database, `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`, as PostgreSQL's own programs take it. Neither
@@ -38,7 +38,7 @@ pub struct BadPoolerUrl;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPostgresUrl {
-    /// It is none.
+    /// It is not such a URL.
     #[error(
         "is no URL of a PostgreSQL database, such as \"postgres://USER@HOST/DATABASE\"; what is none of a-z, A-Z, 0-9, -, ., _ \
          and ~ in a name or password is written as in %20"
@@ -47,7 +47,7 @@ pub enum BadPostgresUrl {
     /// It has a parameter that PostgreSQL's own programs know, and this one does not.
     #[error("has {0}, which is not supported; {1}")]
     Parameter(&'static str, &'static str),
-    /// The value of a parameter is none of those that are supported.
+    /// A parameter has an unsupported value.
     #[error("has a value of {0} that is not supported; it takes {1}")]
     Value(&'static str, &'static str),
 }
@@ -207,12 +207,12 @@ impl PostgresUrl {
         }
     }
 
-    /// Where the own connection of a node leads: past the pooler, if there is such a way.
+    /// Where a node's own connection leads: past the pooler, if there is such a way.
     pub(super) fn of_own(&self) -> &PostgresUrl {
         self.past_pooler().unwrap_or(self)
     }
 
-    /// The same where no host that is silent takes more than its share of a time: so all of them are tried within it.
+    /// The same, but no silent host takes more than its share of a time, so that all are tried within it.
     pub(super) fn within(mut self, time: Duration) -> PostgresUrl {
         let hosts = self.config.get_hosts().len();
         let share = time / u32::try_from(hosts + 1).unwrap_or(u32::MAX);

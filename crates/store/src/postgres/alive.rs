@@ -1,12 +1,12 @@
-//! Which nodes are alive. Each judges the others by its own clock, so that setting the database's takes no session from a
-//! live node, and leaves none with a dead one.
+//! Which nodes are alive. Each judges the others by its own clock, so that setting the database's clock takes no
+//! session from a live node, and leaves none with a dead one.
 //!
-//! A node writes into its row until when its term lasts, by the database's clock. Whoever sees a new time there notes
-//! by its own clock when that will be. When it comes and the row is still the same, the node is marked as dead, unless
-//! it renews its term at that moment. Only the mark counts for leases.
+//! A node writes the end of its term, by the database's clock, into its row. A node that sees a new time there notes
+//! when that will be by its own clock. If the row is still the same by then, the node is marked as dead, unless it
+//! renews its term at that moment. Only the mark counts for leases.
 //!
-//! A row that is the same at two looks proves nothing if nobody could reach the database in between: after such a time
-//! the others get some to renew their terms. And a first look proves nothing at all, so it marks nobody.
+//! A row that is the same at two looks proves nothing if nobody could reach the database in between: after such a gap
+//! the others get time to renew their terms. A first look proves nothing at all, so it marks nobody.
 
 use std::{
     collections::HashMap,
@@ -20,13 +20,13 @@ use crate::sql::int;
 
 /// The longest lease that is believed: the longest that can be configured.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Beyond the time between two renewals, what one may be late.
+/// How late a renewal may be, beyond the time between two.
 const LATE: Millis = 1000;
-/// How often who waits for one session looks.
+/// How often a caller that waits for one session looks.
 const OFTEN: Millis = 1000;
 /// After a longer time without a look the database may have been out of reach, for the others too.
 const AWAY: Millis = 2 * OFTEN;
-/// How often a term that is not renewed is extended after such times. More of them say that this node looks rarely.
+/// How often a term that is not renewed is extended after such gaps. More of them mean that this node looks rarely.
 const EXTENDED: u32 = 3;
 
 /// The terms of the other nodes, as this one has seen them.
@@ -40,7 +40,7 @@ struct Seen {
     terms: HashMap<i64, Term>,
     /// How far the database's clock was ahead of [`super::clock::boot_time`] when they were seen last.
     ahead: Option<Millis>,
-    /// When that was, and when the last look began that had to be due.
+    /// When that was, and when the last look that had to be due began.
     looked: Option<Millis>,
     began: Option<Millis>,
 }
@@ -65,7 +65,7 @@ impl Others {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether who waits for one session is to look now: nobody has for a while.
+    /// Whether a caller that waits for one session is to look now: nobody has for a while.
     pub(super) fn is_look_due(&self, now: Millis) -> bool {
         let mut seen = self.seen();
         let is_due = seen.looked.max(seen.began).is_none_or(|last| now - last >= OFTEN);
@@ -75,7 +75,7 @@ impl Others {
         is_due
     }
 
-    /// Those whose terms have ended, of all nodes with what their rows say.
+    /// Of these nodes, each with the time in its row, those whose terms have ended.
     pub(super) fn ended(&self, terms: &[(i64, i64)], clock: Millis, now: Millis) -> Vec<(i64, i64)> {
         let mut seen = self.seen();
         let before = std::mem::take(&mut *seen);
@@ -83,9 +83,9 @@ impl Others {
         let lease = int(self.lease.as_millis());
         let was_away = before.looked.is_some_and(|looked| now - looked > AWAY.max(lease / 2));
         let (least, most) = match before.looked {
-            // Whoever is alive renews within this time, and whoever is not may have a row by a clock that was ahead.
+            // A live node renews within this time, and a dead one's row may be by a clock that was ahead.
             None => (lease / 4 + LATE, 4 * lease),
-            // Who has renewed its term since the last look is alive, whatever the clock says.
+            // A node that has renewed its term since the last look is alive, whatever the clock says.
             Some(_) => (lease, int(LONGEST.as_millis())),
         };
         for &(id, until) in terms {
@@ -115,12 +115,12 @@ mod tests {
         Others::new(Duration::from_secs(10))
     }
 
-    /// Whether one that looks at this time sees that the only other node, whose row says this, is dead; in milliseconds.
+    /// Whether a look at this time finds the only other node, whose row says this, dead; in milliseconds.
     fn is_dead(others: &Others, now: Millis, until: Millis) -> bool {
         !others.ended(&[(1, until * 1000)], now, now).is_empty()
     }
 
-    /// When it is seen to be dead, by looks each second from one time to another; in seconds.
+    /// When it is found dead, by a look each second within this range; in seconds.
     fn dies(others: &Others, mut looks: std::ops::Range<i64>, until: Millis) -> Option<i64> {
         looks.find(|now| is_dead(others, now * 1000, until))
     }
@@ -129,7 +129,7 @@ mod tests {
     fn r5_a_node_that_looks_sees_within_fifteen_seconds_that_another_is_dead() {
         let others = others();
         assert_eq!(dies(&others, 0..5, 10_000), None);
-        // It renewed its term last at 4.9 seconds.
+        // It last renewed its term at 4.9 seconds.
         assert!(dies(&others, 5..99, 14_900).is_some_and(|at| at <= 4 + 15));
     }
 

@@ -303,15 +303,15 @@ impl Write {
         (&*self.session_id).into()
     }
 
-    /// The request ids, and their senders. Of several, those of one may be looked for with the sender of another: what
-    /// is found is looked at.
+    /// The request ids, and their senders. The query may pair the id of one with the sender of another, so the rows
+    /// found are checked.
     fn claimed(&self) -> [Value; 2] {
         let ids = || self.claims.iter().map(|claim| &claim.request_id);
         let many = |texts: Vec<&str>| Value::Many(texts.into_iter().map(|text| text.as_bytes().to_vec()).collect());
         [many(ids().map(RequestId::id).collect()), many(ids().map(sent_by).collect())]
     }
 
-    /// Whether the request ids are new, given those of them that are not.
+    /// Whether the request ids are new; `known` has rows of those that are not.
     fn admit(&self, known: &[Row]) -> Result<(), Undone> {
         let mut by_id: BTreeMap<(&[u8], &[u8]), Purpose> = BTreeMap::new();
         for row in known {

@@ -2,8 +2,8 @@
 //! at once.
 //!
 //! If each append chained its own records, it would lock the end of the log until its commit is on the disk, and all
-//! appends of all nodes would be committed one after another. Nothing happens without its record all the same (spec
-//! R8): a record is committed with its event, and every reader of the log chains first, so a read includes everything
+//! appends of all nodes would be committed one after another. Still, nothing happens without its record (spec R8): a
+//! record is committed with its event, and every reader of the log chains first, so a read includes everything
 //! that was acknowledged before it. Records of one session are numbered in its order, since its row is locked
 //! meanwhile.
 
@@ -29,7 +29,7 @@ use crate::{failpoint, sql::int};
 const COLLECT: Duration = Duration::from_millis(100);
 /// How often a node looks for records that others left unchained: those of a node that died.
 const LOOK: Duration = Duration::from_secs(1);
-/// How many are chained in one transaction, and of how many bytes together; one always is, however large it is.
+/// The most records chained in one transaction, and the most bytes; one always is, however large.
 const AT_ONCE: i64 = 256;
 const BYTES: i64 = 8 * 1024 * 1024;
 

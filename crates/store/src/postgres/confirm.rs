@@ -1,8 +1,9 @@
 //! Whether what was read has reached the standbys for which commits wait.
 //!
-//! Nobody sees a commit that waits for a standby. But when its session of the database is ended, or the database restarts, all
-//! see it, and the standby may never get it. So after such an end ([`History::doubt`]) nothing is acknowledged by what was read
-//! until one more commit has been waited for: a standby that has it has all before it too.
+//! Nobody sees a commit that waits for a standby. But when its database session is ended, or the database restarts,
+//! everybody sees it, and the standby may never get it. So after such an end ([`History::doubt`]) nothing is
+//! acknowledged on the basis of a read until one more commit has been waited for: a standby that has it has everything
+//! before it too.
 
 use std::{sync::Arc, time::Duration};
 
@@ -64,7 +65,7 @@ impl Confirmer {
         Confirmer { history, asked, confirmed, _alive: alive }
     }
 
-    /// Waits until all that could be read before is where a fail-over does not lose it.
+    /// Waits until a fail-over cannot lose anything that could be read before.
     ///
     /// # Errors
     /// [`StoreError::Unknown`]: no standby answers, or the database has failed over since. [`StoreError::Closed`].

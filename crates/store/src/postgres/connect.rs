@@ -74,8 +74,8 @@ macro_rules! planned {
     };
 }
 
-/// Where the tables are, as this connection sees it, is where it looks first from now on, `local` to a transaction or not: a schema
-/// that somebody makes later, such as one named after the user, may be before that in its `search_path`.
+/// From now on the schema of the tables, as this connection sees it, is searched first, `local` to a transaction or
+/// not: a schema that somebody makes later, such as one named after the user, may come before it in the `search_path`.
 macro_rules! pinned {
     ($local:literal) => {
         concat!(
@@ -87,16 +87,17 @@ macro_rules! pinned {
     };
 }
 
-/// A statement takes a bounded time, also when it waits for locks, and so does an idle transaction: this bounds how
+/// A statement takes a bounded time, even when it waits for locks, and so does an idle transaction: this bounds how
 /// long a process that was stopped in the middle of one blocks others. Idle connections are kept; the server too
 /// notices one whose other end has disappeared. Whatever the database's defaults are, a statement by itself sees what was
-/// committed before it, and may write, also where the default changes later to read-only: the driver takes no connection that is.
+/// committed before it, and may write, even if the default later changes to read-only: the driver takes no connection
+/// that is.
 ///
 /// A prepared statement is planned once in a while ([`PLANNED`]). By default the database plans most of them for each execution,
-/// which takes half as long as an append: it compares costs, and expects more rows than the one or two that there are. What is
-/// prepared finds the rows of one session by indexes, also while the tables are so small that reading all of them would be
-/// cheaper: they grow. None runs long enough for compiling it to pay. What looks among many sessions is planned for its values
-/// ([`ask_once`](super::flight::ask_once)).
+/// which takes half as long as an append: it compares costs, and expects more rows than the one or two that there are.
+/// Prepared statements find the rows of one session by indexes, even while the tables are so small that reading all of
+/// them would be cheaper: they grow. None runs long enough for compiling it to pay. A statement that searches many
+/// sessions is planned for its values ([`ask_once`](super::flight::ask_once)).
 const SETTINGS: &str = concat!(
     bounds!("SET"),
     "SELECT set_config(name, CASE name WHEN 'jit' THEN 'off' ELSE '0' END, false)
@@ -115,7 +116,7 @@ macro_rules! begin {
         concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", bounds!("SET LOCAL"), durable!("true"))
     };
 }
-/// What of the settings a transaction needs, which begins with them: a pooler gives the session to others after it.
+/// Begins a transaction with the settings it needs: a pooler gives the session to others after it.
 pub(super) const BEGIN: &str = concat!(begin!(), "; ", pinned!("true"));
 /// The same where the database tells its timeline, which is the last row.
 const BEGIN_TOLD: &str = concat!(begin!(), "; ", pinned!("true"), "; ", timeline!());
@@ -314,8 +315,8 @@ impl Pool {
         Duration::from_millis(boot_time().saturating_sub(self.answered.load(Ordering::Relaxed)))
     }
 
-    /// Has statements planned again now and then: a plan is one for the tables as they were then, and while they grow fast the
-    /// database itself notices late that they have.
+    /// Has statements planned again now and then: a plan is for the tables as they were then, and while they grow fast
+    /// the database itself is late to notice.
     fn renew_plans(&self) {
         let now = self.plans.since.elapsed().as_secs();
         let last = self.plans.seconds.load(Ordering::Relaxed);
@@ -326,7 +327,7 @@ impl Pool {
     }
 }
 
-/// A pool of at most so many connections, two at least, which are made when they are needed. Each is one to the database of this
+/// A pool of at most this many connections, at least two, which are made when needed. Each is to the database of this
 /// history.
 pub(super) fn pool(url: &PostgresUrl, connections: usize, history: Arc<History>) -> Result<Pool, StoreError> {
     // A connection with unfinished work is never returned to the pool: see `Held`.
@@ -380,7 +381,7 @@ impl Link {
         let said = self.simple_query(BEGIN_TOLD).await?;
         let has_failed_over = self.history.follow(self, &said).await;
         if !matches!(has_failed_over, Ok(false)) {
-            // What was noted of it.
+            // Stores what was noted about it.
             self.batch_execute("COMMIT").await?;
         }
         Ok(has_failed_over)

@@ -168,8 +168,8 @@ impl Flight {
         self
     }
 
-    /// Sends all, unless one cannot be written, since a value is too large for the protocol. After an `Err` nothing was sent.
-    /// Through a pooler it must be part of an open transaction.
+    /// Sends all, unless one cannot be written because a value is too large for the protocol. After an `Err` nothing
+    /// was sent. Through a pooler it must be part of an open transaction.
     pub(super) async fn send(self, on: &Link) -> Result<Answers, Error> {
         let mut ready = Vec::with_capacity(self.0.len());
         for (sql, values) in &self.0 {
@@ -180,7 +180,7 @@ impl Flight {
         let was_open = !on.is_closed();
         let mut sent: Vec<_> =
             ready.iter().map(|(text, values)| Box::pin(maybe_done(answer(on, text, values)))).collect();
-        // Polled once, each is sent: in this order, whatever the order of the answers.
+        // One poll of each sends it: in this order, whatever the order of the answers.
         for i in 0..sent.len() {
             let _ = poll!(sent[i].as_mut());
             let unwritten = |answer: &mut Result<Vec<Row>, Error>| {
@@ -253,7 +253,7 @@ pub(super) async fn alone(client: &Client, pooled: bool, sql: &str, values: &[Va
     let mut begun = pin!(maybe_done(client.batch_execute(begin)));
     let mut asked = pin!(maybe_done(typed(client, sql, values)));
     let mut ended = pin!(maybe_done(client.batch_execute("COMMIT")));
-    // Polled once, each is sent, in this order.
+    // One poll of each sends it, in this order.
     let _ = (poll!(begun.as_mut()), poll!(asked.as_mut()), poll!(ended.as_mut()));
     // All are waited for, so that the connection is returned with nothing under way.
     begun.as_mut().await;

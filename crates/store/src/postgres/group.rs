@@ -89,7 +89,7 @@ impl Group {
         Arc::new(Group { pool, threads: Handle::current(), queue: Mutex::default() })
     }
 
-    /// Stores one, also if the caller stops waiting.
+    /// Stores one, even if the caller stops waiting.
     pub(super) async fn append(self: &Arc<Group>, write: Write) -> Stored {
         let (tell, told) = oneshot::channel();
         if self.wait(Waiting { write, tell }) {
@@ -144,7 +144,7 @@ async fn go(mut worker: Worker) {
     }
 }
 
-/// Stores one by itself, or several together, and then each by itself that was not stored.
+/// Stores one by itself, or several together, and then, by itself, each that was not stored.
 async fn store(pool: Pool, mut appends: Vec<Waiting>) {
     if appends.len() == 1
         && let Some(one) = appends.pop()

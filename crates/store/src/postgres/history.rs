@@ -1,11 +1,13 @@
-//! Whether a database still has what it has acknowledged. After a fail-over to a standby that had not received everything, or a
-//! recovery to an earlier moment, it has not, and would have calls begun again of which it knows nothing.
+//! Whether a database still has everything it has acknowledged. After a fail-over to a standby that had not received
+//! everything, or a recovery to an earlier moment, it has not, and calls that it no longer knows would be started
+//! again.
 //!
 //! Both begin another *timeline* of the database. Its number is stored, and each new connection is compared with the one that
 //! this process knows (through a pooler each transaction that writes: it may lead to another server at any time). A fail-over
-//! loses nothing if commits have waited for standbys (`synchronous_standby_names`), which each node notes with its terms; a
-//! recovery to an earlier moment then shows by the term that a node has renewed last. After any other the store closes, since
-//! this process may know what is gone, and whoever opens it next holds its turns, as after a restore.
+//! loses nothing if commits have waited for standbys (`synchronous_standby_names`), which each node notes with its
+//! terms; a recovery to an earlier moment then shows in the term that a node last renewed. After any other change of
+//! timeline the store closes, since this process may know what is gone, and whoever opens it next holds its turns, as
+//! after a restore.
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
@@ -33,7 +35,7 @@ macro_rules! synchronous {
 }
 pub(super) use synchronous;
 
-/// When a term ends, exactly; nothing of a node that is marked as dead, also by another looker just now.
+/// The exact end of a term; null for a node that is marked as dead, even if another node marked it just now.
 macro_rules! until {
     () => {
         "CASE WHEN until > '-infinity' THEN (extract(epoch FROM until) * 1000000)::bigint END"
@@ -42,7 +44,8 @@ macro_rules! until {
 pub(super) use until;
 
 const STORED: &str = "SELECT timeline, synchronous::int, encode(notification_key, 'hex') FROM countersign";
-/// Notes whether commits wait for standbys: on the timeline that is stored, since on another one the turns are still to be held.
+/// Notes whether commits wait for standbys: only on the stored timeline, since on another one the turns must still be
+/// held.
 pub(super) const NOTE: &str = "UPDATE countersign SET synchronous = $1 AND timeline = $2";
 
 /// What a process knows of the history of its database.
@@ -52,17 +55,17 @@ pub(super) struct History {
     timeline: AtomicI64,
     /// Another one is stored once another process has held the turns after it went back.
     key: Mutex<String>,
-    /// Whether commits waited for standbys when that was noted last.
+    /// Whether commits waited for standbys when that was last noted.
     synchronous: AtomicBool,
     /// This node and, as its row says it, the end of the term that it has renewed last; 0: it has renewed none.
     term: [AtomicI64; 2],
-    /// How often a commit may have been shown for which no standby was waited: see [`super::confirm`].
+    /// How often a commit may have become visible without waiting for a standby: see [`super::confirm`].
     doubts: AtomicU64,
     /// Why the store is closed.
     gone_back: OnceLock<String>,
 }
 
-/// What is stored of it.
+/// The stored part of it.
 struct Stored {
     timeline: i64,
     synchronous: bool,
@@ -70,7 +73,7 @@ struct Stored {
 }
 
 impl History {
-    /// That of a store when it is opened, and whether it went back since it was used last.
+    /// The history of a store that is opened, and whether it went back since it was last used.
     pub(super) async fn of(client: &Client) -> Result<(Arc<History>, bool), StoreError> {
         let now = match client.simple_query(timeline!()).await {
             Ok(said) => number(&said)?,
@@ -123,23 +126,24 @@ impl History {
         self.gone_back.set(why).is_ok()
     }
 
-    /// A change has an unknown outcome, or a connection is a new one: the database may show commits that no standby has.
+    /// A change has an unknown outcome, or a connection is new: the database may show commits that no standby has.
     pub(super) fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The outcome of a change that is not known: it may be shown any time from now on, though no standby has it.
+    /// The error of a change with an unknown outcome: it may become visible at any time from now on, though no standby
+    /// has it.
     pub(super) fn unknown(&self) -> StoreError {
         self.doubt();
         StoreError::Unknown
     }
 
-    /// How often that was.
+    /// How often that happened.
     pub(super) fn doubts(&self) -> u64 {
         self.doubts.load(Ordering::SeqCst)
     }
 
-    /// Whether commits wait for standbys, as it was noted last.
+    /// Whether commits wait for standbys, as last noted.
     pub(super) fn is_synchronous(&self) -> bool {
         self.synchronous.load(Ordering::SeqCst)
     }
@@ -149,7 +153,7 @@ impl History {
         self.synchronous.store(synchronous, Ordering::SeqCst);
     }
 
-    /// Notes that a node has renewed its term, until when its row says.
+    /// Notes that a node has renewed its term, which ends when its row says.
     pub(super) fn set_term(&self, node: i64, until: i64) {
         self.term[0].store(node, Ordering::SeqCst);
         self.term[1].store(until, Ordering::SeqCst);
@@ -187,7 +191,7 @@ impl History {
         ))
     }
 
-    /// The same for what a connection has answered last to [`timeline`]. Returns whether it is another timeline, on which
+    /// The same for the last answer of a connection to [`timeline`]. Returns whether it is another timeline, on which
     /// nothing was lost.
     ///
     /// # Errors
@@ -205,7 +209,7 @@ impl History {
         let stored = stored(client).await?;
         let waited = self.is_synchronous() && (stored.timeline == now || stored.synchronous);
         if waited && stored.key == self.key() && self.has_term(client).await? {
-            // Not over what another node has marked meanwhile.
+            // Does not overwrite what another node has marked meanwhile.
             let Stored { timeline, synchronous, .. } = stored;
             let set = format!(
                 "UPDATE countersign SET timeline = {now} WHERE timeline = {timeline} AND synchronous = {synchronous}"
@@ -219,8 +223,8 @@ impl History {
             "the database is on timeline {now}, and was on {known}: it was restored, or has failed over to a standby for which \
              commits had not waited, so it may have lost what was acknowledged"
         );
-        // Before this process closes the store, so that whoever opens it next holds its turns, also where another node found
-        // nothing lost; unless the turns were held meanwhile.
+        // Before this process closes the store, so that whoever opens it next holds its turns, even if another node
+        // found nothing lost, unless the turns were held meanwhile.
         let lost = format!(
             "UPDATE countersign SET synchronous = false, timeline = least(timeline, {known}) WHERE encode(notification_key, 'hex') = '{}'",
             self.key()

@@ -109,7 +109,7 @@ struct Shared {
     others: AtomicBool,
     /// Whether notifications are sent and received: not through a pooler.
     hears: bool,
-    /// Where the own connection leads past the pooler: those that lead through it, by which everything is stored.
+    /// If the node's own connection leads past the pooler: those through it, over which everything is stored.
     other_way: Option<Pool>,
     /// Whether the term is not renewed, since nothing is answered there.
     is_mute: AtomicBool,
@@ -185,7 +185,7 @@ impl Member {
         lasts.then_some(term)
     }
 
-    /// Whether who waits for one session is to look now which other nodes are dead.
+    /// Whether a caller that waits for one session is to check now which other nodes are dead.
     pub(super) fn is_look_due(&self) -> bool {
         self.term().is_some() && self.others.is_look_due(boot_time().cast_signed())
     }
@@ -374,11 +374,11 @@ impl Shared {
             return Ok(());
         }
         if !own.has_session() {
-            // A pooler may lead to another server by now, whose word for this term would prove nothing.
+            // A pooler may lead to another server by now, whose confirmation of this term would prove nothing.
             let met = timeout(self.lease, self.history.meet(own.client())).await;
             met.map_err(|_| "no answer".to_owned())?.map_err(|e| e.to_string())?;
         }
-        // From before it was asked: the database counts from later on.
+        // Taken before the question: the database counts from a later time.
         let began = boot_time();
         let values = [self.id.into(), int(self.lease.as_millis()).into()];
         failpoint::hit("lease.before_renew");
@@ -392,7 +392,7 @@ impl Shared {
             (row.try_get(2).map_err(|e| told(&e))?, row.try_get(3).map_err(|e| told(&e))?);
         self.history.set_term(self.id, until);
         if self.history.is_synchronous() != synchronous {
-            // Not before it is noted that they do wait.
+            // It must not be true here before it is stored.
             self.history.set_synchronous(false);
             self.bounded(own.ask(NOTE, &[synchronous.into(), self.history.timeline().into()])).await?;
             self.history.set_synchronous(synchronous);

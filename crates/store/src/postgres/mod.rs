@@ -112,9 +112,9 @@ macro_rules! list {
 
 /// A larger append, such as a restored state, is serialised off the shared threads.
 const MANY: usize = 64;
-/// How often turns are tried to be held while another process holds them.
+/// How often it tries to hold turns while another process holds them.
 const HOLDS: u32 = 5;
-/// The pause between.
+/// The pause between two tries.
 const HOLD_AGAIN: Duration = Duration::from_secs(1);
 
 /// How a [`PostgresStore`] is opened.
@@ -126,7 +126,7 @@ pub struct PostgresOptions {
     /// How long the leases of a node outlive it: other nodes take over its sessions when it has been dead, stopped or
     /// cut off for so long.
     pub lease: Duration,
-    /// The format of records that this node knows. Tests set a lower one, as that of an older build.
+    /// The format of records that this node knows. Tests set a lower one, like that of an older build.
     #[doc(hidden)]
     pub knows: u32,
 }
@@ -158,7 +158,7 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the store in a database, in the schema that is the first of its `search_path`, and makes it if there is none.
+    /// Opens the store in a database, in the first schema of its `search_path`, and makes it if there is none.
     /// Others may have it open too. If the database went back to an earlier state, it first holds all turns ([`restored::hold`]).
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl PostgresStore {
                  acknowledged, so all turns are held"
             );
             let held = restored::hold(&store).await;
-            // It has a new key for what nodes tell each other.
+            // It has a new key for messages between nodes.
             store.member.leave().await;
             drop(store);
             match held {
@@ -312,7 +312,7 @@ async fn apart<T: Send + 'static>(
     answered(&pool.history, async { written.await.unwrap_or_else(|_| Err(pool.history.unknown())) }).await
 }
 
-/// What became of a change that continues in a separate task.
+/// The outcome of a change that continues in a separate task.
 async fn answered<T>(history: &History, changed: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     timeout(ANSWER, changed).await.unwrap_or_else(|_| Err(history.unknown()))
 }

@@ -149,7 +149,7 @@ async fn positions(on: &Link, ids: &[Arc<str>]) -> Result<Vec<(Arc<str>, u64)>, 
 }
 
 impl PostgresStore {
-    /// Looks which other nodes are dead.
+    /// Checks which other nodes are dead.
     async fn look(&self) -> Result<(), StoreError> {
         let (pool, node, others) = (self.pool.clone(), self.member.id, self.member.others.clone());
         apart(&self.pool, async move { on!(&pool, |on| look(on, node, &others)) }).await
@@ -168,8 +168,8 @@ impl Nodes for PostgresStore {
             if claimed.is_some() || !self.member.is_look_due() {
                 return Ok(claimed);
             }
-            // A process that attends no sessions but those that it is asked for takes none over, so it looks here whether
-            // the holder is dead.
+            // A process that attends only the sessions it is asked for takes none over, so it checks here whether the
+            // holder is dead.
             self.look().await?;
             claims().await
         }
@@ -197,7 +197,7 @@ impl Nodes for PostgresStore {
 
     fn take_over(&self, limit: usize, but: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
         async move {
-            // Who cannot renew its own term cannot tell who else could have.
+            // A node that cannot renew its own term cannot tell which others could have.
             if self.term().is_none() {
                 return Ok(Vec::new());
             }

@@ -1,4 +1,4 @@
-//! What is stored when a store is opened: nobody waits for it without end.
+//! The writes of opening a store: each is waited for only for a bounded time.
 
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
@@ -10,7 +10,7 @@ use super::{
     transaction::ANSWER,
 };
 
-/// Bounds what is stored over a connection: a commit may wait for a standby without end.
+/// Bounds the time of a write over a connection: a commit may wait for a standby without end.
 ///
 /// # Errors
 /// As `stores`; [`StoreError::Failed`]: it took too long.
@@ -22,8 +22,8 @@ pub(super) async fn acknowledged<T>(
     if let Ok(done) = timeout(ANSWER, stores).await {
         return done;
     }
-    // Its session of the database would wait on, one more after each try. Its commit then shows without a standby, but only
-    // tables or a node, and whatever builds on them waits for the standby itself.
+    // Otherwise its database session would keep waiting, and each try would add one. Its commit then becomes visible
+    // without a standby, but it made only tables or a node, and whatever builds on them waits for the standby itself.
     let token = own.client().cancel_token();
     let cancelled = async {
         let cancelled = match url.of_own().wants_tls() {

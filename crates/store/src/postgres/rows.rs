@@ -152,7 +152,7 @@ pub(super) async fn all(on: &Link, sql: &'static str, values: Vec<Value>) -> Res
     ask(on, sql, values).await.map_err(|e| error(&e))
 }
 
-/// The same for what is found among the rows of many sessions: which index fits depends on the values.
+/// The same for a query among the rows of many sessions: which index fits depends on the values.
 pub(super) async fn list(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
     ask_once(on, sql, &values).await.map_err(|e| error(&e))
 }
@@ -361,8 +361,8 @@ pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoi
     all(on, sql, values).await.map(drop)
 }
 
-/// See [`super::super::Store::history_id`]. It is a digest of the key by which nodes seal what they tell each other, of which
-/// it tells nothing.
+/// See [`super::super::Store::history_id`]. It is a digest of the key that seals messages between nodes, and reveals
+/// nothing of it.
 pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError> {
     let id = "SELECT left(encode(sha256('history'::bytea || notification_key), 'hex'), 32) FROM countersign";
     let row = all(on, id, Vec::new()).await?.pop();
@@ -381,7 +381,7 @@ pub(super) async fn renew_history_id(on: &Link, met: String, timeline: i64) -> R
     }
 }
 
-/// What an append needs and the update of one row does not: its tables, and room for 100 KB.
+/// The needs of an append beyond the update of one row: its tables, and room for 100 KB.
 pub(super) const PROBES: [&str; 9] = [
     "INSERT INTO entries (session, pos, body) SELECT 0, n, (SELECT string_agg(sha256(m::text::bytea), '') FROM
        generate_series(n * 200, n * 200 + 199) AS m) FROM generate_series(1, 16) AS n",

@@ -273,7 +273,7 @@ fn place(r: &Row) -> Result<Key, StoreError> {
 /// The rule of a row.
 fn opened(stored: &Row, knows: u32) -> Result<RuleRow, StoreError> {
     let session_id = get_text(stored, 0)?;
-    // What this build does not know of it may be what limits it.
+    // The part that this build does not know may be what limits it.
     readable(stored, 5, &session_id, knows)?;
     let id = RuleId { n: InterruptionNo::new(small(get(stored, 1)?)?), action: small(get(stored, 2)?)? };
     let name = id.name(&session_id);

@@ -24,7 +24,7 @@ const FULL: i32 = 0x4655_4C4C;
 /// The oldest supported version of PostgreSQL.
 const SERVER: i32 = 13;
 
-/// What makes them.
+/// The statements that make them.
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// Each table, and whether it has a primary key and what else must be unique.
@@ -172,7 +172,7 @@ async fn check(own: &Own, url: &PostgresUrl) -> Result<(), StoreError> {
             "{url} has none of the schemas of its search_path that this user may use"
         )));
     };
-    // A schema named after the user, made since: two stores would be one to nobody.
+    // Such as a schema named after the user, made since: nobody would expect a second store.
     match get::<Option<&str>>(&row, 4)? {
         Some(other) if other != first => Err(StoreError::Failed(format!(
             "{url} has a store in the schema {other}, and before that in its search_path the schema {first} without one; name the \
@@ -242,7 +242,7 @@ fn of_another_version(url: &PostgresUrl, version: i32) -> StoreError {
 /// A table of the schema.
 struct Table {
     name: String,
-    /// Whether it has a primary key, and that of the sessions also the one of their ids.
+    /// Whether it has a primary key, and the table of sessions also that of their ids.
     is_keyed: bool,
 }
 

@@ -15,8 +15,8 @@ use super::{
 /// one waits twice as long.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long a caller waits for what became of a change: longer than a statement may take. A commit may take any time, such as
-/// while no standby answers for which it waits.
+/// How long a caller waits for the outcome of a change: longer than a statement may take. A commit may take any time,
+/// such as while a standby for which it waits does not answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(70);
 
 /// Why nothing was committed, or nothing is known to be.

@@ -7,7 +7,7 @@
 //! A piece is a megabyte and a separate transaction, queued among other writes, so nothing waits for more than one
 //! piece and no more is in memory. In an encrypted store each entry is opened and sealed for its new place. The append
 //! that ends the fork syncs all pieces. A taken id is refused before anything is copied, and checked again at the end.
-//! A copy by reference would make deleting the original, and encrypting it under another key, a matter of every fork.
+//! With a copy by reference, deleting the original or encrypting it under another key would affect every fork.
 //! The memory store shares entries and copies none.
 
 use std::sync::{

@@ -49,7 +49,7 @@ pub(super) enum Change {
 const COLUMNS: &str = "n, attempts, next_at, tried_at, why";
 
 impl Change {
-    /// Makes the change; whether it applied.
+    /// Makes the change, and returns whether it applied.
     pub(super) fn apply(&self, conn: &Connection, endpoint: &str) -> Result<bool, StoreError> {
         match self {
             Change::Begin => run(

@@ -29,7 +29,7 @@ pub(super) enum Op {
     /// A copy has ended, or was given up: remove what is left of it.
     GiveUp(Arc<AtomicI64>),
     Keep(Kept),
-    /// Changes where an endpoint stands.
+    /// Changes the progress of an endpoint.
     Deliveries(String, deliveries::Change),
     /// Deletes a session, and reports its number: its entries stay under it until they are removed, in pieces.
     Delete(Box<str>, AtomicI64),

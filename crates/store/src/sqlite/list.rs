@@ -476,7 +476,7 @@ mod tests {
        SELECT number << 32 | 1, subject, 'r', CASE WHEN number % 5000 = 0 THEN 'rare' ELSE 'a' END, '[\"t\"]', updated_at, 1,
          CASE WHEN number % 10 = 0 THEN NULL ELSE 'decided' END, 1, 1 FROM sessions;";
 
-    /// The rows of all pages of a list, and how many pages that are.
+    /// The rows of all pages of a list, and the number of pages.
     fn all_pages<T>(mut read: impl FnMut(&Page) -> Paged<T>) -> (Vec<T>, usize) {
         let (mut rows, mut pages, mut page) = (Vec::new(), 0, Page { cursor: None, limit: 100 });
         loop {

@@ -18,8 +18,8 @@ use crate::{
 /// exec.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Gives the lock that root has made to whoever has the database, as SQLite does with its own files: a server of that user
-/// has to open it afterwards.
+/// Gives a lock that root has made to the owner of the database, as SQLite does with its own files: a server of that
+/// user has to open it afterwards.
 fn own_as(made: &File, db: &Path) {
     #[cfg(unix)]
     {
@@ -87,8 +87,8 @@ impl Ownership {
         Ok(Ownership(file))
     }
 
-    /// Refuses a store that another process has, and keeps others from taking it while it is read, without making a lock:
-    /// where there is none, or it cannot be asked, nothing is held.
+    /// Refuses a store that another process has, and keeps others from taking it while it is read, without making a
+    /// lock file: where there is none, or it cannot be locked, nothing is held.
     pub(super) fn share(db: &Path) -> Result<Option<Ownership>, StoreError> {
         let Ok(file) = open(&beside(db, LOCK), File::options().read(true))? else { return Ok(None) };
         let shared = wait_for(&file, db, File::try_lock_shared)?;
@@ -96,7 +96,7 @@ impl Ownership {
     }
 }
 
-/// Opens the file of a lock. Whoever has the folder may have put anything there, and root may be who opens it: no link is
+/// Opens a lock file. The owner of the folder may have put anything there, and root may be opening it: no link is
 /// followed, and nothing but a file is used or waited for.
 fn open(path: &Path, options: &mut OpenOptions) -> Result<std::io::Result<File>, StoreError> {
     #[cfg(unix)]
@@ -138,7 +138,7 @@ fn wait_for(
             Err(TryLockError::WouldBlock) => break,
         }
     }
-    // Those that read share it, and none of them has written its number.
+    // Readers share it, and none of them has written its process id.
     if file.try_lock_shared().is_ok() {
         return Err(StoreError::InUse(format!(
             "{} is in use by another countersign process, which reads it: run this again when that has ended",
@@ -146,7 +146,7 @@ fn wait_for(
         )));
     }
     let mut pid = String::new();
-    // The sentence is true without the number too.
+    // The sentence is true without the process id too.
     let _ = file.take(20).read_to_string(&mut pid);
     let pid = pid.trim().parse::<u32>().ok();
     if pid == Some(std::process::id()) {

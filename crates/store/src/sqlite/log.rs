@@ -71,11 +71,11 @@ pub(super) fn write_back(conn: &Connection, most: i64) -> Result<(), StoreError>
     conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(|e| error(&e))
 }
 
-/// Writes all of the log back and empties it. `false` if a part of it is still only there, since somebody reads what was
-/// before it.
+/// Writes all of the log back and empties it. `false` if a part of it is still only there, since somebody reads an
+/// older state.
 pub(super) fn empty(conn: &Connection) -> rusqlite::Result<bool> {
     let counts = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-    // It answers that it could not in a row, not with an error.
+    // It reports a failure in a row, not as an error.
     let (pages, written) = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], counts)?;
     Ok(written >= pages)
 }
@@ -103,7 +103,7 @@ pub(super) fn is_there(db: &Path) -> bool {
     beside(db, LOG).exists()
 }
 
-/// Whether a database has no log that says more than it does.
+/// Whether a database has no log with anything that it lacks.
 pub(super) fn is_empty(db: &Path) -> bool {
     beside(db, LOG).metadata().map_or(true, |log| log.len() == 0)
 }

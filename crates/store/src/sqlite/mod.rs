@@ -156,8 +156,8 @@ impl SqliteStore {
     }
 
     /// Opens a store that must be there and that no other process has, plain or encrypted, to read it. It changes no file,
-    /// and makes none, but for SQLite's index (`-shm`) of a log that a killed process has left. Whatever is to be stored is
-    /// refused. Until it is dropped, no process opens the store to write to it, if it has the file of a lock: a server leaves
+    /// and makes none, but for SQLite's index (`-shm`) of a log that a killed process has left. Every write is refused.
+    /// Until it is dropped, no process opens the store to write to it, if it has the file of a lock: a server leaves
     /// one.
     ///
     /// # Errors

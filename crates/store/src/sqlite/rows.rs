@@ -30,7 +30,7 @@ pub(super) struct RawHead {
     ending: Value,
     format: u32,
     snapshot: Value,
-    /// The position that the snapshot is the state at; 0 without one.
+    /// The position of the snapshot; 0 without one.
     after: i64,
 }
 

@@ -278,7 +278,7 @@ struct Stored {
 impl Stored {
     fn open(self, values: &Values) -> Result<RuleRow, StoreError> {
         let Stored { session_id, born, id, body, format, .. } = self;
-        // What this build does not know of it may be what limits it.
+        // The part that this build does not know may be what limits it.
         readable(&session_id, format)?;
         let place = Place::Rule { session: &session_id, born, n: rule_number(id) };
         let text = values.read_text(place, body)?;

@@ -57,7 +57,7 @@ fn no_store(path: &Path) -> StoreError {
     StoreError::Failed(format!("there is no store at {}", path.display()))
 }
 
-/// The connection that writes, and whether the database is new; makes it then, unless it is to be there.
+/// The connection that writes, and whether the database is new; makes it then, unless it must be there already.
 pub(super) fn writer(path: &Path, options: &SqliteOptions, absent: Absent) -> Result<(Connection, bool), StoreError> {
     warn_of_others(path);
     check_writable(path)?;
@@ -126,8 +126,8 @@ pub(super) fn warn_of_others(path: &Path) {
     }
 }
 
-/// Refuses files that this process may not write to, before SQLite opens them to be read only, and gives new ones beside
-/// them the same permissions. None is opened: to close one would release the locks that this process has on it.
+/// Refuses files that this process may not write to, before SQLite opens them read-only, and gives new ones beside
+/// them the same permissions. None is opened: closing one would release the locks that this process has on it.
 fn check_writable(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     for file in [path.to_owned(), beside(path, LOG), beside(path, SHARED)] {
@@ -178,7 +178,7 @@ fn moved_to(conn: &Connection, path: &impl std::fmt::Display) -> Result<String, 
     ))
 }
 
-/// Refuses an empty file with a log that has something: SQLite would delete that.
+/// Refuses an empty file with a log that is not empty: SQLite would delete that.
 fn whole_log(path: &Path) -> Result<(), StoreError> {
     if path.metadata().is_ok_and(|file| file.len() == 0) && !log::is_empty(path) {
         let path = path.display();

@@ -36,7 +36,7 @@ pub const CLOSED: &str = "is closed until it is opened again, and acknowledges n
 const GROUP: usize = 256;
 /// Bytes that may be queued for the writer. A larger append is queued alone.
 const WAITING_BYTES: usize = 32 * 1024 * 1024;
-/// The size an append counts for beside its texts, so that their number is bounded too.
+/// The size an append counts for besides its texts, so that their number is bounded too.
 const OVERHEAD_BYTES: usize = 4 * 1024;
 
 /// After how many groups some leftovers of copies and deleted sessions are removed, even under a load that never ends.
@@ -143,7 +143,7 @@ const LOOKS: Duration = Duration::from_micros(150);
 /// How long a write may stay unsynced.
 const UNSYNCED: Duration = Duration::from_millis(10);
 
-/// How long nothing may have been refused until that is over: a full disk takes what is small now and then.
+/// How long nothing must be refused before that counts as over: a full disk still takes small writes now and then.
 const CALM: Duration = Duration::from_secs(5);
 
 /// What the writer does next.
@@ -194,7 +194,7 @@ struct Thread<'w> {
     /// How many transactions there were, and how long the log may get.
     groups: u32,
     most: i64,
-    /// The numbers of copies and deleted sessions of which something is left.
+    /// The numbers of copies and deleted sessions with leftovers.
     left: Vec<i64>,
     /// How many groups there were since the last removal, and whether that failed: then it waits, as under load.
     since: u32,
@@ -377,7 +377,7 @@ impl<'w> Thread<'w> {
         self.groups = self.groups.wrapping_add(1);
     }
 
-    /// Forgets which sessions were running. A crash that takes it back only has it done again.
+    /// Forgets which sessions were running. If a crash undoes it, it is only done again.
     fn forget(&mut self) -> Result<(), StoreError> {
         wait_for_disk(&self.conn, &mut self.waits_for_disk, false)?;
         running::forget(&self.conn)

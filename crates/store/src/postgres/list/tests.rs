@@ -90,7 +90,7 @@ fn people() -> Vec<Option<Visible>> {
 impl Query {
     async fn check_plan(self, own: &Own, order: &str, reads: Reads) {
         let sql = self.numbered(order);
-        // If they are fewer than a page looks at, they may be sorted.
+        // If they are fewer than a page examines, they may be sorted.
         let reads = if self.is_filtered() && reads == Reads::InOrder { Reads::Own } else { reads };
         check_plan(own, &sql, &self.into_values(21), reads).await;
     }
@@ -142,7 +142,7 @@ async fn r9_no_list_in_postgresql_looks_at_rows_of_others() {
     assert!(seen > 300, "{seen}");
 }
 
-/// The rows of all pages of a list, and how many pages that are.
+/// The rows of all pages of a list, and the number of pages.
 async fn all_pages<T>(mut read: impl AsyncFnMut(&Page) -> Result<Paged<T>, StoreError>) -> (Vec<T>, usize) {
     let (mut rows, mut pages, mut page) = (Vec::new(), 0, Page { cursor: None, limit: 100 });
     loop {
