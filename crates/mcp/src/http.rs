@@ -251,8 +251,8 @@ fn of_session(error: &ErrorData, names_request: bool) -> bool {
     refuses(error) && may_say && names_session(&error.message)
 }
 
-/// The same for an error with the status for an unknown session that names the request: more may follow than that
-/// wording, but nothing comes before it that the call has done.
+/// The same for an error with the status for an unknown session that names the request: more may follow that wording,
+/// but nothing that the call has done comes before it.
 fn begins_with_session(error: &ErrorData) -> bool {
     let said = error.message.to_ascii_lowercase();
     of_session(error, true) || refuses(error) && SESSION_UNKNOWN.iter().any(|words| said.starts_with(words))

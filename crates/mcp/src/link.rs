@@ -59,10 +59,10 @@ const COMES_BACK: Duration = Duration::from_secs(5);
 /// One server: how it is reached, the connection to it, and its last tool list.
 pub(super) struct Link {
     pub(super) settings: McpServer,
-    /// What runs its tools, see [`Reach::digest`].
+    /// The program or address that runs its tools: see [`Reach::digest`].
     reached: Digest,
     stage: std::sync::Mutex<Stage>,
-    /// Every connection that may live: one that was replaced does so while calls run over it.
+    /// Every connection that may live: a replaced one does so while calls run over it.
     connections: std::sync::Mutex<Vec<Weak<Connection>>>,
     listed: RwLock<Arc<[ListedTool]>>,
     version: AtomicU64,
@@ -79,7 +79,7 @@ pub(super) struct Link {
     errors: Arc<LastLines>,
 }
 
-/// What is warned of, at the pace of [`Warnings`].
+/// The kinds of warnings, at the pace of [`Warnings`].
 pub(super) struct Warned {
     /// Questions that nobody is asked.
     pub(super) questions: Warnings,
@@ -91,7 +91,7 @@ pub(super) struct Warned {
     cut: Warnings,
     /// Names that a list lacks.
     names: Warnings,
-    /// Approved tools that are others now.
+    /// Approved tools that have changed since.
     changed: Warnings,
     /// Calls that got no answer, or were not made.
     calls: Warnings,
@@ -334,7 +334,7 @@ impl Link {
         *self.stage() = next;
     }
 
-    /// Why it was not reached, with what its program has last said about that.
+    /// Why it was not reached, with the last output of its program about that.
     pub(super) fn for_operators(&self, why: &str) -> String {
         match self.errors.text(|line| self.settings.redact(line)) {
             said if said.is_empty() => why.to_owned(),
@@ -423,7 +423,7 @@ impl Link {
         {
             return Err(failure::unknown_revisions(std::slice::from_ref(&info.protocol_version)));
         }
-        // It would answer for the server, also where that has failed.
+        // It would answer for the server, even when that has failed.
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         self.list(&service).await.map_err(|failure| listing::unlisted(&failure))?;
         let listening = self.listen(&service);
@@ -490,12 +490,12 @@ impl Link {
     }
 }
 
-/// The pause after so many failures before this one.
+/// The pause after this many earlier failures.
 fn pause(failures: u32) -> Duration {
     (FIRST_PAUSE * 2_u32.saturating_pow(failures.min(16))).min(LONGEST_PAUSE)
 }
 
-/// Most tools that are listed where one is missing.
+/// Most tools that are listed when one is missing.
 const NAMED: usize = 64;
 /// How much of each name, in characters.
 const NAMED_CHARS: usize = 64;

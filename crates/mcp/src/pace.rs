@@ -37,8 +37,8 @@ impl Pace {
     }
 }
 
-/// Warnings of one kind about one server, which can cause any number: one a minute is logged, with the number of those
-/// that were left out before.
+/// Warnings of one kind about one server, which can cause any number: one a minute is logged, with the number left out
+/// before it.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     pub(crate) server: Arc<str>,

@@ -68,7 +68,7 @@ impl McpTool {
         self.hints = Some(hints);
         self
     }
-    /// What of its calls is streamed, and where (spec Q5).
+    /// Which parts of its calls are streamed, and where (spec Q5).
     #[must_use]
     pub fn stream(mut self, rule: StreamRule) -> McpTool {
         self.stream = rule;

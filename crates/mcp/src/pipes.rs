@@ -21,7 +21,7 @@ pub(super) const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 /// The error for a longer one.
 pub(super) const TOO_LONG: &str = "it sent a message of more than 8 MiB, which is not read";
 const _: () = assert!(MESSAGE_BYTES == 8 * 1024 * 1024);
-/// The error for one of more values than are read: each takes many times its text's memory.
+/// The error for one with too many values: each takes many times its text's memory.
 pub(super) const TOO_MANY: &str = "it sent a message of more than 200,000 JSON values, which is not read";
 const _: () = assert!(JSON_VALUES == 200_000);
 /// The byte order mark, with which some programs begin.
@@ -110,8 +110,8 @@ fn message(line: Line, text: &[u8], warnings: &Warnings) -> Option<ServerJsonRpc
     line.answered(wrong)
 }
 
-/// What is read in place of a message that came by another way than a line: an error for the request that it answers, or
-/// nothing, if it has more values than are read; the same with all its digits, if it would lose some. `None`: it is read.
+/// The replacement for a message that did not come as a line: an error for the request that it answers, or nothing, if
+/// it has too many values; the same with all its digits, if it would lose some. `None`: it is read as it is.
 pub(super) fn in_place(text: &str, warnings: &Warnings) -> Option<Option<String>> {
     let mut line = Line::default();
     text.bytes().for_each(|byte| line.take(byte));
@@ -160,7 +160,7 @@ where
 #[derive(Default)]
 struct Line {
     bytes: usize,
-    /// At least as many values as it has, but for one: each is after a comma or begins a list or an object.
+    /// At least the number of its values less one: each comes after a comma or begins a list or an object.
     values: usize,
     /// How many objects and lists are open.
     depth: usize,

@@ -32,8 +32,8 @@ pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
     if result.is_error == Some(true) { Err(text) } else { Ok(text) }
 }
 
-/// A call's result that the protocol's library does not recognise as one: it is empty, or has content of unknown kinds,
-/// each replaced by a text that says so. `None` for anything else.
+/// A call's result that the protocol's library does not recognise: it is empty, or has content of unknown kinds, each
+/// replaced by a text that says so. `None` for anything else.
 pub(super) fn read(result: ServerResult) -> Option<CallToolResult> {
     let mut value = match result {
         ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => json!({}),
@@ -70,7 +70,7 @@ fn is_said(blocks: &[String], text: &str, structured: &Value) -> bool {
     })
 }
 
-/// Whether a text is this value: a string unchanged, or JSON, with what the value has kept of its numbers.
+/// Whether a text is this value: a string unchanged, or JSON, with its numbers as far as the value has kept them.
 fn is(text: &str, value: &Value) -> bool {
     let json = digits::as_strings(text);
     value.as_str() == Some(text)
@@ -158,7 +158,7 @@ mod tests {
         {
             assert_eq!(of(empty.clone()), Some(Ok(String::new())), "{empty}");
         }
-        // What is known is not guessed, and nothing else is a result of a call.
+        // Malformed content of a known kind is not guessed at, and nothing else is a result of a call.
         for other in [
             json!({ "content": [{ "type": "text" }, { "type": "video" }] }),
             json!({ "content": [{ "kind": "video" }] }),

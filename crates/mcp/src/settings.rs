@@ -19,7 +19,7 @@ use countersign_engine::key::ApiKey;
 /// Longest prefix of tool names, in bytes.
 const PREFIX_BYTES: usize = 32;
 
-/// The declaration of an MCP server. [`McpServer::build`] makes a source of tools of it.
+/// The declaration of an MCP server. [`McpServer::build`] makes a source of tools from it.
 #[derive(Clone)]
 pub struct McpServer {
     pub(super) name: Arc<str>,
@@ -46,9 +46,9 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// What is reached: the program, its folder and the values that are given to it openly, or the address and its open
-    /// headers. A digest, since an address may be secret. What is declared as secret does not count: it is renewed while
-    /// calls are pending.
+    /// The identity of the target: the program, its folder and the values that are given to it openly, or the address
+    /// and its open headers. A digest, since an address may be secret. Declared secrets do not count: they are renewed
+    /// while calls are pending.
     pub(super) fn digest(&self) -> Digest {
         fn open<'g>(values: impl Iterator<Item = (&'g String, &'g Given)>) -> Vec<(&'g str, &'g str)> {
             values.filter(|(_, given)| !given.is_secret).map(|(name, given)| (&**name, given.value.expose())).collect()
@@ -77,7 +77,7 @@ pub(super) struct Program {
 #[derive(Clone)]
 pub(super) struct Given {
     pub(super) value: ApiKey,
-    /// It is declared as a secret, which nothing that the server says may repeat.
+    /// It is declared as a secret, which no text of the server may repeat.
     pub(super) is_secret: bool,
 }
 
@@ -94,7 +94,7 @@ impl Given {
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) url: String,
-    /// The address is declared to have a key in it, which nothing that the server says may repeat.
+    /// The address is declared to have a key in it, which no text of the server may repeat.
     pub(super) has_key: bool,
     pub(super) bearer: Option<ApiKey>,
     pub(super) headers: Vec<(String, Given)>,
@@ -120,7 +120,8 @@ impl McpServer {
     }
 
     /// A server that is a program: started without a shell, in its own process group, which ends with the runtime.
-    /// Its environment is that of command tools ([`countersign_engine::process::PASSED_ENV`]) and what is added here.
+    /// Its environment is that of command tools ([`countersign_engine::process::PASSED_ENV`]) and the variables added
+    /// here.
     pub fn stdio(name: impl Into<Arc<str>>, command: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
         let command = command.into_iter().map(Into::into).collect();
         let program = Program { command, cwd: None, pass_env: Vec::new(), env: BTreeMap::new() };
@@ -152,13 +153,13 @@ impl McpServer {
     pub fn cwd(self, folder: impl Into<PathBuf>) -> McpServer {
         self.program(|program| program.cwd = Some(folder.into()))
     }
-    /// A secret variable of the program's environment. Its value is in no log and no error, and redacted in what the
-    /// server says if it has 8 bytes or more and is no absolute path.
+    /// A secret variable of the program's environment. Its value is in no log and no error, and redacted in the
+    /// server's texts if it has 8 bytes or more and is not an absolute path.
     #[must_use]
     pub fn env(self, name: impl Into<String>, value: ApiKey) -> McpServer {
         self.program(|program| drop(program.env.insert(name.into(), Given::secret(value))))
     }
-    /// A variable of the program's environment that is no secret, such as a region: it is left in what the server says.
+    /// A variable of the program's environment that is not secret, such as a region: it is left in the server's texts.
     #[must_use]
     pub fn env_text(self, name: impl Into<String>, text: &str) -> McpServer {
         self.program(|program| drop(program.env.insert(name.into(), Given::text(text))))
@@ -175,18 +176,18 @@ impl McpServer {
         self.address(|address| address.bearer = Some(token))
     }
     /// A secret header of each request to a server at an address. Its value is in no log and no error, and redacted in
-    /// what the server says if it has 8 bytes or more.
+    /// the server's texts if it has 8 bytes or more.
     #[must_use]
     pub fn header(self, name: impl Into<String>, value: ApiKey) -> McpServer {
         self.address(|address| address.headers.push((name.into(), Given::secret(value))))
     }
-    /// A header of each request that is no secret: it is left in what the server says.
+    /// A header of each request that is not secret: it is left in the server's texts.
     #[must_use]
     pub fn header_text(self, name: impl Into<String>, text: &str) -> McpServer {
         self.address(|address| address.headers.push((name.into(), Given::text(text))))
     }
-    /// The address has a key in it: parts of its path and query that may be one are redacted in what the server says,
-    /// too. In logs and errors the address is its host in any case.
+    /// The address has a key in it: parts of its path and query that may be that key are redacted in the server's
+    /// texts, too. In logs and errors the address is its host in any case.
     #[must_use]
     pub fn key_in_address(self) -> McpServer {
         self.address(|address| address.has_key = true)

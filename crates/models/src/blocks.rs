@@ -9,15 +9,15 @@ use super::{
 };
 use countersign_engine::model::{ModelError, ModelEvent};
 
-/// What a block is.
+/// The kind of a block.
 pub(super) enum Kind {
     Text,
     Thinking,
     Call { id: String, name: String },
 }
 
-/// The blocks that are not completely emitted. The first one is emitted as it is written, the later ones once those
-/// before them have ended.
+/// The blocks that are not completely emitted. The first one is emitted as it is written, each later one once those
+/// before it have ended.
 #[derive(Default)]
 pub(super) struct Blocks {
     queue: VecDeque<Block>,
@@ -27,9 +27,9 @@ pub(super) struct Blocks {
     given: HashMap<usize, usize>,
     /// The newest call's number and arguments.
     last_call: Option<(usize, Scan)>,
-    /// Whether its own end came.
+    /// Whether its own end has come.
     last_call_ended: bool,
-    /// The name and arguments of the emitted calls, by their ids; `None` where a call that is said again is another one.
+    /// The name and arguments of the emitted calls, by their ids; `None` where a repeated call must be another one.
     said: Option<HashMap<String, HashSet<(String, String)>>>,
     pub(super) size: Size,
 }
@@ -50,7 +50,7 @@ struct Block {
 }
 
 impl Blocks {
-    /// Blocks of which a call counts once, however often it is said: some servers do so in a stream.
+    /// Blocks among which a call counts once, however often it is repeated: some servers do so in a stream.
     pub(super) fn of_a_stream() -> Blocks {
         Blocks { said: Some(HashMap::new()), ..Blocks::default() }
     }
@@ -129,8 +129,8 @@ impl Blocks {
         (self.gone..self.gone + self.queue.len()).for_each(|number| self.close(number, false));
     }
 
-    /// `{}` is what a call may begin with whatever follows: it does not say that the arguments are whole, and nothing at
-    /// all of a call whose end never came.
+    /// A call may begin with `{}` whatever follows: it does not prove that the arguments are whole, and for a call
+    /// whose end never came it proves nothing.
     fn close(&mut self, number: usize, has_ended: bool) {
         let Some(block) = self.get(number).filter(|block| !block.over) else { return };
         block.over = true;

@@ -38,7 +38,7 @@ use countersign_engine::{
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The prefix of an error reported inside a stream.
 pub(super) const FAILED: &str = "the provider reported an error in its answer";
-/// The largest event, and the largest answer in one piece, in bytes of JSON: several times what an answer may have. JSON
+/// The largest event, and the largest answer in one piece, in bytes of JSON: several times the size of an answer. JSON
 /// may write a character of two bytes with six, and the last event of the Responses API repeats the whole answer, with
 /// the instructions and tools of the request.
 pub(super) const EVENT_BYTES: usize = 4 * limits::RESPONSE_BYTES;
@@ -331,7 +331,7 @@ impl<P: Protocol> Shared<P> {
                     }
                     body.extend_from_slice(&part);
                 }
-                // What is whole is an answer, however its connection ended.
+                // A whole answer counts, however its connection ended.
                 Err(error) if serde_json::from_slice::<IgnoredAny>(&body).is_err() => {
                     return Err(http::transport_error("the answer broke off from", &self.endpoint, error));
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-/// How many times longer than for anything an event is waited for.
+/// How many times longer the wait for an event is than that for any part.
 const EVENTS: u32 = 8;
 
 /// The longest wait for all parts of one answer. A server of keep-alive events, or of one letter at a time, would never
@@ -32,12 +32,12 @@ impl AnswerDeadline {
     /// The next part, which may or may not be an event.
     ///
     /// # Errors
-    /// The wait is over: why, said of the server.
+    /// The wait is over: why, as a statement about the server.
     pub(super) async fn wait<T>(&mut self, part: impl Future<Output = T>) -> Result<T, String> {
         let (for_events, in_all) = (self.idle * EVENTS, LONGEST_ANSWER);
         let left = for_events.saturating_sub(self.unheard).min(in_all.saturating_sub(self.waited));
         let since = Instant::now();
-        // A part that is there already ends no wait that is over.
+        // A part that is already there does not save a wait that is over.
         let part = if left.is_zero() { None } else { timeout(left.min(self.idle), part).await.ok() };
         self.unheard += since.elapsed();
         self.waited += since.elapsed();
@@ -58,7 +58,7 @@ impl AnswerDeadline {
     }
 }
 
-/// What is said of a server that was silent for so long.
+/// The statement about a server that was silent for this long.
 pub(super) fn silent(idle: Duration) -> String {
     format!("sent nothing of an answer for {idle:?}")
 }
@@ -79,7 +79,7 @@ mod tests {
         for _ in 0..10 {
             deadline.wait(sleep(Duration::from_secs(100))).await.expect("in time");
             deadline.heard();
-            // Whoever reads the answer takes long: that is not the server's time.
+            // The answer's reader takes long: that time is not the server's.
             sleep(IDLE).await;
         }
         let since = Instant::now();

@@ -135,7 +135,7 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, secre
     error
 }
 
-/// The beginning of a body; what cannot be read is left out.
+/// The beginning of a body; unreadable parts are left out.
 pub(super) async fn read_body(response: &mut Response, limit: usize) -> Vec<u8> {
     outgoing::body(response, limit).await.0
 }
@@ -159,13 +159,14 @@ pub(super) fn provider_message(body: &str, secrets: &[ApiKey]) -> String {
     repeated(ErrorObject::parse(body).map_or_else(|| body.trim().to_owned(), |error| error.message), secrets)
 }
 
-/// What an error repeats of a provider's text. It is redacted before it is cut: half a secret would not be recognised.
+/// The part of a provider's text that an error repeats. It is redacted before it is cut: half a secret would not be
+/// recognised.
 fn repeated(text: String, secrets: &[ApiKey]) -> String {
     shorten(&secrets.iter().fold(text, |text, secret| secret.redact(text)))
 }
 
 /// Shortened, and without the queries of addresses: a provider names the image that it could not fetch, and the query
-/// may contain what grants access to it.
+/// may contain a key that grants access to it.
 fn shorten(text: &str) -> String {
     let text = &without_queries(text);
     match text.char_indices().nth(ERROR_TEXT_CHARS) {
@@ -206,12 +207,13 @@ impl ErrorObject {
         Body::read(body)?.error()
     }
 
-    /// What is known to be an error.
+    /// Text that is known to be an error.
     pub(super) fn said(data: &str) -> ErrorObject {
         ErrorObject::parse(data).unwrap_or_else(|| ErrorObject::text(data))
     }
 
-    /// The error in what came where an answer should be, with a status of success: a `message` alone may be anything.
+    /// The error in a body that came in place of an answer, with a status of success: a `message` alone may be
+    /// anything.
     pub(super) fn in_answer(json: &str) -> Option<ErrorObject> {
         let body = Body::read(json)?;
         let is_error = body.object.as_ref().is_some_and(|object| object.get() == "\"error\"")
@@ -266,7 +268,7 @@ impl ErrorObject {
     }
 }
 
-/// What may be an error's body, as far as it is read.
+/// A possible body of an error, as far as it is read.
 #[derive(Deserialize)]
 struct Body {
     object: Option<Box<RawValue>>,

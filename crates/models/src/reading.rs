@@ -48,7 +48,7 @@ impl From<ModelError> for ReadError {
 }
 
 /// The next event of an API whose events name their kind, in their JSON or beside it; `None` where there is nothing to
-/// read. `own` is how the kinds of the API begin.
+/// read. `own` is the prefix of the API's kinds.
 pub(super) fn named_event<E: DeserializeOwned>(
     event: &SseEvent,
     what: &str,
@@ -68,7 +68,7 @@ pub(super) fn named_event<E: DeserializeOwned>(
     if kind == "error" {
         return Err(ReadError::Said(ErrorObject::said(data)));
     }
-    // Errors of what is not this API have their own types, or none.
+    // Errors that are not of this API have their own types, or none.
     if !own.iter().any(|own| kind.starts_with(own))
         && let Some(error) = ErrorObject::in_answer(data)
     {
@@ -82,9 +82,9 @@ pub(super) fn named_event<E: DeserializeOwned>(
 pub(super) enum Ending {
     /// Completely.
     Whole,
-    /// Completely, for the calls that it has; without any it is not whole ([`no_call`]).
+    /// Completely, because of its calls; without any it is not whole ([`no_call`]).
     Calls,
-    /// For a reason that is not known here: whether it is whole must be seen from it ([`cut_in`]).
+    /// For a reason that is not known here: its content must show whether it is whole ([`cut_in`]).
     Unknown,
     /// Cut off.
     Cut(Cut),
@@ -112,7 +112,7 @@ pub(super) fn ending(reason: &str) -> Ending {
         | "error_toxic"
         | "guardrail_intervened" => Cut::ContentFilter,
         "incomplete" | "pause_turn" | "malformed_function_call" | "unexpected_tool_call" | "other" => Cut::Incomplete,
-        // vLLM and SGLang give a request up with `abort`.
+        // vLLM and SGLang give up a request with `abort`.
         "error" | "network_error" | "insufficient_system_resource" | "abort" | "aborted" | "cancelled" | "canceled" => {
             return Ending::Failed;
         }
@@ -122,24 +122,24 @@ pub(super) fn ending(reason: &str) -> Ending {
     })
 }
 
-/// Why an answer is not whole whose provider did not say how it ended, given the arguments of its last call. Servers
+/// Why an answer is not whole, given the arguments of its last call, if its provider did not say how it ended. Servers
 /// have their own names for a proper end, and some send none, so an answer counts as whole unless it visibly stops in
 /// a call: arguments that were never begun would otherwise run as `{}`.
 pub(super) fn cut_in(is_whole: bool, last_call: Option<&Scan>) -> Option<Cut> {
     last_call.filter(|arguments| !is_whole && !arguments.is_whole()).map(|_| Cut::Incomplete)
 }
 
-/// An answer that ended for calls, and has none, nor anything else that people would see.
+/// An answer that ended for calls, but has none, nor anything else that people would see.
 pub(super) fn no_call(reason: &str) -> ModelError {
     ModelError::transient(format!("the provider ended its answer for a call ({reason}) and sent neither call nor text"))
 }
 
-/// An answer in the middle of which its provider failed.
+/// An answer whose provider failed in the middle of it.
 pub(super) fn failed_in_the_middle(reason: &str) -> ModelError {
     ModelError::transient(format!("the provider failed in the middle of its answer: {reason}"))
 }
 
-/// How large an answer has become.
+/// The size of an answer so far.
 #[derive(Default)]
 pub(super) struct Size(usize);
 
@@ -194,7 +194,7 @@ pub(super) fn usage(told: (Count, Count), details: (Option<Details>, Option<Deta
     })
 }
 
-/// Ends an answer with its usage and what is kept of it.
+/// Ends an answer with its usage and its kept data.
 pub(super) fn end(
     ready: &mut VecDeque<ModelEvent>,
     usage: Option<Usage>,
@@ -220,12 +220,12 @@ pub(super) fn malformed(what: &str, error: &serde_json::Error) -> ModelError {
     ModelError::transient(format!("the provider sent a malformed {what}: {wrong}"))
 }
 
-/// What cannot be read as `what`: an error of the provider, where it is one.
+/// The error for data that cannot be read as `what`: the provider's error, if it is one.
 pub(super) fn unreadable(what: &str, json: &str, error: &serde_json::Error) -> ReadError {
     ErrorObject::in_answer(json).map_or_else(|| malformed(what, error).into(), ReadError::Said)
 }
 
-/// JSON of something else where an answer should be: what it is no form of, what it lacks, whose API is needed.
+/// The error for other JSON in place of an answer: which form it does not have, what it lacks, whose API is needed.
 pub(super) fn unrelated(what: &str, lacks: &str, api: &str) -> ModelError {
     ModelError::permanent(format!(
         "the provider answered with JSON that is no {what}: it has {lacks}; is `base_url` that of a server with the \

@@ -29,13 +29,13 @@ pub(super) fn join(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// The arguments of a call as they are sent back. What was refused here is refused by servers too, which are no less
+/// The arguments of a call as they are sent back. Arguments refused here are refused by servers too, which are no less
 /// strict: deep nesting, half of a character, numbers beyond any float.
 pub(super) fn arguments(call: &ToolUse) -> &str {
     if !call.input.trim().is_empty() && call.args().is_ok() { &call.input } else { "{}" }
 }
 
-/// The length of ids that are made here: what Mistral takes, which is the strictest.
+/// The length of ids that are made here: that of Mistral, which is the strictest.
 const ID_CHARS: usize = 9;
 
 /// The ids of calls as they are sent. Two answers of different models may have the same.
@@ -176,7 +176,7 @@ mod tests {
         {
             assert_eq!(arguments(&call("t", input)), sent);
         }
-        // What was refused here, since no server can read it.
+        // Refused here, since no server can read it.
         let deep = format!(r#"{{"note": {}{}}}"#, "[".repeat(3000), "]".repeat(3000));
         for refused in [r#"{"note":"\ud83d"}"#, &*deep, r#"{"n":1e400}"#, r#"{"a":1,"a":2}"#] {
             let call = call("t", refused);

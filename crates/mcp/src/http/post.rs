@@ -77,7 +77,7 @@ impl Http {
         }
         let asked = match message {
             ClientJsonRpcMessage::Request(request) => Some(&request.id),
-            // Some servers have an empty answer in place of none.
+            // Some servers send an empty answer instead of none.
             _ if response.content_length() == Some(0) => return Ok(StreamableHttpPostResponse::Accepted),
             _ => None,
         };
@@ -93,7 +93,7 @@ impl Http {
         };
         match answer {
             Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            // Nothing is expected that it could be.
+            // No answer is expected.
             None if asked.is_none() => Ok(StreamableHttpPostResponse::Accepted),
             None => Err(StreamableHttpError::UnexpectedServerResponse("it is no message".into())),
         }
@@ -113,7 +113,7 @@ fn too_long(asked: &RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::internal_error(TOO_LONG, None), Some(asked.clone()))
 }
 
-/// What is left of a body, if it is no longer than this.
+/// The rest of a body, if it is no longer than this.
 async fn body(mut response: Response, most: usize) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -125,7 +125,7 @@ async fn body(mut response: Response, most: usize) -> Result<Option<Vec<u8>>, re
     Ok(Some(body))
 }
 
-/// What a refusal says: an error of the protocol, a status, or a status with a text.
+/// The content of a refusal: an error of the protocol, a status, or a status with a text.
 async fn refused(
     response: Response,
     message: &ClientJsonRpcMessage,
@@ -170,7 +170,7 @@ async fn refused(
         && status.is_client_error()
         && !is_of_auth
     {
-        // A server that refuses to say what it is may not name the request. It is then spoken to in another revision.
+        // A server that refuses to say what it is may not name the request. It is then addressed in another revision.
         let why =
             || ErrorData::invalid_request(format!("server/discover rejected with HTTP {status_text}: {text}"), None);
         let error = error.map_or_else(why, |error| error.error);
@@ -186,7 +186,7 @@ async fn refused(
     }
 }
 
-/// Whether this is the answer to the request, and not about the session: one that has run must not be sent again.
+/// Whether this is the answer to the request, and not about the session: a request that has run must not be sent again.
 fn is_answer(error: &JsonRpcError, message: &ClientJsonRpcMessage) -> bool {
     let ClientJsonRpcMessage::Request(request) = message else { return false };
     error.id.as_ref().is_some_and(|id| is_same(id, &request.id)) && !begins_with_session(&error.error)

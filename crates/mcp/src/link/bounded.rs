@@ -31,9 +31,10 @@ pub(super) struct Bounded<T> {
     calls: Calls,
 }
 
-/// The `server/discover` with which a connection begins. rmcp waits ten seconds for its answer and then sends `initialize`. A
-/// program that takes longer to begin, as one that is downloaded first, answers both, and rmcp would take the answer to the
-/// first for that to the second. One that knows `server/discover` then refuses `initialize`.
+/// The `server/discover` with which a connection begins. rmcp waits ten seconds for its answer and then sends
+/// `initialize`. A program that takes longer to start, such as one that is downloaded first, answers both, and rmcp
+/// would take the answer to the first for that to the second. One that knows `server/discover` then refuses
+/// `initialize`.
 #[derive(Default)]
 enum Probe {
     #[default]
@@ -73,7 +74,7 @@ fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// The answers that are being sent, or wait to be.
+/// The answers that are being sent, or are queued.
 #[derive(Default)]
 struct Untaken {
     count: AtomicUsize,

@@ -152,7 +152,7 @@ impl Link {
     }
 
     /// The model's text for a call that is not sent, or not again: this one, which says that it was not made, unless
-    /// something of it was sent before.
+    /// part of it was sent before.
     fn unmade(&self, permit: &Permit, was_sent: bool, text: Text, why: &str) -> ToolError {
         let error = self.settings.redact(why);
         if was_sent {
@@ -173,7 +173,7 @@ impl Link {
         }
     }
 
-    /// Tells operators of a call without an answer: the reason may be theirs to mend, as an expired token.
+    /// Tells operators of a call without an answer: the cause may be theirs to fix, such as an expired token.
     fn warn_of_failure(&self, why: &str) {
         if let Some(left_out) = self.warned.calls.due() {
             let (server, error) = (&*self.settings.name, self.settings.redact(why));
@@ -200,7 +200,7 @@ impl Link {
     ) -> Step {
         let limit = self.settings.time_limit;
         let connection = running.connection.clone();
-        // One for the attempt: its questions do not put it off.
+        // One for the attempt: its questions do not postpone it.
         let deadline = Instant::now() + limit;
         let answer = loop {
             tokio::select! {
@@ -368,8 +368,8 @@ fn is_forgotten(error: &ErrorData, params: &CallToolRequestParams) -> bool {
         && error.message.to_ascii_lowercase().contains("state")
 }
 
-/// People's answers from an earlier run of the call, if it is begun from its beginning with these: each answers its
-/// question once more, so that nobody is asked twice. A call that goes on has none: what it asks is new.
+/// People's answers from an earlier run of the call, if it is restarted with these: each answers its question once
+/// more, so that nobody is asked twice. A call that continues has none: its questions are new.
 fn earlier_answers(
     permit: &Permit,
     params: &CallToolRequestParams,
@@ -380,7 +380,7 @@ fn earlier_answers(
     let Some(input) = permit.input().filter(|_| begins) else { return Vec::new() };
     // The process that it waited in is gone, or its server has forgotten it.
     let mut earlier = if input.live || forgotten { input.answers() } else { Vec::new() };
-    // Questions that end an attempt get those of a lost one from the journal.
+    // Questions that end an attempt get the answers of a lost attempt from the journal.
     if !has_rounds && (input.live || input.begins_anew()) {
         earlier.extend(input.replay.iter().cloned());
     }

@@ -85,7 +85,7 @@ impl ClientHandler for Handler {
     }
 
     async fn on_tool_list_changed(&self, context: NotificationContext<RoleClient>) {
-        // What is said over a connection that was replaced is not about the tools of the next.
+        // Notifications over a replaced connection are not about the tools of the next.
         if let Some(link) = self.link.upgrade().filter(|_| !self.calls.is_spent()) {
             link.list_again(context.peer);
         }

@@ -20,7 +20,7 @@ use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, Tool
 
 /// Longest name of a tool: model providers accept no longer ones.
 const NAME_BYTES: usize = 64;
-/// How much is said of what is wrong with a tool, in characters.
+/// Longest description of a tool's fault, in characters.
 const MISTAKE_CHARS: usize = 400;
 /// Longest description of a tool that is passed on, in bytes.
 const DESCRIPTION_BYTES: usize = 16 * 1024;
@@ -30,7 +30,7 @@ pub(crate) const TOOLS: usize = 1024;
 /// Most bytes of them, as JSON.
 pub(crate) const TOOLS_BYTES: usize = MESSAGE_BYTES;
 
-/// A server's list while its pages are read: what is kept of all of them is bounded.
+/// A server's list while its pages are read: the total that is kept is bounded.
 #[derive(Default)]
 pub(crate) struct Listing {
     pub(crate) tools: Vec<ListedTool>,
@@ -58,7 +58,7 @@ impl Listing {
     }
 }
 
-/// A tool of a list that is none.
+/// A malformed tool of a list.
 pub(crate) struct Malformed {
     /// Its name, or its number in the page.
     pub(crate) name: String,
@@ -80,7 +80,7 @@ impl Page {
         Page { tools: tools.into_iter().map(Ok).collect(), next_cursor, ttl_ms }
     }
 
-    /// One that the library does not read, where some tool is malformed. `None`: it is no list of tools.
+    /// One that the library does not read, because some tool is malformed. `None`: it is no list of tools.
     pub(super) fn read(mut page: Value) -> Option<Page> {
         let tools = page.get_mut("tools")?.as_array_mut().map(std::mem::take)?;
         let whole = serde_json::from_value(page).ok().map(Page::of)?;
@@ -166,7 +166,7 @@ pub(crate) fn as_name(name: &str, settings: &McpServer) -> String {
 }
 
 impl ListedTool {
-    /// One of which only the name is known.
+    /// A tool with a known name and nothing else.
     fn named(name: &str, settings: &McpServer) -> ListedTool {
         let as_name: Arc<str> = as_name(name, settings).into();
         let built_in = is_taken(&as_name, name, settings);
@@ -215,7 +215,7 @@ impl ListedTool {
         ListedTool { description, parameters, hints, unread, ..ListedTool::named(&tool.name, settings) }
     }
 
-    /// What of it differs from another tool of the name, for a log.
+    /// How it differs from another tool of the name, for a log.
     pub(super) fn differs(&self, other: &ListedTool) -> &'static str {
         match (self.description == other.description, self.parameters == other.parameters) {
             (false, false) => "description and schema",

@@ -72,7 +72,7 @@ impl Due {
         !self.is_read(self.announced.load(Ordering::SeqCst))
     }
 
-    /// Whether a list has been requested since so many changes were announced.
+    /// Whether a list has been requested since this many changes were announced.
     fn is_read(&self, announced: u64) -> bool {
         self.read.load(Ordering::SeqCst) >= announced
     }
@@ -105,13 +105,13 @@ async fn request_page(peer: &Peer<RoleClient>, page: PaginatedRequestParams) -> 
     cancel.answered();
     match answer.map_err(|error| Failure::of_request(&error))? {
         ServerResult::ListToolsResult(list) => Ok(Page::of(list)),
-        // So the protocol's library reads one with a tool that is none.
+        // The protocol's library reads a page with a malformed tool like this.
         ServerResult::CustomResult(CustomResult(list)) => Page::read(list).ok_or(Failure::Unreadable),
         _ => Err(Failure::Unreadable),
     }
 }
 
-/// Why a list of tools was not read, of a server that is reached.
+/// Why the list of tools of a server that was reached was not read.
 pub(super) fn unlisted(failure: &Failure) -> String {
     format!("its tools cannot be listed: {failure}")
 }
@@ -179,7 +179,7 @@ impl Link {
     pub(super) async fn list_for_call(&self, connection: &Connection, needed_approval: bool) -> Result<(), Failure> {
         // First, since a subscription begins with a change.
         let may_be_old = needed_approval && !self.announces(connection);
-        // One list is enough, also of a server that announces changes faster than they are read.
+        // One list is enough, even from a server that announces changes faster than they are read.
         let (announced, since) = (self.due.announced.load(Ordering::SeqCst), Instant::now());
         let is_due = || {
             connection.may_hang.load(Ordering::SeqCst)
@@ -191,7 +191,7 @@ impl Link {
         }
         let limit = self.settings.connect_time_limit;
         let Ok(_one_at_a_time) = timeout(limit, self.listing.lock()).await else { return Err(self.not_in_time()) };
-        // Somebody else may have read it meanwhile, or given the connection up.
+        // Somebody else may have read it meanwhile, or given up the connection.
         if !is_due() {
             return Ok(());
         }
@@ -255,7 +255,7 @@ impl Link {
         *again = Some((peer, task));
     }
 
-    /// When changes are read, after so many failures one after the other.
+    /// When changes are read, after this many failures in a row.
     fn lists_next(&self, failures: u32) -> Instant {
         if let Some(before) = failures.checked_sub(1) {
             return Instant::now() + pause(before);

@@ -44,7 +44,8 @@ pub(crate) const QUESTIONS_WAITING: usize = 16;
 /// Most times that one call asks people, one after the other; each is an attempt of it. Further questions are
 /// cancelled, or end it.
 pub(crate) const ASKS_OF_A_CALL: u32 = 64;
-/// Most questions that a server may take back in one call. Further ones are cancelled: nobody is asked for nothing.
+/// Most questions that a server may take back in one call. Further ones are cancelled, so that people are not asked in
+/// vain.
 const TAKEN_BACK: u32 = 8;
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -85,7 +86,7 @@ struct Entry {
     stage: Stage,
     /// Its answer has come, which a parked call does not look at.
     answered: bool,
-    /// Known once it was sent.
+    /// Known once it is sent.
     id: Option<RequestId>,
     questions: mpsc::Sender<Elicited>,
 }
@@ -95,8 +96,8 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The call to which a question belongs that came with a request, or over a connection that does not tell: only if
-    /// it is unambiguous, since it would be shown to the wrong person otherwise.
+    /// The call of a question that came with a request, or over a connection that does not tell: only if it is
+    /// unambiguous, since otherwise the wrong person would see it.
     pub(crate) fn of(&self, request: Option<&RequestId>) -> Option<mpsc::Sender<Elicited>> {
         let mut all = self.all();
         let entries = &all.entries;
@@ -130,8 +131,8 @@ impl Calls {
         self.all().entries.retain(|entry| entry.serial != serial);
     }
 
-    /// The same of a call that is known by its request: nobody looks at the answer to one that is parked, and rmcp drops
-    /// that to one that was cancelled.
+    /// The same for a call that is known by its request: nobody looks at the answer to a parked call, and rmcp drops
+    /// the answer to a cancelled one.
     pub(crate) fn answered_request(&self, answered: &RequestId) {
         let mut all = self.all();
         for entry in all.entries.iter_mut().filter(|entry| entry.id.as_ref().is_some_and(|id| is_same(id, answered))) {
@@ -178,7 +179,7 @@ impl Turns {
         self.untold.store(true, Ordering::SeqCst);
     }
 
-    /// The turn of a call. After too long a wait the call runs without one: it matters more than a question.
+    /// The turn of a call. After too long a wait the call runs without one, since it matters more than a question.
     pub(crate) async fn take(&self, longest: Duration) -> Option<OwnedSemaphorePermit> {
         let places = if self.untold.load(Ordering::SeqCst) { PLACES } else { 1 };
         timeout(longest, self.places.clone().acquire_many_owned(places)).await.ok()?.ok()
@@ -381,13 +382,13 @@ impl Parked {
         let mut all = self.all();
         match all.iter_mut().find(|waiting| waiting.is_of(session_id, call, input)) {
             Some(waiting) => waiting.watched = Some(ends),
-            // It was given up before anybody watched, or has its answer already, which makes no difference then.
+            // It was given up before anybody watched, or has its answer already: then it makes no difference which.
             None => drop(ends.send(())),
         }
         ended
     }
 
-    /// Waits until a parked call waits for no answer any more. One that is not parked waits for ever.
+    /// Waits until a parked call waits for no answer any more. One that is not parked waits forever.
     pub(crate) fn poll_unasked(
         &self,
         session_id: &str,

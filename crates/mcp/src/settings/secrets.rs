@@ -23,16 +23,16 @@ pub(crate) struct Secrets {
     address: Option<(String, String)>,
     /// All others, the longest first.
     others: Vec<String>,
-    /// Those of them that are redacted in what it says, too: what the declaration has as a secret.
+    /// Those of them that the declaration names as secrets: they are redacted in the server's texts, too.
     said: Vec<String>,
 }
 
-/// Whether a part of an address that has a key may be that key: it is not known which part is.
+/// Whether this part of an address with a key may be that key: nobody says which part it is.
 fn may_be_a_key(part: &str) -> bool {
     part.contains(|c: char| c.is_ascii_digit()) && !is_path(part)
 }
 
-/// Whether this is an absolute path: that of a folder begins all paths in it, whose meaning would be taken away.
+/// Whether this is an absolute path: that of a folder begins all paths in it, which would lose their meaning.
 fn is_path(value: &str) -> bool {
     value.starts_with('/')
 }
@@ -45,13 +45,13 @@ const DATA: [&str; 5] = ["enum", "const", "default", "required", "examples"];
 const TEXTS: [&str; 3] = ["title", "description", "$comment"];
 
 impl Secrets {
-    /// The secrets of a declaration. What it does not declare as secret is left in what the server says.
+    /// The secrets of a declaration. Values that it does not declare as secret are left in the server's texts.
     pub(crate) fn of(reach: &Reach) -> Secrets {
         let mut secrets = Secrets::default();
         match reach {
             Reach::Stdio(Program { env, pass_env, .. }) => {
                 secrets.add(env.values());
-                // A token is often passed by its name. What the server says may have it: it is not declared as a secret.
+                // A token is often passed by its name. The server's texts may have it: it is not declared as a secret.
                 let passed = pass_env.iter().filter_map(std::env::var_os);
                 secrets.others.extend(passed.map(|value| value.to_string_lossy().into_owned()));
                 secrets.said.retain(|value| !is_path(value));
@@ -113,8 +113,7 @@ impl Secrets {
 
     /// A JSON schema of the server with those redacted in its descriptions and titles, its keys in the same order.
     ///
-    /// # Errors
-    /// It has one elsewhere, where another text would be another schema: why it is not used.
+    /// # Errors It has one elsewhere, where another text would mean another schema: why it is not used.
     pub(crate) fn redact_schema(&self, schema: String) -> Result<String, String> {
         let redacted = self.redact_said(schema.clone());
         if redacted == schema {

@@ -182,7 +182,7 @@ impl Assembler {
                 }
                 Place::Call(block, id)
             }
-            // Redacted thinking, and what the provider's own tools would produce.
+            // Redacted thinking, and results of the provider's own tools.
             _ => {
                 self.blocks.size.grow(raw.get().len())?;
                 Place::Raw(raw)
@@ -193,8 +193,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether the call with this id is open at this index: its beginning is repeated, and what follows it is of the same
-    /// call.
+    /// Whether the call with this id is open at this index: its beginning is repeated, and whatever follows belongs to
+    /// the same call.
     fn is_open(&mut self, at: u64, id: &str) -> bool {
         match self.by_index.get(&at).and_then(|at| self.content.get(*at)) {
             Some(Place::Call(block, begun)) => !id.is_empty() && begun == id && self.blocks.is_open(*block),
@@ -241,7 +241,7 @@ impl Assembler {
         })
     }
 
-    /// Whether there is more in it than thoughts.
+    /// Whether it has more than thinking.
     fn says_anything(&self) -> bool {
         self.content.iter().any(|place| match place {
             Place::Text(block) => self.blocks.given(*block) > 0,
@@ -287,7 +287,7 @@ impl Reader for Assembler {
                 None => reading::unrelated("message", "no `content`", "Messages").into(),
             });
         }
-        // In one piece nothing is said again.
+        // An answer in one piece repeats nothing.
         self.blocks = Blocks::default();
         for (at, block) in (0..).zip(message.content.unwrap_or_default()) {
             self.begin(at, block)?;
@@ -315,7 +315,7 @@ impl Reader for Assembler {
             Ending::Calls if self.says_anything() => {}
             Ending::Calls => return Err(reading::no_call(&reason)),
             Ending::Unknown => {
-                // Nobody said that anything stopped, so a call with an end of its own is whole without arguments too.
+                // Nobody said that anything stopped, so a call with its own end is whole even without arguments.
                 let is_whole = reason.is_empty() && self.blocks.last_call_has_none();
                 ready.extend(reading::cut_in(is_whole, self.blocks.last_call()).map(ModelEvent::Cut));
             }
@@ -330,7 +330,7 @@ fn read(raw: &RawValue) -> Result<Begun, ModelError> {
     serde_json::from_str(raw.get()).map_err(|e| malformed(&e))
 }
 
-/// What was expected where something cannot be read.
+/// The name of what cannot be read, for errors.
 const EVENT: &str = "event of a message";
 
 fn malformed(error: &serde_json::Error) -> ModelError {

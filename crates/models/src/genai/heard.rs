@@ -1,4 +1,4 @@
-//! What a provider says of an answer that genai does not pass on.
+//! Statements of a provider about an answer that genai does not pass on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::{
 pub(super) enum Said {
     /// Ollama failed in the middle of it.
     Error(ErrorObject),
-    /// Gemini blocked the prompt, which has cost this.
+    /// Gemini blocked the prompt, which has used this many tokens.
     Blocked(Option<Usage>),
 }
 

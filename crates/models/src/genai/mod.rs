@@ -61,8 +61,8 @@ pub struct GenaiConfig {
     pub base_url: String,
     /// Gemini's key; for Ollama it is sent as `Authorization: Bearer`.
     pub api_key: Option<ApiKey>,
-    /// The longest wait for the next part of the answer, also for its first. What only keeps the connection alive, as
-    /// comments do, is waited for eight times as long. A whole answer may take six hours.
+    /// The longest wait for the next part of the answer, or for its first. Data that only keeps the connection alive,
+    /// such as comments, may come for eight times as long. A whole answer may take six hours.
     pub idle_timeout: Duration,
     /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,
@@ -153,7 +153,7 @@ impl Genai {
         if api_key.as_ref().is_some_and(|key| key.expose().is_empty()) {
             return Err(ModelConfigError::new("the API key is empty".to_owned()));
         }
-        // What is appended to it has no leading slash.
+        // The path appended to it has no leading slash.
         let endpoint = Endpoint::new(&base_url, &[""])?;
         if endpoint.url().query().is_some() {
             return Err(ModelConfigError::new("`base_url` must not have a query".to_owned()));
@@ -196,7 +196,7 @@ impl Genai {
 }
 
 impl Model for Genai {
-    /// Their own protocols take the bytes: Ollama fetches nothing, and Gemini needs the media type of what is at an
+    /// Their own protocols take the bytes: Ollama fetches nothing, and Gemini needs the media type of the image at an
     /// address, which is unknown here.
     fn images(&self) -> TakesImages {
         self.shared.images
@@ -268,7 +268,7 @@ impl Call {
 }
 
 impl Call {
-    /// What the provider said of an answer that ends like this, or else this error.
+    /// The provider's reason for an answer that ends like this, or else this error.
     fn broke_off(&mut self, heard: &Heard, error: ModelError) -> Result<(), ModelError> {
         match heard.said() {
             Some(Said::Blocked(usage)) => {

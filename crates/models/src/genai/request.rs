@@ -21,11 +21,11 @@ use countersign_engine::{
     tool::ToolSpec,
 };
 
-/// What genai sends to Gemini as tools that Google runs, whoever gives them these names.
+/// Names that genai sends to Gemini as tools that Google runs, whoever gave them.
 const GEMINIS_OWN: [&str; 4] = ["googleSearch", "googleSearchRetrieval", "codeExecution", "urlContext"];
 
 /// # Errors
-/// A tool's name means another one to the provider.
+/// A tool's name means another tool to the provider.
 pub(super) fn names(kind: AdapterKind, tools: &[ToolSpec]) -> Result<(), ModelError> {
     match tools.iter().find(|tool| kind == AdapterKind::Gemini && GEMINIS_OWN.contains(&&*tool.name)) {
         None => Ok(()),

@@ -116,7 +116,7 @@ pub(super) struct Assembler {
     items: Vec<Place>,
     /// Items that were not streamed, with the streamed ones that they precede.
     before: HashMap<usize, usize>,
-    /// The calls that the provider requested, also earlier, by the id of its request.
+    /// The calls that the provider requested, now or earlier, by the id of its request.
     asked: HashMap<String, Asked>,
     usage: Option<Usage>,
     /// Why it is incomplete, if the provider said so.
@@ -216,7 +216,7 @@ impl Assembler {
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 if let Some(mut response) = event.response {
-                    // Some servers say it by the kind of the event alone.
+                    // Some servers say so only by the kind of the event.
                     let status =
                         || event.kind.as_deref().and_then(|kind| kind.strip_prefix("response.")).map(str::to_owned);
                     response.status = response.status.or_else(status);
@@ -269,12 +269,12 @@ impl Assembler {
         Ok(())
     }
 
-    /// Takes the items of the final response, which contains what was not streamed, or not completely.
+    /// Takes the items of the final response, which has those that were not streamed, or not completely.
     fn listed(&mut self, output: Vec<Box<RawValue>>) -> Result<(), ReadError> {
         let items = output.iter().map(|raw| Output::read(raw)).collect::<Result<Vec<_>, _>>()?;
         let identities: Vec<Identity> = items.iter().map(Output::identity).collect();
         let numbers = self.known.listed(&identities);
-        // Reasoning goes back before what it led to, though that was streamed and it was not.
+        // Reasoning goes back before the items it led to, even if they were streamed and it was not.
         let (mut following, mut next) = (vec![None; numbers.len()], None);
         for (following, number) in following.iter_mut().zip(&numbers).rev() {
             *following = next;
@@ -318,7 +318,7 @@ impl Assembler {
     fn end(&mut self, at: usize, item: Output, raw: Box<RawValue>) -> Result<(), ReadError> {
         let is_request = item.kind.as_deref() == Some("mcp_approval_request");
         if !self.known.complete(at) {
-            // Another call under the same id must not pass unseen.
+            // Another call under the same id must not go unnoticed.
             let is_repeated = is_request && item.id.as_deref().is_some_and(|id| self.known.has_id(at, id));
             return if is_repeated { self.approval(at, item) } else { Ok(()) };
         }
@@ -513,7 +513,7 @@ impl Reader for Assembler {
     }
 }
 
-/// What was expected where something cannot be read.
+/// The name of what cannot be read, for errors.
 const EVENT: &str = "event of a response";
 
 fn malformed(error: &serde_json::Error) -> ModelError {

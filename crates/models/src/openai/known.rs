@@ -1,13 +1,12 @@
-//! Which items of a response are one and the same.
+//! Which items of a response are the same.
 //!
-//! A response says an item up to three times: when it begins, when it is complete, and in the final response. A call
-//! that is taken for two runs twice, so an item is recognised by whatever a server kept of it: some make its id anew
-//! each time, or the id of its call too; some send index 0 for all, and what they list at the end lacks items or has
-//! more.
+//! A response repeats an item up to three times: when it begins, when it is complete, and in the final response. A call
+//! that is taken for two runs twice, so an item is recognised by whatever a server kept of it: some make a new id each
+//! time, even for its call; some send index 0 for all, and their list at the end lacks items or has more.
 
 use std::collections::{HashMap, VecDeque};
 
-/// What is read of an item's type.
+/// The part of an item's type that is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Sort {
     Message,
@@ -19,7 +18,7 @@ pub(super) enum Sort {
     Other,
 }
 
-/// By what an item is recognised. An empty text says nothing.
+/// The properties by which an item is recognised. An empty text proves nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Identity {
     pub(super) sort: Sort,
@@ -35,7 +34,7 @@ impl Identity {
         self.name.len() + self.id.len() + self.call_id.len()
     }
 
-    /// Whether something that should be equal is not.
+    /// Whether a property that should be equal is not.
     fn differs(&self, other: &Identity) -> bool {
         differ(&self.id, &other.id) || differ(&self.call_id, &other.call_id) || differ(&self.name, &other.name)
     }
@@ -55,10 +54,10 @@ pub(super) struct Known {
     newest: HashMap<(Sort, Option<u64>), usize>,
 }
 
-/// What two items share that are one.
+/// Shared by two items that are the same.
 type Key = (Sort, Option<u64>, String);
 
-/// That of an item at this index.
+/// The key of an item at this index.
 type KeyOf = fn(&Identity, Option<u64>) -> Option<Key>;
 
 struct Seen {
@@ -94,7 +93,7 @@ impl Known {
         self.items.get(at).is_some_and(|seen| seen.identity.id == id)
     }
 
-    /// The item that a part is of.
+    /// The item that a part belongs to.
     pub(super) fn of_part(&self, sort: Sort, id: Option<&str>, index: Option<u64>) -> Option<usize> {
         let by_id = id.and_then(|id| self.by_id.get(&(sort, id.to_owned())));
         by_id.or_else(|| self.newest.get(&(sort, index))).copied()
@@ -130,8 +129,7 @@ impl Known {
         self.with_id(item, index).or_else(by_call_id).or_else(by_index)
     }
 
-    /// For each item of the final response its number, if it began before. An item counts once, and for the surest of
-    /// what it may be.
+    /// For each item of the final response, its number, if it began before. An item counts once, as its surest match.
     pub(super) fn listed(&self, list: &[Identity]) -> Vec<Option<usize>> {
         let mut numbers = vec![None; list.len()];
         let mut taken = vec![false; self.items.len()];
@@ -168,7 +166,8 @@ impl Known {
         }
     }
 
-    /// The item with the same id. A message that is complete is not continued at another index: its id is that of all.
+    /// The item with the same id. A message that is complete is not continued at another index: then all have the same
+    /// id.
     fn with_id(&self, item: &Identity, index: Option<u64>) -> Option<usize> {
         let at = *self.by_id.get(&(item.sort, item.id.clone()))?;
         let seen = &self.items[at];

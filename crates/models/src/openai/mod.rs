@@ -6,7 +6,7 @@
 //!
 //! Decisions:
 //! - An answer ends at `response.completed` or `response.incomplete`.
-//! - Items are told apart by more than their place (`known`): servers differ, and a call that is taken for two runs
+//! - Items are distinguished by more than their place (`known`): servers differ, and a call that is taken for two runs
 //!   twice.
 //! - An item's text is its streamed text; the final item is read only if nothing of it was streamed.
 //! - A request to approve a call of a hosted MCP server becomes a call of `mcp__LABEL__TOOL` here, and the result of
@@ -44,8 +44,8 @@ pub struct OpenAiConfig {
     pub base_url: String,
     /// Sent as `Authorization: Bearer`.
     pub api_key: Option<ApiKey>,
-    /// The longest wait for the next part of the answer, also for its first. What only keeps the connection alive, as
-    /// comments do, is waited for eight times as long. A whole answer may take six hours.
+    /// The longest wait for the next part of the answer, or for its first. Data that only keeps the connection alive,
+    /// such as comments, may come for eight times as long. A whole answer may take six hours.
     pub idle_timeout: Duration,
     /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,

@@ -196,9 +196,9 @@ fn user(said: &content::Content) -> Input<'_> {
     Input::Parts { role: "user", content: parts.collect() }
 }
 
-/// The result of a call: an answer to the provider's request, or an output. The provider runs what is approved, so
-/// approval is sent in the next request only, and later only beside the call that it made; it keeps no conversation to
-/// know by.
+/// The result of a call: an answer to the provider's request, or an output. The provider runs an approved call, so
+/// approval is sent in the next request only, and later only beside the call that it made: it keeps no conversation
+/// that would tell it.
 fn result_of<'a>(
     result: &'a ToolResult,
     asked: &[(&str, String)],
@@ -236,7 +236,7 @@ fn as_it_came<'a>(
     let mut items = Vec::with_capacity(opaque.items.len());
     let mut kept = opaque.items;
     if kept.iter().any(is_reference) {
-        // The provider does not know what it did not store: neither this reasoning, nor what refers to it.
+        // The provider stored neither this reasoning nor the items that refer to it, so it does not know them.
         kept.retain(|item| !is_reference(item));
         kept.iter_mut().for_each(forget_id);
     }

@@ -303,7 +303,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether a stream says a whole call once more: some servers do so at its end. It runs once.
+    /// Whether a stream repeats a whole call: some servers do so at its end. It runs once.
     fn repeats(&self, id: &str, name: &str, args: &[u8]) -> bool {
         !self.in_one_piece
             && self.by_id.get(id).is_some_and(|at| {
@@ -351,8 +351,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// A cut answer stopped in the call that was written last. Core takes the last block for it; if it is another one,
-    /// its arguments say themselves that they stopped there: a server may have closed their JSON.
+    /// A cut answer stopped in the call that was written last. Core assumes the last block; if it is another one, the
+    /// arguments themselves say that they stopped there: a server may have closed their JSON.
     fn mark_cut_call(&mut self) {
         let Some(call) = self.written.map(|at| &self.calls[at]) else { return };
         let at = call.block.saturating_sub(self.gone);
@@ -380,7 +380,7 @@ impl Assembler {
                         let id = if call.own_id { call.id.clone() } else { String::new() };
                         ready.push_back(ModelEvent::ToolUse { id, name: call.name.clone() });
                     }
-                    // Arguments that were written last may be what a cut has ended, whatever they look like.
+                    // The arguments written last may have been cut, whatever they look like.
                     call.closed = end || !last && call.args.is_whole() && self.written != Some(at);
                     (ModelEvent::Input, call.closed)
                 }
@@ -442,16 +442,16 @@ impl Reader for Assembler {
         }
         opaque.reasoning_details = mem::take(&mut self.reasoning_details).finish();
         opaque.thinking_blocks = mem::take(&mut self.thinking_blocks).finish();
-        // Calls go back with their own ids only where it is known that they came from there.
+        // Calls go back with their own ids only if they are known to have come from there.
         let keep = !opaque.is_empty() || !self.calls.is_empty();
         reading::end(ready, self.usage, keep.then_some(&*opaque))
     }
 }
 
-/// What follows arguments in which an answer stopped: no JSON goes on so.
+/// Follows arguments in which an answer stopped: no JSON continues like this.
 const STOPPED: &str = "…";
 
-/// What was expected where something cannot be read.
+/// The name of what cannot be read, for errors.
 const CHUNK: &str = "chat completion chunk";
 
 fn malformed(error: &serde_json::Error) -> ModelError {

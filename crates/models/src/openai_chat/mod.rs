@@ -50,8 +50,8 @@ pub struct OpenAiChatConfig {
     pub base_url: String,
     /// Sent as `Authorization: Bearer`; local servers need none.
     pub api_key: Option<ApiKey>,
-    /// The longest wait for the next part of the answer, also for its first. What only keeps the connection alive, as
-    /// comments do, is waited for eight times as long. A whole answer may take six hours.
+    /// The longest wait for the next part of the answer, or for its first. Data that only keeps the connection alive,
+    /// such as comments, may come for eight times as long. A whole answer may take six hours.
     pub idle_timeout: Duration,
     /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,

@@ -73,7 +73,7 @@ proptest! {
     }
 }
 
-/// How an answer ends that stops in or after a call, for this reason.
+/// The end of an answer that stops in or after a call, for this reason.
 fn ending(partial: &str, stopped: bool, reason: &str) -> Result<Option<Cut>, ModelError> {
     let mut answer = Assembler::new(&Origin::default());
     let mut ready = VecDeque::new();
@@ -112,7 +112,7 @@ fn m3_anthropic_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
     }
 }
 
-/// How an answer ends that its reader says is complete, as its calls and why it was cut; `None` where it is not.
+/// The end of an answer that its reader calls complete: its calls, and why it was cut; `None` if it is not complete.
 fn told(answer: &mut Assembler, mut ready: VecDeque<ModelEvent>) -> Option<(String, Option<Cut>)> {
     if !answer.is_finished() {
         return None;
@@ -141,7 +141,7 @@ fn m3_anthropic_a_call_without_arguments_runs_where_the_server_gives_no_reason_f
         (vec![begun(0, "a", &none), part(0, ""), stopped(0)], whole("wipe{}")),
         (vec![begun(0, "a", &none), part(0, "{\"n\":1}"), stopped(0)], whole("wipe{\"n\":1}")),
         (vec![text.clone(), stopped(0)], whole("so")),
-        // What its own end did not come of, or came of too early.
+        // A call whose own end never came, or came too early.
         (vec![begun(0, "a", &none)], incomplete("wipe")),
         (vec![begun(0, "a", &none), stopped(0), begun(1, "b", &none)], incomplete("wipe{}wipe")),
         (vec![begun(0, "a", &none), part(0, "{\"n\":"), stopped(0)], incomplete("wipe{\"n\":")),

@@ -203,7 +203,7 @@ fn m1_responses_a_call_that_the_final_response_lists_elsewhere_is_made_once() {
 fn m1_responses_text_that_the_final_response_lists_elsewhere_is_said_once() {
     let reasoning = json!({"type": "reasoning", "id": "rs0", "summary": [], "encrypted_content": "E"});
     let delta = |at: u64, id: &str, text: &str| json!({"type": "response.output_text.delta", "output_index": at, "item_id": id, "content_index": 0, "delta": text});
-    // A new id each time, of an item that is listed without what came before it.
+    // A new id each time, for an item that is listed without those before it.
     let events = [
         done(0, &reasoning),
         added(1, &json!({"type": "message", "id": "m_a", "content": []})),
@@ -213,7 +213,7 @@ fn m1_responses_text_that_the_final_response_lists_elsewhere_is_said_once() {
         completed(&[said("m_e", "Xin chào")]),
     ];
     assert_eq!(read(&events).0, "Xin chào");
-    // Listed behind what was not streamed, and between what was not.
+    // Listed after items that were not streamed, and between them.
     let events =
         [done(0, &said("m1", "b")), completed(&[reasoning, said("m0", "a"), said("m1", "b"), said("m2", "c")])];
     assert_eq!(read(&events).0, "bac");
@@ -282,7 +282,7 @@ fn m3_responses_arguments_that_came_only_once_are_not_lost() {
 }
 
 proptest! {
-    /// Each call comes out once, whether it is streamed, listed, or both, and whatever of its ids and index is kept.
+    /// Each call comes out once, whether it is streamed, listed, or both, and whichever of its ids and index are kept.
     #[test]
     fn m1_responses_every_call_is_made_once_whatever_the_server_keeps(
         sent in prop::collection::vec((prop::sample::select(vec!["pay", "note"]), any::<bool>()), 1..6),

@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// How an answer ends whose calls have these arguments.
+/// The end of an answer whose calls have these arguments.
 fn ending(arguments: &[&str], reason: Option<&str>) -> Result<Option<Cut>, ModelError> {
     let mut answer = Assembler::new(&Origin::default());
     let mut ready = VecDeque::new();
@@ -169,7 +169,7 @@ fn m3_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
             }
         }
     }
-    // What says that the answer is whole is believed: some models send nothing for no arguments.
+    // A statement that the answer is whole is believed: some models send nothing for no arguments.
     for whole in ["stop", "tool_calls", "function_call"] {
         assert_eq!(ending(&[""], Some(whole)).unwrap(), None, "{whole}");
     }
@@ -205,7 +205,7 @@ fn m3_chat_a_cut_call_is_not_whole_where_another_one_began_after_it() {
     let in_turns = [begun.clone(), other.clone(), closed.clone()];
     assert_eq!(arguments(&in_turns, "length"), ["{\"path\": \"/\"}…", "{}"]);
     assert_eq!(arguments(&in_turns, "tool_calls"), ["{\"path\": \"/\"}", "{}"]);
-    // Something comes after it: it was whole.
+    // Something comes after it, so it was whole.
     let goes_on = [begun.clone(), fragment(1, "{", ""), closed.clone(), fragment(1, "}", "")];
     assert_eq!(arguments(&goes_on, "length"), ["{\"path\": \"/\"}", "{}"]);
     let one_by_one = [begun, closed, other];
@@ -340,7 +340,7 @@ fn s23_chat_an_error_of_another_form_keeps_its_words() {
             assert_eq!((error.transient, &*error.message), (transient, "said: no such model"), "{data}");
         }
     }
-    // What is no part of an answer says nothing in a stream, and is no answer alone.
+    // Data that is no part of an answer changes nothing in a stream, and is no answer by itself.
     for other in ["{}", r#"{"type":"ping"}"#, r#"{"message":"loading"}"#] {
         assert!(new().take_chunk(other, &mut VecDeque::new()).is_ok());
         let error = told(new().take_whole(other, &mut VecDeque::new()).unwrap_err());
