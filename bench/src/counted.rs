@@ -17,16 +17,16 @@ use crate::{Result, Verdict, cycle, graphs, library};
 /// The argument that makes this program run a number of rounds.
 pub(crate) const ROUNDS: &str = "counted-rounds";
 
-/// What is counted: its name, how many rounds more the longer of two runs has, how many units a round has, and how many
-/// thousand instructions a unit may take. A bound is raised only in a commit that says what the instructions are for; what the
-/// counts have been is in `bench/README.md`.
+/// The counted work: its name, how many more rounds the longer of two runs has, how many units a round has, and how
+/// many thousand instructions a unit may take. A bound is raised only in a commit that says what the instructions are
+/// for; earlier counts are in `bench/README.md`.
 #[cfg(not(debug_assertions))]
 const COUNTED: [(&str, &str, u64, u64, f64); 3] = [
     ("cycle", "counted: a cycle in memory", 200, 1, 220.0),
     ("nodes", "counted: a node of a chain", 2, 1_000, 18.5),
     ("turn", "counted: a turn of three calls", 100, 1, 265.0),
 ];
-/// The same for the unoptimised build of the tests; its bounds are some 3 % above what it takes.
+/// The same for the unoptimised build of the tests; its bounds are some 3 % above its counts.
 #[cfg(debug_assertions)]
 const COUNTED: [(&str, &str, u64, u64, f64); 3] = [
     ("cycle", "counted: a cycle in memory", 20, 1, 1_385.0),

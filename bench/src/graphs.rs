@@ -24,7 +24,7 @@ use crate::{
 };
 
 const NODES: usize = 1_000;
-/// The bound for their run in memory, in milliseconds: what can be kept depends on the allocator.
+/// The bound for their run in memory, in milliseconds: which bound holds depends on the allocator.
 const CHAIN_MS: f64 = if cfg!(feature = "mimalloc") { 1.2 } else { 1.6 };
 const ITEMS: u64 = 1_000;
 const QUESTIONS: u64 = 100;

@@ -28,8 +28,8 @@ const TURNS: usize = 500;
 const QUESTIONS: usize = 250;
 /// How deep agents are nested.
 const DEPTH: usize = 10;
-/// The overhead of a turn with three calls, in microseconds, and how fast a state is saved and loaded, in MB/s: the
-/// bounds.
+/// The bounds: the overhead of a turn with three calls, in microseconds, and the speed of saving and loading a state,
+/// in MB/s.
 const OWN: f64 = 20.0;
 const SAVED: f64 = 500.0;
 const LOADED: f64 = 750.0;

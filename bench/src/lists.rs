@@ -1,4 +1,4 @@
-//! (g) Lists of a person who may see none of a million rows, against those of an empty store: at most 2; also beside a
+//! (g) Lists of a person who may see none of a million rows, against those of an empty store: at most 2, even beside a
 //! query that scans all of them.
 
 use std::{
@@ -76,7 +76,7 @@ pub(crate) fn who_sees_none() -> Result<Vec<Verdict>> {
             none.push(lists(&empty).await?);
             many.push(lists(&full).await?);
         }
-        // A caller who may see everything searches for what does not exist.
+        // A caller who may see everything searches for something that does not exist.
         let (stop, slow) = (Arc::new(AtomicBool::new(false)), full.clone());
         let stopped = stop.clone();
         let looking = tokio::spawn(async move {

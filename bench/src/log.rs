@@ -13,7 +13,7 @@ const CYCLES: usize = 15;
 const HEADER: usize = 32;
 const FRAME: usize = 24;
 
-/// What a log holds: its salts, its frames, and how many of them end a transaction.
+/// The contents of a log: its salts, its frames, and how many of them end a transaction.
 #[derive(PartialEq)]
 struct Log {
     salts: [u8; 8],

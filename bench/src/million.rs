@@ -1,6 +1,6 @@
-//! (m) A million paused sessions, on SQLite and on PostgreSQL: how a server starts on them, what it holds in memory, how long
-//! it takes to resume one and to show a person the ten that they may see, and whether deadlines are kept beside other work.
-//! `SESSIONS` makes it fewer.
+//! (m) A million paused sessions, on SQLite and on PostgreSQL: how a server starts on them, how much memory it takes,
+//! how long it takes to resume one and to show a person the ten that they may see, and whether deadlines are kept
+//! beside other work. `SESSIONS` sets a smaller number.
 
 use countersign::policy::Timeout;
 use std::{
@@ -151,8 +151,8 @@ fn served(place: &str, count: usize) -> Result<[f64; 4]> {
     figures.try_into().map_err(|_| format!("no figures: {said:?}").into())
 }
 
-/// An agent whose calls wait for ever, so that none times out while a million are made, and agents whose calls wait for as many
-/// seconds as their names say.
+/// An agent whose calls wait forever, so that none times out while a million are made, and agents whose calls wait for
+/// the seconds in their names.
 fn runtime(store: Arc<dyn Store>, waits: Range<u32>) -> Result<Runtime> {
     let script = serde_json::json!({
         "turns": [{ "tool_calls": [{ "name": "order", "args": { "symbol": "VNM", "quantity": 100 } }] }, { "text": "Over." }],
@@ -171,8 +171,8 @@ fn runtime(store: Arc<dyn Store>, waits: Range<u32>) -> Result<Runtime> {
     Ok(builder.build()?)
 }
 
-/// The share of 10,000 deadlines of one minute that were stored within a second, while 100 other sessions worked without a
-/// pause; and how many cycles those made a second.
+/// The share of 10,000 deadlines of one minute that were stored within a second, while 100 other sessions worked
+/// without a pause; and how many cycles those completed a second.
 async fn lateness(place: &str) -> Result<(f64, f64)> {
     let runtime = runtime(open(place).await?, FIRST..FIRST + MINUTE)?;
     runtime.start().await?;

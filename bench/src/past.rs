@@ -157,7 +157,7 @@ struct Asked {
 }
 
 async fn eight(served: &Served, method: &'static str, path: String, body: fn(usize) -> Option<Value>) -> Result<Asked> {
-    // The peak is reset here; if that is not allowed it is the highest so far.
+    // The peak is reset here; if that is not allowed, it is the highest so far.
     let _ = std::fs::write(format!("/proc/{}/clear_refs", served.child.id()), "5");
     let before = served.memory("VmRSS:")?;
     let begin = Instant::now();

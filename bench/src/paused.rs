@@ -1,4 +1,4 @@
-//! (d) 100,000 paused sessions: memory of the process that serves them, what each takes in the memory store and on the
+//! (d) 100,000 paused sessions: memory of the process that serves them, the size of each in the memory store and on the
 //! disk, and the time to resume one.
 
 use std::{sync::Arc, time::Instant};
@@ -46,8 +46,8 @@ async fn pause(runtime: &Runtime, first: usize, sessions: usize) -> Result<()> {
 /// The argument that makes this program hold pending sessions in memory.
 pub(crate) const IN_MEMORY: &str = "pause-in-memory";
 
-/// Makes pending sessions in the memory store, and prints how many bytes of resident memory each takes. Those before
-/// them have filled what is taken once.
+/// Makes pending sessions in the memory store, and prints how many bytes of resident memory each takes. Earlier ones
+/// have caused all one-time allocations.
 pub(crate) fn in_memory() -> Result<()> {
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let runtime = runtime(Arc::new(MemoryStore::new()), "Ordered.")?;
@@ -80,8 +80,8 @@ pub(crate) fn hundred_thousand() -> Result<Vec<Verdict>> {
     executor.shutdown_timeout(std::time::Duration::from_secs(5));
     let files = std::fs::read_dir(dir.path())?.map(|file| Ok(file?.metadata()?.len()));
     let stored: u64 = files.sum::<std::io::Result<u64>>()?;
-    // Measured in a separate process, like a server started on them: the one that made them keeps what its allocator
-    // once had.
+    // Measured in a separate process, like a server started on them: the one that made them keeps the memory of its
+    // allocator.
     let [resident, half, most] = figures(&[SERVE, path.to_str().ok_or("a path that is not UTF-8")?])?[..] else {
         return Err("the sessions could not be served".into());
     };
@@ -121,7 +121,7 @@ pub(crate) fn hundred_thousand() -> Result<Vec<Verdict>> {
 /// The argument that makes this program serve the sessions of a store.
 pub(crate) const SERVE: &str = "serve-paused";
 
-/// Opens the store, resumes some of its sessions, and prints: MB resident, the median and the 99th of 100 of the
+/// Opens the store, resumes some of its sessions, and prints: MB resident, the median and the 99th percentile of the
 /// milliseconds that one took.
 pub(crate) fn serve(path: &str) -> Result<()> {
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

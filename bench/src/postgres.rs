@@ -131,7 +131,7 @@ fn cores() -> Result<(u64, u64)> {
     // user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)); a guest's time is in the first two.
     let words = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8);
     let ticks = words.map(str::parse).collect::<std::result::Result<Vec<u64>, _>>()?;
-    // What other machines have taken is not ours either.
+    // Time taken by other machines is not ours either.
     let idle: u64 = [3, 4, 7].iter().filter_map(|at| ticks.get(*at)).sum();
     let all: u64 = ticks.iter().sum();
     Ok((all, all - idle))
@@ -161,15 +161,15 @@ pub(crate) fn node(url: &str, prefix: &str) -> Result<()> {
     })
 }
 
-/// A number that the database says.
+/// A number from the database.
 pub(crate) fn figure(database: &Database, expression: &str) -> Result<f64> {
     let rows = database.query(&format!("SELECT {expression}"));
     let said = rows.into_iter().flatten().next().flatten().ok_or("the database says nothing")?;
     Ok(said.parse()?)
 }
 
-/// Cycles per second of so many nodes together, each a process; and what the processor cores and the database's backends did
-/// meanwhile.
+/// Cycles per second of this many nodes together, each a process; and the work of the processor cores and the
+/// database's backends meanwhile.
 fn nodes(database: &Database, count: usize, round: usize) -> Result<(f64, String)> {
     let own = std::env::current_exe()?;
     let before = cores()?;
@@ -222,7 +222,7 @@ pub(crate) fn rates() -> Result<Vec<Verdict>> {
         floor.push(single.block_on(bare_at_once(database.url(), 1, commits, CYCLES))?);
         ours.push(single.block_on(stream(&runtime, &format!("r{turn}"), CYCLES))?);
     }
-    // Afterwards: the ends of its connections would be in the way of what comes next.
+    // Afterwards: the ends of its connections would disturb the next measurement.
     for _ in 0..ROUNDS {
         crowd.push(single.block_on(bare_at_once(database.url(), CONNECTIONS, commits, CYCLES))?);
     }

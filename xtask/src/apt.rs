@@ -7,7 +7,7 @@ use crate::{
     process::{output, program, run},
 };
 
-/// Installs a package. `remedy` is what somebody else can do.
+/// Installs a package. `remedy` is for a system where that is not possible.
 pub(crate) fn install(root: &Path, package: &str, remedy: &str) -> Outcome {
     if output(program("apt-get", root).arg("--version")).is_err() {
         return Err(remedy.to_owned());

@@ -14,7 +14,7 @@ struct Kind {
     /// Suitable programs, by preference.
     names: &'static [&'static str],
     package: &'static str,
-    /// What it is for.
+    /// Its purpose.
     purpose: &'static str,
 }
 
@@ -25,7 +25,7 @@ const WHOLE: Kind = Kind {
     purpose: "the console is tested in a browser",
 };
 
-/// Without the interface of a browser, which costs the console's tests a third of their time.
+/// Without the user interface of a browser, which costs the console's tests a third of their time.
 const SHELL: Kind = Kind {
     variable: "CHROMIUM_HEADLESS_SHELL",
     names: &["chromium-headless-shell", "chrome-headless-shell"],
@@ -50,7 +50,7 @@ impl Browsers {
     }
 }
 
-/// Browsers; what is missing is installed. Only the whole one, and one that is chosen, has to be there.
+/// Browsers; missing ones are installed. Only the whole one, and one that is chosen, has to be there.
 pub(crate) fn ensure(places: &Places) -> Result<Browsers, String> {
     let whole = WHOLE.ensure(&places.root)?;
     let shell = match SHELL.ensure(&places.root) {

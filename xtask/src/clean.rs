@@ -1,5 +1,5 @@
-//! `cargo xtask clean-clone`: what a visitor does who has only the repository, and what a release is made of, tried in a clone
-//! of what is committed.
+//! `cargo xtask clean-clone`: the steps of a visitor who has only the repository, and the parts of a release, tried in
+//! a clone of the last commit.
 
 use std::{fs, io, path::Path, process::Command};
 
@@ -8,7 +8,7 @@ use crate::{
     process::{cargo, program, run, say},
 };
 
-/// The test of the quickstart's commands, which takes another program if it is told.
+/// The test of the quickstart's commands, which can use another program.
 const QUICKSTART: &str = "u3_the_commands_of_the_quickstart_do_what_it_says";
 const PROGRAM: &str = "COUNTERSIGN_INSTALLED";
 
@@ -26,7 +26,7 @@ pub(crate) fn run_all(places: &Places, features: &str) -> Outcome {
         test.args(["test", "--workspace", "--features", features, "--test", "it", "--", "--exact"]);
         run(test.arg(format!("documents::{QUICKSTART}")).env(PROGRAM, installed))
     };
-    // What is built stays for the next time.
+    // Build results stay for the next time.
     let within = |mut command: Command| {
         command.env("CARGO_TARGET_DIR", &results).env_remove("CARGO");
         command
@@ -36,7 +36,7 @@ pub(crate) fn run_all(places: &Places, features: &str) -> Outcome {
     let readme = fs::read_to_string(clone.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let mut typed = within(program("sh", &clone));
     typed.arg("-ec").arg(installation(&readme)?).env("CARGO_INSTALL_ROOT", folder.join("installed"));
-    // As it is typed, but not optimised, which takes some times as long and proves no more.
+    // As a visitor types it, but not optimised, since that takes several times as long and proves no more.
     typed.envs(
         [("OPT_LEVEL", "0"), ("LTO", "off"), ("CODEGEN_UNITS", "16")]
             .map(|(name, value)| (format!("CARGO_PROFILE_RELEASE_{name}"), value)),
@@ -74,7 +74,7 @@ fn remove(folder: &Path) -> Outcome {
 mod tests {
     use super::*;
 
-    /// Cargo takes it for a success if no test has the name.
+    /// Cargo counts it as a success if no test has the name.
     #[test]
     fn the_quickstarts_test_is_there_and_takes_the_program_it_is_told() {
         let places = Places::find().expect("the folders");

@@ -1,4 +1,5 @@
-//! The failed tests, each with its reason in a few lines. The output of all tests is long, and its end is what is read.
+//! The failed tests, each with its reason in a few lines. The output of all tests is long, and people read only its
+//! end.
 
 use std::fmt::Write as _;
 

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the library is made of, without the macros.
+/// The crates of the library, without the macros.
 const PARTS: &[&str] = &[
     "countersign-core",
     "countersign-store",
@@ -24,7 +24,7 @@ const PARTS: &[&str] = &[
     "countersign-runtime",
 ];
 
-/// What tests of real servers need.
+/// The crates that tests of real servers need.
 const TESTED: &[&str] = &["countersign-server", "countersign-test-machine", "countersign-test-postgres"];
 
 /// Each crate of this repository with those it may use, in build order.
@@ -38,7 +38,7 @@ const MAY_USE: [(&str, &str, &[&[&str]]); 19] = [
     ("countersign-models", "crates/models", &[&["countersign-core", "countersign-engine"]]),
     ("countersign-tools", "crates/tools", &[&["countersign-core", "countersign-engine"]]),
     ("countersign-mcp", "crates/mcp", &[&["countersign-core", "countersign-engine"]]),
-    // The library is for the examples in its documentation: cargo refuses a circle of what is built.
+    // The library is for the examples in its documentation: cargo refuses cycles between builds.
     (
         "countersign-runtime",
         "crates/runtime",
@@ -117,10 +117,10 @@ fn examples(text: &str) -> usize {
     fences.step_by(2).filter(built).count()
 }
 
-/// What a fence says whose example `cargo test` compiles.
+/// The texts of fences whose examples `cargo test` compiles.
 const BUILT: [&str; 5] = ["", "rust", "no_run", "compile_fail", "should_panic"];
 
-/// What is not built for tests of its own.
+/// Code that is not built for tests of its own.
 const WITHOUT_TESTS: [&str; 8] = [
     "bench/src",
     "crates/countersign/src",
@@ -272,7 +272,7 @@ fn the_links_of_documents_lead_somewhere() {
     }
 }
 
-/// Where a link into a page can lead: its headings as GitHub names them, and its anchors.
+/// The targets of links into a page: its headings as GitHub names them, and its anchors.
 fn places(page: &str) -> BTreeSet<String> {
     let headings = page.lines().filter_map(|line| line.strip_prefix('#')).map(|heading| {
         let heading = heading.trim_start_matches('#').trim().to_lowercase();

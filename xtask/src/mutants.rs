@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: bugs that are put into the sources one at a time, each of which a test must catch.
+//! `cargo xtask mutants`: seeded bugs, put into the sources one at a time, each of which a test must catch.
 //!
 //! Each is a patch in `tests/mutants` with a head of two lines: what bug it is, and the narrowest tests that must fail. They are
 //! applied in a copy of the repository under `target`, which has build results of its own and stays for the next run.
@@ -19,12 +19,12 @@ use crate::{
 
 /// Where the patches are.
 const FOLDER: &str = "tests/mutants";
-/// What a head's lines begin with.
+/// The beginnings of a head's lines.
 const BUG: &str = "Bug: ";
 const TEST: &str = "Test: cargo test ";
 /// The heading of a run's section in a page.
 const TITLE: &str = "\n## Seeded bugs\n";
-/// How long tests may take before they count as failed: a bug may have one wait for ever.
+/// How long tests may take before they count as failed: a bug may make one wait forever.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// A seeded bug.
@@ -33,14 +33,14 @@ struct Mutant {
     name: String,
     /// In one sentence.
     bug: String,
-    /// What tests are built: arguments of `cargo test`.
+    /// The tests that are built: arguments of `cargo test`.
     target: Vec<String>,
-    /// Which of them run: words of which each is part of a test's name.
+    /// The tests that run: each word is part of a test's name.
     tests: Vec<String>,
     patch: PathBuf,
 }
 
-/// What came of a bug.
+/// The outcome of a bug.
 enum Fate {
     /// These tests failed.
     Caught(Vec<String>),
@@ -69,7 +69,7 @@ impl Mutant {
         }
     }
 
-    /// All of them, in the order of what has to be built.
+    /// All of them, in the order of the builds they need.
     fn all(root: &Path) -> Result<Vec<Mutant>, String> {
         let files = fs::read_dir(root.join(FOLDER)).map_err(|error| format!("{FOLDER}: {error}"))?;
         let patches =
@@ -117,7 +117,7 @@ pub(crate) fn run(places: &Places, words: &[String]) -> Outcome {
     report.map_or(Ok(()), |page| record(page, fates.len(), &copy.commit))
 }
 
-/// Writes into a page that so many bugs were tried and are all caught, in place of what it says of an earlier run.
+/// Writes into a page how many bugs were tried and all caught, in place of an earlier run's section.
 fn record(page: &Path, bugs: usize, commit: &str) -> Outcome {
     let wrong = |error: std::io::Error| format!("{}: {error}", page.display());
     let section = format!(
@@ -148,9 +148,9 @@ fn summary(fates: &[(&String, Fate)], commit: &str) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(format!("not caught:{wrong}")) }
 }
 
-/// A copy of the repository in which bugs are put, with its own build results.
+/// A copy of the repository into which bugs are put, with its own build results.
 struct Copy {
-    /// What it is a copy of.
+    /// The original.
     commit: String,
     tree: PathBuf,
     target: PathBuf,
@@ -158,7 +158,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// The tracked files as they are now, also where that is not committed.
+    /// The tracked files as they are now, committed or not.
     fn of(places: &Places) -> Result<Copy, String> {
         let folder = places.target.join("mutants");
         let (tree, target) = (folder.join("tree"), folder.join("target"));
@@ -177,7 +177,7 @@ impl Copy {
             copy.commit += ", with changes";
         }
         let tree = copy.tree.to_string_lossy().into_owned();
-        // What is unchanged since an earlier run need not be built again.
+        // Code that is unchanged since an earlier run need not be built again.
         let moved = copy.tree.join(".git").exists()
             && copy.clean().is_ok()
             && process::output(copy.git().args(["checkout", "--quiet", "--detach", &now])).is_ok();
@@ -197,7 +197,7 @@ impl Copy {
         process::output(self.git().args(["reset", "--quiet", "--hard"])).map(drop)
     }
 
-    /// A test command for what the words name.
+    /// A test command for the tests that the words name.
     fn cargo(&self, target: &[String]) -> Command {
         let mut command = cargo(&self.tree);
         command.arg("test").args(target).env("CARGO_TARGET_DIR", &self.target);
@@ -206,7 +206,7 @@ impl Copy {
         command
     }
 
-    /// Without a bug each of the tests exists and passes: else their failing would say nothing.
+    /// Without a bug each of the tests exists and passes: otherwise their failures would prove nothing.
     fn passes<'a>(&self, of_target: impl Iterator<Item = &'a Mutant>) -> Outcome {
         let mutants: Vec<&Mutant> = of_target.collect();
         let Some(first) = mutants.first() else { return Ok(()) };
@@ -257,7 +257,7 @@ impl Copy {
         let wrong = |error: std::io::Error| format!("{}: {error}", log.display());
         let file = File::create(log).map_err(wrong)?;
         let command = command.stdout(file.try_clone().map_err(wrong)?).stderr(file);
-        // A group of its own, so that what it has started ends with it.
+        // A group of its own, so that everything it has started ends with it.
         let mut child = command.process_group(0).spawn().map_err(|error| format!("cargo: {error}"))?;
         let begun = Instant::now();
         loop {
@@ -274,7 +274,7 @@ impl Copy {
     }
 }
 
-/// The tests that an output says to have failed.
+/// The tests that failed, according to an output.
 fn failed(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
 }

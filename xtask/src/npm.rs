@@ -34,7 +34,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
 pub(crate) fn install(places: &Places, folder: &str) -> Outcome {
     let path = places.root.join(folder);
     let inputs = ["package.json", "package-lock.json", ".npmrc"].map(|name| path.join(name)).to_vec();
-    // npm's own account of what is installed.
+    // npm's own record of the installed packages.
     let installed = path.join("node_modules/.package-lock.json");
     let stamp = Stamp::new(places, &format!("npm-{}", folder.replace('/', "-")), inputs, installed);
     if stamp.is_fresh() {

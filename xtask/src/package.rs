@@ -1,4 +1,4 @@
-//! `cargo xtask package`: what a release consists of, in `TARGET/package`: the crates, in the order in which they would be
+//! `cargo xtask package`: the parts of a release, in `TARGET/package`: the crates, in the order in which they would be
 //! published, and the npm packages. Nothing is published.
 
 use std::{fs, io, path::Path};
@@ -24,14 +24,14 @@ pub(crate) const CRATES: [&str; 11] = [
     CLI,
 ];
 
-/// The crate whose package needs the console's files: whoever installs a program with cargo has no npm.
+/// The crate whose package needs the console's files: people who install a program with cargo may not have npm.
 const SERVER: &str = "countersign-server";
 const CLI: &str = "countersign-cli";
 
 /// The npm packages of a release, each after those that it uses.
 const NPM: [&str; 2] = ["@countersign/client", "@countersign/react"];
 
-/// The largest file of a package in bytes: fixtures of tests do not belong into one.
+/// The largest file of a package in bytes: test fixtures do not belong in one.
 const FILE_BYTES: u64 = 1 << 20;
 
 /// The folder of a crate in the repository.
@@ -53,7 +53,7 @@ pub(crate) fn run_all(places: &Places, dirty: bool) -> Outcome {
         }
     }
     let mut pack = cargo(&places.root);
-    // Cargo takes the copy of the console, which git ignores, for a change that is not committed.
+    // Cargo mistakes the copy of the console, which git ignores, for a change that is not committed.
     pack.args(["package", "--locked", "--no-verify", "--allow-dirty", "--target-dir"]).arg(&places.target);
     run(pack.args(CRATES.iter().flat_map(|name| ["-p", name])))?;
     let packages = places.target.join("package");
@@ -64,7 +64,7 @@ pub(crate) fn run_all(places: &Places, dirty: bool) -> Outcome {
     Ok(())
 }
 
-/// Whether what is packed is what is committed.
+/// Whether the packed files are the committed ones.
 fn is_clean(places: &Places) -> Outcome {
     let changed = output(program("git", &places.root).args(["status", "--porcelain"]))
         .map_err(|error| format!("{error}; --allow-dirty packs what is there"))?;
@@ -81,7 +81,7 @@ fn listed(places: &Places, name: &str) -> Result<Vec<String>, String> {
     Ok(output(&mut list)?.lines().map(str::to_owned).collect())
 }
 
-/// The size of a package's file; none of those that cargo makes, such as the lock file.
+/// The size of a package's file; 0 for those that cargo makes, such as the lock file.
 fn size(places: &Places, name: &str, file: &str) -> u64 {
     fs::metadata(places.root.join(folder(name)).join(file)).map_or(0, |found| found.len())
 }

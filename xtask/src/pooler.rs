@@ -17,7 +17,7 @@ pub(crate) fn ensure(places: &Places) -> Outcome {
     if is_there() { Ok(()) } else { Err("PgBouncer was installed, but is not where it is looked for".to_owned()) }
 }
 
-/// Looked for where the tests do: in `PATH`, and where Debian has it.
+/// Searched where the tests search: in `PATH`, and where Debian has it.
 fn is_there() -> bool {
     let paths = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&paths).chain([PathBuf::from("/usr/sbin")]);

@@ -8,7 +8,7 @@ use crate::{Outcome, Places, apt, process::say};
 const REMEDY: &str = "the PostgreSQL store is tested on a server: install PostgreSQL (on Debian `apt-get install postgresql`), or \
                       set DATABASE_URL to the URL of a server's user who may make databases";
 
-/// Has it there.
+/// Ensures that it is there.
 pub(crate) fn ensure(places: &Places) -> Outcome {
     if env::var_os("DATABASE_URL").is_some() {
         return Ok(());
@@ -21,7 +21,7 @@ pub(crate) fn ensure(places: &Places) -> Outcome {
     Ok(())
 }
 
-/// The folder of its programs, looked for where the tests do: in `PATH`, and where Debian has them.
+/// The folder of its programs, searched where the tests search: in `PATH`, and where Debian has them.
 fn find() -> Option<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

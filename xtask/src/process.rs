@@ -29,7 +29,7 @@ pub(crate) fn cargo(folder: &Path) -> Command {
     program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), folder)
 }
 
-/// The same for what is compiled beside tests: what they wait for goes first.
+/// The same for builds beside tests: the tests go first.
 pub(crate) fn patient_cargo(folder: &Path) -> Command {
     let mut command = program("nice", folder);
     command.args(["-n", "19"]).arg(cargo(folder).get_program());
@@ -72,7 +72,7 @@ pub(crate) fn run_reading(command: &mut Command, mut read: impl FnMut(&str)) -> 
     }
 }
 
-/// Runs a command beside another one: what it prints, into a file meanwhile, is shown as a whole when it has ended.
+/// Runs a command beside another one: its output goes into a file, and is shown as a whole when it has ended.
 pub(crate) fn run_beside(command: &mut Command, file: &Path) -> Outcome {
     say(&shown(command));
     let told = |error| format!("{} could not be written or read: {error}", file.display());

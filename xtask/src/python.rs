@@ -42,7 +42,7 @@ pub(crate) fn install(places: &Places, name: &str) -> Outcome {
         let mut venv = program("python3", &places.root);
         run(venv.args(["-m", "venv", "--clear"]).args(more).arg(folder)).map_err(|error| format!("{error}; {remedy}"))
     };
-    // One pip for all: to install it takes ten seconds.
+    // One pip for all, since installing it takes ten seconds.
     let tools = self::folder(places).join("pip");
     let pip = tools.join("bin/pip");
     if !pip.exists() {
@@ -54,7 +54,7 @@ pub(crate) fn install(places: &Places, name: &str) -> Outcome {
         pip.arg("--python").arg(folder.join("bin/python")).arg("--disable-pip-version-check");
         pip
     };
-    // Few of the modules are used, and those are compiled then.
+    // Few of the modules are used, and those are compiled on use.
     run(pip().args(["install", "--quiet", "--no-compile", "--requirement"]).arg(&list))?;
     let now = output(pip().arg("freeze"))?;
     std::fs::write(&installed, now).map_err(|error| format!("{}: {error}", installed.display()))?;

@@ -89,7 +89,7 @@ fn is_success(line: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Recognises a test function: by its attributes, or by the macro that makes a test of it for each store.
+    /// Recognises a test function: by its attributes, or by the macro that makes a test from it for each store.
     fn is_test(source: &str, at: usize) -> bool {
         let (before, rest) = source.split_at(at);
         let above = before.rsplit_once('\n').map_or("", |(above, _)| above);

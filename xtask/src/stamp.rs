@@ -16,7 +16,7 @@ const RESULTS: [&str; 4] = ["node_modules", "dist", "test-results", "playwright-
 pub(crate) struct Stamp {
     file: PathBuf,
     inputs: Vec<PathBuf>,
-    /// What the step alone produces.
+    /// The files that only this step produces.
     result: PathBuf,
 }
 

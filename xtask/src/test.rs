@@ -96,13 +96,14 @@ const PROXY: &str = "a proxy before models, from PyPI";
 const BROWSER: &str = "a browser";
 const COUNTER: &str = "what counts instructions";
 const DATABASE: &str = "PostgreSQL, and a pooler in front of it";
-/// What other crates of a user's program may enable in serde_json beyond what genai does.
+/// Features of serde_json that other crates of a user's program may enable, besides those of genai.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 
 /// Features of the programs that have no effect unless used. Tests of both are built at once.
 pub(crate) const FEATURES: &str = "countersign/postgres,countersign-cli/computer,countersign-cli/otlp";
 
-/// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` is set, and what is tried in a clean clone.
+/// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` is set, and
+/// those in a clean clone.
 pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let mut steps = Steps::default();
     let built = prepare(places, &mut steps);
@@ -119,7 +120,7 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
         for (name, tests) in suites {
             match tests.join() {
                 Ok(tests) => steps.append(tests),
-                // What the others have found is still told.
+                // The findings of the others are still reported.
                 Err(_) => drop(steps.step(name, || Err("it panicked".to_owned()))),
             }
         }
@@ -127,7 +128,7 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     steps.summary()
 }
 
-/// Which of the steps succeeded that tests need.
+/// Which of the steps that tests need have succeeded.
 struct Built {
     packages: bool,
     console: bool,
@@ -177,7 +178,8 @@ fn prepare(places: &Places, steps: &mut Steps) -> Built {
             Ok((others, python, browser, counter, database)) => {
                 let (others, python) = (steps.take(OTHERS, others), steps.take(PYTHON, python));
                 steps.take(BROWSER, browser);
-                // Nothing needs it: the benchmarks' own test leaves out what it cannot count, and this step has failed.
+                // Nothing needs it: the benchmarks' own test skips anything that it cannot count, and this step has
+                // failed.
                 steps.take(COUNTER, counter);
                 (rust, others, python, steps.take(DATABASE, database))
             }
@@ -219,7 +221,8 @@ fn rust_tests(places: &Places, built: &Built, all: bool) -> Steps {
     steps
 }
 
-/// What is compiled once more for other features. It leaves the processors to the tests beside it, which do not use them up.
+/// The tests that are compiled once more for other features. Their builds use the processors that the tests beside them
+/// leave idle.
 fn recompiled_tests(places: &Places, built: &Built, all: bool) -> Steps {
     let mut steps = Steps::default();
     let (rust, others) = ((built.rust, RUST), (built.others, OTHERS));

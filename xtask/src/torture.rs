@@ -8,7 +8,7 @@ pub(crate) fn run(places: &Places, options: &[String]) -> Outcome {
     if options.iter().any(|option| option.ends_with("postgres")) {
         postgres::ensure(places)?;
     }
-    // Together: the program that is built beside the torture has its failpoints. Built alone, as it is released, it has none.
+    // Together: the program built beside the torture has failpoints. Built alone, as it is released, it has none.
     let mut build = process::cargo(&places.root);
     process::run(build.args(["build", "--package", "countersign-cli", "--package", "countersign-torture"]))?;
     let torture = places.target.join("debug/countersign-torture");

@@ -1,11 +1,11 @@
-//! What counts the instructions of the benchmarks' rounds: Valgrind, installed if that is possible.
+//! Valgrind, which counts the instructions of the benchmarks' rounds, installed if that is possible.
 
 use crate::{
     Outcome, Places, apt,
     process::{output, program},
 };
 
-/// Has it there. Without it the benchmarks' own test would succeed and have counted nothing.
+/// Ensures that it is there. Without it the benchmarks' own test would succeed and have counted nothing.
 pub(crate) fn ensure(places: &Places) -> Outcome {
     let found = || output(program("valgrind", &places.root).arg("--version"));
     // Elsewhere that test is left out: its bounds are those of Linux on x86-64.

@@ -43,7 +43,7 @@ impl Clock {
         [names("LD_PRELOAD", &self.library), names("CLOCK", &self.file)]
     }
 
-    /// From now on it is ahead by so many seconds, or behind if there are fewer than none.
+    /// From now on it is ahead by this many seconds, or behind if the number is negative.
     ///
     /// # Errors
     /// Its file cannot be written.

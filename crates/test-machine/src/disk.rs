@@ -21,7 +21,7 @@ pub enum Fault {
     SyncLog,
     /// The same for the database.
     SyncBase,
-    /// There is no room for anything new.
+    /// There is no room for new data.
     Full,
 }
 

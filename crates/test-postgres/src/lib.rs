@@ -37,7 +37,7 @@ use tokio_postgres::{Client, Config, NoTls};
 /// How long a server may take to start on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
-/// How much memory is enough for the servers of all tests, in MiB.
+/// The memory that is enough for the servers of all tests, in MiB.
 const PLENTY_MIB: u64 = 4096;
 
 /// A new database, which is dropped with this value.
@@ -189,7 +189,7 @@ impl Database {
         self.try_query(sql).expect("a query")
     }
 
-    /// The same, where the connection may be ended or the server be down.
+    /// The same, but the connection may be ended or the server may be down.
     ///
     /// # Errors
     /// It fails.

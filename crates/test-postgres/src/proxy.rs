@@ -44,9 +44,9 @@ struct Shared {
     armed: Mutex<Option<(Fault, &'static str)>>,
     /// Whether it has happened.
     struck: AtomicBool,
-    /// Until then no byte passes.
+    /// No byte passes before this time.
     held_until: Mutex<Option<Instant>>,
-    /// Whether some message was held back by that.
+    /// Whether that has held back a message.
     held: AtomicBool,
     notifications: AtomicU64,
 }
@@ -152,7 +152,7 @@ async fn accept(listener: TcpListener, config: Config, shared: Arc<Shared>) {
     }
 }
 
-/// What is done with a message.
+/// What the proxy does with a message.
 enum Fate {
     Passes,
     Half,

@@ -71,7 +71,7 @@ impl Standby {
         rows(&self.database, sql).expect("a query")
     }
 
-    /// Waits until it has everything that the database has now, and has it receive nothing more.
+    /// Waits until it has everything that the database has now, and then cuts it off from anything more.
     ///
     /// # Panics
     /// It does.

@@ -29,7 +29,7 @@ pub const TIME_LIMIT_SECONDS: u32 = 60;
 /// Longest time limit of a command, in seconds: one day.
 pub const TIME_LIMIT_SECONDS_MAX: u32 = 24 * 3600;
 
-/// A time limit that is one: neither nothing, nor longer than [`TIME_LIMIT_SECONDS_MAX`].
+/// A valid time limit: neither zero nor longer than [`TIME_LIMIT_SECONDS_MAX`].
 pub(crate) fn in_bounds(limit: Duration) -> Duration {
     limit.clamp(Duration::from_secs(1), Duration::from_secs(TIME_LIMIT_SECONDS_MAX.into()))
 }
@@ -106,7 +106,7 @@ impl CommandTool {
         self
     }
 
-    /// Most bytes of standard output; [`limits::RESULT_BYTES`] by default and at most.
+    /// Most bytes of standard output: [`limits::RESULT_BYTES`] by default, and at most.
     #[must_use]
     pub fn output_limit(mut self, bytes: usize) -> CommandTool {
         Arc::make_mut(&mut self.inner).output_limit = bytes.clamp(1, limits::RESULT_BYTES);

@@ -95,7 +95,7 @@ impl HttpTool {
         self
     }
 
-    /// Most bytes of an answer's body; [`limits::RESULT_BYTES`] by default and at most.
+    /// Most bytes of an answer's body: [`limits::RESULT_BYTES`] by default, and at most.
     #[must_use]
     pub fn output_limit(mut self, bytes: usize) -> HttpTool {
         Arc::make_mut(&mut self.inner).output_limit = bytes.clamp(1, limits::RESULT_BYTES);

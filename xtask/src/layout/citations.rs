@@ -15,8 +15,8 @@ const FOLDERS: [&str; 8] = ["bench", "crates", "docs", "examples", "fuzz", "test
 /// File types that may cite them there.
 const ENDINGS: [&str; 9] = [".rs", ".ts", ".tsx", ".py", ".mjs", ".c", ".toml", ".md", ".json"];
 
-/// Sections with a single statement, so that tests and comments name only their letter; for H, only what its numbers
-/// share.
+/// Sections with a single statement, so that tests and comments name only their letter; for H, only the part that its
+/// numbers share.
 const LETTERS: [char; 3] = ['c', 'h', 'x'];
 
 /// Tests in this folder refer to the rows of `docs/langgraph.md` where the specification has the same number.

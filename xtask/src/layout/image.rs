@@ -1,10 +1,11 @@
-//! Whether the image can be built from what it is given, and the containers fit together: what tests without Docker can see.
+//! Whether the image can be built from its context, and the containers fit together, as far as tests without Docker can
+//! see.
 
 use std::process::Command;
 
 use super::{read, root};
 
-/// What is in git and not in the image's build, so that whoever changes it does not wait for another build.
+/// Files in git that are not in the image's build, so that changing them causes no other build.
 const NOT_BUILT: [&str; 7] = [
     ".dockerignore",
     "Dockerfile",
@@ -49,7 +50,7 @@ fn version(text: &str) -> Vec<u32> {
     from[..end].split('.').filter_map(|number| number.parse().ok()).collect()
 }
 
-/// What stands between two texts, the first time that both do.
+/// The text between the first occurrences of two texts.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     text.split_once(before).and_then(|(_, rest)| rest.split_once(after)).unwrap_or_else(|| panic!("{before}…{after}")).0
 }
@@ -146,7 +147,7 @@ fn the_image_says_its_version_and_runs_as_the_user_that_it_makes() {
         assert!(image.contains(&format!("org.opencontainers.image.{label}=\"{value}\"")), "{label} is {value}");
     }
     let user = between(&image, "\nUSER ", "\n");
-    // Kubernetes sees only in a number that it is not root.
+    // Only from a number can Kubernetes see that it is not root.
     assert!(user.parse::<u32>().is_ok_and(|user| user > 0) && image.contains(&format!("--uid {user} ")), "{user}");
 }
 
@@ -154,12 +155,12 @@ fn the_image_says_its_version_and_runs_as_the_user_that_it_makes() {
 fn the_images_of_the_compose_file_do_what_it_asks_of_them() {
     let compose = read(&root().join("compose.yaml"));
     let of = |name: &str| version(between(&compose, &format!("image: {name}:"), "\n"));
-    // The first stable one that looks names up again while it runs, in its free edition.
+    // The first stable version whose free edition looks names up again while it runs.
     let is_asked = read(&root().join("deploy/nginx.conf")).contains(" resolve;");
     assert!(is_asked && of("nginx") >= vec![1, 28], "{:?}", of("nginx"));
     // From 18 on the data are in another folder.
     assert!(of("postgres") < vec![18] && compose.contains("- database:/var/lib/postgresql/data\n"));
-    // One of the three equal services builds the image, and none runs a stranger's of the same name.
+    // One of the three equal services builds the image, and none runs somebody else's image of the same name.
     assert_eq!(
         ["build: .", "image: countersign", "pull_policy: never"].map(|line| compose.matches(line).count()),
         [1; 3]

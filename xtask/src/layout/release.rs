@@ -67,7 +67,7 @@ fn allowed() -> BTreeSet<String> {
     list.lines().filter_map(|line| Some(line.trim().strip_prefix('"')?.split_once('"')?.0.to_owned())).collect()
 }
 
-/// Whether what a licence expression (SPDX, or the older `A/B`) asks for can be met with these alone.
+/// Whether these alone can satisfy a licence expression (SPDX, or the older `A/B`).
 fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -114,7 +114,7 @@ fn one(words: &[&str], at: &mut usize, allowed: &BTreeSet<String>) -> bool {
     allowed.contains(*word)
 }
 
-/// What cargo knows of the dependencies on this system. It fetches what it does not have, as for a build.
+/// Cargo's data about the dependencies on this system. It fetches missing ones, as for a build.
 fn tree(offline: bool) -> Output {
     let mut tree = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     tree.current_dir(root()).args(["tree", "--locked", "--workspace", "--all-features", "-e", "normal,build,dev"]);

@@ -58,7 +58,7 @@ fn trees(text: &str) -> Vec<String> {
             false => path.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':'),
         }
         .unwrap_or(path.len());
-        // Where something may be used is no use of it.
+        // A visibility is not a use.
         if !before.ends_with("pub(in") {
             found.push(path[..end].to_owned());
         }
@@ -142,7 +142,7 @@ fn uses_by_file(source: &Path) -> Uses {
         for path in trees(text).iter().flat_map(|tree| paths(tree)) {
             of.extend(leads_to(module, &path).and_then(|path| file(&path)));
         }
-        // What is below needs no path that begins above.
+        // Modules below need no path that begins above.
         let below = text.lines().filter_map(|line| line.rsplit_once("mod ")?.1.strip_suffix(';'));
         let is_used = |name: &&str| {
             let path = format!("{name}::");
@@ -155,7 +155,7 @@ fn uses_by_file(source: &Path) -> Uses {
     uses
 }
 
-/// What is reached from one of them, perhaps itself.
+/// Everything reached from one of them, perhaps itself.
 fn reached<'a>(uses: &'a Uses, from: &str) -> BTreeSet<&'a str> {
     let (mut reached, mut left) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(one) = left.pop() {
@@ -173,7 +173,7 @@ fn in_circles(rooms: &Uses) -> BTreeSet<&str> {
     rooms.keys().map(String::as_str).filter(|room| reached(rooms, room).contains(room)).collect()
 }
 
-/// The largest circle of files in each room: how many they are.
+/// The size of the largest circle of files in each room.
 fn circles(files: &Uses) -> BTreeMap<String, usize> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         files.keys().map(|file| (file.as_str(), reached(files, file))).collect();
@@ -198,7 +198,7 @@ fn the_rooms_of_a_crate_use_each_other_in_no_circle() {
     assert!(arrows > 150, "only {arrows} arrows found");
 }
 
-/// Whoever changes a file of a circle must know all of it.
+/// Anybody who changes a file of a circle must know all of it.
 #[test]
 fn no_circle_of_files_is_larger_than_a_handful() {
     for (name, folder, _) in MAY_USE.iter().filter(|(_, folder, _)| folder.starts_with("crates/")) {

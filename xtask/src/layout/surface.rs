@@ -1,10 +1,10 @@
-//! What the library `countersign` shows to its users: chosen names, each on purpose.
+//! The names that the library `countersign` exports: each is chosen on purpose.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::{files, read, rooms::paths, root};
 
-/// The page that says how many names a user of the library has to look through at most, and why.
+/// The page that says how many names the library may export at most, and why.
 const PAGE: &str = "docs/stability.md";
 
 /// Its number of names.

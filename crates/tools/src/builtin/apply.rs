@@ -56,7 +56,7 @@ const WHAT: &str = "Change files of the workspace with a patch; all of it is app
 /// Applies a patch in the V4A format atomically. A person is asked, and is shown the diff.
 ///
 /// Everything is checked before anything is written: lines that are not where the patch says are an error, and every
-/// file stays as it is. A file that changed after the preview is patched only if the same lines are there, only once, and
+/// file stays as it is. A file that changed after the preview is patched only if it has the same lines, only once, and
 /// among the same lines; and it is neither moved nor deleted.
 #[must_use]
 pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
@@ -89,7 +89,7 @@ impl Fits for Patch {
 }
 
 impl Patch {
-    /// What it does to each file.
+    /// Its effect on each file.
     fn operations(&self) -> Result<Vec<Operation>, ToolError> {
         let operations = match (&self.patch, &self.operations, &self.operation) {
             (Some(patch), None, None) => patch::read(patch),
@@ -104,7 +104,8 @@ impl Patch {
         }
     }
 
-    /// The changes, and the line of the result about each. `shown`: what a reviewer has seen, if anybody has been asked.
+    /// The changes, and the line of the result about each. `shown`: the preview that a reviewer has seen, if anybody
+    /// was asked.
     fn changes(&self, workspace: &Workspace, shown: Option<&Seen>) -> Result<(Vec<Change>, Vec<String>), ToolError> {
         let operations = self.operations()?;
         let (mut changes, mut said, mut named) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -183,7 +184,7 @@ impl Previewer for Shows {
         self.edited(call, None)
     }
 
-    /// The files are still to be as their editor was shown them, if only the editor approves.
+    /// The files must still be as their editor was shown them, if only the editor approves.
     fn edited<'a>(
         &'a self,
         call: &'a CallFacts<'a>,

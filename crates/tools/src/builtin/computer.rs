@@ -68,7 +68,7 @@ pub trait Computer: Send + Sync {
     fn move_to(&self, at: Point) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Moves the pointer along a path of at least two points with the left button held.
     fn drag<'a>(&'a self, path: &'a [Point]) -> BoxFuture<'a, Result<(), ToolError>>;
-    /// Scrolls at a point, by so many pixels to the right and down.
+    /// Scrolls at a point, by this many pixels to the right and down.
     fn scroll(&self, at: Point, right: i32, down: i32) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Types a text.
     fn type_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
@@ -198,8 +198,8 @@ where
     EachAction(rule)
 }
 
-/// A condition that is checked for each action of a call: its `args` are `{"action": …}`, the whole batch is asked
-/// about if it is true of any, and an error asks (spec S14).
+/// A condition that is checked for each action of a call: its `args` are `{"action": …}`, a person is asked about the
+/// whole batch if it is true of any, and an error asks (spec S14).
 ///
 /// ```
 /// # use std::sync::Arc;

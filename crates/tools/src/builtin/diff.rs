@@ -51,7 +51,7 @@ fn file(out: &mut PreviewText, change: &Change) {
     if lines(before) + lines(after) > limits::DIFF_LINES {
         return replaced(out, before, after);
     }
-    // Only a line feed ends a line, as everywhere here: what is behind a carriage return would have no sign of its own.
+    // Only a line feed ends a line, as everywhere here: text after a carriage return would have no sign of its own.
     let split = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
     let diff = TextDiff::configure().timeout(TIME).diff_slices(&split(before), &split(after));
     for hunk in diff.unified_diff().context_radius(AROUND).iter_hunks() {
@@ -77,7 +77,7 @@ fn lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count() + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// The lines from the first that differs to the last one, all as replaced: the diff of files with very many lines, for
+/// The lines from the first to the last that differs, all as replaced: the diff of files with very many lines, for
 /// which a shorter one would take too long.
 fn replaced(out: &mut PreviewText, before: &str, after: &str) {
     let same = |(a, b): &(&str, &str)| a == b;

@@ -104,7 +104,7 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
     .entry()
     .of_source(source)
     .in_order(order)
-    // A second attempt finds the file as it was shown, or as the first has left it; else it writes nothing.
+    // A second attempt finds the file as it was shown, or as the first left it; otherwise it writes nothing.
     .idempotent(true)
     .hints(WRITES)
     .needs_approval(Approval::always())
@@ -113,8 +113,8 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
 
 /// Replaces a text in a file. A person is asked, and is shown the diff.
 ///
-/// A text that is there once may be replaced though the file has changed elsewhere since, but not within the lines that
-/// were shown around it; several only in the file as it was shown, since one of them may be new.
+/// A text that occurs once may be replaced even if the file has since changed elsewhere, but not within the lines that
+/// were shown around it; several occurrences only in the file as it was shown, since one of them may be new.
 #[must_use]
 pub fn edit_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: |edit: Edit, on| edit.change(on).map(|(one, _)| one) };
@@ -218,7 +218,7 @@ impl<T: DeserializeOwned + Send + 'static> Previewer for Shows<T> {
         self.edited(call, None)
     }
 
-    /// The file is still to be as its editor was shown it, if only the editor approves.
+    /// The file must still be as its editor was shown it, if only the editor approves.
     fn edited<'a>(
         &'a self,
         call: &'a CallFacts<'a>,
@@ -239,8 +239,8 @@ pub(super) fn preview(changes: &[Change], earlier: Seen) -> Preview {
     diff::of(changes).against(&Seen::of(changes).or_earlier(earlier).base())
 }
 
-/// Refuses to overwrite what no reviewer has seen. A change without a preview is written as approved, but only at the
-/// first attempt: a later one cannot know whether the file is what the first one has left.
+/// Refuses to overwrite a text that no reviewer has seen. A change without a preview is written as approved, but only
+/// at the first attempt: a later one cannot know whether the file is as the first one left it.
 fn is_as_shown(change: &Change, shown: Option<&Preview>, attempt: u32) -> Result<(), ToolError> {
     if matches!(&change.before, There::Text(found) if change.after.as_ref() == Some(&found.text)) {
         return Ok(());

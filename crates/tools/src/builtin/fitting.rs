@@ -6,10 +6,10 @@ use countersign_engine::tool::ToolError;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-/// What is known of arguments without a look at the files.
+/// A check of arguments that does not look at the files.
 pub(super) trait Fits {
     /// # Errors
-    /// No file could be changed by them: why.
+    /// Why they could not change any file.
     fn fits(&self) -> Result<(), ToolError>;
 }
 
@@ -25,7 +25,7 @@ impl<'de, T: Deserialize<'de> + Fits> Deserialize<'de> for Fitting<T> {
     }
 }
 
-/// Written out: the derived form refers to the schema of the arguments in place of being it.
+/// Written out: the derived form refers to the schema of the arguments instead of being it.
 impl<T: JsonSchema> JsonSchema for Fitting<T> {
     fn schema_name() -> Cow<'static, str> {
         T::schema_name()

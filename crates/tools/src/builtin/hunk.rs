@@ -84,8 +84,8 @@ impl Hunk {
 /// A line of a hunk matches a line of the file that is equal; failing that, equal except for spaces at its end, and
 /// finally except for spaces around it. Context lines stay as they are in the file.
 ///
-/// With `only`, lines must be there at one place only, however loosely they match: in a text that nobody was shown, any of
-/// several may be new.
+/// With `only`, lines must occur at one place only, however loosely they match: in a text that nobody was shown, any of
+/// several occurrences may be new.
 ///
 /// # Errors
 /// A hunk's lines are not in the text, or searching for them takes more than [`limits::PATCH_STEPS`].
@@ -105,7 +105,7 @@ pub(super) fn apply(text: &str, hunks: &[Hunk], only: bool) -> Result<String, To
             |what: &str, missing: &[&str]| ToolError::new(format!("hunk {}: {what}: {:?}", i + 1, missing.join("\n")));
         let mut place = |wanted: &[&str], from: usize, at_end: bool, missing: &str| {
             let found = find(&lines, wanted, from, at_end, &mut steps)?.ok_or_else(|| not_found(missing, wanted))?;
-            // By the loosest rule: the place that was shown may have matched so, and a closer match be new.
+            // By the loosest rule: the place that was shown may have matched by it, and a closer match may be new.
             if only && is_twice(&lines, wanted, from, at_end, &mut steps)? {
                 let changed =
                     "the file has changed since the change was shown, and these lines are in it more than once";
@@ -188,7 +188,7 @@ fn is_twice(lines: &[&str], wanted: &[&str], from: usize, at_end: bool, steps: &
     Ok(next(lines, wanted, first + 1, at_end, LOOSEST, steps)?.is_some())
 }
 
-/// The first place from a line on where all of these lines are the same.
+/// The first place from a line on where all of these lines match.
 fn next(
     lines: &[&str],
     wanted: &[&str],

@@ -14,12 +14,12 @@ const NAME_BYTES: usize = 255;
 pub(crate) struct Place(Vec<String>);
 
 impl Place {
-    /// Reads a path such as `src/main.rs`. `.` is the workspace itself. It is in its plain form: a condition about the
-    /// argument, and the person who is asked, see the path that is used.
+    /// Reads a path such as `src/main.rs`. `.` is the workspace itself. Only its plain form is valid: a condition about
+    /// the argument, and the reviewer, see the path that is used.
     ///
     /// # Errors
-    /// It is absolute, leads up with `..`, is empty, too long, has a control character, or is not as plain as it could
-    /// be: `./a`, `a//b`, `a/`.
+    /// It is absolute, leads up with `..`, is empty, too long, has a control character, or is not in its plain form:
+    /// `./a`, `a//b`, `a/`.
     pub(super) fn read(path: &str) -> Result<Place, ToolError> {
         let bad = |what: &str| Err(ToolError::new(format!("the path {path:?} {what}")));
         if path.is_empty() {

@@ -1,4 +1,5 @@
-//! What a reviewer has seen of the files that a call changes, and whether they are still so when it runs (spec S12).
+//! The state in which a reviewer has seen the files that a call changes, and whether they are still in it when the call
+//! runs (spec S12).
 
 use std::collections::BTreeMap;
 
@@ -14,33 +15,33 @@ use super::{
 /// How much of a digest is kept, in hexadecimal digits.
 const DIGITS: usize = 32;
 
-/// The base of a preview ([`Preview::base`]): a line for each file, with a digest of its path, what was there, and what
-/// a change replaces.
+/// The base of a preview ([`Preview::base`]): a line for each file, with digests of its path, its content, and the
+/// part that a change replaces.
 #[derive(Debug, Default)]
 pub(super) struct Seen(BTreeMap<String, Was>);
 
 /// A file as it was seen.
 #[derive(Debug)]
 struct Was {
-    /// A digest of all of it.
+    /// A digest of its whole content.
     there: String,
-    /// What a change would do to a part of it.
+    /// The effect of a change on a part of it.
     change: Option<Replaced>,
 }
 
-/// What a change does to a text, as digests.
+/// The effect of a change on a text, as digests.
 #[derive(Debug)]
 struct Replaced {
     /// How many lines are above.
     at: usize,
-    /// The lines that go and those that come.
+    /// The removed and the added lines.
     lines: String,
-    /// They, and those that are shown around them.
+    /// These lines, and those that are shown around them.
     around: String,
 }
 
 impl Seen {
-    /// What is there before these changes, and what they do.
+    /// The state before these changes, and their effects.
     pub(super) fn of(changes: &[Change]) -> Seen {
         let was = |change: &Change| Was {
             there: of_file(&change.before),
@@ -49,7 +50,7 @@ impl Seen {
         Seen(changes.iter().map(|change| (of_place(&change.place), was(change))).collect())
     }
 
-    /// What a preview has shown: nothing, if it could not be made.
+    /// The state that a preview has shown: none, if it could not be made.
     pub(super) fn shown(preview: &Preview) -> Seen {
         let line = |line: &str| {
             let mut words = line.split(' ').map(str::to_owned);
@@ -61,8 +62,8 @@ impl Seen {
         Seen(preview.base.as_deref().unwrap_or_default().lines().filter_map(line).collect())
     }
 
-    /// With what was seen earlier of the same files: an edit of a call does not show them anew, nor what it does to a
-    /// file that is another by now.
+    /// With the earlier states of the same files: an edit of a call does not show the files anew, nor its effect on a
+    /// file that has changed since.
     pub(super) fn or_earlier(mut self, earlier: Seen) -> Seen {
         for (place, was) in earlier.0 {
             self.0.entry(place).and_modify(|now| {
@@ -88,10 +89,11 @@ impl Seen {
         self.0.get(&of_place(place)).is_some_and(|was| was.there == of_file(there))
     }
 
-    /// Refuses changes that are not what was shown, and remembers them otherwise.
+    /// Refuses changes that are not as shown, and remembers them otherwise.
     ///
     /// # Errors
-    /// A file is another by now, and would not be changed in the same lines among the same lines, or not be left.
+    /// A file has changed since, and this change would not replace the same lines among the same lines, or would not
+    /// keep the file.
     pub(super) fn check_and_note(
         &self,
         changes: &[Change],
@@ -106,7 +108,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Whether a change is what was shown: the file is unchanged; or the same lines change among the same lines; or the
+    /// Whether a change is as shown: the file is unchanged; or the same lines change among the same lines; or the
     /// same lines change in a file that only other calls of the answer have changed.
     fn has(&self, change: &Change, answer: &str, recent: &Recent) -> bool {
         let (place, there) = (&change.place, of_file(&change.before));
@@ -129,8 +131,8 @@ impl Seen {
     }
 }
 
-/// What the calls of one answer have in common, and no others' (those that a fork has copied: of one fork): the last part
-/// of the key, `SESSION/cN/NONCE`.
+/// Shared by the calls of one answer and by no others (copied calls: of one fork): the last part of the key,
+/// `SESSION/cN/NONCE`.
 fn answer_of(context: &ToolContext) -> &str {
     context.idempotency_key.rsplit('/').next().unwrap_or_default()
 }
@@ -145,7 +147,7 @@ pub(super) fn changed(place: &Place, since: &str) -> ToolError {
 /// The time since which a file is compared, in an error.
 pub(super) const WHEN_SHOWN: &str = "when the change was shown";
 
-/// What a change replaces in a text; `None` where there is no text before or after it.
+/// The part of a text that a change replaces; `None` where there is no text before or after it.
 fn replaced(change: &Change) -> Option<(Replaced, Span)> {
     let (There::Text(before), Some(after)) = (&change.before, &change.after) else { return None };
     let (before, after): (Vec<&str>, Vec<&str>) =

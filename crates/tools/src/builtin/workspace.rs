@@ -139,7 +139,8 @@ impl Workspace {
         &self.root.path
     }
 
-    /// What its tools come from: a call that was approved for one folder is asked about again before it runs in another.
+    /// The source of its tools: a call that was approved for one folder needs another approval before it runs in
+    /// another folder.
     pub(super) fn source(&self) -> Arc<str> {
         format!("folder {}", self.path().display()).into()
     }

@@ -69,7 +69,7 @@ fn redirected(response: &Response) -> Option<String> {
     Some(to.origin()).filter(|origin| origin.is_tuple()).map(|origin| origin.ascii_serialization())
 }
 
-/// The text, if it is one. If it was cut, so may be the last character, which is left out then.
+/// The text, if it is one. If it was cut, a cut last character is left out.
 fn text(body: Vec<u8>, is_cut: bool) -> Option<String> {
     let text = match String::from_utf8(body) {
         Ok(text) => text,

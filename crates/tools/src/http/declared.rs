@@ -213,7 +213,7 @@ impl HttpRequest {
         Ok(Compiled { method, base, url, query, headers, body, secrets, definition })
     }
 
-    /// Whether the secrets are valid where they are named, so that no call fails for a reason that is known now.
+    /// Whether the secrets are valid where they are named, so that no call fails for a reason that could be found now.
     fn fit(&self, url: &Template, headers: &[(HeaderName, Template)]) -> Result<(), HttpToolError> {
         let secret = |place: &Place| match place {
             Place::Env(name) => self.env.get(name).map(|value| (name.clone(), value.expose())),

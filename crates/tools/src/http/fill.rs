@@ -58,7 +58,7 @@ impl Unfit {
     }
 }
 
-/// The text with everything encoded that has a meaning in an address.
+/// The text, with every character encoded that has a meaning in an address.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
@@ -155,7 +155,7 @@ impl Values<'_> {
         Ok(out)
     }
 
-    /// Whether it is one place alone, whose argument is missing, or null.
+    /// Whether it is exactly one place, whose argument is missing or null.
     fn is_left_out(&self, template: &Template) -> bool {
         template.only().is_some_and(|place| self.found(place).is_none())
     }
@@ -246,7 +246,7 @@ impl Values<'_> {
         let mut begun =
             self.request.url.parts().iter().any(|part| matches!(part, Part::Text(text) if text.contains('?')));
         for parameter in self.request.query.iter().filter(|parameter| !self.is_left_out(&parameter.value)) {
-            // Texts of the configuration are only texts here, too.
+            // Texts of the configuration are not parsed here either.
             let mut value = String::new();
             for part in parameter.value.parts() {
                 match part {
@@ -292,7 +292,7 @@ impl Values<'_> {
             Body::Arguments => Some(self.seen(self.args).canonical()),
             Body::Json(template) => match (self.json(template)?, template) {
                 (Some(json), _) => Some(json.canonical()),
-                // There is nothing that it could be left out of.
+                // The whole body cannot be left out.
                 (None, JsonTemplate::Text(text)) => match text.only() {
                     Some(place) => return Err(Unfit::new(Text::HttpMissing, place)),
                     None => None,

@@ -166,7 +166,8 @@ impl Chromium {
 /// Opens a page of this size and attaches to it.
 async fn opened(tools: &mut DevTools, (width, height): (u32, u32)) -> Result<(), String> {
     let target = tools.ask_within(START, "Target.createTarget", json!({ "url": BLANK })).await?;
-    // Of all its pages, also those that a page opens: a download would fill the disk, and nobody could do anything with it.
+    // For all its pages, even those that a page opens: a download would fill the disk, and nobody could do anything
+    // with it.
     tools.ask("Browser.setDownloadBehavior", json!({ "behavior": "deny" })).await?;
     let attach = json!({ "targetId": target["targetId"], "flatten": true });
     let attached = tools.ask("Target.attachToTarget", attach).await?;
@@ -178,8 +179,8 @@ async fn opened(tools: &mut DevTools, (width, height): (u32, u32)) -> Result<(),
 
 /// A headless Chromium controlled over the DevTools protocol (spec S14). It ends with this value.
 ///
-/// It reaches whatever the machine reaches, unless [hosts](Chromium::hosts) restrict it: ask a person about what it
-/// does. No program of another user can control it: it listens on no port.
+/// It reaches whatever the machine reaches, unless [hosts](Chromium::hosts) restrict it: ask a person about its
+/// actions. No program of another user can control it: it listens on no port.
 pub struct ChromiumComputer {
     tools: Mutex<DevTools>,
     screen: (u32, u32),

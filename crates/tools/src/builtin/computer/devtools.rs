@@ -30,7 +30,7 @@ pub(super) struct DevTools<W = ChildStdin, R = ChildStdout> {
     next: u64,
     /// How many pages have finished loading.
     loads: u64,
-    /// An answer did not come in time: a page that never returns keeps it back for good.
+    /// An answer did not come in time: a page that never returns holds it back forever.
     is_stuck: bool,
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn last_lines(mut stderr: ChildStderr) -> String {
     lines[lines.len().saturating_sub(most)..].join("; ")
 }
 
-/// The process, which ends with all it started.
+/// The process, which ends with everything it started.
 pub(super) struct Browser {
     pub(super) child: Child,
     _profile: Profile,
@@ -63,7 +63,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The number identifies the group as long as its leader was not waited for, which nothing else does.
+        // The number identifies the group until its leader is waited for, which nothing else does.
         let leader = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(leader) = leader {
             let _ = kill_process_group(leader, Signal::KILL);

@@ -26,12 +26,12 @@ const NONE_YET: &str = "none-yet";
 
 /// The tool `computer`, or `computer_use_preview`, with a Chromium for each session (spec S14).
 ///
-/// A session's browser is started by its first call, is kept between calls, and ends when it was unused for a quarter
-/// of an hour, when others need its slot, when its session ends, and with this process. An approved batch is done only
-/// on the page that was shown, in the browser that showed it: if there is another browser by then, such as after a
-/// restart, or it shows another page, nothing is done, and the result tells the model so. An edited batch applies to
-/// the page its reviewer was shown. If there was no browser yet that is the start page: if it redirects by itself, a
-/// picture of it must be taken before anything is done there.
+/// A session's browser is started by its first call, is kept between calls, and ends when it has been unused for a
+/// quarter of an hour, when others need its slot, when its session ends, and with this process. An approved batch is
+/// done only on the page that was shown, in the browser that showed it: if there is another browser by then, such as
+/// after a restart, or it shows another page, nothing is done, and the result tells the model so. An edited batch
+/// applies to the page its reviewer was shown. If there was no browser yet that is the start page: if it redirects by
+/// itself, a picture of it must be taken before anything is done there.
 #[derive(Clone)]
 pub struct ChromiumSessions(Arc<Browsers>);
 
@@ -279,7 +279,7 @@ async fn end_when_idle(browsers: Weak<Browsers>, open: Weak<Open>) {
         let left = IDLE.saturating_sub(last.elapsed());
         if left.is_zero() {
             let (Some(browsers), Some(open)) = (browsers.upgrade(), open.upgrade()) else { return };
-            // One that is in use holds its turn.
+            // A browser in use holds its turn.
             if open.turn.try_lock().is_ok() {
                 browsers.forget(&open);
                 return;

@@ -24,7 +24,7 @@ const PERMISSIONS: u32 = 0o777;
 /// A change of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// Which.
+    /// The file.
     pub(crate) place: Place,
     /// Its state when the change was computed. If it differs by now, nothing is written.
     pub(crate) before: There,
@@ -57,9 +57,9 @@ impl There {
 }
 
 impl Workspace {
-    /// Computes and makes changes without any other change of this workspace in between; `make` is told what calls have
-    /// changed before. Of the calls of an answer a
-    /// later one builds on the earlier ones' changes, by the [order](Workspace::order) in which they run.
+    /// Computes and makes changes without any other change of this workspace in between; `make` gets the recent changes
+    /// of calls. Of the calls of an answer, a later one builds on the changes of the earlier ones, by the
+    /// [order](Workspace::order) in which they run.
     ///
     /// # Errors
     /// Errors of `make`, and see [`Workspace::commit`].
@@ -115,7 +115,7 @@ impl Workspace {
 struct Step {
     change: Change,
     folder: OwnedFd,
-    /// A unique name in the same folder: of the new text, or of what was removed.
+    /// A unique name in the same folder: of the new text, or of the removed file.
     aside: String,
     applied: bool,
     /// The file that was moved aside could not be restored, and must not be lost.

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use countersign_engine::tool::ToolError;
 
-/// Slots for file work: more at a time would take memory, and time from everything else, without being faster.
+/// Slots for file work: more at a time would cost memory, and time of everything else, without being faster.
 static PLACES: Semaphore = Semaphore::const_new(limits::FILE_WORK);
 
 /// Whether a call was cancelled: then nothing more is written.
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// Waiting work takes no thread, and does not block the rest of the process.
+    /// Queued work takes no thread, and does not block the rest of the process.
     #[tokio::test]
     async fn r9_work_on_files_has_a_bounded_number_of_threads_and_holds_up_nothing_else() {
         let (now, most, go) =

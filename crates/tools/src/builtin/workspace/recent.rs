@@ -1,4 +1,4 @@
-//! What calls have made of files since people were shown them.
+//! The changes of files by calls since people were shown the files.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::super::place::Place;
 
 /// Most files that are remembered.
 const FILES: usize = 256;
-/// Most changes of one.
+/// Most changes of one file.
 const CHANGES: usize = 64;
 
 /// The lines of a text that a change replaces, from the first to the last that differs.
@@ -16,12 +16,12 @@ pub(crate) struct Span {
     pub(crate) at: usize,
     /// How many are replaced.
     pub(crate) old: usize,
-    /// By how many.
+    /// By how many they are replaced.
     pub(crate) new: usize,
 }
 
 impl Span {
-    /// What differs between the lines of two texts.
+    /// The difference between the lines of two texts.
     pub(crate) fn between(before: &[&str], after: &[&str]) -> Span {
         let at = before.iter().zip(after).take_while(|(a, b)| a == b).count();
         let (before, after) = (&before[at..], &after[at..]);
@@ -30,19 +30,19 @@ impl Span {
     }
 }
 
-/// Where the lines that people were shown are by now. The calls of one answer are all shown the same state of a file, and
-/// each changes it for the next; what a call of another answer changes was not shown with them. The file that was changed
+/// Where the lines that people were shown are now. The calls of one answer are all shown with the same state of a file,
+/// and each changes it for the next; changes by a call of another answer were not shown with them. The file changed
 /// last comes last.
 #[derive(Debug, Default)]
 pub(crate) struct Recent(VecDeque<(Place, Made)>);
 
-/// A file that was shown with the calls of an answer, and is now this.
+/// A file that was shown with the calls of an answer, and its state now.
 #[derive(Debug)]
 struct Made {
     answer: String,
     shown: String,
     now: String,
-    /// What was changed, where it is by now.
+    /// The changes, at their places now.
     changes: Vec<Span>,
 }
 
@@ -68,7 +68,7 @@ impl Recent {
         let made = known.map(|(_, made)| made).filter(|made| made.now == before);
         let mut made = match made {
             Some(made) if made.changes.len() < CHANGES => made,
-            // It was changed by something else, or this is too much to remember.
+            // Something else has changed it, or this is too much to remember.
             _ if before != shown => return,
             _ => Made { answer: answer.to_owned(), shown: before.clone(), now: before, changes: Vec::new() },
         };

@@ -194,7 +194,7 @@ fn s12_links_that_come_and_go_never_lead_outside() {
                 let _ = fs::rename(&link, &dir);
                 let _ = fs::rename(&dir, &link);
                 let _ = fs::rename(&kept, &dir);
-                // So does the file.
+                // The same for the file.
                 let _ = fs::remove_file(&file);
                 let _ = symlink(outside.join("file"), &file);
                 let _ = fs::remove_file(&file);
@@ -232,7 +232,7 @@ fn s12_x_the_programs_own_files_are_neither_read_nor_changed_under_any_name() {
     fs::write(work.join("data/store"), "sessions").expect("store");
     fs::hard_link(work.join("data/store"), work.join("another")).expect("link");
     symlink(work.join("data"), folder.path().join("aside")).expect("link");
-    // Named by a way through a link, and one of them is not there yet.
+    // Named by a path through a link, and one of them does not exist yet.
     let own = ["data/store", "../aside/store-wal"].map(|path| work.join(path));
     let workspace = workspace.without(own);
     for path in ["data/store", "another", "data/store-wal"] {
