@@ -49,7 +49,7 @@ pub(crate) fn run_all(places: &Places, features: &str) -> Outcome {
     run(within(program("cargo", &clone)).args(["xtask", "package"]))?;
     let mut publish = within(program("cargo", &clone));
     run(publish.args(["publish", "--workspace", "--dry-run", "--allow-dirty", "--locked"]))?;
-    // Without the sources of the console the program has only what was packed.
+    // Without the sources of the console the program has only the packed files.
     remove(&web)?;
     quickstart(&results.join("debug/countersign"))
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask mutants`: seeded bugs, put into the sources one at a time, each of which a test must catch.
 //!
-//! Each is a patch in `tests/mutants` with a head of two lines: what bug it is, and the narrowest tests that must fail. They are
-//! applied in a copy of the repository under `target`, which has build results of its own and stays for the next run.
+//! Each is a patch in `tests/mutants` with a head of two lines: the bug, and the narrowest tests that must fail. They
+//! are applied in a copy of the repository under `target`, which has build results of its own and stays for the next
+//! run.
 
 use std::{
     fs::{self, File},

@@ -107,7 +107,7 @@ pub(crate) const FEATURES: &str = "countersign/postgres,countersign-cli/computer
 pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let mut steps = Steps::default();
     let built = prepare(places, &mut steps);
-    // All wait a lot, and none changes what another uses.
+    // All wait a lot, and none changes anything that another uses.
     thread::scope(|scope| {
         let console = scope.spawn(|| console_tests(places, &built));
         let recompiled = scope.spawn(|| recompiled_tests(places, &built, all));
@@ -245,8 +245,9 @@ fn recompiled_tests(places: &Places, built: &Built, all: bool) -> Steps {
         || {
             // genai turns on serde_json's preserve_order; another crate of a user's program may turn on
             // arbitrary_precision. Digests, schemas, states and displayed values must not depend on either, so the
-            // tests of what makes or reads JSON values run a second time. The runtime and the library hand on what
-            // these have made: theirs take minutes more. Stores keep core's types as text and have no JSON of their own.
+            // tests of the code that makes or reads JSON values run a second time. The runtime and the library only
+            // pass such values on: their tests take minutes more. Stores keep core's types as text and have no JSON of
+            // their own.
             let mut packages = vec!["core", "engine", "models", "tools", "mcp"];
             let mut features = format!("countersign-models/genai,{SERDE_JSON}");
             if all {

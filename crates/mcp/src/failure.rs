@@ -66,7 +66,7 @@ impl Failure {
         }
     }
 
-    /// What a status alone says.
+    /// The meaning of a status alone.
     pub(super) fn of_status(status: StatusCode) -> Failure {
         let said = format!("HTTP {}", outgoing::status(status));
         if outgoing::may_have_begun(status) { Failure::Lost(said) } else { Failure::Refused(said) }

@@ -209,7 +209,8 @@ impl Http {
         }
     }
 
-    /// One of the library's failures as one of this crate's. What only the connection's lifecycle reads stays as it is.
+    /// One of the library's failures as one of this crate's. A failure that only the connection's lifecycle reads stays
+    /// as it is.
     fn ours(&self, error: StreamableHttpError<reqwest::Error>, in_session: bool) -> StreamableHttpError<Failure> {
         let failure = match error {
             StreamableHttpError::Client(error) => Failure::of_reqwest(&error),

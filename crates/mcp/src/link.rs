@@ -81,7 +81,7 @@ pub(super) struct Link {
 
 /// The kinds of warnings, at the pace of [`Warnings`].
 pub(super) struct Warned {
-    /// Questions that nobody is asked.
+    /// Questions that are put to nobody.
     pub(super) questions: Warnings,
     /// Messages that are not read.
     messages: Arc<Warnings>,
@@ -154,7 +154,7 @@ enum Reached {
     Soon(Attempt),
 }
 
-/// An open connection, with what belongs to it. All of it ends on drop.
+/// An open connection, with everything that belongs to it. All of it ends on drop.
 pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
     process: std::sync::Mutex<Option<Process>>,
@@ -423,7 +423,7 @@ impl Link {
         {
             return Err(failure::unknown_revisions(std::slice::from_ref(&info.protocol_version)));
         }
-        // It would answer for the server, even when that has failed.
+        // A cache would answer for the server, even when that has failed.
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         self.list(&service).await.map_err(|failure| listing::unlisted(&failure))?;
         let listening = self.listen(&service);

@@ -154,7 +154,7 @@ impl Blocks {
         self.get(number).is_some_and(|block| !block.over)
     }
 
-    /// Whether a block was completely emitted: it is no repetition.
+    /// Whether a block was completely emitted: it is not a repetition.
     pub(super) fn is_given(&self, number: usize) -> bool {
         self.given.contains_key(&number)
     }

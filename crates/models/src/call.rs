@@ -34,7 +34,7 @@ use countersign_engine::{
     model::{ModelConfigError, ModelError, ModelEvent, ModelRequest},
 };
 
-/// The longest wait for what follows the end of the answer, such as usage.
+/// The longest wait for data after the end of the answer, such as usage.
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The prefix of an error reported inside a stream.
 pub(super) const FAILED: &str = "the provider reported an error in its answer";
@@ -47,7 +47,7 @@ pub(super) const EVENT_BYTES: usize = 4 * limits::RESPONSE_BYTES;
 pub(super) trait Protocol: Send + Sync + 'static {
     /// The reader of its answers.
     type Reader: Reader;
-    /// What is appended to the base address.
+    /// The path that is appended to the base address.
     const PATH: &'static [&'static str];
     /// The header of the key and the prefix of its value.
     const KEY_HEADER: (&'static str, &'static str) = ("authorization", "Bearer ");

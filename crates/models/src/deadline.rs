@@ -1,7 +1,7 @@
 //! How long an answer is waited for: for its next part, for its next event, and in all.
 //!
 //! A comment or an empty line says that the connection lives, not that the provider still works on the answer. Gateways
-//! send them while a model thinks, for minutes; some send them for ever.
+//! send them while a model thinks, for minutes; some send them forever.
 
 use std::time::Duration;
 

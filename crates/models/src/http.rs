@@ -193,7 +193,7 @@ fn without_queries(text: &str) -> String {
     kept + left
 }
 
-/// What providers put in `error`: an object or a text.
+/// The value of `error` as providers send it: an object or a text.
 #[derive(Debug, Default)]
 pub(super) struct ErrorObject {
     pub(super) message: String,

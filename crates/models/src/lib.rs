@@ -1,8 +1,8 @@
 //! Models of providers, one module each behind [`Model`](countersign_engine::model::Model).
 //!
 //! The adapters of OpenAI's and Anthropic's APIs are our own; `docs/dependencies.md` says what client libraries lose.
-//! What a provider needs back unchanged (reasoning, signatures, items of servers that it called) is kept as `opaque` of
-//! the answer: its order with lengths, never the texts and arguments again, which are cut from the blocks.
+//! Data that a provider needs back unchanged (reasoning, signatures, items of servers that it called) is kept as
+//! `opaque` of the answer: its order with lengths, never the texts and arguments again, which are cut from the blocks.
 
 #[cfg(feature = "http")]
 pub mod anthropic;

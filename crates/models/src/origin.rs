@@ -1,8 +1,8 @@
 //! Where an answer comes from.
 //!
-//! What a provider needs back with an answer (encrypted reasoning, signatures, ids of calls) goes only to the model and
-//! the address that it came from: another provider of a model with the same name cannot read it and refuses the request,
-//! in every turn from then on, and it is not meant for others.
+//! Data that a provider needs back with an answer (encrypted reasoning, signatures, ids of calls) goes only to the
+//! model and the address that it came from: another provider of a model with the same name cannot read it and refuses
+//! the request, in every turn from then on, and it is not meant for others.
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What differs, with both numbers.
+    /// The differences, each with both numbers.
     pub(crate) fn differences(&self, other: &Counts) -> Vec<String> {
         let all = |c: &Counts| {
             [

@@ -64,8 +64,8 @@ pub struct Copied {
 ///
 /// # Errors
 /// [`StoreError::InUse`] if a process has the store open; [`StoreError::NotServed`] if it was moved before or the database is
-/// not empty; [`StoreError::Corrupt`] if something of the store cannot be read, such as an audit log that was changed, or if
-/// the stores are not the same at the end; [`StoreError::Sealed`], [`StoreError::Failed`].
+/// not empty; [`StoreError::Corrupt`] if a part of the store cannot be read, such as an audit log that was changed, or
+/// if the stores are not the same at the end; [`StoreError::Sealed`], [`StoreError::Failed`].
 pub async fn copy(
     (from, keys): (&Path, Option<&Keys>),
     to: &PostgresUrl,

@@ -1,4 +1,4 @@
-//! What a store derives from the entries of an append: the index of interruptions, and the request ids.
+//! Data that a store derives from the entries of an append: the index of interruptions, and the request ids.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -136,15 +136,15 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
 pub struct Claim {
     /// The id.
     pub request_id: RequestId,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
 }
 
-/// What a `request_id` is for: an id that comes again is a repeat only for the same.
+/// What a `request_id` is for: an id that comes again is a repeat only for the same purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purpose {
     kind: Cow<'static, str>,
-    /// The [fingerprint](RequestId::fingerprint) of what it asks for, if it has one.
+    /// The [fingerprint](RequestId::fingerprint) of the request, if it has one.
     asked: Option<Box<str>>,
 }
 

@@ -180,7 +180,7 @@ pub trait Store: Send + Sync {
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
-    /// What this `request_id` of the session was for, if an entry carries it.
+    /// The purpose of this `request_id` in the session, if an entry carries it.
     fn request(&self, session_id: &str, request_id: &RequestId) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>>;
     /// One interruption.
     fn interruption(
@@ -524,9 +524,9 @@ pub enum StoreError {
     Newer {
         /// The session.
         session_id: Arc<str>,
-        /// What its records need.
+        /// The format that its records need.
         needs: u32,
-        /// What this build knows.
+        /// The format that this build knows.
         knows: u32,
     },
     /// Stored data cannot be read.

@@ -13,7 +13,7 @@ use super::{Append, Durability, Guards, Page, SessionFilter, Store, StoreError, 
 /// Sessions that are listed, and bytes of entries that are read, at a time.
 const AT_ONCE: (usize, usize) = (1000, 4 * 1024 * 1024);
 
-/// What [`hold`] has found.
+/// The findings of [`hold`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Holding {
     /// The sessions whose turns it holds now.
@@ -30,8 +30,8 @@ pub struct Holding {
 /// be there. No server may be using the store.
 ///
 /// # Errors
-/// Those of the store, except for a session that no version can read: one that only a newer version reads would begin
-/// there, so that version has to hold it. Turns held before stay held; it can be run again.
+/// Those of the store, except for a session that no version can read. Turns that only a newer version can read would
+/// begin there, so that version has to hold them. Turns held before stay held; it can be run again.
 pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
     let mut held = Holding::default();
     let history = store.history_id().await?;
@@ -49,7 +49,7 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
         }
     }
     for id in ids {
-        // Another process has held everything meanwhile, and works there: what it begins is left alone.
+        // Another process has held everything meanwhile, and works there: its turns are left alone.
         if store.history_id().await? != history {
             return Err(StoreError::Conflict);
         }
@@ -68,7 +68,7 @@ pub async fn hold(store: &dyn Store) -> Result<Holding, StoreError> {
     Ok(held)
 }
 
-/// What there was to hold in a session.
+/// Whether a session had anything to hold.
 enum Found {
     Held,
     AlreadyHeld,

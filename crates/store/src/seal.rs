@@ -43,7 +43,7 @@ pub enum SealError {
     BadKey {
         /// The id.
         id: String,
-        /// What is wrong with it, and what would be right.
+        /// Why it is invalid, and what would be valid.
         what: String,
     },
     /// The store is sealed, and no keys are given.
@@ -328,11 +328,11 @@ impl Sealer {
         Ok(out)
     }
 
-    /// Opens what was sealed for this place.
+    /// Opens a value that was sealed for this place.
     ///
     /// # Errors
-    /// [`SealError::Value`]: it is no sealed value, its key is not given, or it was not sealed with that key for this
-    /// place, or changed since.
+    /// [`SealError::Value`]: it is not a sealed value, its key is not given, or it was not sealed with that key for
+    /// this place, or changed since.
     pub fn open(&self, place: Place<'_>, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
         let id = key_of(sealed).ok_or_else(|| value(place, "is not encrypted as it must be in this store"))?;
         let key = self.keys.find(id).ok_or_else(|| {

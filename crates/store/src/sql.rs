@@ -1,4 +1,4 @@
-//! What the stores that speak SQL have in common: how values are stored and read.
+//! Shared by the stores that speak SQL: how values are stored and read.
 
 use countersign_core::{audit::AuditRecord, journal::record::Millis, session::Session, wire::event::Resolution};
 use serde_json::value::RawValue;

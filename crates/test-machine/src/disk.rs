@@ -83,7 +83,7 @@ impl Disk {
         }
     }
 
-    /// Reduces the store in this folder to what a power cut leaves of it, after its server was killed: the synced data,
+    /// Reduces the store in this folder to what remains after a power cut, once its server was killed: the synced data,
     /// and those unsynced pages that have reached the disk by chance, by `reaches`. Returns how many are lost.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! A machine for servers under test, made by libraries for `LD_PRELOAD`: its disk forgets what is not synced when the
-//! power is cut ([`Disk`]), and its clock is wrong ([`Clocks`]).
+//! A machine for servers under test, made by libraries for `LD_PRELOAD`: its disk forgets unsynced data when the power
+//! is cut ([`Disk`]), and its clock is wrong ([`Clocks`]).
 //!
 //! The libraries are compiled with `cc`, which building SQLite needs too.
 

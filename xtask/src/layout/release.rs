@@ -1,4 +1,4 @@
-//! What must hold before anything can be released: versions, packages, licences.
+//! The conditions for a release: versions, packages, licences.
 
 use std::{
     collections::BTreeSet,

@@ -10,7 +10,7 @@ use super::{MAY_USE, files, read, root};
 /// Rooms or files, each with those that it uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// The largest circle of files that a room may have.
+/// The largest cycle of files that a room may have.
 const CIRCLE: usize = 8;
 
 /// The paths in a tree of imports, such as `a::{b, c::d}`.
@@ -173,7 +173,7 @@ fn in_circles(rooms: &Uses) -> BTreeSet<&str> {
     rooms.keys().map(String::as_str).filter(|room| reached(rooms, room).contains(room)).collect()
 }
 
-/// The size of the largest circle of files in each room.
+/// The size of the largest cycle of files in each room.
 fn circles(files: &Uses) -> BTreeMap<String, usize> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         files.keys().map(|file| (file.as_str(), reached(files, file))).collect();
@@ -198,7 +198,7 @@ fn the_rooms_of_a_crate_use_each_other_in_no_circle() {
     assert!(arrows > 150, "only {arrows} arrows found");
 }
 
-/// Anybody who changes a file of a circle must know all of it.
+/// Anybody who changes a file of a cycle must know all of it.
 #[test]
 fn no_circle_of_files_is_larger_than_a_handful() {
     for (name, folder, _) in MAY_USE.iter().filter(|(_, folder, _)| folder.starts_with("crates/")) {

@@ -1,7 +1,7 @@
-//! A message over HTTP, and what answers it, read within bounds.
+//! A message over HTTP, and its answer, read within bounds.
 //!
 //! The library's own client reads a body of any number of values, each of which takes many times its text's memory.
-//! Refusals are what that client makes of them, without `Retry-After` and scopes, which nothing here reads.
+//! Refusals are translated as by that client, without `Retry-After` and scopes, which nothing here reads.
 
 use std::{io, sync::atomic::Ordering};
 
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::pipes::TOO_MANY;
 
-    /// What a request with the id 7 gets from a server that answers with this.
+    /// The result of a request with the id 7 at a server that answers with this.
     async fn answered(kind: &str, body: String) -> Option<serde_json::Value> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let uri = format!("http://{}/mcp", listener.local_addr().expect("an address"));

@@ -97,7 +97,7 @@ impl Link {
         permit: &Permit,
     ) -> Result<String, ToolError> {
         let (mut sent_again, mut forgotten, mut connected_again) = (false, false, false);
-        // What is left of the earlier answers where the server requires the call again.
+        // The remaining earlier answers, if the server requires the call again.
         let mut left: Option<Vec<KeptAnswer>> = None;
         // Whether anything was sent that the server may have acted on. A call that has asked something was.
         let mut was_sent = permit.input().is_some();
@@ -119,7 +119,7 @@ impl Link {
                 continue;
             }
             if !self.listed().contains(tool) {
-                // A restarted server may have another tool of the name, which nobody has approved.
+                // A restarted server may have a different tool of this name, which nobody has approved.
                 self.warn_of_change(tool);
                 return Err(ToolError::new(permit.locale().text(Text::ToolChanged)));
             }

@@ -80,7 +80,7 @@ impl Page {
         Page { tools: tools.into_iter().map(Ok).collect(), next_cursor, ttl_ms }
     }
 
-    /// One that the library does not read, because some tool is malformed. `None`: it is no list of tools.
+    /// One that the library does not read, because some tool is malformed. `None`: it is not a list of tools.
     pub(super) fn read(mut page: Value) -> Option<Page> {
         let tools = page.get_mut("tools")?.as_array_mut().map(std::mem::take)?;
         let whole = serde_json::from_value(page).ok().map(Page::of)?;
@@ -108,7 +108,7 @@ fn bytes(tool: &ServerTool) -> usize {
         }
     }
     let mut counted = Counted(0);
-    // What cannot be written does not fit.
+    // A value that cannot be written does not fit.
     serde_json::to_writer(&mut counted, tool).map_or(usize::MAX, |()| counted.0)
 }
 

@@ -297,7 +297,7 @@ impl Link {
             if changes.acknowledged().tools_list_changed != Some(true) {
                 return;
             }
-            // What changed after the connection's list and before this was announced to nobody.
+            // Changes after the connection's list and before this were announced to nobody.
             let Some(known) = link.upgrade() else { return };
             known.list_again(peer.clone());
             drop(known);

@@ -410,7 +410,7 @@ impl Parked {
         self.all().retain(|waiting| *waiting.session_id != *session_id || waiting.call != call);
     }
 
-    /// Cancels those of other connections than this one.
+    /// Cancels those of all connections except this one.
     pub(crate) fn keep_only_of(&self, connection: &Arc<Connection>) {
         let given_up = |waiting: &mut Waiting| !Arc::ptr_eq(&waiting.running.connection, connection);
         self.all().extract_if(.., given_up).for_each(Waiting::give_up);

@@ -13,7 +13,7 @@ const SEGMENT_BYTES: usize = 8;
 /// Shortest secret that is redacted, in bytes: anything shorter occurs everywhere.
 const SECRET_BYTES: usize = 3;
 
-/// Shortest secret that is redacted in what a server says: results are full of short words.
+/// Shortest secret that is redacted in a server's texts: results are full of short words.
 const SAID_BYTES: usize = 8;
 
 /// The secrets that are redacted in every text about a server.

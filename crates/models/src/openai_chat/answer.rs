@@ -78,7 +78,7 @@ pub(super) struct Assembler {
     by_id: HashMap<String, usize>,
     /// The call that was written last, unless something else was: calls that are written in turns end in any order.
     written: Option<usize>,
-    /// Whether it comes in one piece, in which nothing continues what is before it.
+    /// Whether it comes in one piece, in which nothing continues an earlier part.
     in_one_piece: bool,
     /// Whether anything came as a `delta`.
     streamed: bool,

@@ -1,4 +1,4 @@
-//! `{{ last_user }}`, `{{ last_tool_result }}` and what a rule has captured, in a script's strings.
+//! `{{ last_user }}`, `{{ last_tool_result }}` and the captures of a rule, in a script's strings.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -96,7 +96,7 @@ impl Template {
     /// it is nearly one.
     ///
     /// # Errors
-    /// What is wrong with a placeholder, and what was probably meant.
+    /// Why a placeholder is invalid, and what was probably meant.
     pub(super) fn new(source: String, captures: &[String]) -> Result<Template, String> {
         let mut holes = Vec::new();
         let mut from = 0;
@@ -175,7 +175,7 @@ impl Template {
     }
 }
 
-/// The placeholder between double braces, `NAME` or `NAME | FILTER`; `None` if it is no placeholder.
+/// The placeholder between double braces, `NAME` or `NAME | FILTER`; `None` if it is not a placeholder.
 fn placeholder(written: &str, captures: &[String]) -> Result<Option<(Name, Filter)>, String> {
     let (name, filter) = match written.split_once('|') {
         Some((name, filter)) => (name.trim(), Some(filter.trim())),

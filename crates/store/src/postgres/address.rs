@@ -76,7 +76,7 @@ const UNSUPPORTED: [(&str, &str); 15] = [
     ("client_encoding", NO_MORE),
 ];
 
-/// What the values of parameters may be.
+/// The supported values of parameters.
 const VALUES: [(&str, &str); 11] = [
     ("target_session_attrs", ATTRS),
     ("connect_timeout", SECONDS),
@@ -232,7 +232,7 @@ impl PostgresUrl {
         self.config.get_password().is_some()
     }
 
-    /// The first host on another machine that may be given a password without TLS: that of the URL, or another one
+    /// The first host on another machine that may be given a password without TLS: the URL's, or another one
     /// (`has_password`).
     #[must_use]
     pub fn plain_host(&self, has_password: bool) -> Option<&str> {

@@ -47,7 +47,7 @@ struct Seen {
 
 #[derive(Clone, Copy)]
 struct Term {
-    /// What its row says.
+    /// The end that its row says.
     until: i64,
     /// When that is, by [`super::clock::boot_time`].
     ends: Millis,

@@ -1,4 +1,4 @@
-//! Whether what was read has reached the standbys for which commits wait.
+//! Whether data that was read has reached the standbys for which commits wait.
 //!
 //! Nobody sees a commit that waits for a standby. But when its database session is ended, or the database restarts,
 //! everybody sees it, and the standby may never get it. So after such an end ([`History::doubt`]) nothing is
@@ -94,7 +94,7 @@ async fn keep(pool: Pool, asked: Arc<Notify>, confirms: watch::Sender<u64>) {
                 confirms.send_replace(doubts);
                 pause = AGAIN;
             }
-            // Nothing of it is acknowledged any more.
+            // Nothing that was read is acknowledged any more.
             Err(StoreError::Closed(_)) => return,
             Err(error) => {
                 if pause == AGAIN {

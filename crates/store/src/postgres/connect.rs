@@ -528,7 +528,7 @@ mod tests {
         *,
     };
 
-    /// A list is planned for what it filters by, everything else once.
+    /// A list is planned for its filters, everything else once.
     #[tokio::test]
     async fn r10_a_prepared_statement_is_planned_once_and_a_list_for_its_values() {
         let database = Database::new();

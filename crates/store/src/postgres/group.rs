@@ -60,7 +60,7 @@ struct Queue {
 /// The appends of a node that are one statement each.
 pub(super) struct Group {
     pool: Pool,
-    /// The threads on which the store was opened, also for callers on others: its connections are there too.
+    /// The threads on which the store was opened, even for callers on others: its connections are there too.
     threads: Handle,
     queue: Mutex<Queue>,
 }

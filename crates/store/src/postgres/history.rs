@@ -53,7 +53,7 @@ pub(super) const NOTE: &str = "UPDATE countersign SET synchronous = $1 AND timel
 pub(super) struct History {
     /// 0: it is not compared, or the database does not tell it.
     timeline: AtomicI64,
-    /// Another one is stored once another process has held the turns after it went back.
+    /// A different key is stored once another process has held the turns after the database went back.
     key: Mutex<String>,
     /// Whether commits waited for standbys when that was last noted.
     synchronous: AtomicBool,
@@ -90,7 +90,7 @@ impl History {
         let is_another = timeline > 0 && now > timeline;
         let went_back = is_another && !synchronous;
         if now > 0 && now != timeline && !went_back {
-            // A lower number is that of another cluster, to which it was moved.
+            // A lower number is that of another cluster, to which the database was moved.
             set(client, now).await?;
         }
         if is_another && !went_back {

@@ -145,7 +145,7 @@ impl Member {
             asked(SWEEP, &[]).await?;
             let channel: String = get(&one(CHANNEL, &[]).await?, 0)?;
             if own.has_session() {
-                // Before anybody knows of the node, so that it misses nothing of the others.
+                // Before anybody knows of the node, so that it misses nothing from the others.
                 own.run(&format!("LISTEN {channel}")).await.map_err(|e| error(&e))?;
             }
             let words = Words::new(get(&one(KEY, &[]).await?, 0)?);

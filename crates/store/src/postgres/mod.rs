@@ -83,7 +83,7 @@ use super::{
     restored::{self, Holding},
 };
 
-/// Reads on a connection of the pool, and once more on another one if that has ended: when a database restarts, all of
+/// Reads on a connection of the pool, and once more on another if the first has ended: when a database restarts, all of
 /// them end, which shows only when they are used.
 macro_rules! read {
     ($store:expr, |$on:ident| $read:expr) => {{

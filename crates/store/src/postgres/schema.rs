@@ -27,7 +27,7 @@ const SERVER: i32 = 13;
 /// The statements that make them.
 const SCHEMA: &str = include_str!("schema.sql");
 
-/// Each table, and whether it has a primary key and what else must be unique.
+/// Each table, and whether it has a primary key and its other unique keys.
 const TABLES: &str = "SELECT c.relname::text, count(*) FILTER (WHERE k.contype = 'p') > 0,
    count(*) FILTER (WHERE k.contype = 'u') > 0
  FROM pg_class c LEFT JOIN pg_constraint k ON k.conrelid = c.oid

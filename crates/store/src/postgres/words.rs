@@ -148,7 +148,7 @@ fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// What is sealed: the place as four numbers, the birth after its length, and the text.
+/// The sealed text: the place as four numbers, the birth after its length, and the text.
 fn plain(birth: &str, at: TextPlace, part: &str) -> Option<Vec<u8>> {
     let numbers = [at.text.block, at.text.epoch, at.text.n, u64::try_from(at.offset).ok()?];
     let mut plain: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();

@@ -1,4 +1,4 @@
-//! A group of what is to be written, committed together.
+//! A group of writes, committed together.
 
 use std::sync::{
     Arc,
@@ -26,7 +26,7 @@ pub(super) enum Op {
     /// Reserves a number for a copy that is to become this session, and reports it.
     Begin(Arc<AtomicI64>, Arc<str>),
     Piece(Piece),
-    /// A copy has ended, or was given up: remove what is left of it.
+    /// A copy has ended, or was given up: remove its leftovers.
     GiveUp(Arc<AtomicI64>),
     Keep(Kept),
     /// Changes the progress of an endpoint.

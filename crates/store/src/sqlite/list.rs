@@ -516,7 +516,7 @@ mod tests {
     fn r9_a_tenants_audit_log_is_found_by_its_index() {
         let (_dir, conn) = conn();
         assert_eq!(plan(&conn, rows::AUDIT_OF), ["SEARCH audit USING INDEX audit_tenant (tenant=? AND rowid>?)"]);
-        // What is before the first record of a tenant is in no index; the scan ends with the newest record.
+        // The records before the first one of a tenant are in no index; the scan ends with the newest record.
         let before =
             ["SEARCH audit USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", "SCALAR SUBQUERY 1", "SCAN audit"];
         assert_eq!(plan(&conn, rows::AUDIT_BEFORE_TENANTS), before);

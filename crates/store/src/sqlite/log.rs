@@ -116,7 +116,7 @@ pub(super) fn leave(conn: &Connection) {
     }
 }
 
-/// Rewrites a leftover log as it is read now. After a failed sync Linux marks its pages clean, so what is read may not
+/// Rewrites a leftover log as it is read now. After a failed sync Linux marks its pages clean, so the data read may not
 /// be on the disk, and no later sync would write it.
 pub(super) fn rewrite(db: &Path) -> Result<(), StoreError> {
     let path = &*beside(db, LOG);

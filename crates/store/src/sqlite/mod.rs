@@ -123,7 +123,7 @@ impl SqliteStore {
     /// agents and tools, roles and subjects are not sealed, since lists filter by them.
     ///
     /// # Errors
-    /// As [`SqliteStore::open`]; [`StoreError::Sealed`] if a key of the store is missing or another one, or if the
+    /// As [`SqliteStore::open`]; [`StoreError::Sealed`] if a key of the store is missing or different, or if the
     /// store is plain.
     pub fn open_sealed(
         path: impl AsRef<Path>,

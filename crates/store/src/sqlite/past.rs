@@ -57,7 +57,7 @@ impl Past {
         let bodies = rows::entries(&mut self.conn, session, after, (limit, usize::MAX), &self.values)
             .map_err(|e| schema::named(&self.path, e))?;
         let entries = rows::parse(session, bodies, &self.values)?;
-        // As in `read_audit`: what leaves the process is synced.
+        // As in `read_audit`: data that leaves the process is synced.
         log::sync(&self.path)?;
         Ok(entries)
     }

@@ -67,7 +67,7 @@ impl Reader {
         };
         self.queries.send((Box::new(query), place)).map_err(|_| stopped())?;
         let read = answered.await.map_err(|_| stopped())?;
-        // It may have read what was never synced.
+        // It may have read data that was never synced.
         self.broken.check()?;
         // A failed read closes nothing: nothing is acknowledged on it.
         read.map_err(|e| if let StoreError::Closed(e) = e { StoreError::Failed(e) } else { e })

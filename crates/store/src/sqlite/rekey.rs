@@ -1,8 +1,8 @@
 //! Resealing a store: plain to sealed, old keys to a new one, sealed to plain.
 //!
-//! It goes through the tables a bounded transaction at a time and skips what is right already, so that it can be
-//! stopped at any moment and started again. A store that was plain is marked until all of it is sealed and the pages of
-//! the old values are gone; no server opens it meanwhile. One that only changes its key stays usable with both.
+//! It goes through the tables a bounded transaction at a time and skips values that are right already, so that it can
+//! be stopped at any moment and started again. A store that was plain is marked until all of it is sealed and the pages
+//! of the old values are gone; no server opens it meanwhile. One that only changes its key stays usable with both.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub struct Rekeyed {
 ///
 /// # Errors
 /// [`StoreError::InUse`] if a process has the store open; [`StoreError::Sealed`] if a key of the store is missing or
-/// wrong; [`StoreError::Failed`], also if another process reads the file at the end: then it must be run again.
+/// wrong; [`StoreError::Failed`], even if another process only reads the file at the end: then it must be run again.
 pub fn rekey(
     path: &Path,
     keys: &Keys,
@@ -78,8 +78,8 @@ pub fn rekey(
     work.end()
 }
 
-/// Removes what is not resealed: leftovers of copies, which belong to no session, and waypoints, which can be rebuilt
-/// from the entries.
+/// Removes data that is not resealed: leftovers of copies, which belong to no session, and waypoints, which can be
+/// rebuilt from the entries.
 fn drop_unsealed(conn: &Connection) -> Result<(), StoreError> {
     for number in unfinished::left(conn)? {
         while unfinished::remove(conn, number)? {

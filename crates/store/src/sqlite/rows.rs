@@ -176,7 +176,7 @@ pub(super) fn tail(
     Ok(Some((head, entries)))
 }
 
-/// Opens and parses what [`tail`] has read.
+/// Opens and parses the result of [`tail`].
 pub(super) fn parse_tail(
     session_id: &str,
     (head, entries): (RawHead, Vec<RawEntry>),
@@ -218,7 +218,7 @@ pub(super) fn sent_by(id: &RequestId) -> &str {
     id.by().unwrap_or_default()
 }
 
-/// What a request id was for.
+/// The purpose of a request id.
 pub(super) fn purpose(row: &Row<'_>) -> rusqlite::Result<Purpose> {
     Ok(Purpose::stored(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str_or_null()?))
 }
@@ -258,7 +258,7 @@ pub(super) const AUDIT_NEWEST_BEFORE_TENANTS: &str = "SELECT n, hash, body FROM 
 pub(super) const AUDIT_NEWEST_OF: &str = "SELECT n, hash, body FROM audit INDEXED BY audit_tenant
  WHERE tenant IS ?3 AND tenants_since IS NOT NULL AND n < ?1 ORDER BY n DESC LIMIT ?2";
 
-/// See [`super::super::Store::audit`]. What is not a record, or not what was sealed, is returned with a hash that
+/// See [`super::super::Store::audit`]. A body that is not a record, or not the sealed one, is returned with a hash that
 /// cannot verify: it is up to the reader to name it.
 pub(super) fn audit(
     conn: &Connection,

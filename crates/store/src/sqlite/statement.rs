@@ -29,8 +29,8 @@ pub(super) fn all<T>(
     conn.prepare_cached(sql).and_then(|mut query| query.query_map(params, row)?.collect()).map_err(|e| error(&e))
 }
 
-/// What a failed commit means. A full disk has written nothing that counts, and is rolled back; after any other failure
-/// the disk's contents are unknown.
+/// The meaning of a failed commit. A full disk has written nothing that counts, and is rolled back; after any other
+/// failure the disk's contents are unknown.
 pub(super) fn uncommitted(e: &rusqlite::Error) -> StoreError {
     match e.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => error(e),

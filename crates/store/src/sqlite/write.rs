@@ -29,7 +29,7 @@ use super::{
     unfinished,
 };
 
-/// What the log says of a store whose disk cannot be relied on any more. Tests wait for it, and count it.
+/// The log line for a store whose disk can no longer be relied on. Tests wait for it, and count it.
 pub const CLOSED: &str = "is closed until it is opened again, and acknowledges nothing";
 
 /// Most members of one group.
@@ -46,7 +46,7 @@ const REMOVE_AFTER: u32 = 16;
 const LOOK_AT_SIZE: u32 = 256;
 
 /// Why the store is closed, once a write or sync has failed. The disk's contents are unknown then: Linux marks the
-/// pages of a failed sync clean, so a later one that succeeds would acknowledge what the next power cut takes.
+/// pages of a failed sync clean, so a later one that succeeds would acknowledge data that the next power cut takes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Broken(Arc<OnceLock<String>>);
 
@@ -124,7 +124,7 @@ impl Writer {
         self.write(Op::Sync).await.map(drop)
     }
 
-    /// Schedules removal of what is left of a copy, after everything queued before.
+    /// Schedules removal of the leftovers of a copy, after everything queued before.
     pub(super) fn give_up(&self, number: Arc<AtomicI64>) {
         let (answer, _) = oneshot::channel();
         // A stopped store removes it when it is opened again.
@@ -146,7 +146,7 @@ const UNSYNCED: Duration = Duration::from_millis(10);
 /// How long nothing must be refused before that counts as over: a full disk still takes small writes now and then.
 const CALM: Duration = Duration::from_secs(5);
 
-/// What the writer does next.
+/// The writer's next step.
 enum Next {
     Job(Job),
     /// A sync is due.
@@ -383,7 +383,8 @@ impl<'w> Thread<'w> {
         running::forget(&self.conn)
     }
 
-    /// Removes some leftovers if that was long ago: under a load that never ends there is no idle time for it.
+    /// Removes some leftovers if the last removal was long ago: under a load that never ends there is no idle time for
+    /// it.
     fn remove_now_and_then(&mut self) {
         self.since += 1;
         if self.since >= REMOVE_AFTER {

@@ -121,7 +121,7 @@ fn m146_a_repeated_request_before_another_item_does_not_fail_the_turn() {
     assert!(kept.is_some_and(|kept| !kept.contains("mcpr_1")), "the request goes back where it was made");
 }
 
-/// The text, the calls, and what is kept of an answer of these events.
+/// The text, the calls, and the kept data of an answer of these events.
 fn read(events: &[Value]) -> (String, Vec<String>, String) {
     let mut answer = Assembler::new(&Origin::default(), HashMap::new());
     let mut ready = VecDeque::new();

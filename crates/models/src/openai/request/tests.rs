@@ -12,7 +12,7 @@ fn answered(id: &str, opaque: Option<&Opaque>) -> [Message; 2] {
     [AssistantMessage::new("m", blocks).opaque(opaque).into(), result(id)]
 }
 
-/// What is kept of an answer with reasoning and a call.
+/// The kept data of an answer with reasoning and a call.
 fn kept(at: Option<&Origin>) -> Opaque {
     let reasoning = RawValue::from_string(r#"{"type":"reasoning","id":"rs_1","encrypted_content":"ENC"}"#.to_owned());
     let items = vec![Item::Raw(reasoning.unwrap()), Item::Call { id: Some("fc_1".to_owned()) }];

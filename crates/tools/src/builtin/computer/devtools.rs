@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// Pipes with a tiny buffer, and what arrives at the other end of the first.
+    /// Pipes with a tiny buffer, and the bytes that arrive at the other end of the first.
     fn pipes() -> (DevTools<DuplexStream, DuplexStream>, mpsc::UnboundedReceiver<Value>, DuplexStream) {
         let (to, asked) = duplex(16);
         let (answers, from) = duplex(16);

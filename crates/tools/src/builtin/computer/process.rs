@@ -35,7 +35,7 @@ pub(super) const WITH_US: &str = "folder=$1; shift; \
 /// Lines and bytes kept of the browser's standard error.
 const KEPT: (usize, usize) = (5, 1000);
 
-/// The last lines of what a program writes to standard error.
+/// The last lines that a program writes to standard error.
 pub(super) async fn last_lines(mut stderr: ChildStderr) -> String {
     let (most, bytes) = KEPT;
     let mut kept: Vec<u8> = Vec::new();
