@@ -24,7 +24,7 @@ const MESSAGE_CHARS: usize = 8000;
 const URL_CHARS: usize = 4000;
 
 /// The question as people see it: its server, its text, and the schema of the answer. An error says why it is not
-/// asked: it could not be shown whole, no answer to it could be checked, or its address or its form repeats a secret,
+/// asked: it could not be shown in full, no answer to it could be checked, or its address or its form repeats a secret,
 /// which is redacted in its text and in the form's descriptions.
 ///
 /// An answer is `{"action": "accept", "content": …}`, where the content fits the server's schema, or `{"action":

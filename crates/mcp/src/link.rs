@@ -292,7 +292,8 @@ impl Link {
             Stage::Down { until, why, .. } if Instant::now() < *until => return Reached::Now(Err(why.clone())),
             Stage::Down { failures, .. } => *failures,
             Stage::Up(connection) => {
-                // A connection, and its program, live on while questions wait there: at most this one and the next.
+                // A connection, and its program, live on while questions are pending there: at most this one and the
+                // next.
                 self.parked.keep_only_of(connection);
                 let why = connection.unusable().unwrap_or("has ended");
                 tracing::warn!(

@@ -12,7 +12,7 @@ pub(super) const ERROR_CHARS: usize = 2000;
 const LABEL_CHARS: usize = 200;
 /// The kinds of content that the protocol has.
 const KINDS: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
-/// In place of any other.
+/// Replaces any other kind.
 const UNKNOWN: &str = "[content of an unknown kind]";
 
 /// The result as text: texts unchanged, structured content as JSON, everything else as a line with its kind and size.

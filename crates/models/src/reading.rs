@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{http::ErrorObject, scan::Scan, sse::SseEvent};
 
-/// The size that a block counts beside its text, so that empty ones are bounded too.
+/// The size that a block counts besides its text, so that empty ones are bounded too.
 pub(super) const BLOCK_BYTES: usize = 64;
 /// The data of the event with which many servers end a stream.
 pub(super) const DONE: &str = "[DONE]";

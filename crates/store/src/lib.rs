@@ -310,7 +310,7 @@ impl Append {
     }
 }
 
-/// The conditions of an append beside its session's position, checked in the transaction that stores it. By default
+/// The conditions of an append besides its session's position, checked in the transaction that stores it. By default
 /// none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guards {

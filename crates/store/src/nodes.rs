@@ -91,7 +91,7 @@ pub enum Said {
     },
 }
 
-/// The coordination of nodes, beside the journals.
+/// The coordination of nodes, besides the journals.
 pub trait Nodes: Send + Sync {
     /// Takes the lease of a session, unless another live node has it. Its epoch is a new one.
     fn claim(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>>;

@@ -10,7 +10,7 @@ pub fn options() -> OpenOptions {
     options
 }
 
-/// The permissions that others have on a file, as `chmod` writes them; `None` if they have none, or nothing is known of it.
+/// The permissions that others have on a file, as `chmod` writes them; `None` if they have none, or if that is unknown.
 #[cfg(feature = "sqlite")]
 #[must_use]
 pub fn shared(path: &std::path::Path) -> Option<String> {

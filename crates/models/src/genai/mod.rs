@@ -332,7 +332,7 @@ struct Opaque {
     by: String,
     /// Which model it is for.
     model: String,
-    /// At which address it is, as a short digest; earlier versions did not keep it.
+    /// A short digest of its address; earlier versions did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     at: Option<String>,
     /// The parts of the answer, in order.

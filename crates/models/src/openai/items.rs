@@ -1,4 +1,4 @@
-//! The data kept with an answer beside its blocks, so that its items can be sent back unchanged.
+//! The data kept with an answer besides its blocks, so that its items can be sent back unchanged.
 
 use countersign_core::conversation::AssistantMessage;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub(super) struct Opaque {
     pub(super) by: String,
     /// Which model it is for.
     pub(super) model: String,
-    /// At which address it is, as a short digest; earlier versions did not keep it.
+    /// A short digest of its address; earlier versions did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<String>,
     /// The items of the answer, in order.

@@ -124,7 +124,7 @@ struct Call {
     own_id: bool,
     name: String,
     args: Scan,
-    /// Their text, to recognise them when they are said again.
+    /// Their text, to recognise them when they are repeated.
     said: Vec<u8>,
     begun: bool,
     closed: bool,

@@ -57,7 +57,7 @@ pub(super) struct History {
     key: Mutex<String>,
     /// Whether commits waited for standbys when that was last noted.
     synchronous: AtomicBool,
-    /// This node and, as its row says it, the end of the term that it has renewed last; 0: it has renewed none.
+    /// This node and, as its row says, the end of the term that it last renewed; 0: it has renewed none.
     term: [AtomicI64; 2],
     /// How often a commit may have become visible without waiting for a standby: see [`super::confirm`].
     doubts: AtomicU64,

@@ -248,7 +248,7 @@ fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<Ordered> {
                 queries.push((own, USED_ORDER));
             }
             for role in who.reviewing() {
-                // One after the other, as they are read: joined at once, many of them would have all sessions read.
+                // One after the other, as they are read: joined at once, many of them would read all sessions.
                 let one = "CROSS JOIN LATERAL (SELECT * FROM sessions WHERE number = v.session LIMIT 1) s";
                 let from = format!("{SUMMARY} FROM reviewers v {one}");
                 let held = Query::new(from).with("v.tenant = ? AND v.role = ?", [tenant(), role.as_str().into()]);

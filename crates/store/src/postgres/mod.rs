@@ -121,7 +121,7 @@ const HOLD_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PostgresOptions {
-    /// The most connections, two at least, beside the node's own. Lists use at most half of them.
+    /// The most connections, at least two, besides the node's own. Lists use at most half of them.
     pub connections: usize,
     /// How long the leases of a node outlive it: other nodes take over its sessions when it has been dead, stopped or
     /// cut off for so long.

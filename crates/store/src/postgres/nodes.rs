@@ -29,8 +29,8 @@ use crate::sql::int;
 /// Whether the node in this column, which has the lease of a session or sends to an endpoint, is marked as dead, or has
 /// left: see [`super::alive`].
 ///
-/// It is a subquery with one value, which PostgreSQL asks again for a row that another transaction has changed meanwhile.
-/// `NOT EXISTS` becomes a join, which it does not ask again: so two nodes took one session.
+/// It is a subquery with one value, which PostgreSQL evaluates again for a row that another transaction has changed
+/// meanwhile. `NOT EXISTS` becomes a join, which it does not evaluate again: with that, two nodes took one session.
 macro_rules! is_dead {
     ($node:literal) => {
         concat!("coalesce((SELECT n.until FROM nodes n WHERE n.id = ", $node, "), '-infinity') = '-infinity'")

@@ -337,7 +337,7 @@ impl Compiled {
         self.headers.iter().any(|(known, _)| known.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// The content type of the body, unless a header says it.
+    /// The content type of the body, unless a header sets it.
     pub(super) fn body_kind(&self) -> Option<&'static str> {
         match self.body {
             _ if self.has_header("content-type") => None,
