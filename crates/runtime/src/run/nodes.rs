@@ -33,10 +33,10 @@ pub(super) const ELSEWHERE: Duration = Duration::from_millis(50);
 /// How long a caller waits for another node that has the session and stores nothing. By default a dead node's
 /// lease ends sooner.
 const SILENT: Duration = Duration::from_secs(60);
-/// The maximum number of times that an input is tried.
+/// The maximum number of tries of one input.
 const TRIES: u32 = 16;
 
-/// A caller's wait for a session that another node has.
+/// A caller's wait for a session that another node drives.
 #[derive(Default)]
 pub(super) struct Elsewhere(Option<(u64, Instant)>);
 
@@ -44,7 +44,7 @@ impl Elsewhere {
     /// The session is at this position now.
     ///
     /// # Errors
-    /// `session_busy`: it has been there for too long.
+    /// `session_busy`: the session has been at this position for too long.
     pub(super) fn seen_at(&mut self, pos: u64) -> Result<(), Refusal> {
         match self.0 {
             Some((at, since)) if at == pos && pos > 0 => {
@@ -101,7 +101,7 @@ macro_rules! contested {
 }
 pub(super) use contested;
 
-/// Nothing begins here for now.
+/// The refusal while this node's leases have ended: no effect may begin here.
 pub(super) fn term_ended() -> Refusal {
     Refusal::new(Code::StoreUnavailable, "this node's leases have ended until it can renew them")
 }
@@ -115,7 +115,7 @@ impl Inner {
                 None => Some(Epoch::SOLE),
                 // A draining node starts no effects.
                 Some(_) if self.draining.load(Ordering::SeqCst) => None,
-                // Another node may know more.
+                // Left to other nodes for now.
                 Some(nodes) if self.passed_on.has(&live.session_id, nodes) => None,
                 Some(nodes) if self.load(live, guard).await?.is_at_work() => {
                     let claimed = nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?;
@@ -173,7 +173,7 @@ impl Inner {
         }
     }
 
-    /// The session's driver was dropped in the middle, and nothing of it runs here any more: whichever node is to
+    /// The session's driver was dropped half way, and nothing of the session runs here any more: the node that is to
     /// continue it need not wait until this one has left.
     pub(super) async fn abandons(&self, live: &LiveRef) {
         let Some(nodes) = self.store.nodes() else { return };
@@ -194,7 +194,7 @@ impl Inner {
         guard.working = None;
     }
 
-    /// Hands over a session that cannot be read here to nodes that know its format; a broken one is handed to none.
+    /// Hands over a session that cannot be read here to nodes that know its format; a broken one is not handed over.
     pub(super) async fn gives_up(&self, live: &Live, guard: &mut LiveState, error: &Refusal) {
         if !error.is_unreadable() {
             return;
@@ -312,8 +312,8 @@ impl Inner {
         self.forget_deleted(nodes).await
     }
 
-    /// Forgets what is kept here of sessions that other nodes have deleted: conversations that models have read, and
-    /// what tools keep for them. A session in memory is read again anyway.
+    /// Drops cached data of sessions that other nodes have deleted: conversations that models have read, and what tools
+    /// keep for them. A session in memory is read again anyway.
     async fn forget_deleted(self: &Arc<Self>, nodes: &dyn Nodes) -> Result<(), Refusal> {
         let after = std::mem::take(&mut *self.kept_after.lock().unwrap_or_else(PoisonError::into_inner));
         let kept = self.conversations.sessions(&after, AT_ONCE);
@@ -332,7 +332,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Each in its own task, so that a session in use delays no other.
+    /// Each session in its own task, so that one in use delays no other.
     fn hear_all(self: &Arc<Self>, changed: HashSet<Arc<str>>) {
         for live in changed.into_iter().filter_map(|id| self.if_live(&id)) {
             let inner = self.clone();
@@ -340,7 +340,7 @@ impl Inner {
         }
     }
 
-    /// Resumes a session, unless it is to be resumed alone, and later.
+    /// Resumes a session, unless it is to be resumed later, on its own.
     fn resume_if_free(self: &Arc<Self>, live: LiveRef) {
         if !self.on_probation().contains(&live.session_id) {
             self.spawn_driver(live);
@@ -360,7 +360,7 @@ impl Inner {
         }
         drop(guard);
         match heard {
-            // Possibly no node has its lease.
+            // Perhaps no node has its lease.
             Ok(session) if is_ours || session.is_at_work() => self.resume_if_free(live),
             Ok(_) => live.wake(),
             Err(error) if error.is_gone() && !error.is_unreadable() => {}
@@ -376,7 +376,7 @@ impl Inner {
 }
 
 impl Inner {
-    /// Whether the session's agent, or one that a call of it is for, is unknown to this program.
+    /// Whether this program does not know the session's agent, or the agent of one of its calls.
     pub(super) fn lacks_agent(&self, state: &State) -> bool {
         let calls = state.calls.iter().filter(|call| call.phase != Phase::Finished).map(|call| &call.agent);
         let graph = state.run.as_ref().filter(|run| !run.agent_loop).map(|run| &run.graph);
@@ -385,11 +385,11 @@ impl Inner {
         graph.into_iter().chain(agent).chain(calls).any(|name| is_unknown(&name))
     }
 
-    /// Hands a session over that cannot go on here, if another node is alive that may do better. `false`: it has had
-    /// its time.
+    /// Hands over a session that cannot continue here, if a live node may be able to. `false`: there is none, or the
+    /// other nodes have had their time.
     ///
     /// # Errors
-    /// The store does not answer, so it has had no time yet.
+    /// The store does not answer: the session could not be handed over.
     pub(super) async fn pass_on(&self, live: &LiveRef, guard: &mut LiveState, lack: &Lack) -> Result<bool, Refusal> {
         let (Some(nodes), Some(epoch)) = (self.store.nodes(), guard.lease) else { return Ok(false) };
         let seq = guard.session()?.cursor.seq;
@@ -398,7 +398,7 @@ impl Inner {
             return Ok(false);
         }
         self.ends_in_order(live, guard).await;
-        // Known before, so that this node does not take it back at once.
+        // Noted before the hand-over, so that this node does not take the session back at once.
         self.passed_on.add(&live.session_id, seq, lack);
         if let Err(error) = nodes.hand_over(&live.session_id, epoch).await {
             if since.is_none() {

@@ -10,7 +10,7 @@ use countersign_core::{journal::record::Block, limits};
 
 use crate::store::nodes::{Epoch, TextId, TextPlace};
 
-/// The number of the latest text that this process has begun.
+/// The number of the newest text that this process has begun.
 static TEXTS: AtomicU64 = AtomicU64::new(0);
 
 /// The text so far of the open block. Lost in a crash.
@@ -80,7 +80,7 @@ impl OpenText {
         Some(Shows::More(added))
     }
 
-    /// Takes a part, at a place, of a text of the block `begun`, from another node.
+    /// Takes a part of the text of the block `begun`, at a place, from another node.
     pub(super) fn hear(&mut self, begun: &Block, at: TextPlace, part: &str) -> Option<Shows> {
         if at.text < self.id || part.is_empty() || at.offset.saturating_add(part.len()) > limits::RESPONSE_BYTES {
             return None;
@@ -199,7 +199,7 @@ mod tests {
                 show(&mut seen, &open, shown);
                 prop_assert!(texts[newest].starts_with(&seen));
                 prop_assert!(before.0 < newest || before.1 <= seen.len());
-                // Of a part that begins within the known text the rest is shown.
+                // If a part begins within the known text, its rest is shown.
                 let continues = n == newest && from <= before.1 && before.0 == newest && !seen.is_empty();
                 prop_assert!(!continues || seen.len() >= to, "{} {}", seen, to);
             }

@@ -1,4 +1,4 @@
-//! What effects end with, and inputs that are tried until they are stored.
+//! The outcomes of effects, and inputs that are retried until they are stored.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::store::Due;
 
 /// Deadlines requested at a time, in addition to failed ones.
 const AT_ONCE: usize = 256;
-/// How many that failed are remembered. Further ones are retried each time.
+/// How many failed deadlines are remembered. Further ones are retried at each poll.
 const REMEMBERED: usize = 4096;
 /// The first pause after a failure, and the longest.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ impl Overdue {
     }
 }
 
-/// Whether it may have failed because of the store, and not of its session.
+/// Whether it may have failed because of the store, and not because of its session.
 fn is_outage(error: &Refusal) -> bool {
     (error.code.is_temporary() || error.code == Code::StoreClosed) && !error.is_gone() && !error.is_overtaken()
 }

@@ -1,5 +1,5 @@
-//! Sessions that cannot go on here and may elsewhere: their agent is not in this node's configuration, which is changed
-//! node by node, or the source of their tools does not answer it (spec R5).
+//! Sessions that cannot continue here but may elsewhere: their agent is not in this node's configuration, which is
+//! changed node by node, or the source of their tools does not answer this node (spec R5).
 
 use std::{
     collections::HashMap,
@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 use crate::store::nodes::Nodes;
 
-/// How long such a session is left to other nodes. Then it fails here, for the same reason.
+/// How long such a session is left to other nodes. After that it fails here, for the same reason.
 pub(super) const LEFT_TO_OTHERS: Duration = Duration::from_secs(30);
 
 /// Why a session is left to other nodes.
 pub(super) struct Lack {
     pub(super) why: &'static str,
-    /// After which time this node tries it again: before it fails only if that may help.
+    /// After this time this node tries it again: before `LEFT_TO_OTHERS` only if that may help.
     again: Duration,
 }
 
@@ -31,9 +31,9 @@ pub(super) const NO_SOURCE: Lack =
 pub(super) struct PassedOn(Mutex<HashMap<Arc<str>, Passed>>);
 
 struct Passed {
-    /// The `seq` of the session's last event then. A later one says that another node has gone on.
+    /// The `seq` of the session's last event then. A later one shows that another node has continued it.
     seq: u64,
-    /// When it was passed on first.
+    /// When it was first passed on.
     since: Instant,
     /// When this node tries it again.
     again: Instant,
@@ -45,12 +45,12 @@ impl PassedOn {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When a session whose last event is this one was passed on first.
+    /// When a session with this last event was first passed on.
     pub(super) fn since(&self, session_id: &str, seq: u64) -> Option<Instant> {
         self.all().get(session_id).filter(|passed| passed.seq == seq).map(|passed| passed.since)
     }
 
-    /// A session is passed on, whose last event is this one.
+    /// Notes that a session with this last event is passed on.
     pub(super) fn add(&self, session_id: &Arc<str>, seq: u64, lack: &Lack) {
         let now = Instant::now();
         let since = self.since(session_id, seq).unwrap_or(now);
@@ -58,12 +58,12 @@ impl PassedOn {
         self.all().insert(session_id.clone(), Passed { seq, since, again });
     }
 
-    /// A session was not passed on after all.
+    /// Forgets a session that was not passed on after all.
     pub(super) fn forget(&self, session_id: &str) {
         self.all().remove(session_id);
     }
 
-    /// Whether a session is left to other nodes, of which there are some.
+    /// Whether a session is left to other nodes, and there are any.
     pub(super) fn has(&self, session_id: &str, nodes: &dyn Nodes) -> bool {
         self.all().get(session_id).is_some_and(|passed| Instant::now() < passed.again) && !nodes.is_alone()
     }

@@ -1,6 +1,6 @@
 //! A session's past: its checkpoints, and its state at one (spec G6).
 //!
-//! Both fold the journal from the nearest [waypoint](super::waypoints) before, page by page, so their cost depends on
+//! Both fold the journal from the nearest earlier [waypoint](super::waypoints), page by page, so their cost depends on
 //! where they look and not on the session's length. Only a few run at a time, and one per person
 //! ([`heavy`](super::heavy)): a journal without waypoints is folded from its first append.
 

@@ -24,7 +24,7 @@ impl Patience {
     /// Waits a little longer each time.
     pub(super) async fn wait(&mut self, error: &Refusal) {
         if error.is_overtaken() && self.tries == 0 {
-            // Another node has stored an input, so the session has moved on. If it happens again, it is waited for.
+            // Another node has stored an input, so the session has moved on. If that happens again, the next try waits.
             self.tries = 1;
             return tokio::task::yield_now().await;
         }
@@ -37,15 +37,15 @@ impl Patience {
     }
 }
 
-/// Whether a read that failed like this fails however often it is tried: only an outage is waited for.
+/// Whether a read that failed like this never succeeds, however often it is tried: only outages are waited for.
 pub(super) fn never_works(error: &Refusal) -> bool {
     error.code == Code::Internal || error.is_gone()
 }
 
-/// Tries this future, made again each time, until it succeeds: for reads without which nothing can continue. It takes
+/// Retries this future, made anew each time, until it succeeds: for reads without which nothing can continue. It takes
 /// its own locks, so that nothing is locked between two tries.
 ///
-/// Not a function: of a future that borrows, made by a closure, the compiler cannot tell that it may be sent.
+/// Not a function: the compiler cannot prove that a borrowing future made by a closure is `Send`.
 macro_rules! until_it_works {
     ($future:expr) => {{
         let mut patience = $crate::run::patience::Patience::default();

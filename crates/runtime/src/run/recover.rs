@@ -33,9 +33,9 @@ use crate::store::{Due, Durability, Guards, nodes::Epoch};
 
 /// How often deadlines are checked. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
-/// Deadlines, and sessions being resumed, handled at the same time.
+/// How many deadlines, or sessions to resume, are handled at the same time.
 const SIDE_BY_SIDE: usize = 64;
-/// Processes in a row that resume a turn without progress. The next one holds it.
+/// How many processes in a row may resume a turn without progress. The next one holds it.
 const TAKEN_UP: u32 = 2;
 /// How long a turn that is resumed again runs alone, before the next one is resumed.
 const PROBATION: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ impl Inner {
         let taken: Vec<Option<(u32, Arc<str>)>> = taken.buffer_unordered(SIDE_BY_SIDE).collect().await;
         let mut again: Vec<(u32, Arc<str>)> = taken.into_iter().flatten().collect();
         if !again.is_empty() {
-            // First those that are held at once.
+            // Those that are held at once come first.
             again.sort_by_key(|(times, _)| std::cmp::Reverse(*times));
             self.on_probation().extend(again.iter().map(|(_, id)| id.clone()));
             tokio::spawn(self.clone().take_up_again(again));
@@ -135,7 +135,7 @@ impl Inner {
                     self.spawn_driver(live.clone());
                     let survived = timeout(PROBATION, until_progress(&live)).await.is_err();
                     if survived && sessions.peek().is_some() {
-                        // It is only slow. If the process ends from here on, the next one may be the cause as well.
+                        // It is only slow. If the process ends from here on, the next session may be the cause as well.
                         self.is_not_blamed(&live).await;
                     }
                 }
@@ -187,7 +187,7 @@ impl Inner {
         }
     }
 
-    /// The process shuts down in order, so this session has not ended it.
+    /// The process shuts down cleanly, so this session has not ended it.
     pub(super) async fn ends_in_order(&self, live: &LiveRef, guard: &mut LiveState) {
         if guard.state().is_ok_and(|state| state.restarts > 0 && !state.held && state.status.is_active())
             && let Err(error) = self.restarted(live, guard, 0, false).await

@@ -1,4 +1,4 @@
-//! Why an input is refused, whatever it is: the store, whose session it is, or how large.
+//! Why any input is refused: because of the store, or of the session's owner or size.
 
 use countersign_core::{
     approval::principal::Principal,
@@ -39,8 +39,8 @@ pub(crate) fn owned(by: &Principal, state: &State) -> Result<(), Refusal> {
     if by.owns(state) { Ok(()) } else { Err(Refusal::new(Code::Forbidden, "only the session's owner may do this")) }
 }
 
-/// Whether this principal may continue the turn: only a person continues one whose store was restored from a backup, since
-/// a program would send what it had sent before, and the turn would do again what it has done.
+/// Whether this principal may continue the turn: after the store was restored from a backup, only a person may, since a
+/// program would send the same input again, and the turn would repeat its effects.
 pub(crate) fn may_continue(by: &Principal, state: &State) -> Result<(), Refusal> {
     if !state.is_unknown_since_a_backup() || by.check_may_decide().is_ok() {
         return Ok(());

@@ -10,13 +10,13 @@ use crate::store::machine_time;
 
 /// How often such sessions are searched for.
 const LOOK: Duration = Duration::from_secs(3600);
-/// Sessions that are deleted before the next search.
+/// How many sessions are deleted before the next search.
 const AT_ONCE: usize = 100;
 /// The number of undeletable sessions at which the search stops.
 const STAY: usize = 10_000;
-/// How far the store's clock and the machine's may differ where sessions are deleted by it.
+/// How far the store's clock and the machine's may differ for sessions to be deleted by it.
 const CLOCKS: Millis = 3_600_000;
-/// A pause between two of them, so that others can write.
+/// A pause between two deletions, so that others can write.
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Inner {
@@ -37,8 +37,8 @@ impl Inner {
         }
     }
 
-    /// Deletes nothing while one clock says something else than the other: either may be set wrong, even for a moment,
-    /// and what it deletes is gone.
+    /// Deletes nothing while the two clocks disagree: either may be set wrong, even for a moment, and a deletion cannot
+    /// be undone.
     async fn delete_past(self: &Arc<Self>, keep: Millis) -> Result<u64, Refusal> {
         let now = self.now();
         let ahead = now.saturating_sub(machine_time());
@@ -76,7 +76,7 @@ impl Inner {
                     }
                     // An input that was stored meanwhile keeps it.
                     Ok(false) => drop(stay.insert(session_id.clone())),
-                    // The fault is only this session's.
+                    // The fault is this session's alone.
                     Err(error) if error.is_unreadable() => {
                         tracing::warn!(session = &*session_id, %error, "a session cannot be read, and is not deleted");
                         stay.insert(session_id.clone());

@@ -38,7 +38,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `invalid_message` (more model calls than a turn may get), `nothing_to_retry`,
-    /// `max_turns`, `session_full` (where the next thing is a model call), `request_id_reused`, `store_unavailable`.
+    /// `max_turns`, `session_full` (if a model call comes next), `request_id_reused`, `store_unavailable`.
     pub async fn retry(&self, by: &Principal, session: &str, retry: NewRetry) -> Result<SessionView, Refusal> {
         let live = self.inner.retry_run(None, by, session, retry).await?;
         let view = self.session(by, session).await;
@@ -49,7 +49,7 @@ impl Runtime {
 }
 
 impl Inner {
-    /// Retries what has failed: a run of this graph, if one is named.
+    /// Retries a failed turn or run: a run of this graph, if one is named.
     pub(super) async fn retry_run(
         self: &Arc<Self>,
         graph: Option<&str>,

@@ -184,7 +184,7 @@ impl Runtime {
         let session_id = &live.session_id;
         let mut guard = live.lock().await;
         let Some(row) = self.rule_row(by, session_id, rule).await? else {
-            // Of a session that cannot be read here, nobody knows which rules it has.
+            // If a session cannot be read here, nobody knows which rules it has.
             let session = self.inner.load(live, &mut guard).await;
             return Err(session.err().filter(Refusal::is_unreadable).unwrap_or_else(|| rule_not_found(id)));
         };
@@ -210,7 +210,7 @@ impl Runtime {
         };
         let page = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
         match page.unread.into_iter().next() {
-            // There is such a rule.
+            // The rule exists, but cannot be read.
             Some((_, error)) => Err(store_refusal(error)),
             None => Ok(page.rows.into_iter().next()),
         }

@@ -1,4 +1,4 @@
-//! The settings of a run of the library, and what is collected for it.
+//! The settings of a run of the library, and the results collected for it.
 
 use std::{
     collections::BTreeMap,
@@ -51,7 +51,7 @@ impl Settings {
         self.parallel_calls.unwrap_or(limits::PARALLEL_CALLS).max(1)
     }
 
-    /// Without a configured deadline, and with nothing watching, the reviewer has unlimited time.
+    /// With no configured deadline, and nothing watching deadlines, the reviewer has unlimited time.
     pub(super) fn be_patient(&self, ask: &mut Ask) {
         ask.timeout = self.patient(ask.timeout);
     }
@@ -81,11 +81,11 @@ impl Watch {
     }
 }
 
-/// The result of input guardrails that ran before a person is asked.
+/// The result of the input guardrails that run before a person is asked.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
     /// Why the call is refused, if it is.
     pub(super) refused: Option<String>,
-    /// The call is refused, and its agent stopped.
+    /// Why its agent is stopped, too, if it is.
     pub(super) stop: Option<Stop>,
 }

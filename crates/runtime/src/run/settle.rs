@@ -37,7 +37,7 @@ use crate::{
 pub(crate) enum Unsettled {
     /// The session is at another position: another writer has continued it.
     Moved,
-    /// It was cancelled while the application's rules still judged the replies.
+    /// It was cancelled while the application's rules were judging the replies.
     Cancelled,
     /// One of the replies or messages is invalid.
     Refused(Refusal),
@@ -52,21 +52,21 @@ impl From<Refusal> for Unsettled {
 /// The position from which a session resumes.
 #[derive(Clone)]
 pub(crate) struct Origin {
-    /// The position of its store.
+    /// The position in its store.
     pub(crate) pos: u64,
-    /// Entries that were added to its state since, and are not stored yet.
+    /// Entries that were added to its state since then, and are not stored yet.
     pub(crate) unstored: Vec<Arc<Entry>>,
     pub(crate) at: Millis,
     /// How many calls the session had when another process took the same state.
     pub(crate) calls_when_taken: Option<u32>,
-    /// The `request_id` of all that is given, as it is kept: one of its records has it.
+    /// The `request_id` of all these inputs, as it is kept: one of their records has it.
     pub(crate) request_id: Option<RequestId>,
 }
 
 impl Runtime {
     /// Times out overdue interruptions, accepts all replies to pending interruptions, then the user's next input: in
     /// one transition, on the session's current state. Returns the position after it. Nothing runs yet. Abandoned when
-    /// `cancelled` ends, which is checked only while waiting for something that may never come.
+    /// `cancelled` completes, which is checked only during waits that may never end.
     pub(crate) async fn settle(
         &self,
         by: &Principal,
@@ -131,7 +131,7 @@ impl Runtime {
     }
 }
 
-/// Continues the turn before anything new is taken: a failed one is retried, and overdue interruptions time out.
+/// Continues the turn before any new input: a failed one is retried, and overdue interruptions time out.
 fn continue_turn(
     made: &mut Transition,
     guards: &mut Guards,
@@ -159,7 +159,7 @@ fn continue_turn(
 fn begun_elsewhere(state: &State, at: Millis, count: u32, agents: &Agents) -> Vec<Transition> {
     let is_unknown = |call: &CallNo| {
         let call = state.call(*call).filter(|open| open.call.get() <= count && open.attempts == 0);
-        // An idempotent one begins again under its key.
+        // An idempotent one begins again under the same key.
         call.is_some_and(|call| !call.idempotent)
     };
     let calls: Vec<CallNo> = graph::next(state).start.into_iter().filter(is_unknown).collect();

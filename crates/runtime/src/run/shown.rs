@@ -1,27 +1,27 @@
-//! What a model is shown of a conversation, once its provider has refused more of it.
+//! The part of a conversation that a model is shown, once its provider has refused more of it.
 //!
 //! Whether a provider accepts an image is known only when it refuses it ([`Shown`]), and its error does not say
-//! reliably which image it was, or that it was one. The same holds for what it wants back of earlier answers, such as
-//! reasoning that it encrypted under a key that it no longer has. So every permanent refusal is retried with less,
+//! reliably which image it was, or that it was one. The same holds for the parts of earlier answers that it wants back,
+//! such as reasoning encrypted under a key that it no longer has. So every permanent refusal is retried with less,
 //! without relying on any provider's error text. That costs a few requests that are refused at once, once in a turn. An
 //! outage is no reason to leave images out: an answer must not seem based on images that the model has not seen.
 
 use countersign_core::{content::Content, conversation::Message};
 
-/// What a model is shown of a conversation.
+/// The part of a conversation that a model is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) images: Images,
-    /// So many answers, the oldest, come without what only their provider understands. Newer ones have it: it is of an
-    /// answer that the provider has just given, and some want it back with the calls of the turn.
+    /// How many of the oldest answers come without the data that only their provider understands. Newer ones keep it:
+    /// the provider has just given them, and some providers want it back with the calls of the turn.
     pub(super) bare: usize,
 }
 
-/// How many images of a conversation a model is shown, of those that it takes.
+/// Which images of a conversation a model is shown, of those that it takes.
 ///
-/// A provider refuses a request because of an image: its address has expired, its bytes are broken after a valid
-/// beginning, it has too many pixels for this model. That cannot be known in advance, and every later request has the
-/// image too. So a permanently refused request is sent again with fewer.
+/// A provider may refuse a request because of an image: its address has expired, its bytes are broken after a valid
+/// beginning, or it has too many pixels for this model. That cannot be known in advance, and every later request has
+/// the image too. So a permanently refused request is sent again with fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Images {
     /// All.
@@ -34,8 +34,8 @@ pub(super) enum Images {
 }
 
 impl Shown {
-    /// What to show after this conversation was refused; `None` if there is nothing to leave out. What answers have for
-    /// their provider is left out first, since that changes least, then images, and in the end both.
+    /// What to show after this conversation was refused; `None` if there is nothing to leave out. The data of answers
+    /// for their provider is left out first, since that changes least, then images, and in the end both.
     pub(super) fn less(self, messages: &[Message], may_be_bare: bool) -> Option<Shown> {
         let has_opaque = |message: &Message| matches!(message, Message::Assistant(answer) if answer.opaque.is_some());
         let fewer = Images::fewer(messages);

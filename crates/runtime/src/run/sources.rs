@@ -15,9 +15,9 @@ use tokio::{
 
 use super::{inner::Inner, live::uses::LiveRef, outcomes::Done, pass_on::LEFT_TO_OTHERS};
 
-/// How long calls wait for their tools' source, if it was never reached in this process; and after which time they are
-/// left to other nodes, which may reach it.
+/// How long calls wait for their tools' source, if this process has never reached it.
 const HELD_BACK: Duration = LEFT_TO_OTHERS;
+/// After this time they are left to other nodes, which may reach it.
 const HELD_HERE: Duration = Duration::from_secs(3);
 /// The pause before the next try.
 const REACH_AGAIN: Duration = Duration::from_millis(250);
@@ -66,15 +66,15 @@ impl Inner {
         agent.is_some_and(|agent| agent.tool(&call.name).is_none() && agent.has_unreached())
     }
 
-    /// Whether the calls that a driver holds back have waited long enough, those that other nodes have not begun either:
-    /// their source counts as dead, and they fail.
+    /// Whether the calls that a driver holds back, and that no other node has begun, have waited long enough: their
+    /// source counts as dead, and they fail.
     pub(super) fn have_waited(&self, live: &LiveRef, session: &Session, held: &Held) -> bool {
         let since = self.passed_on.since(&live.session_id, session.cursor.seq).or(held.since);
         since.is_some_and(|since| since.elapsed() >= HELD_BACK)
     }
 
-    /// Reaches the source of those of `start` that were held back, since their tool is not known yet: starting one would
-    /// only use up a person's approval. It is retried for a limited time.
+    /// Reaches the source of those of `start` that are held back because their tool is not known yet: starting one
+    /// would only use up a person's approval. This is retried for a limited time.
     pub(super) fn hold_back(
         self: &Arc<Self>,
         live: &LiveRef,

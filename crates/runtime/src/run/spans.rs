@@ -1,10 +1,10 @@
 //! Spans of a session's activity, by the OpenTelemetry conventions for generative AI: agents, model calls, tool calls,
 //! graphs (there called workflows) with their nodes, compressions, and people's approval requests and decisions.
 //!
-//! They are spans of the `tracing` crate under the target [`TARGET`], so any subscriber can receive them. What makes
-//! them one trace is on record: the trace is the turn, and its id and that of its first span follow from the session's
-//! id and the turn's number. A turn with pauses has a span for each part between them; the later ones lie under the
-//! first one and link to it, in whatever process and however much later they are made.
+//! They are spans of the `tracing` crate under the target [`TARGET`], so any subscriber can receive them. One turn is
+//! one trace: the ids of the trace and of its first span follow from the session's id and the turn's number, which are
+//! on record. A turn with pauses has a span for each part between them; the later ones lie under the first one and
+//! link to it, in any process and however much later they are made.
 //!
 //! Spans contain no argument, result or answer unless [`RunConfig::trace_content`](crate::runner::config::RunConfig::trace_content)
 //! allows it.
@@ -144,13 +144,13 @@ impl Part {
         span
     }
 
-    /// A node that starts or resumes.
+    /// The span of a node that starts or resumes.
     pub(super) fn node(&mut self, state: &State, run: &GraphRun, task: &Task) -> Span {
         let above = self.frame(state, run, task.frame);
         if above.is_disabled() { Span::none() } else { node_span(&above, state, run, task) }
     }
 
-    /// Compressing the session's conversation.
+    /// The span of compressing the session's conversation.
     pub(super) fn compression(&mut self, state: &State) -> Span {
         let above = self.run(state, RunNo::ROOT);
         let Some(room) = state.window.due.filter(|_| !above.is_disabled()) else { return Span::none() };
@@ -166,7 +166,7 @@ impl Part {
         )
     }
 
-    /// Asking the model of a run.
+    /// The span of asking the model of a run.
     pub(super) fn chat(&mut self, inner: &Inner, state: &State, run: RunNo) -> Span {
         let above = self.run(state, run);
         let name = state.agent_of(run);
@@ -174,7 +174,7 @@ impl Part {
         chat_span(&above, state, name, &ready.agent.model_name, &*ready.agent.model)
     }
 
-    /// One attempt of a call.
+    /// The span of one attempt of a call.
     pub(super) fn call(&mut self, inner: &Inner, state: &State, permit: &Permit) -> Span {
         let run = state.call(CallNo::new(permit.call())).map(|call| call.run).unwrap_or_default();
         let above = self.run(state, run);
@@ -192,7 +192,7 @@ impl Part {
     }
 }
 
-/// Asking a model, for any purpose.
+/// The span of asking a model, for any purpose.
 fn chat_span(above: &Span, state: &State, agent: &str, named: &str, model: &dyn Model) -> Span {
     let name = match model.name() {
         "default" => named,
@@ -309,7 +309,7 @@ impl Inner {
         }
     }
 
-    /// Asking a model for a summary, in the span of the compression.
+    /// The span of asking a model for a summary, under that of the compression.
     pub(super) fn summary_span(&self, state: &State, named: &str, model: &dyn Model) -> Span {
         let above = Span::current();
         if above.is_disabled() { Span::none() } else { chat_span(&above, state, &state.agent, named, model) }

@@ -32,7 +32,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// What a client asks for: one of the two, or neither.
+    /// From a client's request: one of the two, or neither.
     ///
     /// # Errors
     /// `invalid_message` if both are given, or `last` is out of its bounds.
@@ -103,7 +103,7 @@ impl Journal<'_> {
         Ok(0)
     }
 
-    /// The last position between turns, before one of the entries after `from` up to `until`.
+    /// The last position between turns that lies before one of the entries after `from` up to `until`.
     async fn last_rest(&self, mut from: u64, until: u64) -> Result<Option<u64>, Refusal> {
         let mut found = None;
         while from < until {

@@ -1,6 +1,6 @@
 //! Reasons that stop a run from within: guardrails that trip, budgets, invalid answers (spec S11, S22, S23).
 //!
-//! A trip fails the turn. In an agent that works for another agent's call it ends that work, in one append with
+//! A trip fails the turn. In an agent that works for another agent's call it ends only that work, in one append with
 //! everything open in it, at any depth.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Stop {
         matches!(self.why, Why::Budget { .. })
     }
 
-    /// The session cannot be read, however often it is tried.
+    /// The session cannot be read, and retrying does not help.
     pub(super) fn unreadable(message: String) -> Stop {
         Stop { code: "internal", message, why: Why::Unreadable }
     }

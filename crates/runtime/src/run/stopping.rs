@@ -63,7 +63,7 @@ impl Inner {
         }
     }
 
-    /// Stores an answer of an agent that works for another agent's call, and that a guardrail stops because of one of
+    /// Stores an answer of an agent that works for another agent's call; a guardrail stops that agent because of one of
     /// the answer's calls.
     pub(super) async fn answer_stopped(
         &self,

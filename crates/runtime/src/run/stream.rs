@@ -1,9 +1,9 @@
 //! Asking a model, until its answer is whole.
 //!
-//! An answer that continues after a cut is one answer. The further model calls happen before anything of it is recorded
-//! as complete, so its text is one block, and the provider's opaque data is left out, since it would be about a part.
+//! An answer that continues after a cut is one answer. The further model calls happen before any of it is recorded as
+//! complete, so its text is one block, and the provider's opaque data is left out, since it would be about a part only.
 //!
-//! An answer that the model has finished counts, also if it is discarded: whoever asked was charged for it
+//! An answer that the model has finished counts even if it is discarded: it was charged
 //! ([`AnswersDiscarded`]).
 
 mod writer;
@@ -71,7 +71,7 @@ impl Inner {
             Ok(instructions) => instructions,
             Err(stop) => return Asked::Stopped(stop),
         };
-        // A provider's own tools run with the request, so it is an effect.
+        // A provider's own tools run with the request, so the request is an effect.
         if !ready.kits.hosted().is_empty() && self.released().await.is_err() {
             return Asked::Stale;
         }
@@ -84,7 +84,7 @@ impl Inner {
         let shown = live.lock().await.shown_in(state.turns, model);
         let mut reads = Reads { shown, released: approved };
         let asking = Asking { live: &live, state: &state, run, ready, instructions };
-        // What was wrong with all of it: less of it may be refused for another reason, which says less.
+        // Why the full conversation was refused: a shorter one may be refused for another, less telling reason.
         let mut refused: Option<ModelError> = None;
         loop {
             let error = match self.whole_answer(&asking, &reads, discarded).await {
@@ -152,8 +152,8 @@ impl Inner {
         Ok(self.record_sent(live, (state, run), &approved, Draft::approval_sent).await?.map(|()| approved))
     }
 
-    /// Records that approvals on record as sent were not: no request with them came further than to be refused. A crash
-    /// before this leaves it unknown.
+    /// Records that approvals on record as sent were not: every request with them was refused. After a crash before
+    /// this it is unknown whether they were sent.
     async fn approval_refused(self: &Arc<Self>, live: &LiveRef, state: &State, run: RunNo, released: &[CallNo]) {
         if !released.is_empty() {
             until_stored!(self, self.record_sent(live, (state, run), released, Draft::approval_not_sent));
@@ -181,13 +181,13 @@ impl Inner {
         Ok(Ok(()))
     }
 
-    /// The calls of the latest answers that model providers make, and that are finished here.
+    /// The finished calls of the latest answers that model providers carry out.
     pub(super) fn hosted_calls(&self, state: &State) -> Vec<CallNo> {
         let is_hosted = |call: &&Call| call.phase == Phase::Finished && self.agents.is_hosted(&call.agent, &call.name);
         state.calls.iter().filter(is_hosted).map(|call| call.call).collect()
     }
 
-    /// What to show a model whose provider has refused what it was shown, if that may have been the reason.
+    /// What to show a model whose provider has refused the last request, if its content may have been the reason.
     async fn shown_less(self: &Arc<Self>, asking: &Asking<'_>, reads: &Reads, error: &ModelError) -> Option<Shown> {
         if !error.refused || error.transient {
             return None;
@@ -229,7 +229,7 @@ impl Inner {
         Ok(writer.finish().await?)
     }
 
-    /// `discarded` is how many answers were before it that do not count as the session's yet.
+    /// `discarded` is the number of earlier answers that do not count as the session's yet.
     async fn write_answer(
         self: &Arc<Self>,
         writer: &mut Writer<'_>,
@@ -259,7 +259,7 @@ impl Inner {
             request.hosted = ready.kits.hosted().clone();
             request.output = agent.output.as_ref().map(|output| output.for_model());
             writer.read(agent.model.call(request)).await.map_err(|unwritten| match unwritten {
-                // The part before is complete, whatever happens to the rest.
+                // The previous part is complete, whatever happens to the rest.
                 Unwritten::Failed(mut error) if !is_first => {
                     error.refused = false;
                     error.into()

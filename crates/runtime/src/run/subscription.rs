@@ -35,14 +35,14 @@ pub struct Subscription {
     seq: u64,
     /// It fell behind: it catches up from the journal before anything else is returned.
     behind: bool,
-    /// An event is ready whose entry may not be on disk yet.
+    /// The entry of an event that is ready may not be on disk yet.
     unreleased: bool,
 }
 
 /// The progress of returning entries.
 struct Entries {
     pos: u64,
-    /// While this is held, followers receive entries.
+    /// Followers receive entries while this is held.
     _wanted: Arc<()>,
 }
 
@@ -145,8 +145,8 @@ impl Subscription {
         Ok(state.state)
     }
 
-    /// Like [`Subscription::next`], with everything, and at once: for the program that runs the session, which a power
-    /// cut ends too. A follower that falls behind loses what nested runs write, but no entries.
+    /// Like [`Subscription::next`], with everything, and without waiting for the disk: for the program that runs the
+    /// session, which a power cut ends too. A follower that falls behind loses text of nested runs, but no entries.
     pub(crate) async fn next_told(&mut self) -> Result<Told, Refusal> {
         loop {
             self.make_ready().await?;
@@ -224,7 +224,7 @@ impl Subscription {
         };
         if pos >= until {
             if let Some(Begun { start, written }) = self.replay.take().and_then(|replay| replay.begun) {
-                // Its start was just returned, or is returned again.
+                // The block's start was just returned, or is returned again.
                 let again = start.seq().is_some_and(|seq| seq <= after).then_some(start);
                 self.ready.extend(again.into_iter().chain(written).map(Told::Frame));
             }

@@ -46,7 +46,7 @@ impl Told {
     /// About how much memory it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            // The event's own texts are as long again at most.
+            // The event's own texts take at most as much again.
             Told::Frame(frame) => frame.json.len() + size_of::<SessionEvent>(),
             Told::Entry(entry) => {
                 let mut written = Count(0);
@@ -78,7 +78,7 @@ impl io::Write for Count {
 /// What a model writes in a nested run.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
-    /// An answer; what was written of an earlier one that is not on record is void.
+    /// An answer begins; an earlier one that is not on record is void.
     Begins,
     /// More text.
     Text(String),

@@ -1,5 +1,5 @@
-//! The conversation of a session, when a model asks for it: the [cached](super::conversations) part, and what the
-//! journal has since.
+//! The conversation of a session, when a model asks for it: the [cached](super::conversations) part, and the journal
+//! since then.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::model::{ModelError, TakesImages, Transcript};
 /// Entries read at once when looking back.
 const LOOK_BACK: u64 = 32;
 
-/// A session's conversation up to a position: what its models still read of it (spec G5).
+/// The part of a session's conversation, up to a position, that its models still read (spec G5).
 pub(super) struct JournalTranscript {
     inner: Arc<Inner>,
     session_id: Arc<str>,
@@ -61,7 +61,7 @@ impl JournalTranscript {
         JournalTranscript { released, ..self }
     }
 
-    /// The approved calls of the latest answer that the provider makes, without those whose approval it was sent
+    /// The approved calls of the latest answer that the provider carries out, without those whose approval it was sent
     /// before.
     pub(super) async fn approved(&self) -> Result<Vec<CallNo>, ModelError> {
         let of_conversation = |conversation: &Conversation| {
@@ -91,7 +91,7 @@ impl JournalTranscript {
         Ok(made)
     }
 
-    /// Where the fold begins: at the newest compression; what that covers is not even read.
+    /// Where the fold begins: at the newest compression; the appends that it covers are not even read.
     async fn begin(&self) -> Result<Folded, Refusal> {
         if let Some(nested) = &self.nested {
             let conversation = Conversation::nested(self.locale, nested);
@@ -137,7 +137,7 @@ impl JournalTranscript {
     /// The newest match of `find`, looking back from the end.
     async fn newest(&self, find: impl Fn(&Record) -> Option<String> + Send + Sync) -> Result<String, ModelError> {
         let mut end = self.until;
-        // Messages that models no longer read are not found either.
+        // Messages that models no longer read are skipped.
         let first = self.nested.as_ref().map_or(self.window.from, |nested| nested.began - 1);
         while end > first {
             let from = end.saturating_sub(LOOK_BACK).max(first);

@@ -1,4 +1,4 @@
-//! The outcome of an append whose answer was lost: the connection to the database ended around its commit.
+//! The outcome of an append whose confirmation was lost: the connection to the database ended around its commit.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::inner::{Inner, READ_BYTES};
 use crate::store::{Append, StoreError, nodes::Epoch};
 
-/// The first time between two tries, and the longest.
+/// The first pause between two tries, and the longest.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long to try to find out: the session is locked meanwhile, so that no other input builds on an unknown state.
@@ -61,7 +61,7 @@ impl Inner {
         }
     }
 
-    /// Whether it is stored, where a fail-over of the store does not lose it: by now that may be on one machine only.
+    /// Whether it is stored where a fail-over of the store does not lose it: until then it may be on one machine only.
     async fn has_for_good(&self, append: &Append) -> Result<bool, StoreError> {
         self.store.sync().await?;
         self.has(append).await

@@ -1,5 +1,5 @@
-//! Questions that the tool which asked them takes back (spec S13): they are withdrawn, and their calls go on. Those
-//! whose attempt was given up are withdrawn, too, and their calls are lost.
+//! Questions that are withdrawn because the tool that asked them takes them back (spec S13): their calls continue.
+//! Those whose attempt was given up are withdrawn, too, and their calls are lost.
 
 use std::sync::{Arc, atomic::Ordering};
 

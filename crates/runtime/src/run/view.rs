@@ -46,7 +46,7 @@ use crate::{
 /// The role that may read the audit log.
 pub const AUDITOR: &str = "auditor";
 
-/// Longest wait for the id of the store's history: a greeting does not wait for a database that is away.
+/// The longest wait for the id of the store's history: a greeting does not wait for an unreachable database.
 const HISTORY_ID_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether a principal has an auditor's rights; `what` begins the error, such as `the audit log needs`.
@@ -227,10 +227,10 @@ pub struct ListPage<T> {
     pub next_cursor: Option<String>,
 }
 
-/// How many broken sessions are remembered, so that not each poll of a list logs them again.
+/// How many broken sessions are remembered, so that each poll of a list does not log them again.
 const TOLD: usize = 10_000;
 
-/// The rows of a page where a query says nothing else.
+/// The rows of a page, unless a query sets another number.
 pub(super) const PAGE: usize = 50;
 
 /// Which sessions to list.
@@ -302,8 +302,8 @@ impl Runtime {
         Ok(ListPage { rows: paged.rows.iter().map(SessionRow::of).collect(), next_cursor: paged.next })
     }
 
-    /// The id of the history that the store has ([`Store::history_id`](crate::store::Store::history_id)); `None` as long as
-    /// it cannot be read within a second.
+    /// The id of the store's history ([`Store::history_id`](crate::store::Store::history_id)); `None` if it cannot be
+    /// read within a second.
     pub async fn history_id(&self) -> Option<Arc<str>> {
         let read = async || {
             let id = self.inner.store.history_id().await?;
@@ -343,7 +343,7 @@ impl Runtime {
     pub async fn ready(&self) -> Result<(), Refusal> {
         self.inner.check_open()?;
         self.inner.store.check().await.map_err(|error| self.inner.refused(error))?;
-        // It would take inputs, and carry out nothing.
+        // It would accept inputs, but carry out no effects.
         self.inner.term().map(drop).ok_or_else(term_ended)
     }
 
@@ -363,14 +363,14 @@ impl Inner {
         visible(by, &state).map(|()| state)
     }
 
-    /// Logs the rows that a page leaves out since they cannot be read here.
+    /// Logs the rows that a page leaves out because they cannot be read here.
     pub(super) fn log_unread(&self, what: &'static str, unread: Vec<(Arc<str>, StoreError)>) {
         for (session_id, error) in unread {
             let error = store_refusal(error);
             if error.is_for_newer() {
                 log_for_newer(what, &session_id, &error);
             } else if self.is_logged_first(what, &session_id) {
-                // A word that only a newer build knows looks like a damaged one.
+                // A value that only a newer build knows looks like a damaged one.
                 tracing::warn!(
                     session = &*session_id, %error,
                     "{what} cannot be read and is left out of lists: it is damaged, or a newer version has stored it"
@@ -379,7 +379,7 @@ impl Inner {
         }
     }
 
-    /// Logs that lists leave something out since its session cannot be read here.
+    /// Logs that lists leave something out because its session cannot be read here.
     pub(super) fn log_unreadable(&self, what: &'static str, session_id: &Arc<str>, error: &Refusal) {
         if error.is_for_newer() {
             log_for_newer(what, session_id, error);

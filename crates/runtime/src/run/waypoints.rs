@@ -2,7 +2,7 @@
 //! from its first append.
 //!
 //! They are a cache. One is saved for each further megabyte of appends, and walking a journal without any, such as a
-//! fork's, saves them too. One that cannot be read, or that has changed since it was written, is skipped, and one of
+//! fork's, saves them too. One that cannot be read, or that has changed since it was written, is skipped; one of
 //! another [`FOLD_VERSION`] is not even found.
 //!
 //! An old state is folded from the nearest waypoint before it: about a megabyte, however long the session is. One is
@@ -79,7 +79,7 @@ fn read(session_id: &str, waypoint: &Waypoint) -> Option<Session> {
     (session.pos == waypoint.pos).then_some(session)
 }
 
-/// Accepts so many bytes, and then fails: a waypoint that is too large is not serialised to its end.
+/// Accepts a number of bytes, and then fails: a waypoint that is too large is not serialised to its end.
 struct Bounded {
     bytes: Vec<u8>,
     most: usize,
@@ -116,7 +116,8 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// From the last waypoint before `pos`, or from the beginning; `session_id` is the session that has the records.
+    /// A walk from the last waypoint before `pos`, or from the beginning; `session_id` is the session that has the
+    /// records.
     pub(super) async fn before(
         inner: &'a Inner,
         session_id: &'a Arc<str>,
@@ -154,8 +155,8 @@ impl<'a> Walk<'a> {
         self.at
     }
 
-    /// Reads the next page up to `end`, and reports each checkpoint with the `seq` of its last event. Returns the last append of the page; `None` at the
-    /// end.
+    /// Reads the next page up to `end`, and reports each checkpoint with the `seq` of its last event. Returns the last
+    /// append of the page; `None` at the end.
     pub(super) async fn on(
         &mut self,
         end: u64,
@@ -190,7 +191,7 @@ impl<'a> Walk<'a> {
             return;
         }
         let Some(waypoint) = write(self.session_id, &self.at, most(since)) else {
-            // A large state is not tried with every page.
+            // A large state is not tried again at every page.
             self.stretch = since.saturating_mul(2);
             return;
         };
@@ -208,7 +209,7 @@ async fn keep(store: &dyn Store, session_id: &str, waypoint: Waypoint) {
 
 impl Inner {
     /// Saves a waypoint of a session as it is now. Nothing waits for it: a stored append must have its effects, whether
-    /// the cache works or not. The store may be closed meanwhile.
+    /// the cache works or not. The store may be closed in the meantime.
     pub(super) fn keep_waypoint(&self, session: Session) {
         let store = Arc::downgrade(&self.store);
         let Ok(threads) = self.threads.clone().map_or_else(Handle::try_current, Ok) else { return };

@@ -30,7 +30,8 @@ use crate::tool::{AppContext, ToolError, order::Ticket};
 pub(super) struct Work {
     /// The tool call, if it is one.
     pub(super) call: Option<CallNo>,
-    /// In a nested run the call with which it ends, as the run that works for it: the run's own, or this one.
+    /// In a nested run: the call whose end aborts this work, as the run that works for it. It is the run's own call, or
+    /// this one.
     pub(super) within: RunNo,
     pub(super) work: BoxFuture<'static, Done>,
 }
@@ -112,7 +113,7 @@ impl Running {
             }
             open
         });
-        // What is aborted says nothing at its end.
+        // Aborted work reports nothing at its end.
         self.asking.retain(|run| run.is_root() || open.clone().any(|open| open.run() == *run));
     }
 
@@ -161,7 +162,7 @@ impl Inner {
     ) -> Work {
         let span = part.call(self, state, &permit);
         let call = CallNo::new(permit.call());
-        // Here calls are in the model's order still.
+        // The calls are still in the model's order here.
         let tool = self.agents.get(permit.agent()).and_then(|agent| agent.tool(permit.tool()));
         let ticket = tool.and_then(|tool| tool.entry.ticket(permit.session_id()));
         let is_nested = state.call(call).is_some_and(|call| call.run.is_nested());

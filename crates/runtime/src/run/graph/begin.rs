@@ -97,7 +97,7 @@ impl Inner {
         Ok(None)
     }
 
-    /// The states of the run in memory; `None` if they cannot be read, and the turn has failed for that.
+    /// The states of the run in memory; `None` if they cannot be read, and the turn has failed because of that.
     async fn heated<'h>(
         &self,
         live: &LiveRef,

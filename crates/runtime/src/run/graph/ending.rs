@@ -26,18 +26,18 @@ use crate::{
     run::inner::Inner,
 };
 
-/// States are recorded once the updates since the last time have so many bytes, and at least as many as the
-/// last recorded states.
+/// States are recorded once the updates since the last time have this many bytes, and at least as many as the last
+/// recorded states.
 const STATES_BYTES: usize = 64 * 1024;
 
-/// States are recorded also after so many records.
+/// States are also recorded after this many records.
 const STATES_RECORDS: u64 = 1_000;
 
 /// A record of ended tasks.
 pub(super) enum Op {
     Done(TasksDone),
     Failed(TaskFailed),
-    /// A paused task: its questions, the steps whose outcome it does not know, and the answers so far.
+    /// A paused task: its questions, its steps of unknown outcome, and the answers so far.
     Asks(TaskNo, Vec<NewQuestion>, Vec<Arc<str>>, Arc<Memory>),
     States(Vec<FrameState>),
 }
@@ -63,7 +63,7 @@ impl Op {
             Op::Failed(failed) => has_ended(failed.task),
             // Its answers may have arrived since, and the task may have ended.
             Op::Asks(task, asked, lost, _) => run.tasks.get(task).is_none_or(|found| {
-                // One that asks again has its old question on record, with the answer that it cannot read.
+                // A task that asks again has its old question on record, with the answer that it cannot read.
                 let is_asked = |known: &Question| !found.asks_again || known.answer.is_none();
                 asked.iter().any(|question| found.questions.get(&question.name).is_some_and(is_asked))
                     || lost.iter().any(|step| match found.steps.get(step) {
@@ -203,7 +203,7 @@ impl Ending<'_> {
                 names.push(task.node.clone());
             }
         }
-        // Also those that have finished have successors.
+        // Finished nodes have successors, too.
         let now = |name: &Arc<str>| resolve(&**graph, name).ok_or_else(|| node_gone(name));
         let names = names.into_iter().map(|name| now(&name)).collect::<Result<Vec<_>, _>>()?;
         let arrived = open
@@ -227,7 +227,7 @@ impl Ending<'_> {
         Ok((ahead, Some((task.frame, DoneTask { task: task.task, update: given.json }))))
     }
 
-    /// Records the states now and then, so that a fold never reads much more than their size.
+    /// Records the states from time to time, so that a fold never reads much more than their size.
     fn states(&mut self) {
         let (since, last) = self.hot.bytes;
         let many = self.state.pos.saturating_sub(self.run.since) >= STATES_RECORDS;

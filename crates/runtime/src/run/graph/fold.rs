@@ -56,7 +56,7 @@ impl Inner {
                 }
             }
         }
-        // It has read everything, also the edits included in the states it began with.
+        // The fold has read everything, including the edits in the states it began with.
         fold.hot.edited = run.edited;
         Ok(Ok(fold.hot))
     }

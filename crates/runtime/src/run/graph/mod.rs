@@ -171,8 +171,8 @@ impl Memory {
         self.inside().steps.insert(step.clone(), Step::Started);
     }
 
-    /// If this step may have run before the store was restored from a backup: records that, so that a person is asked
-    /// about it as about one that was begun. Says whether.
+    /// Whether this step may have run before the store was restored from a backup. If so, this records it, so that a
+    /// person is asked about the step as about one that had begun.
     pub(crate) async fn may_have_run(&self, step: &Arc<str>) -> bool {
         if !self.inside().restored.as_ref().is_some_and(|restored| restored.includes(step)) {
             return false;

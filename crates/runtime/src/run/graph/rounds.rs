@@ -38,7 +38,7 @@ pub(super) fn look(graph: &dyn AnyGraph, node: &str) -> Option<(Arc<str>, Kind, 
 
 /// The node's current name; `None` if it no longer exists.
 pub(super) fn resolve(graph: &dyn AnyGraph, node: &Arc<str>) -> Option<Arc<str>> {
-    // Nearly always it exists; the look copies its options, too.
+    // Nearly always it exists; `look` would copy its options, too.
     if graph.kind(node).is_some() { Some(node.clone()) } else { look(graph, node).map(|(name, ..)| name) }
 }
 

@@ -1,4 +1,4 @@
-//! The nodes of a paused run, which its state takes along.
+//! The nodes of a paused run, which its state carries along.
 //!
 //! A run of the library has a runtime for each of its parts. There the paused state that the program holds takes the
 //! nodes along ([`Suspended`]), for as long as it exists.
@@ -50,8 +50,8 @@ impl Inner {
         Suspended(Arc::new(Mutex::new(nodes)))
     }
 
-    /// Continues with these nodes, if they belong to the graph that runs here. The run is at `pos`, with nothing after
-    /// the state that they came with but the decisions made on it.
+    /// Continues with these nodes, if they belong to the graph that runs here. The run is at `pos`, with nothing but
+    /// decisions after the state that they came with.
     pub(crate) fn continue_suspended(&self, state: &State, suspended: &Suspended, pos: u64) {
         let Some(nodes) = suspended.take() else { return };
         let same = self.graph_that_runs(state).is_some_and(|graph| Arc::ptr_eq(&graph, &nodes.graph));

@@ -1,4 +1,4 @@
-//! What other nodes were sent of the text of a block while it is written: see `feed.rs`.
+//! How much of a block's text other nodes were sent while it is written: see `feed.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const ASKED: Duration = Duration::from_secs(3);
 /// Parts of a text that are sent at once.
 const PARTS: usize = 4;
 
-/// The text of a session's open block, as other nodes were sent it.
+/// The text of a session's open block, as it was sent to other nodes.
 pub(in crate::run) struct Fed {
     /// When a node last requested it.
     asked: Instant,

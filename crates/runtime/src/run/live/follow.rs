@@ -59,7 +59,7 @@ impl LiveState {
     /// Publishes stored entries to followers, without what they have already seen of the block being streamed.
     pub(super) fn publish(&mut self, session_id: &Arc<str>, entries: &[Arc<Entry>]) {
         if !self.has_followers() {
-            // Nobody needs the events; what the model writes of a closed block is over all the same.
+            // Nobody needs the events, but the open text of a closed block is over all the same.
             let closed = records(entries).filter_map(Record::first_block);
             return closed.for_each(|block| drop(self.open.end(block)));
         }

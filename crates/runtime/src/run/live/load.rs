@@ -1,4 +1,4 @@
-//! Reading a session from the store, and what others have stored of it since.
+//! Reading a session from the store, with the entries that others have stored since.
 
 use std::sync::Arc;
 
@@ -112,10 +112,11 @@ impl Inner {
         }
     }
 
-    /// Why a session is not what it was: it was deleted, or a fail-over of the store has lost what nobody was told is stored.
+    /// Why a session has changed: it was deleted, or a fail-over of the store has lost appends that nobody was told
+    /// were stored.
     pub(in crate::run) async fn why_gone(&self, session_id: &str) -> Refusal {
         match self.store.head(session_id).await {
-            // Whoever holds it stops; the next one reads it as it is.
+            // The driver of the session stops; the next one reads it as it is.
             Ok(_) => store_refusal(StoreError::Unknown).fenced(),
             Err(error) => self.refused(error),
         }

@@ -1,4 +1,4 @@
-//! The way of an input into the store: a transition is made from the state, placed in the stream, stored, and published.
+//! How an input reaches the store: a transition is made from the state, placed in the stream, stored, and published.
 
 use std::{sync::Arc, time::Instant};
 
@@ -45,7 +45,7 @@ impl Inner {
         self.record_by(Vec::new(), live, guard, make).await
     }
 
-    /// The same, where these standing rules have decided calls: only while they are in force.
+    /// The same, if these standing rules have decided calls: only while they are in force.
     pub(in crate::run) async fn record_by(
         &self,
         rules: Vec<RuleName>,
@@ -75,9 +75,9 @@ impl Inner {
 
     /// Makes a transition, stores it, and publishes it to followers.
     ///
-    /// It is on disk when this returns if `durability` asks for that, if an effect begins with it, or if the session rests after it:
-    /// then its outcome is reported next. Everything else waits for the disk only where something that depends on it is
-    /// released ([`Inner::released`]).
+    /// It is on disk when this returns if `durability` asks for that, if an effect begins with it, or if the session
+    /// rests after it, since its outcome is reported next. Everything else waits for the disk only where something that
+    /// depends on it is released ([`Inner::released`]).
     ///
     /// If the future is dropped half way, the state is loaded again before its next use.
     pub(in crate::run) async fn transact_if(
@@ -165,7 +165,7 @@ impl Inner {
     /// `store_closed`, `store_unavailable`: it may be lost.
     pub(crate) async fn released(&self) -> Result<(), Refusal> {
         self.store.sync().await.map_err(|error| match error {
-            // Nothing of the caller's is in question.
+            // No input of the caller is affected.
             StoreError::Unknown => {
                 self.refused(StoreError::Failed("it does not confirm what it has stored".to_owned()))
             }
@@ -173,7 +173,7 @@ impl Inner {
         })
     }
 
-    /// The same before an input that is stored already is acknowledged, or what has come of it is told.
+    /// The same, before an input that is already stored is acknowledged, or its result is reported.
     ///
     /// # Errors
     /// `store_closed`, `outcome_unknown`: it may be lost.
@@ -197,7 +197,7 @@ impl Inner {
     async fn kept(&self, session_id: &str, lease: Option<Epoch>) -> Option<Epoch> {
         let (false, Some(nodes), Some(epoch)) = (self.effects, self.store.nodes(), lease) else { return lease };
         if let Err(error) = nodes.hand_over(session_id, epoch).await {
-            // Another node takes it over when this one has left.
+            // Another node takes the session over when this one has left.
             tracing::warn!(session = session_id, %error, "a session could not be handed over");
         }
         None
@@ -205,7 +205,7 @@ impl Inner {
 
     /// An accepted input is on disk already. A refusal reports the session's state, which may not be.
     pub(in crate::run) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
-        // One that is not known to be stored says nothing of the state.
+        // An input of unknown outcome says nothing about the state.
         if taken.as_ref().is_err_and(|refusal| refusal.code != Code::OutcomeUnknown) {
             self.released().await?;
         }

@@ -49,7 +49,7 @@ impl Drop for LiveRef {
         let mut sessions = self.inner.live_sessions();
         let is_known = sessions.get(&live.session_id).is_some_and(|known| Arc::ptr_eq(known, &live));
         if is_known && Arc::strong_count(&live) > 2 {
-            // Released under the map's lock, so that of the last two uses exactly one sees that it is the last.
+            // Released under the map's lock, so that exactly one of the last two uses sees that it is the last.
             drop(live);
             return;
         }
@@ -98,8 +98,8 @@ impl Inner {
         sessions.iter().filter_map(|(id, live)| Some((id.clone(), known(live)?))).collect()
     }
 
-    /// The sessions with followers here that are not read again yet since an input of theirs was abandoned half way, or met
-    /// another node's; one that is in use is left out.
+    /// The sessions with followers here that have not been read again since an input of theirs was abandoned half way,
+    /// or collided with another node's; one that is in use is left out.
     pub(in crate::run) fn unread(self: &Arc<Self>) -> Vec<LiveRef> {
         let is_unread =
             |live: &Arc<Live>| live.try_lock().is_some_and(|guard| guard.session.is_none() && guard.has_followers());

@@ -48,7 +48,7 @@ pub(super) struct Writer<'a> {
     turn: Turn,
     /// The run that it answers for.
     run: RunNo,
-    /// It is the answer of a nested run, which only followers of nested runs see while it is written.
+    /// This is the answer of a nested run, which only followers of nested runs see while it is written.
     aside: bool,
     locale: Locale,
     agent: &'a Ready,
@@ -56,11 +56,11 @@ pub(super) struct Writer<'a> {
     blocks: Vec<Block>,
     /// The block being written.
     open: Option<Block>,
-    /// The open block is on record as begun, and followers see what is added to it.
+    /// The open block is on record as begun, and followers see further text of it.
     seen: bool,
     /// How many of `blocks` are recorded (the first ones), once `repeating` has ended.
     recorded: usize,
-    /// Recorded blocks of a broken stream; while they repeat nothing is shown.
+    /// Recorded blocks of a broken stream; nothing is shown while the model repeats them.
     before: Vec<Block>,
     repeating: bool,
     bytes: usize,
@@ -71,9 +71,9 @@ pub(super) struct Writer<'a> {
     /// How many further calls the answer took, and the tokens of those before the last one.
     pub(super) continued: u32,
     usage_before: Usage,
-    /// How many calls the model has finished, or has been refused for what it answered.
+    /// How many model calls have finished, or had their answer refused.
     finished: u32,
-    /// The shown text of a broken answer is no part of this one, and that is not recorded yet.
+    /// The shown text of a broken answer is not part of this one, and that is still to be recorded.
     diverged: bool,
 }
 
@@ -252,13 +252,13 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The rest of the answer is not read: nobody would say of it when it had ended.
+    /// Counts the answer as finished: its rest is not read, so its end is never seen.
     fn refused(&mut self, why: Text, value: (&str, &str)) -> ModelError {
         self.finished += 1;
         ModelError::permanent(self.locale.fill(why, &[value]))
     }
 
-    /// The calls that the model has finished for this answer, and their tokens.
+    /// The finished model calls for this answer, and their tokens.
     pub(super) fn finished(&self) -> (u32, Usage) {
         let mut usage = self.usage_before;
         usage.add(&self.usage);
@@ -336,8 +336,8 @@ impl<'a> Writer<'a> {
         self.put_on_record(false).await
     }
 
-    /// Records the part of this answer that is shown, replacing the shown part of a broken one, and retries until
-    /// the store accepts it. The `last` time, the rest is recorded with the answer itself.
+    /// Records the shown part of this answer, replacing the shown part of a broken one, and retries until the store
+    /// accepts it. The `last` time, the rest is recorded with the answer itself.
     async fn put_on_record(&mut self, last: bool) -> Result<(), Stale> {
         let (inner, live) = (self.inner, self.live);
         let recorded = until_stored!(inner, async { self.try_record(&mut *live.lock().await, last).await });
@@ -396,8 +396,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The state, if the answer is still needed. It is loaded again after another caller's request was abandoned half
-    /// way, which is no reason to ask the model again.
+    /// The state, if the answer is still needed. It is read again if another caller's request was abandoned half way,
+    /// which is no reason to ask the model again.
     async fn current(&self, guard: &mut LiveState) -> Result<Arc<State>, Stale> {
         let Session { state, .. } = self.inner.known(self.live, guard).await.map_err(|_| Stale)?;
         if state.is_in(self.turn) && state.wants_answer(self.run) { Ok(state) } else { Err(Stale) }
