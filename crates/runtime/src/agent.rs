@@ -224,7 +224,7 @@ impl Agent {
         self.output = Some(Arc::new(output));
         Ok(self)
     }
-    /// Gives it the tools of a source, such as an MCP server, as they are at any given time (spec S13).
+    /// Gives it the current tools of a source, such as an MCP server (spec S13).
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

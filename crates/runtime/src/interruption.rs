@@ -29,8 +29,8 @@ pub struct Interruption {
     pub approval_key: String,
     /// The kind of the request.
     pub kind: Kind,
-    /// The calls that lead to it, from the run's own agent down: each of an agent as a tool. Empty for that agent's own
-    /// calls.
+    /// The calls that lead to it, from the run's own agent down: each calls an agent as a tool. Empty for calls of the
+    /// run's own agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
     /// The call's number, unique in its session.

@@ -8,13 +8,13 @@
 //! `stored` says how many of the entries are in the store that the state was taken from; absent if all are. `in_store` is true
 //! if it is kept in a store of the application, and `calls_when_taken` the number of its calls when another process took it.
 //!
-//! Everything about the session is a fold of its entries. Whatever follows from earlier entries is left out
+//! Everything about the session is a fold of its entries. Data that follows from earlier entries is left out
 //! (`compact`), so the text is hardly larger than the conversation.
 //!
 //! - The text contains everything in the session: messages, arguments, results and the application's own
 //!   data: keep it as confidential as the store.
-//! - Damage is detected, forgery is not: the text is not signed. With write access to it one can forge an approval, so
-//!   keep it where only the application can write.
+//! - Damage is detected, forgery is not: the text is not signed. Anyone who can write it can forge an approval, so keep
+//!   it where only the application can write.
 //! - An approved call runs once in each store it is put into. Putting one state into two makes two sessions.
 //!
 //! Decisions:
@@ -22,11 +22,11 @@
 //!   session before it (`Session::append`). Reformatting a text does not change it: raw JSON is compared by content
 //!   (`same_json`).
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
-//!   process can append. A claimed file says so, and a process that takes it again asks about the calls that may have
-//!   begun. Within a process a state and its clones run once (`once`), and a state of a store runs only there. Copies
-//!   of a text are copies of a run.
+//!   process can append. A claimed file says so, and a process that takes it again asks a person about the calls that
+//!   may have begun. Within a process a state and its clones run once (`once`), and a state of a store runs only there.
+//!   Copies of a text are copies of a run.
 //! - A run whose state a program keeps waits indefinitely unless a timeout was set, since nothing watches deadlines
-//!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, a timeout that was set does.
+//!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, but a timeout that was set does.
 //!   Overdue interruptions time out when the run resumes, and a later decision gets `RunErrorKind::TooLate`. The rule
 //!   is the same with a store (`RunConfig::store`) and without; a `Runtime`, such as a server's, watches deadlines and
 //!   has the defaults.
@@ -122,8 +122,8 @@ pub struct RunState {
     /// The limit of model calls set for the run.
     pub(crate) max_turns: Option<u32>,
     pub(crate) guardrails: Vec<GuardrailResult>,
-    /// How many calls the session had when another process took the same state: which of them that process has begun is
-    /// unknown.
+    /// How many calls the session had when another process took the same state: it is unknown which of them that
+    /// process has begun.
     calls_when_taken: Option<u32>,
     /// Whether a store of the application has it: only that store knows what has run.
     pub(crate) in_store: bool,
@@ -141,7 +141,7 @@ impl fmt::Debug for RunState {
     }
 }
 
-/// The treatment of decisions when a state gets other application data (spec S18).
+/// What happens to decisions when a state gets other application data (spec S18).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContextStrategy {
     /// They stay.
@@ -155,8 +155,8 @@ pub enum ContextStrategy {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunStateError {
-    /// The text is something else: no JSON, other JSON, or a signed run state. The message says what it is, and what is
-    /// expected.
+    /// The text is something else: not JSON, other JSON, or a signed run state. The message says what it is, and what
+    /// is expected.
     #[error("this is not a run state: {0}")]
     NotARunState(String),
     /// It was written by another version of countersign, which can read it; the text is unchanged.
@@ -189,7 +189,7 @@ pub enum RunStateError {
         /// Its name since then.
         claimed: String,
     },
-    /// It is not signed with this key, or was changed since.
+    /// It is not signed with this key, or was changed after signing.
     #[error("this run state was not signed with this key, or was changed since")]
     Forged,
     /// The signing key is too short.
@@ -246,7 +246,7 @@ impl RunState {
         Ok(RunState { in_store: durable, ..RunState::of(session_id.into(), entries, Cursors::Told)? })
     }
 
-    /// Puts the whole session into another store, durably, where it can continue as a session of its own. Pending
+    /// Puts the whole session into another store, durably, where it can continue as a separate session. Pending
     /// interruptions stay pending; a running turn resumes when a runtime over the store is started, and a person is
     /// asked about a call whose outcome is unknown.
     ///

@@ -81,7 +81,7 @@ impl fmt::Debug for Instructions {
     }
 }
 
-/// Two functions are equal if they are the same one.
+/// Two functions are equal if they are the same function.
 impl PartialEq for Instructions {
     fn eq(&self, other: &Instructions) -> bool {
         match (&self.0, &other.0) {
@@ -93,7 +93,7 @@ impl PartialEq for Instructions {
 }
 
 impl Instructions {
-    /// The text; empty where a function makes it.
+    /// The text; empty if a function makes it.
     #[must_use]
     pub fn text(&self) -> &str {
         match &self.0 {

@@ -41,7 +41,7 @@ pub(crate) struct ReadyTool {
 }
 
 impl ReadyTool {
-    /// The name by which a call of it is judged, whatever alias the model used.
+    /// The name under which a call of it is judged, whatever alias the model used.
     pub(crate) fn name<'a>(&'a self, called: &'a str) -> &'a str {
         if self.hosted { called } else { &self.entry.spec.name }
     }
@@ -263,7 +263,7 @@ impl Kits {
     }
 }
 
-/// Where a tool comes from, for messages: without a digest of what people are not to read.
+/// Where a tool comes from, for messages: without the digest of text that people are not to read.
 fn from(entry: &ToolEntry) -> String {
     let Some(source) = entry.source.as_deref() else { return "its own declaration".to_owned() };
     let is_digest = |last: &str| last.len() == 64 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -273,7 +273,7 @@ fn from(entry: &ToolEntry) -> String {
 
 /// The maximum number of compiled schemas in the cache.
 const KEPT: usize = 256;
-/// Longest schema that is cached, in bytes.
+/// The length of the longest schema that is cached, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
 
 /// A schema as text, and compiled.
@@ -312,7 +312,7 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
     let text = made.text.0.get();
     if text.len() <= KEPT_BYTES {
         let mut all = kept();
-        // Schemas in use soon return.
+        // Schemas in use are soon cached again.
         if all.by_text.len() >= KEPT {
             all.by_text.clear();
         }

@@ -33,7 +33,7 @@ impl Output {
         OutputSchema::new(self.name.clone(), self.schema.clone())
     }
 
-    /// The JSON of an answer: models often put it into a code fence although asked not to.
+    /// The JSON of an answer: models often put it into a code fence, although they are asked not to.
     pub(crate) fn json(text: &str) -> &str {
         let text = text.trim();
         let inside = || {

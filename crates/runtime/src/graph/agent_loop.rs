@@ -123,7 +123,7 @@ impl AgentState {
         match call.phase {
             Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking => CallStage::NeedsApproval,
             Phase::Permitted if !decided && !self.state.may_begin(call) => CallStage::NeedsApproval,
-            // It is carried out with the last of the other calls.
+            // A handoff is carried out with the last of the other calls.
             Phase::Permitted if call.handoff().is_some() => CallStage::Running,
             Phase::Permitted => CallStage::MayRun,
             Phase::Started(_) | Phase::Delegated => CallStage::Running,
@@ -133,8 +133,8 @@ impl AgentState {
     }
 }
 
-/// What a custom node can do in the loop: refuse calls. It can never allow one; only the approval node and the policy
-/// can (spec G2).
+/// The update of a custom node in the loop, which can refuse calls but never allow one; only the approval node and the
+/// policy can (spec G2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentUpdate(LoopUpdate);

@@ -246,7 +246,7 @@ impl<S: GraphState> StateGraph<S> {
         }
     }
 
-    /// Adds an edge. Several edges from one node are parallel branches; a node that several tasks of a round lead to
+    /// Adds an edge. Several edges from one node are parallel branches; a node to which several tasks of a round lead
     /// runs once.
     pub fn edge(&mut self, from: impl Into<Node<S>>, to: impl Into<Node<S>>) {
         let to = to.into();
@@ -300,8 +300,8 @@ impl<S: GraphState> StateGraph<S> {
         self.joins.push((from.to_vec(), to));
     }
 
-    /// After `from`, runs `each` once for each item of the list that `items` makes of the state: concurrently, at
-    /// most [`FanOut::limit`] of them. Without items, the successors of `each` run at once. An item has at most 1 MiB
+    /// After `from`, runs `each` once for each item of the list that `items` makes from the state: concurrently, at
+    /// most [`FanOut::limit`] at a time. Without items, the successors of `each` run at once. An item has at most 1 MiB
     /// as JSON, and the items of a round 16 MiB: keep larger data elsewhere, under a key that serves as the item.
     pub fn fan_out<T, I>(
         &mut self,
@@ -328,7 +328,7 @@ impl<S: GraphState> StateGraph<S> {
                 })?;
                 Ok(item)
             };
-            // One more than a round may have, so that the round is refused.
+            // One more than the maximum of a round, so that a round with too many is refused.
             items(state).into_iter().take(limits::ROUND_TASKS + 1).map(item).collect()
         });
         self.leave(from.into(), Leave::FanOut { each: each.node, items });
@@ -344,12 +344,12 @@ impl<S: GraphState> StateGraph<S> {
     /// changed. `None`: it has no new name; then a run that needs it fails.
     ///
     /// It is called for a node that does not exist; and, when a node asks a question that is not on record, for each
-    /// question on record that it has not asked so far, including those that it asks later. So it must name only what
-    /// is gone. It may be called often, and a panic counts as `None`.
+    /// question on record that it has not asked so far, including those that it asks later. So it must rename only
+    /// nodes and questions that are gone. It may be called often, and a panic counts as `None`.
     ///
     /// Do not give an old name to anything else: a question that has the recorded name of a renamed one is refused,
     /// since each would get the other's answer. The names of steps cannot be migrated: a step under another name is
-    /// another step, and is done again.
+    /// another step, and runs again.
     pub fn migrate(&mut self, migrate: impl Fn(&Gone<'_>) -> Option<Renamed> + Send + Sync + 'static) {
         self.migrate = Some(Arc::new(move |gone| {
             let renamed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| migrate(gone)));
@@ -361,10 +361,10 @@ impl<S: GraphState> StateGraph<S> {
     }
 
     /// The version of the type of its state: 1, unless a graph sets another. Runs record it; a record of an older
-    /// version (the first argument) is upgraded before it is read. That is a state, or an update, which has only some
-    /// of the fields and no unknown ones: change the fields that are there, and remove those that are gone. A record
-    /// with a number whose digits fit neither a 64-bit integer nor a double, such as a large `u128`, is not upgraded:
-    /// the run fails with `state_unreadable`, and keeps the record.
+    /// version (the first argument) is upgraded before it is read. A record is a state, or an update, which has only
+    /// some of the fields; unknown ones are invalid: change the fields that are there, and remove those that are gone.
+    /// A record with a number whose digits fit neither a 64-bit integer nor a double, such as a large `u128`, is not
+    /// upgraded: the run fails with `state_unreadable`, and keeps the record.
     ///
     /// ```
     /// # use countersign::graph::{GraphState, StateGraph};

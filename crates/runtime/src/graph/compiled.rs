@@ -258,7 +258,7 @@ impl<S: GraphState> Compiled<S> {
 }
 
 impl<S> Compiled<S> {
-    /// Whether this source was the last that a join waited for. Arrivals are kept in `arrived`.
+    /// Whether this source was the last one that a join waited for. Arrivals are kept in `arrived`.
     fn completes(&self, join: &Join, source: usize, arrived: &mut Vec<Arrival>) -> bool {
         let (target, name) = (&self.nodes[join.target].name, |at: usize| &self.nodes[at].name);
         let has = |arrived: &[Arrival], source| {
@@ -334,7 +334,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         let updates: Option<Vec<S::Update>> =
             updates.into_iter().map(|update| update.downcast::<S::Update>().ok().map(|update| *update)).collect();
         let updates = updates.ok_or_else(|| NodeError::permanent(wrong_type()))?;
-        // It has no other holder once the round has ended, so it is not cloned.
+        // The state has no other holder once the round has ended, so it is not cloned.
         let merged = guarded("merging the updates", || {
             Ok(match Arc::get_mut(state).and_then(|state| state.downcast_mut::<S>()) {
                 Some(state) => state.merge(updates),

@@ -85,11 +85,11 @@ impl<S> Context<S> {
 
     /// Asks a person, and waits: for minutes or weeks, in this process or another (spec G3).
     ///
-    /// It returns the answer and nothing else: there is no error that could be mistaken for one or swallowed. While
-    /// it is pending, the run is [paused](super::Outcome::Paused), and the node stays in memory: in a runtime, such as
-    /// a server's, for a minute, and with [`Graph::run`](super::Graph::run) as long as the program holds the paused
-    /// result. If it has left memory when the answer comes, it restarts from its first line, and this returns the
-    /// recorded answer; so side effects that must not be repeated belong in a [`step`](Context::step).
+    /// It returns the answer and nothing else: there is no error that could be mistaken for an answer or swallowed.
+    /// While it is pending, the run is [paused](super::Outcome::Paused), and the node stays in memory: in a runtime,
+    /// such as a server's, for a minute, and with [`Graph::run`](super::Graph::run) as long as the program holds the
+    /// paused result. If it has left memory when the answer comes, it restarts from its first line, and this returns
+    /// the recorded answer; so side effects that must not be repeated belong in a [`step`](Context::step).
     ///
     /// While a node waits for a person nothing else in it makes progress except its steps: work concurrent with a
     /// question, in a `join!` or a `select!`, belongs in a step.
@@ -98,8 +98,8 @@ impl<S> Context<S> {
     /// asks another question (`name#2`), under the rule of [`step`](Context::step). A question whose payload differs
     /// from the one that was answered is refused (`question_changed`): a payload that may vary belongs in a step too.
     ///
-    /// An answer on record is ready when it is polled a second time, as a step's result is: in a `select!` with
-    /// something that is ready at once it loses, so a time limit belongs inside a step's work, or is
+    /// An answer on record is ready only when it is polled a second time, like a step's result: in a `select!` it loses
+    /// to anything that is ready at once, so a time limit belongs inside a step's work, or is set with
     /// [`timeout`](Interrupt::timeout).
     pub fn interrupt(&self, name: &str, payload: impl Serialize) -> Interrupt<Value> {
         let payload = Raw::of(&payload).map_err(|error| format!("its payload cannot be serialised as JSON: {error}"));
@@ -120,9 +120,9 @@ impl<S> Context<S> {
     /// Its start is journaled before it runs. If a crash, or the node's time limit, leaves its outcome unknown, it is
     /// not run again either: a person is asked to decide, as for a tool call (spec R4), unless it is
     /// [idempotent](Step::idempotent). The same holds for a step that the node itself drops, as a `select!` with a timer
-    /// does: when the node pauses, a person is asked what became of it, in case the node starts over. So a
+    /// does: when the node pauses, a person is asked about the step's outcome, in case the node starts over. So a
     /// time limit belongs inside `work`, which then has a result. If the person rejects, the node gets an error
-    /// (`step_given_up`), and a retry of a node that returns it asks again.
+    /// (`step_given_up`); if the node returns that error, a retry of the node asks again.
     ///
     /// An error is returned to the node and not journaled: a retry runs the step again, and so does a node that starts
     /// over, even if it had handled the error and continued. An error that the node handles belongs in the result:
@@ -130,11 +130,11 @@ impl<S> Context<S> {
     ///
     /// `name` identifies the step among the steps and questions of the node. A name may be used again, one use after
     /// another, as in a loop: the uses are told apart by their order. So that order must be the same whenever the node
-    /// starts over, and a node fails if it reuses a name and another of its steps or questions was under way at one of
-    /// the uses. **Branches that run at once need names of their own**, such as `format!("pay {id}")`; this goes
-    /// unnoticed if, between the uses, they await nothing of the node's, only timers or requests of their own. A name
-    /// has no `#`, which numbers the uses. **A step that is renamed is another step**: a paused run that starts over
-    /// with the new program does it again, and no migration prevents that. A node has at most 10,000 steps.
+    /// starts over, and a node fails if it reuses a name while another of its steps or questions is under way at one of
+    /// the uses. **Branches that run at once need names of their own**, such as `format!("pay {id}")`; a mistake goes
+    /// unnoticed if, between the uses, they await no step or question of the node, only timers or requests of their
+    /// own. A name has no `#`, which numbers the uses. **A step that is renamed is another step**: a paused run that
+    /// starts over with the new program runs it again, and no migration prevents that. A node has at most 10,000 steps.
     pub fn step<T, E, F>(&self, name: &str, work: F) -> Step<T>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -233,7 +233,7 @@ impl<T: DeserializeOwned> IntoFuture for Interrupt<T> {
     }
 }
 
-/// Counts in [`Memory::waiting`] while pending.
+/// Counted in [`Memory::waiting`] while pending.
 struct Wait {
     memory: Arc<Memory>,
     waits: bool,
@@ -292,7 +292,7 @@ impl<T: DeserializeOwned> Future for Answer<T> {
         };
         drop(inside);
         if first.is_some() {
-            // As in `turn_of_others`; but the code that holds this answer may never poll it again.
+            // As in `turn_of_others`, except that the code that holds this answer may never poll it again.
             this.wait.memory.turn_is_due();
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -317,7 +317,7 @@ impl<T: DeserializeOwned> Future for Answer<T> {
 }
 
 impl<T: DeserializeOwned> Answer<T> {
-    /// Finds the recorded question, or asks it, again if its answer has already failed the node.
+    /// Finds the recorded question, or asks it; it asks again if the answer has already failed the node.
     fn ask(&self, asked: &Interrupt<T>) -> Result<(), NodeError> {
         let memory = &self.wait.memory;
         let name = &self.name;
@@ -415,7 +415,7 @@ fn many(what: &str, node: &str) -> String {
     format!("the node {node:?} has more than {most} {what}; divide its work among several nodes, or fan out")
 }
 
-/// Counts in [`Memory::at_work`] while it exists.
+/// Counted in [`Memory::at_work`] while it exists.
 struct AtWork(Arc<Memory>);
 
 impl AtWork {
@@ -428,13 +428,13 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         self.0.at_work.fetch_sub(1, Ordering::SeqCst);
-        // The node may be suspended now, also if another task has run the step.
+        // The node may be suspended now, even if another task has run the step.
         self.0.node_waker.wake();
     }
 }
 
-/// Lets the work beside a step or an answer have its turn first, even if the result is already known, so that a node
-/// that starts over reaches the same names side by side as before.
+/// Lets work concurrent with a step or an answer have its turn first, even if the result is already known, so that a
+/// node that starts over reaches the same names concurrently as before.
 async fn turn_of_others(memory: &Arc<Memory>) {
     // This keeps the node from being suspended meanwhile.
     let _at_work = AtWork::begin(memory);
@@ -456,7 +456,7 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     turn_of_others(&memory).await;
     let known = match on_record(&memory, &name, idempotent).await {
         Ok(known) => known.filter(|known| *known != Known::Again),
-        // Whatever the node makes of errors: it might go on for ever.
+        // Fails the node however it handles errors: it might continue for ever.
         Err(error) => {
             memory.fail(error);
             std::future::pending().await

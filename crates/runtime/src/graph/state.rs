@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 /// The typed state that the nodes of a graph read and change (spec G1).
 ///
 /// Nodes never change the state itself: each returns an update, and the updates of all tasks of a round are merged
-/// together, in task order, when the round ends. So the result of a round does not depend on which task was the
+/// together, in task order, when the round ends. So the result of a round does not depend on which task was
 /// fastest. Derive it: `#[derive(GraphState)]`.
 pub trait GraphState: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
     /// An update; its default changes nothing. In journals it is a JSON object with only the changed fields.

@@ -54,7 +54,8 @@ pub(crate) fn bounded(what: &str, json: Raw) -> Result<Raw, NodeError> {
 /// A node's future.
 pub(crate) type NodeFuture = BoxFuture<'static, Result<Given, NodeError>>;
 
-/// The running body of a node. To drop it runs code of the program's, and whoever does so outlives a panic of that.
+/// The running body of a node. Dropping it runs code of the program; a panic of that code does not spread to the
+/// caller.
 pub(crate) struct Body(NodeFuture);
 
 impl Drop for Body {
@@ -112,7 +113,7 @@ pub(crate) struct Memory {
     pub(crate) at_work: AtomicUsize,
     /// Pending questions and steps with unknown outcome.
     pub(crate) waiting: AtomicUsize,
-    /// Something in the node has its next turn when the node is polled again.
+    /// Some work in the node gets its next turn when the node is polled again.
     turn_due: AtomicBool,
     /// Wakes the node itself, since a pending future may be polled by another task.
     pub(crate) node_waker: AtomicWaker,
@@ -151,7 +152,7 @@ impl Inside {
     }
 }
 
-/// What a paused node asks.
+/// The questions of a paused node.
 pub(crate) struct Asks {
     pub(crate) questions: Vec<NewQuestion>,
     /// The steps whose outcome is unknown.
@@ -285,7 +286,7 @@ impl Memory {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where its steps are stored. If that has ended, work that runs beside a paused node waits until the node
+    /// Where its steps are stored. If that runtime has ended, work that runs beside a paused node waits until the node
     /// continues.
     pub(crate) async fn journal(&self) -> Arc<dyn Journal> {
         loop {
@@ -349,7 +350,7 @@ impl Memory {
         }
         let Inside { steps, lost, .. } = &mut *inside;
         steps.clone_from(&task.steps);
-        // Not asked about yet: if the record has a result for one of them, it is the one that cannot be read.
+        // Nobody has been asked about these yet: if the record has a result for one of them, it is the unreadable one.
         steps.extend(lost.iter().map(|step| (step.clone(), Step::Started)));
         inside.restored.clone_from(&task.restored);
         inside.asks_again = task.asks_again;
@@ -364,21 +365,21 @@ impl Memory {
         }
     }
 
-    /// Whether there is an answer or a decision that the node has not seen, apart from answers to what is `asked` now: it is
-    /// on record only, or the node was not polled again after it was told.
+    /// Whether there is an answer or a decision that the node has not seen, apart from answers to the questions `asked`
+    /// now: it is only on record, or the node was not polled again after it was told.
     pub(crate) fn has_news(&self, task: &Task, asked: &[NewQuestion]) -> bool {
         let asked: Vec<Arc<str>> = asked.iter().map(|question| question.name.clone()).collect();
         self.inside().lacks(task, &asked) || self.turn_due.load(Ordering::SeqCst)
     }
 
-    /// What the node asks now that it pauses.
+    /// The questions that the node asks now that it pauses.
     pub(crate) fn asks(&self, task: &Task) -> Asks {
         let mut inside = self.inside();
         let again = std::mem::take(&mut inside.again).into_iter().map(|(question, _)| question);
         let questions = again.chain(std::mem::take(&mut inside.asked)).collect();
         let mut lost = std::mem::take(&mut inside.lost);
         for step in std::mem::take(&mut inside.dropped) {
-            // Its start, or its end, may have been stored all the same.
+            // The step's start, or its end, may have been stored all the same.
             if task.steps.get(&step) == Some(&Step::Started) && !lost.contains(&step) {
                 lost.push(step);
             }
@@ -386,13 +387,13 @@ impl Memory {
         Asks { questions, lost }
     }
 
-    /// Makes the node fail, whichever task has noticed why.
+    /// Makes the node fail, whichever task has noticed the reason.
     pub(crate) fn fail(&self, error: NodeError) {
         self.inside().failure.get_or_insert(error);
         self.node_waker.wake();
     }
 
-    /// Resets what the previous attempt has reached.
+    /// Resets the progress of the previous attempt.
     fn begin_again(&self) {
         let mut inside = self.inside();
         inside.names.clear();
@@ -511,7 +512,7 @@ async fn stretch(body: &mut Body, memory: &Memory) -> Option<Result<Given, NodeE
                 was_still = false;
                 Poll::Pending
             }
-            // A task whose step has just ended may still be returning, and the node's next step may follow from that.
+            // A task whose step has just ended may still be returning, and that may lead to the node's next step.
             Poll::Pending if !std::mem::replace(&mut was_still, true) => {
                 cx.waker().wake_by_ref();
                 Poll::Pending

@@ -1,6 +1,6 @@
 //! Records that are made on a state outside its store, and are stored when the run resumes.
 //!
-//! They are folded onto the store's journal (`onto` in `run/settle.rs`), once its last entry was found to be the
+//! They are folded onto the store's journal (`onto` in `run/settle.rs`), after a check that its last entry is the
 //! state's. A text with another history of the same length is `Claimed`, and its approvals have no effect.
 
 use std::sync::Arc;

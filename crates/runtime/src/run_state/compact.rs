@@ -1,11 +1,12 @@
 //! The entries of a state in their written form: without data that follows from earlier entries.
 //!
-//! A list of, in order: whole numbers, each of which starts an entry, the milliseconds since the previous one (the
-//! first since 1970-01-01T00:00:00Z); its records; `"sN"`, the first attempt of call N was started; `"gN"`, the N calls
-//! of the previous answer need no approval. An entry's position in the event stream follows from the previous one.
+//! They are a list. A whole number starts an entry: the milliseconds since the previous one (for the first, since
+//! 1970-01-01T00:00:00Z). Its records follow; `"sN"`: the first attempt of call N was started; `"gN"`: the N calls of
+//! the previous answer need no approval. An entry's position in the event stream follows from the previous one.
 //!
-//! There are also lists: `["g", [N, gate], …]`, verdicts, where each `gate` stands for N equal ones in a row; and what
-//! `repeats` defines for interruptions. So the content of a request is in the text once, as the model wrote it.
+//! A record may also be a list: `["g", [N, gate], …]`, verdicts, where each `gate` stands for N equal ones in a row; or
+//! a form that `repeats` defines for interruptions. So the content of a request is in the text once, as the model wrote
+//! it.
 
 use std::{fmt, sync::Arc};
 
@@ -67,12 +68,12 @@ impl Serialize for Compact<'_> {
 /// hides that they are numbers.
 #[derive(Default)]
 pub(super) struct Entries {
-    /// Those that are complete.
+    /// The complete entries.
     list: Vec<Arc<Entry>>,
-    /// The time of the incomplete one, and its records so far.
+    /// The time of the incomplete entry, and its records so far.
     at: Millis,
     records: Vec<Record>,
-    /// Whether it has begun.
+    /// Whether that entry has begun.
     begun: bool,
 }
 

@@ -2,11 +2,11 @@
 //!
 //! They are kept in the state, also in its text, and are applied together. Undecided requests are returned again.
 //!
-//! A decision is checked when it is made, against the pending request, by the rules of the wire; what needs today's
-//! tools, such as an edit into a call of another tool, is checked when the run resumes. A second, different one is
-//! refused until the first is retracted, so no order of calls turns a rejection into an execution. An undecided request
-//! is deferred, whatever its tool lets a reviewer decide (`DecideInput::staged`); a standing decision also covers pending
-//! approvals.
+//! A decision is checked when it is made, against the pending request, by the rules of the wire; checks that need the
+//! current tools, such as of an edit into a call of another tool, are made when the run resumes. A second, different
+//! decision is refused until the first is retracted, so no order of calls turns a rejection into an execution. An
+//! undecided request is deferred, whatever its tool lets a reviewer decide (`DecideInput::staged`); a standing decision
+//! also covers pending approvals.
 //! Questions of tools, nodes and models are listed among the interruptions and answered on the state
 //! (`RunState::answer`), with their schema checked at once.
 
@@ -74,7 +74,8 @@ pub enum DecisionError {
         /// Its tool, if the interruption names one.
         tool: Option<String>,
     },
-    /// Somebody was first: it is decided or answered, and has no result yet. The run continues it without a decision.
+    /// Somebody else was first: it is decided or answered, but has no result yet. The run continues it without a
+    /// decision.
     #[error(
         "the call {call_id:?} of the tool {tool:?} was decided already ({decision}{} at {at}), and has no result yet; running it \
          without a decision goes on with it",
@@ -120,7 +121,8 @@ pub enum DecisionError {
         /// Why.
         why: &'static str,
     },
-    /// Several calls of this id are pending, of different answers: take the right one from [`RunState::interruptions`].
+    /// Several calls with this id are pending, from different answers: take the right one from
+    /// [`RunState::interruptions`].
     #[error("several calls with the id {call_id:?} are pending: take the right one from RunState::interruptions")]
     #[non_exhaustive]
     Ambiguous {
@@ -176,8 +178,8 @@ pub enum DecisionError {
         /// What is wrong, each with its path.
         errors: Vec<String>,
     },
-    /// The decision is too large, or reaches further than it may: a decision for later calls too needs an ordinary
-    /// approval, and cannot approve for several people.
+    /// The decision is too large, or reaches further than it may: a decision that also covers later calls needs an
+    /// ordinary approval, and cannot approve for several people.
     #[error("the decision on the call {call_id:?} is invalid: {error}")]
     #[non_exhaustive]
     Invalid {
@@ -228,7 +230,7 @@ impl RunState {
         self.decide(item, Decision::approve())
     }
 
-    /// Lets a call run once more whose outcome is unknown ([`Kind::InDoubt`]): it may have taken effect before. On the
+    /// Lets a call whose outcome is unknown ([`Kind::InDoubt`]) run once more: it may have taken effect before. On the
     /// wire this is an approval of such a request.
     ///
     /// # Errors
@@ -353,7 +355,7 @@ impl RunState {
         let open = self.session.open.iter().find(|open| approval_key(session_id, open.asked.n) == item.approval_key);
         let waits = open.and_then(|open| Some((open, open.asked.actions.iter().find(|a| a.call == item.number())?)));
         let Some((open, action)) = waits else {
-            // It may have another question by now.
+            // The call may ask another question by now.
             let now = self
                 .session
                 .pending_actions()
@@ -381,7 +383,8 @@ impl RunState {
         self.staged.iter().find(|staged| staged.is_of(item)).map(|staged| staged.decision.kind())
     }
 
-    /// Makes any [`Decision`] on a call. As [`RunState::approve`], it approves none whose outcome is unknown.
+    /// Makes any [`Decision`] on a call. Like [`RunState::approve`], it does not approve a call whose outcome is
+    /// unknown.
     ///
     /// # Errors
     /// [`DecisionError`]
@@ -403,7 +406,7 @@ impl RunState {
             return Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before: "answer" });
         }
         let (asked, action) = self.waiting(item)?;
-        // A state has no clock. The time of its last append is over, at least.
+        // A state has no clock, but it is at least as late as its last append.
         check_decision(asked, action, &decision, self.session.updated_at)
             .map_err(|refusal| refused(item, action, &decision, &refusal))?;
         if let Some(edited) = decision.edited().filter(|edited| edited.name == *action.name) {
@@ -491,7 +494,7 @@ impl RunState {
         self.decided_already(call_id, named).unwrap_or_else(unknown)
     }
 
-    /// The last decision on such a request, with who made it.
+    /// The last decision on such a request, and who made it.
     fn decided_already(&self, call_id: &str, is_of: impl Fn(&Interrupted) -> bool) -> Option<DecisionError> {
         let asked = records(&self.entries).rev().find_map(|record| match record {
             Record::Interrupted(asked) if is_of(asked) => Some(asked),
@@ -514,7 +517,7 @@ impl RunState {
         Some(DecisionError::Decided { call_id, tool, decision, by: by.map(|by| by.to_string()), at: rfc3339(at) })
     }
 
-    /// Why the run must say who decides: what was decided or answered on it is for certain people (spec P1).
+    /// Why the run must say who decides: a decision or answer on it may be made by certain people only (spec P1).
     pub(crate) fn needs_principal(&self) -> Option<DecisionError> {
         let is_said = |asked: &Interrupted, action: &Action| {
             self.answers.iter().any(|staged| staged.n == asked.n)
@@ -542,7 +545,7 @@ fn of_tool(tool: Option<&String>) -> String {
     tool.map(|tool| format!(" of the tool {tool:?}")).unwrap_or_default()
 }
 
-/// Whether an item is of this very request: a digest names one request permanently (spec R11).
+/// Whether an item belongs to this very request: a digest names one request permanently (spec R11).
 fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
     approval_key(session_id, open.asked.n) == item.approval_key
         && *action.digest == *item.digest
@@ -554,7 +557,7 @@ fn stale(item: &Interruption, action: &Action) -> DecisionError {
     DecisionError::Stale { call_id: item.call_id.to_string(), digest: action.digest.to_string() }
 }
 
-/// The error of a decision that core refuses, leaving out how it is sent over the wire.
+/// The error of a decision that core refuses, without details of the wire.
 fn refused(item: &Interruption, action: &Action, decision: &Decision, refusal: &Refusal) -> DecisionError {
     let call_id = item.call_id.to_string();
     match refusal.code {
@@ -572,7 +575,7 @@ fn refused(item: &Interruption, action: &Action, decision: &Decision, refusal: &
     }
 }
 
-/// What is wrong with an answer, each with its path, leaving out how it is sent over the wire.
+/// What is wrong with an answer, each error with its path, without details of the wire.
 fn told(refusal: &Refusal) -> String {
     let message = refusal.message.trim_start_matches("resume: ").trim_start_matches("answers: ");
     let Some(details) = &refusal.details else { return message.to_owned() };

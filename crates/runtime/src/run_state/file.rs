@@ -36,13 +36,13 @@ impl RunState {
         stored.and_then(|()| sync(folder(path)))
     }
 
-    /// Takes the state out of a file: of any number of processes that try, one gets it, and the others get an error.
-    /// The file is then named `PATH.claimed`: if its process dies, nothing is lost, and renaming it back makes it
-    /// available again. What that process had begun is not known then: each call of the state that would begin, unless it
-    /// is idempotent, is asked about as one whose outcome is unknown ([`Kind::InDoubt`], spec R4). Calls that an agent
-    /// made later, and steps of graphs, are not known and run again. With
-    /// [`RunConfig::store`](crate::runner::config::RunConfig::store) all of it is known: continue from the store instead
-    /// ([`RunState::load`]).
+    /// Takes the state out of a file: however many processes try, one gets it, and the others get an error. The file is
+    /// then named `PATH.claimed`: if its process dies, nothing is lost, and renaming it back makes it available again.
+    /// It is not known then which calls that process had begun: a person is asked about each call of the state that
+    /// would begin, unless it is idempotent, as about one whose outcome is unknown ([`Kind::InDoubt`], spec R4). Calls
+    /// that an agent made later, and steps of graphs, are not known and run again. With
+    /// [`RunConfig::store`](crate::runner::config::RunConfig::store) all of it is known: continue from the store
+    /// instead ([`RunState::load`]).
     ///
     /// [`Kind::InDoubt`]: countersign_core::journal::record::Kind::InDoubt
     ///
@@ -52,7 +52,7 @@ impl RunState {
     pub fn take(path: impl AsRef<Path>) -> Result<RunState, RunStateError> {
         let path = path.as_ref();
         let claimed = beside(path, "claimed");
-        // A unique name first: two processes that claim one file in turn must not take each other's.
+        // A unique name first: two processes that claim a file of one name in turn must not take each other's.
         let own = beside(path, &format!("{}.claimed", uuid::Uuid::now_v7()));
         match fs::rename(path, &own) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -74,7 +74,7 @@ impl RunState {
         });
         match taken {
             Ok(state) => {
-                // It is in the other file.
+                // The state is in the other file.
                 let _ = fs::remove_file(&own);
                 Ok(state)
             }
@@ -86,12 +86,12 @@ impl RunState {
     }
 }
 
-/// Gives a file that could not be taken its name back. A file that another process has written there meanwhile stays.
+/// Gives a file that could not be taken its name back. A file that another process has written there since stays.
 fn give_back(own: &Path, path: &Path, link: impl FnOnce(&Path, &Path) -> io::Result<()>) {
-    // The error that it could not be taken for matters more than those here.
+    // The error for which it could not be taken matters more than those here.
     let _ = match link(own, path) {
         Ok(()) => fs::remove_file(own),
-        // Not every file system has links. The file must not stay claimed for that.
+        // Not every file system has links. The file must not stay claimed because of that.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => fs::rename(own, path),
         Err(error) => Err(error),
     };
@@ -151,7 +151,7 @@ mod tests {
         fs::write(&own, "one").unwrap();
         give_back(&own, &path, none);
         assert_eq!((fs::read_to_string(&path).unwrap(), own.exists()), ("one".to_owned(), false));
-        // What another process has written there stays, and so does this.
+        // The file that another process has written there stays, and so does this one.
         fs::write(&own, "two").unwrap();
         let links: [fn(&Path, &Path) -> io::Result<()>; 2] = [none, |own, path| fs::hard_link(own, path)];
         for link in links {

@@ -55,7 +55,7 @@ fn something_else(text: &str, error: &serde_json::Error) -> RunStateError {
             _ => "no object",
         });
     };
-    // The schema is written first, so a part of a run state has it too.
+    // The schema is written first, so the beginning of a run state has it too.
     if json.is_eof() && text.contains(&format!("\"{SCHEMA}\"")) {
         return damaged(0, format!("it was cut off: {json}"));
     }

@@ -1,11 +1,12 @@
 //! Repetitions in the entries of a state, written once: equal verdicts, and, in interruptions, what the model has
 //! already written and earlier requests about the same tool.
 //!
-//! `["i", n, expires_at, content, action, …]` is an interruption that asks for approvals. An action is an object,
-//! whole, or a list: `[call, id, agent, tool, arguments, gate, preview, says, digest, like]`. The rest of such an
-//! action equals that of `like`, an action, or if that is `null` that of the latest earlier action about the same tool
-//! of the same agent. Arguments that are `null` are those of the latest call with that id. The preview is that of the
-//! gate at this index in the latest verdicts, if an index is given. The search goes back at most [`LOOK_BACK`] records.
+//! `["i", n, expires_at, content, action, …]` is an interruption that asks for approvals. An action is a whole object,
+//! or a list: `[call, id, agent, tool, arguments, gate, preview, says, digest, like]`. The rest of such an action
+//! equals that of the action `like`, or, if that is `null`, that of the latest earlier action about the same tool of
+//! the same agent. If the arguments are `null`, they are those of the latest call with that id. If `gate` is an index,
+//! the preview is that of the gate at this index in the latest verdicts. The search goes back at most [`LOOK_BACK`]
+//! records.
 
 use std::{fmt, sync::Arc};
 
@@ -23,12 +24,12 @@ use serde::{
 
 /// How many earlier records are searched.
 const LOOK_BACK: usize = 512;
-/// Arguments of at least so many bytes are worth a list.
+/// Arguments of at least this many bytes are worth a list.
 const LONG: usize = 64;
-/// So many equal verdicts are worth a list.
+/// This many equal verdicts are worth a list.
 const SAME: usize = 4;
 
-/// What precedes a record: entries, and records of its own entry.
+/// The records before a record: those of earlier entries, and of its own entry.
 #[derive(Clone, Copy)]
 pub(super) struct Before<'a>(pub(super) &'a [Arc<Entry>], pub(super) &'a [Record]);
 
@@ -44,7 +45,7 @@ pub(super) fn are(gates: &[Gate]) -> bool {
     gates.chunk_by(PartialEq::eq).any(|same| same.len() >= SAME)
 }
 
-/// Verdicts, of which some repeat.
+/// Verdicts, some of which repeat.
 pub(super) struct Gates<'a>(pub(super) &'a [Gate]);
 
 impl Serialize for Gates<'_> {
@@ -150,7 +151,7 @@ fn like<'a>(before: Before<'a>, own: &'a [Action], agent: &str, tool: &str) -> O
     })
 }
 
-/// The arguments of the latest call of this id.
+/// The arguments of the latest call with this id.
 fn written(before: Before<'_>, id: &str) -> Option<Args> {
     let of = |block: &Block| match block {
         Block::ToolUse(call) if &*call.id == id => Some(call.args().ok()),

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{RunState, RunStateError};
 
 pub(super) const SCHEMA: &str = "countersign.run_state.signed";
-/// Shortest key, in bytes: as long as the signature.
+/// The length of the shortest key, in bytes: that of the signature.
 const KEY_BYTES: usize = 32;
 
 #[derive(Serialize, Deserialize)]

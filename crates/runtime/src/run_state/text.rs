@@ -51,10 +51,10 @@ struct Members<'a, E> {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     in_store: bool,
     entries: E,
-    /// How many of them are in the store that the state was taken from, if not all.
+    /// How many of the entries are in the store that the state was taken from, if not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stored: Option<usize>,
-    /// How many there are, and the cursor after the last one: this detects missing entries.
+    /// How many entries there are, and the cursor after the last one: this detects missing entries.
     count: usize,
     end: Cow<'a, Cursor>,
 }
@@ -86,10 +86,10 @@ impl<'a> Input<'a> {
 impl RunState {
     /// The state as text. Arguments keep every digit.
     ///
-    /// A text is a copy. Without [`RunConfig::store`](crate::runner::config::RunConfig::store) nothing knows that the state it
-    /// came from, or another reading of it, has run: each state that is read from it, here or in another process, runs the
-    /// approved calls once more. In a file ([`RunState::write`], [`RunState::take`]) a state is taken once. The text of a
-    /// state of a store says so, and runs only with that store.
+    /// A text is a copy. Without [`RunConfig::store`](crate::runner::config::RunConfig::store) there is no record that
+    /// the state it came from, or another state read from it, has run: each state that is read from it, here or in
+    /// another process, runs the approved calls once more. In a file ([`RunState::write`], [`RunState::take`]) a state
+    /// is taken once. The text of a state of a store says so, and runs only with that store.
     #[must_use]
     pub fn to_json(&self) -> String {
         let written = Members {
@@ -192,9 +192,9 @@ impl RunState {
     }
 }
 
-/// A text as it was written, apart from the order of members, if something has reformatted it: schemas and other JSON
-/// in it are compared with a store's, and digests are made of them. `None`: it is unchanged, or not JSON, which the
-/// caller reports.
+/// A reformatted text as it was originally written, apart from the order of members: schemas and other JSON in it are
+/// compared with a store's, and digests are made of them. `None`: it is unchanged, or not JSON, which the caller
+/// reports.
 fn as_written(text: &str) -> Option<String> {
     /// How much deeper the text nests than any JSON in it.
     const DEPTH: usize = 32;

@@ -53,7 +53,7 @@ impl CancelHandle {
     }
 }
 
-/// The settings of a run. What is not set comes from the runner, or is the default.
+/// The settings of a run. Settings that are not given come from the runner, or are the defaults.
 ///
 /// ```
 /// # use countersign::RunConfig;
@@ -82,7 +82,8 @@ pub struct RunConfig {
     pub(crate) principal: Option<Principal>,
     pub(crate) cancel: Option<CancelHandle>,
     pub(crate) nested_events: Option<bool>,
-    /// The `request_id` of a message that begins a turn; with a state, of what was said and decided on it, as it is kept.
+    /// The `request_id` of a message that begins a turn; with a state, of the inputs and decisions made on it, as it is
+    /// kept.
     pub(crate) request_id: Option<RequestId>,
 }
 
@@ -102,10 +103,10 @@ impl RunConfig {
         RunConfig::default()
     }
 
-    /// The application's own data, for tools, instructions and rules. It is kept in the run's state as it is: put no
-    /// secrets into it. A session keeps the data that it began with, whoever runs it: a later input, or a resumed run, with
-    /// other data is refused ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)). A state can get other data:
-    /// see [`RunState::with_context`](crate::run_state::RunState::with_context).
+    /// The application's own data, for tools, instructions and rules. It is kept unchanged in the run's state: put no
+    /// secrets into it. A session keeps the data that it began with, whoever runs it: a later input, or a resumed
+    /// run, with other data is refused ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)). A state can get
+    /// other data: see [`RunState::with_context`](crate::run_state::RunState::with_context).
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -148,14 +149,14 @@ impl RunConfig {
         self.hooks.push(Arc::new(hooks));
         self
     }
-    /// Tool calls, and model calls, that run at the same time: at most this many of each, at least 1.
+    /// How many tool calls may run at the same time, and how many model calls: at least 1.
     #[must_use]
     pub fn parallel_calls(mut self, calls: usize) -> RunConfig {
         self.parallel_calls = Some(calls);
         self
     }
     /// Whether the run's spans contain arguments, results and answers ([`crate::run::spans`]). By default they contain
-    /// nothing that a person or a model wrote. It is no part of the run's state.
+    /// nothing that a person or a model wrote. This setting is not part of the run's state.
     #[must_use]
     pub fn trace_content(mut self, yes: bool) -> RunConfig {
         self.trace_content = Some(yes);
@@ -171,7 +172,8 @@ impl RunConfig {
     }
     /// No model is asked once the session, with all its turns and their pauses, has cost this much, by
     /// [`RunConfig::price`]. Each model of the run's agents, and each that the session has used before, needs a price,
-    /// under exactly its name in the journal; a free one has a price of 0. Without it nothing runs ([`RunErrorKind::NoPrice`](super::RunErrorKind::NoPrice)). An amount or a
+    /// under exactly its name in the journal; a free one has a price of 0. Without it nothing runs
+    /// ([`RunErrorKind::NoPrice`](super::RunErrorKind::NoPrice)). An amount or a
     /// price that is not a finite number from 0 on is invalid, and nothing runs with it
     /// ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)).
     #[must_use]
@@ -212,23 +214,24 @@ impl RunConfig {
         self.retry = Some(retry);
         self
     }
-    /// When a person must decide, beside what the tools themselves require (spec P1).
+    /// When a person must decide, in addition to the tools' own requirements (spec P1).
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> RunConfig {
         self.policy = Some(policy);
         self
     }
-    /// Who runs it and decides. Without this it is [`Principal::trusted`], except that what is decided for certain people is
-    /// refused then ([`DecisionError::NoPrincipal`](crate::run_state::DecisionError::NoPrincipal)): where the session has an
-    /// owner, or the request names roles or forbids that its requester approves it.
+    /// Who runs it and decides. The default is [`Principal::trusted`], but without a principal a decision that only
+    /// certain people may make is refused
+    /// ([`DecisionError::NoPrincipal`](crate::run_state::DecisionError::NoPrincipal)): if the session has an owner, or
+    /// the request names roles or forbids its requester to approve it.
     #[must_use]
     pub fn principal(mut self, principal: Principal) -> RunConfig {
         self.principal = Some(principal);
         self
     }
     /// Whether a stream of the run includes the events of agents that work for calls of other agents, at any depth,
-    /// each as a [`RunEvent::Nested`](super::RunEvent::Nested) (spec S15). By default it does not. It is no part of the
-    /// run's state.
+    /// each as a [`RunEvent::Nested`](super::RunEvent::Nested) (spec S15). By default it does not. This setting is not
+    /// part of the run's state.
     ///
     /// An agent's texts, reasoning and arguments arrive while its model writes them, if the reader keeps up; complete
     /// ones and results come from the journal, once the whole answer is there. Requests to people, at any depth, are
@@ -290,7 +293,7 @@ impl RunConfig {
 
     /// The settings that have an effect on a graph: who runs it, in which language, and where it is kept.
     pub(crate) fn check_for_graph(&self) -> Result<(), String> {
-        // A new setting is of a graph, too, or is refused.
+        // A new setting either applies to graphs, too, or is refused here.
         let RunConfig {
             context,
             max_turns,
@@ -334,7 +337,7 @@ impl RunConfig {
         }
     }
 
-    /// These settings, with what is not set taken from `base`.
+    /// These settings; those that are not given are taken from `base`.
     pub(crate) fn over(self, base: &RunConfig) -> RunConfig {
         let mut prices = base.limits.prices.clone();
         prices.extend(self.limits.prices);

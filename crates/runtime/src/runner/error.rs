@@ -1,7 +1,7 @@
 //! Errors that end a run.
 //!
-//! An error has a state from which no effect is repeated ([`RunError::into_state`]): the given one, as long as nothing
-//! has run since, or the run's current one. If that cannot be read, it has none.
+//! An error carries a state from which no effect is repeated ([`RunError::into_state`]): the given one, as long as
+//! nothing has run since, or the run's current one. If that cannot be read, it carries none.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use crate::{
     run_state::{DecisionError, RunState, RunStateError},
 };
 
-/// An error that ended a run: [what it is](RunError::kind), as a text, and [where the run can
+/// An error that ended a run: [its kind](RunError::kind), a text, and [a state from which the run can
 /// continue](RunError::state), also in the store that it failed in, and in another process: no effect is repeated, and
-/// pending interruptions keep their keys. As long as nothing has run, a given state is in every error, also in one of
-/// [`RunStream::next`](super::RunStream::next): no decision made on it is lost. Later it is the run's current state;
-/// there is none only where the store cannot read that. An error of a stream has the given state also later, since the
-/// stream can be read further; the run's store then refuses to repeat any of it ([`Claimed`](RunErrorKind::Claimed)).
+/// pending interruptions keep their keys. As long as nothing has run, every error has the given state, including one of
+/// [`RunStream::next`](super::RunStream::next): no decision made on it is lost. Later it has the run's current state,
+/// or none if the store cannot read that. An error of a stream still has the given state then, since the stream can
+/// be read further; the run's store refuses to repeat any of it ([`Claimed`](RunErrorKind::Claimed)).
 pub struct RunError(Box<Ended>);
 
 struct Ended {
@@ -46,14 +46,14 @@ pub enum RunErrorKind {
     InvalidOutput,
     /// Another permanent failure, with a stable [code](RunError::code).
     Failed,
-    /// A graph's run [has no result yet](super::GraphResult::done): it is paused. It continues with answers on its state.
+    /// A graph's run [has no result yet](super::GraphResult::done): it is paused. Answers on its state continue it.
     Paused,
     /// It was cancelled. The turn of its state has ended; the conversation continues with the next input.
     Cancelled,
     /// A decision or an answer came after its deadline (spec W7). Nothing has run. It is retracted in the state:
     /// resuming that applies the timeout.
     TooLate,
-    /// A decision does not fit the pending request: [which one, and why](RunError::decision). Nothing has run.
+    /// A decision does not fit the pending request: [which decision, and why](RunError::decision). Nothing has run.
     Decision,
     /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price (spec S22). Nothing
     /// has run. Give the model one.
@@ -61,11 +61,11 @@ pub enum RunErrorKind {
     /// The run has continued from this state already: its store is newer, or, without one, the state or a clone of it was
     /// run in this process. Nothing has run now.
     Claimed,
-    /// A setting of the run is invalid, or the state is of a store that the run does not have. Nothing has run.
+    /// A setting of the run is invalid, or the state belongs to a store that the run does not have. Nothing has run.
     Settings,
-    /// Another run is driving the session, in the same store, and will store its outcomes: one of this process, or one
+    /// Another run is driving the session in the same store, and will store its outcomes: a run of this process, or one
     /// of another process that has stored nothing for a minute. Nothing has run here; wait for that run's result, and
-    /// get the state then ([`RunState::load`]).
+    /// then load the state ([`RunState::load`]).
     SessionBusy,
     /// The state could not be read or saved: [why](RunError::state_error).
     State,
@@ -76,7 +76,7 @@ pub enum RunErrorKind {
     Refused,
 }
 
-/// The error, with the details for its text.
+/// An error's cause, with the details for its text.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Cause {
     #[error("the turn used up its model calls: {0}")]

@@ -3,7 +3,7 @@
 //! They are derived from the events of the wire protocol, which are made from the session's journal: a streamed run and
 //! a session of the server use the same code.
 //!
-//! A handoff is no event of the wire; it follows from the result of its call.
+//! A handoff is not an event on the wire; it follows from the result of its call.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use countersign_core::{
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// The user's message: the run's input, or a queued one.
+    /// The user's message: the run's input, or a queued message.
     #[non_exhaustive]
     UserSaid {
         /// The text.
@@ -109,9 +109,9 @@ pub enum RunEvent {
         /// Who resolved it, if known.
         by: Option<String>,
     },
-    /// The events so far of the incomplete text, reasoning or call are void: the model's answer broke off, it was asked
-    /// again, and now differs. What it repeats word for word is not sent twice; nor does a reader slower than the model
-    /// get anything twice: it gets larger pieces.
+    /// The events so far of the incomplete text, reasoning or call are void: the model's answer broke off, the model
+    /// was asked again, and its answer now differs. Text that it repeats word for word is not sent twice; nor does a
+    /// reader slower than the model get anything twice: it gets larger pieces.
     BlockRestarted,
     /// All events so far of the answer's texts, reasoning and calls are void: it broke off, and the model's new answer
     /// differs from its beginning.
@@ -180,7 +180,7 @@ pub(super) struct Reader {
     /// Whether the current message is a user's.
     user: bool,
     open: Option<Block>,
-    /// The content sent of the open block before it started over, as long as the new one may be the same.
+    /// The content of the open block that was sent before it started over, as long as the new one may be the same.
     told: Option<Block>,
 }
 
@@ -224,7 +224,7 @@ impl Block {
 }
 
 impl Reader {
-    /// The events of an event of the wire: at least one. The caller adds the items of a request.
+    /// The events for one event of the wire: at least one. The caller adds the items of a request.
     pub(super) fn take(&mut self, event: &Event) -> Vec<RunEvent> {
         let mut events = match event {
             Event::ContentBlockStart { content_block, .. } => self.start(begun(content_block)),
@@ -243,7 +243,7 @@ impl Reader {
             Event::MessageStart { role, .. } => self.user = *role == Role::User,
             Event::MessageStop { .. } => self.user = false,
             Event::ContentReplaced { .. } => {
-                // What follows is sent from its beginning, even if it repeats the earlier text.
+                // The new answer is sent from its beginning, even if it repeats the earlier text.
                 (self.open, self.told) = (None, None);
                 return RunEvent::AnswerReplaced;
             }
@@ -318,7 +318,7 @@ impl Reader {
         if let (Some(told), Some(open)) = (self.told.take(), &self.open)
             && told.content() != open.content()
         {
-            // It is shorter than before.
+            // The block is shorter than before.
             events = self.restarted();
         }
         events.push(match self.open.take() {

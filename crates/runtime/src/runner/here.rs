@@ -127,13 +127,14 @@ impl<S: GraphState> Graph<S> {
         self.run_with(input, RunConfig::new()).await
     }
 
-    /// The same with settings: the [principal](RunConfig::principal), whose a run is that they begin, and whose answers are those
-    /// on a paused one; a [store](RunConfig::store), which records the run as it proceeds, in a session with a new id; the
+    /// The same with settings: the [principal](RunConfig::principal), who owns a new run, and gives the answers on a
+    /// paused one; a [store](RunConfig::store), which records the run as it proceeds, in a session with a new id; the
     /// [language](RunConfig::locale). Other settings have no effect on a graph, and are refused.
     ///
-    /// An answer that is for certain people, as of a question with a [role](crate::graph::Interrupt::role), needs the
-    /// principal: otherwise it is refused ([`DecisionError::NoPrincipal`](crate::run_state::DecisionError::NoPrincipal)). To find a
-    /// run again after a crash, give its session an id of your own: [`StoredSession::run_graph`](super::StoredSession::run_graph).
+    /// An answer that only certain people may give, as to a question with a [role](crate::graph::Interrupt::role),
+    /// needs the principal: otherwise it is refused
+    /// ([`DecisionError::NoPrincipal`](crate::run_state::DecisionError::NoPrincipal)). To find a run again after a
+    /// crash, give its session an id of your own: [`StoredSession::run_graph`](super::StoredSession::run_graph).
     ///
     /// # Errors
     /// As [`Graph::run`]; [`RunErrorKind::Settings`](super::RunErrorKind::Settings) for a setting that a graph does not

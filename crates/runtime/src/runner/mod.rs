@@ -1,7 +1,7 @@
 //! Running agents from a program: [`run`], [`Runner`], and their results.
 //!
-//! It is the server's runtime over a store in memory: one implementation, whether a run is streamed or not, kept in a
-//! file, or kept in a database.
+//! A run uses the server's runtime over a store in memory: one implementation, whether a run is streamed or not, and
+//! whether it is kept in a file or in a database.
 //!
 //! `run` creates a session, or restores the one of a `RunState`, stores the decisions made on it, and drives it on the
 //! caller's task; streaming only follows the same session.
@@ -81,10 +81,10 @@ impl From<&RunState> for RunInput {
 /// Dropping the future stops the run where it is, as a crash would.
 ///
 /// A state and its clones run once: a second run is refused ([`RunErrorKind::Claimed`]), unless nothing of the first one
-/// began. Go on with the state of the result, or of the error ([`RunError::into_state`]). Without [`RunConfig::store`]
-/// what has run is in this process's memory only: a text of the state that is read again, here or in another process, is
-/// another state, whose approved calls run again. With a store they are known, and a call that was under way is asked
-/// about.
+/// began. Continue with the state of the result, or of the error ([`RunError::into_state`]). Without
+/// [`RunConfig::store`] only this process's memory knows what has run: a text of the state that is read again, here or
+/// in another process, is another state, whose approved calls run again. With a store they are known, and a person is
+/// asked about a call that was under way.
 ///
 /// # Errors
 /// [`RunError`]

@@ -30,7 +30,7 @@ pub struct RunResult {
     /// Tokens of the whole session so far, with all its turns and their pauses; those of this part alone are
     /// [`RunResult::new_usage`].
     pub usage: Usage,
-    /// Model calls of the whole session so far that were answered, also those for summaries.
+    /// Answered model calls of the whole session so far, including those for summaries.
     pub model_calls: u64,
     /// The agent that answered last.
     pub last_agent: Arc<str>,
@@ -61,8 +61,8 @@ impl RunResult {
         self.fold(Conversation::new()).into_messages()
     }
 
-    /// What this part of the run added to the conversation, in the conversation's order: a result that came with it may
-    /// be before one that was there already. What was compressed since is not in the conversation any more.
+    /// The messages that this part of the run added to the conversation, in the conversation's order: a new result may
+    /// come before one that was there already. Messages compressed since are no longer in the conversation.
     #[must_use]
     pub fn new_items(&self) -> Vec<Message> {
         self.fold(Conversation::with_positions()).into_messages_since(self.from)

@@ -13,8 +13,8 @@ use crate::{
     run_state::RunState,
 };
 
-/// The overdue interruptions, if nothing was decided or answered on one of them: nothing watched the deadlines while the
-/// state was kept.
+/// The overdue interruptions, if none of them was decided or answered: nothing watched the deadlines while the state
+/// was kept.
 pub(super) fn in_time(state: &RunState, at: Millis) -> Result<Vec<InterruptionNo>, Stopped> {
     let late = overdue(state.state(), at);
     match too_late(state, &late) {

@@ -35,7 +35,7 @@ use crate::{
     tool::AppContext,
 };
 
-/// A session that is ready to run: its input and its decisions are stored, nothing of it runs yet.
+/// A session that is ready to run: its input and its decisions are stored, but nothing of it runs yet.
 pub(super) struct Session {
     pub(super) runtime: Runtime,
     /// Keeps the session in memory from the first step to the last: reloaded between two of them, its unrecorded text
@@ -46,7 +46,7 @@ pub(super) struct Session {
     /// The agent that answers when it resumes.
     pub(super) agent: Arc<str>,
     principal: Principal,
-    /// Whether that is only the default.
+    /// Whether no principal was given.
     anonymous: bool,
     /// Whether its store is the application's, and outlives this part.
     durable: bool,
@@ -56,7 +56,7 @@ pub(super) struct Session {
     taken: Option<Taken>,
     watch: Arc<Watch>,
     cancel: Option<CancelHandle>,
-    /// Carried over from part to part: the run's state before this one, without its journal.
+    /// The run's state before this part, without its journal: it is carried over from part to part.
     before: Option<RunState>,
     max_turns: Option<u32>,
     /// The position at which this part begins.
@@ -69,7 +69,7 @@ pub(super) struct Session {
     tells_nested: bool,
     /// The runs of nested agents, if so.
     pub(super) nested: Option<Nested>,
-    /// No other run of this process continues the session until its driver has ended.
+    /// Keeps other runs of this process from continuing the session until its driver has ended.
     pub(super) hold: Option<HeldSession>,
     /// Whether it has anything to run.
     pub(super) moves: bool,
@@ -168,14 +168,15 @@ impl Session {
             moves: true,
             told: Told { from: 0, until: 0, runs: true },
         };
-        // What a new input's session has used is not read yet.
+        // The usage of a new input's session is not read yet.
         if before.is_some() {
             session.priced()?;
         }
         Ok(session)
     }
 
-    /// Its input and its decisions are stored. If nothing is to run, the session is left to other runs of the process.
+    /// Its input and its decisions are stored. If there is nothing to run, the session is left to other runs of the
+    /// process.
     fn is_ready(&mut self) {
         // A paused one is cancelled, too.
         self.moves |= self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
@@ -213,8 +214,8 @@ impl Session {
         Ok(())
     }
 
-    /// Makes this the only run of this process that continues the session; `None` if another run works on it, or this
-    /// one is cancelled before that is known.
+    /// Makes this the only run of this process that continues the session; `None` if another run works on it, or if
+    /// this one is cancelled before the outcome is known.
     async fn take_hold(&self) -> Option<HeldSession> {
         loop {
             match Hold::take(&self.runtime.inner, &self.session_id) {
@@ -263,7 +264,7 @@ impl Session {
         Ok(())
     }
 
-    /// Later inputs have the data of the session: calls are judged and run with the same.
+    /// Later inputs use the data of the session: calls are judged and run with the same data.
     async fn check_data_of_session(&self, context: Option<&AppContext>) -> Result<(), RunError> {
         let first = self.store.read(&self.session_id, 0, 1).await.map_err(RunStateError::from)?;
         check_data(context, &context_of(&first), &self.session_id)
@@ -290,7 +291,7 @@ impl Session {
     }
 }
 
-/// What judges a call must be what it runs with, whoever runs it.
+/// A call must run with the same data by which it is judged, whoever runs it.
 ///
 /// # Errors
 /// The run is configured with other application data than its session has.
@@ -340,7 +341,7 @@ fn runtime(
     Ok(builder.build()?)
 }
 
-/// A refusal of a message in the library's terms: how it would be sent over the wire does not help here.
+/// A refusal of a message in the library's terms: details of the wire do not help here.
 fn in_the_library(mut refusal: Refusal) -> Refusal {
     let message = match refusal.code {
         Code::ApprovalPending => {

@@ -24,7 +24,8 @@ use crate::{
 
 type Decide = Box<dyn FnOnce(&mut RunState) -> Result<(), DecisionError> + Send + Sync>;
 
-/// A decision, with what tells it from another one on the same call: of the application's own ways, nothing.
+/// A decision, with the fields that distinguish it from another one on the same call; a decision made by a function of
+/// the application has none.
 #[derive(Serialize)]
 struct Decides {
     call_id: String,
@@ -42,7 +43,7 @@ mod sealed {
 
 /// Stores, with the sessions in them. It cannot be implemented for anything else.
 pub trait Sessions: sealed::Sealed {
-    /// The session of this id, which may not exist yet.
+    /// The session with this id, which may not exist yet.
     fn session(&self, id: impl Into<String>) -> StoredSession;
 }
 
@@ -112,11 +113,11 @@ impl StoredSession {
         self
     }
 
-    /// Makes it safe to run the same line again, as after a crash: what it says and decides takes effect once in its session.
-    /// Again, it only continues the session as it is by then. As with
+    /// Makes it safe to run the same line again, as after a crash: its inputs and decisions take effect once in its
+    /// session. When run again, it only continues the session as it is by then. As with
     /// [`NewMessage::request_id`](crate::run::NewMessage::request_id), other inputs under the same id are refused
-    /// (`request_id_reused`): words, calls or decisions that differ. Of those that are made in
-    /// [another way](StoredSession::decide) only the calls are compared.
+    /// (`request_id_reused`): words, calls or decisions that differ. Of decisions made in [another
+    /// way](StoredSession::decide) only the calls are compared.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -145,16 +146,17 @@ impl StoredSession {
         RunState::load(&*self.store, &self.id).await
     }
 
-    /// Adds an input, after those that were added before: see [`RunState::add_input`]. Those with which a session begins
+    /// Adds an input, after those that were added before: see [`RunState::add_input`]. The inputs that begin a session
     /// are one message of several parts.
     pub fn say(mut self, content: impl Into<Content>) -> StoredSession {
         self.says.push(content.into());
         self
     }
 
-    /// See [`RunState::approve`]. An id is enough if no other call of the session has had it; otherwise it is
-    /// [`DecisionError::Stale`]. It is not if the call's outcome is unknown ([`DecisionError::InDoubt`]), since whoever has
-    /// only the id has not seen that. Both are decided on the [state](StoredSession::state), by the interruption.
+    /// See [`RunState::approve`]. An id is enough if no other call of the session has had it; otherwise the error is
+    /// [`DecisionError::Stale`]. It is not enough if the call's outcome is unknown ([`DecisionError::InDoubt`]), since
+    /// a caller with only the id has not seen that. Decide such calls on the [state](StoredSession::state), by
+    /// the interruption.
     pub fn approve(self, call_id: impl Into<String>) -> StoredSession {
         self.decides(call_id, (Some("approve"), None), RunState::approve)
     }
@@ -241,7 +243,7 @@ impl StoredSession {
     /// Otherwise it is [resumed](StoredSession::resume_graph), so that a program that was killed in the middle of a run
     /// continues it by running the same line again.
     ///
-    /// A session that is run like this has one run; the next one needs its own session. Of the
+    /// A session that is run like this has one run; the next run needs its own session. From the
     /// [configuration](StoredSession::config) a graph takes the principal and the language, and refuses the rest.
     ///
     /// ```
@@ -288,15 +290,14 @@ impl StoredSession {
         here::result(&runtime, (&*self.store, true), &self.id, outcome).await
     }
 
-    /// Continues the session's run of this graph, with the answers given (once, under a [`request_id`](StoredSession::request_id)),
-    /// until it ends or pauses. A run that was
-    /// killed continues where its journal ends, failed tasks are tried again, and of a run that has ended this is the
-    /// outcome.
+    /// Continues the session's run of this graph, with the answers given (once, under a
+    /// [`request_id`](StoredSession::request_id)), until it ends or pauses. A run that was killed continues where its
+    /// journal ends, failed tasks are retried, and a run that has ended returns its outcome.
     ///
     /// # Errors
     /// As [`Graph::run_with`]; if an answer is refused, nothing has run.
     /// [`RunErrorKind::State`](super::RunErrorKind::State) if there is no such session,
-    /// [`RunErrorKind::Refused`](super::RunErrorKind::Refused) if it is not of this graph,
+    /// [`RunErrorKind::Refused`](super::RunErrorKind::Refused) if it is not a session of this graph,
     /// [`RunErrorKind::Settings`](super::RunErrorKind::Settings) for a message or a setting, which no graph takes.
     pub async fn resume_graph<S: GraphState>(self, graph: &Graph<S>) -> Result<GraphResult<S>, RunError> {
         self.takes_a_graph()?;
@@ -366,7 +367,7 @@ impl StoredSession {
             |state: &RunState| matches!(state.state().status, Status::Idle | Status::Completed | Status::Cancelled);
         let begins = match &state {
             Err(RunStateError::NoSession(_)) => true,
-            // One input begins the next turn of the session as it is when that is stored.
+            // A single input begins the next turn, on the session as it is when the input is stored.
             Ok(state) => says.len() == 1 && over(state),
             Err(_) => false,
         };
@@ -380,7 +381,7 @@ impl StoredSession {
     }
 }
 
-/// What a decision says, if it can be written: otherwise it is refused when it is made.
+/// The content of a decision as JSON, if it can be serialised: otherwise it is refused when it is made.
 fn json(said: &impl Serialize) -> Option<Box<RawValue>> {
     to_raw_value(said).ok()
 }

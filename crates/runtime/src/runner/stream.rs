@@ -69,13 +69,13 @@ impl std::fmt::Debug for RunStream {
 #[derive(Default)]
 struct Driver {
     task: Option<tokio::task::JoinHandle<Result<(), Refusal>>>,
-    /// Why it has stopped while the run goes on: another process has it.
+    /// Why it has stopped while the run continues: another process has it.
     busy: Option<Refusal>,
     ending: Option<Ending>,
 }
 
 impl Driver {
-    /// Waits until it has stopped while the run goes on.
+    /// Waits until it has stopped while the run continues.
     async fn busy(&mut self) -> Refusal {
         if self.busy.is_none()
             && let Some(task) = &mut self.task

@@ -10,7 +10,7 @@ use futures::future::join;
 
 use super::{super::context::Context, *};
 
-/// It stores everything.
+/// A journal that stores everything.
 struct Stored;
 
 impl Journal for Stored {
@@ -88,7 +88,7 @@ async fn g3_an_answer_between_the_last_poll_and_the_record_of_the_pause_is_news(
     assert!(!memory.has_news(&task, &[]), "it waits for the other one only");
 }
 
-/// With so many steps or questions on record that one more is refused, those on record are still returned.
+/// When one more step or question would be refused, those on record are still returned.
 #[tokio::test]
 async fn r9_a_node_has_at_most_so_many_steps_and_questions() {
     let mut full = task();

@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// What drives a run.
+/// The driver of a run.
 pub(in crate::runner) struct Drive {
     runtime: Runtime,
     live: LiveRef,
@@ -59,7 +59,7 @@ impl Drive {
         driven
     }
 
-    /// The signal that it is about to end.
+    /// Signals that it is about to end.
     pub(in crate::runner) fn ending(&self) -> Option<Ending> {
         self.kept.as_ref().and_then(HeldSession::hold).map(Hold::ending)
     }
@@ -179,7 +179,7 @@ impl Session {
         let mut state = state.like(self.before.as_ref());
         state.max_turns = self.max_turns;
         state.in_store = self.durable;
-        // Where nothing ran it is the same state, which the given one must not repeat.
+        // If nothing ran, it is the same state, so that it and the given one run only once together.
         if let Some(before) = self.before.as_ref().filter(|_| !self.moves) {
             state.once = before.once.clone();
         }

@@ -80,8 +80,9 @@ impl Stopped {
     }
 }
 
-/// Claims the state for a run in this store. If the store has the session, it must be where the state is: nobody has
-/// continued it. Otherwise the state must be of no other store, and not have run: this is the right to run it.
+/// Claims the state for a run in this store. If the store has the session, both must be at the same position: nobody
+/// has continued it. Otherwise the state must belong to no other store and not have run; the result is the right to run
+/// it.
 pub(in crate::runner) async fn claim(state: &mut RunState, store: &dyn Store) -> Result<Option<Taken>, Stopped> {
     let head = store.head(&state.state().session_id).await.map_err(RunStateError::from)?;
     if let Some(head) = &head
@@ -96,8 +97,8 @@ pub(in crate::runner) async fn claim(state: &mut RunState, store: &dyn Store) ->
     }
 }
 
-/// Puts the state into a store that does not have it. A store that outlives this run knows from then on what has run;
-/// otherwise the right stays with the run.
+/// Puts the state into a store that does not have it. A store that outlives this run records from then on what has run;
+/// otherwise the right to run stays with the run.
 pub(in crate::runner) async fn put(
     state: &mut RunState,
     taken: Taken,
@@ -173,7 +174,7 @@ impl Session {
 
     async fn claim(&mut self, state: &mut RunState) -> Result<Option<Taken>, Stopped> {
         self.hold = self.take_hold().await;
-        // Another run may have continued it, or it is of another session.
+        // Another run may have continued it, or it belongs to another session.
         let taken = claim(state, &*self.store).await?;
         if self.hold.is_none() { Err(Stopped::AtWork) } else { Ok(taken) }
     }
@@ -201,8 +202,8 @@ impl Session {
         }
     }
 
-    /// Stores the retry, decisions, answers and input, or nothing of it. `true`: it was cancelled before they were
-    /// taken.
+    /// Stores the retry, decisions, answers and input, or none of them. `true`: it was cancelled before they were
+    /// accepted.
     async fn settle(
         &mut self,
         state: &RunState,
@@ -237,7 +238,7 @@ impl Session {
         Ok(())
     }
 
-    /// The decisions by interruption. Those of one that cannot be decided in part are kept for later.
+    /// The decisions by interruption. Incomplete decisions on one that cannot be decided in part are kept for later.
     fn decisions(
         &mut self,
         state: &State,
@@ -260,7 +261,7 @@ impl Session {
         for open in state.open.iter().filter(decides) {
             let decided = |call: CallNo| {
                 let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
-                // As a standing rule, it says nothing of a call that may have run already, or of a question.
+                // Like a standing rule, it does not cover a call that may have run already, or a question.
                 own.or_else(|| standing(state, staged, call).filter(|_| open.asked.kind == Kind::Approval))
             };
             let actions = &open.asked.actions;
@@ -301,7 +302,7 @@ fn standing(state: &State, staged: &[Staged], call: CallNo) -> Option<Decision> 
         let other = find(staged.call)?;
         let same = other.agent == action.agent && other.name == action.name;
         let approves = staged.decision.kind() == DecisionType::Approve;
-        // As for later calls: it replaces one person's decision, and for the tool that they were shown.
+        // As for later calls, it replaces a single person's decision only, and only for the tool as it was shown.
         let applies = !approves
             || (action.ask.is_one_person()
                 && action.allowed().contains(&DecisionType::Approve)
