@@ -1,12 +1,12 @@
-/** What is inside the arguments of a call. They are a model's words, so nothing about their shape is sure. */
+/** The contents of a call's arguments. A model wrote them, so nothing about their shape is certain. */
 import { isObject, parseJson, type JsonObject, type JsonValue } from "./json.js";
 import type { Question, Todo, TodoStatus } from "./protocol.js";
 import type { BlockView, MessageView } from "./view.js";
 
-/** By this argument a model says what a call does. It is reserved: no tool ever gets it. */
+/** In this argument a model says what a call does. It is reserved: no tool ever gets it. */
 const RESERVED = "tool_content_message";
 
-/** The arguments of a call as its tool gets them; nothing while they are no JSON object. */
+/** The arguments of a call as its tool gets them; `undefined` while they are not a JSON object. */
 export function toolArgs(use: Extract<BlockView, { type: "tool_use" }>): JsonObject | undefined {
   let args: JsonValue;
   try {
@@ -19,7 +19,7 @@ export function toolArgs(use: Extract<BlockView, { type: "tool_use" }>): JsonObj
   return rest;
 }
 
-/** The questions of an `ask_user_question` call; nothing if these are none. */
+/** The questions of an `ask_user_question` call; `undefined` if the arguments are not valid questions. */
 export function questionsOf(args: JsonObject | undefined): Question[] | undefined {
   const list = args?.questions;
   if (!Array.isArray(list) || list.length === 0 || !list.every(isObject)) return undefined;
@@ -35,7 +35,7 @@ export function questionsOf(args: JsonObject | undefined): Question[] | undefine
   }));
 }
 
-/** The list of a `write_todos` call; nothing if it is none. */
+/** The list of a `write_todos` call; `undefined` if the arguments are not a valid list. */
 export function todosOf(args: JsonObject | undefined): Todo[] | undefined {
   const list = args?.todos;
   if (!Array.isArray(list)) return undefined;
@@ -45,14 +45,14 @@ export function todosOf(args: JsonObject | undefined): Todo[] | undefined {
   return todos.length === list.length ? todos : undefined;
 }
 
-/** The list that the session keeps: that of the newest `write_todos` that succeeded, in whatever turn. */
+/** The list that the session keeps: that of the newest successful `write_todos`, in any turn. */
 export function keptTodos(messages: readonly MessageView[]): Todo[] | undefined {
   for (let m = messages.length - 1; m >= 0; m--) {
     const blocks = messages[m]!.blocks;
     for (let b = blocks.length - 1; b >= 0; b--) {
       const result = blocks[b]!;
       if (result.type !== "tool_result" || result.name !== "write_todos" || result.status !== "success") continue;
-      // Of a turn that failed and was tried again, the call may stand in an earlier message than its result.
+      // If a turn failed and was retried, the call may be in an earlier message than its result.
       const before = [...messages.slice(0, m).flatMap((message) => message.blocks), ...blocks.slice(0, b)];
       const call = before.findLast((block) => block.type === "tool_use" && block.id === result.toolUseId);
       return call?.type === "tool_use" ? todosOf(toolArgs(call)) : undefined;

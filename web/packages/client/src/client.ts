@@ -1,12 +1,13 @@
 /**
- * One connection to a Countersign server that looks after itself.
+ * A connection to a Countersign server that maintains itself.
  *
- * - It reconnects for ever, with growing pauses, and follows its sessions again from the last `seq` it saw. One that is not
- *   there is asked for again, with growing pauses too, until it is. Where the server
- *   does not know that one, because its store was in memory or was restored from a backup, a session begins anew.
+ * - It reconnects for ever, with growing pauses, and follows its sessions again from the last `seq` it saw. If the
+ *   server does not know that `seq`, because its store was in memory or was restored from a backup, the session begins
+ *   anew. A session that does not exist is requested again, with growing pauses too, until it does.
  * - Every request carries a `request_id` and stays in an outbox until the server answers it. After a
- *   reconnect it is sent again under the same id, so the server does it once however often it arrives; and so it is, with growing
- *   pauses, as long as the server does not know whether it has stored it. Later ones of its session wait for that.
+ *   reconnect it is sent again under the same id, so the server executes it once however often it arrives. It is also
+ *   resent, with growing pauses, as long as the server does not know whether it has stored it; later requests of its
+ *   session wait for that.
  * - A connection that the server does not greet in time, or that does not answer a ping within a heartbeat, is
  *   given up: a half-open socket would otherwise look alive for minutes.
  */
@@ -41,9 +42,9 @@ export type ConnectionState =
   | "idle"
   | "connecting"
   | "open"
-  /** Lost; will try again. */
+  /** Lost; it will try again. */
   | "reconnecting"
-  /** The server wants a token, or another one. Waits for `setToken`. */
+  /** The server requires a token, or another one. Waits for `setToken`. */
   | "unauthorized"
   | "closed";
 
@@ -53,16 +54,17 @@ export interface ClientOptions {
   token?: string;
   backoff?: BackoffOptions;
   /**
-   * A browser cannot see why an upgrade failed. This is asked after a connection that never opened, and says whether the
-   * server refuses the token. Unless given it is asked over HTTP, at the address beside that of the WebSocket: `…/v1/agents`.
-   * A `CountersignError` with the code `forbidden` or `not_found` that it throws is told as `error`.
+   * A browser cannot see why an upgrade failed. This function is called after a connection that never opened, and says
+   * whether the server refuses the token. By default the client asks over HTTP, at the address beside the WebSocket's:
+   * `…/v1/agents`.
+   * If it throws a `CountersignError` with the code `forbidden` or `not_found`, that is emitted as `error`.
    */
   isUnauthorized?: (token: string | undefined) => Promise<boolean>;
-  /** Where there is no global `WebSocket`, as in Node before 22: that of the package `ws`, for example. */
+  /** A `WebSocket` class where there is no global one, as in Node before 22: for example that of the package `ws`. */
   webSocket?: new (url: string, protocols: string[]) => AnyWebSocket;
 }
 
-/** As much of a `WebSocket` as the client uses, so that other implementations than the browser's fit. */
+/** The part of a `WebSocket` that the client uses, so that implementations other than the browser's fit. */
 export interface AnyWebSocket {
   onopen: ((event: any) => void) | null;
   onmessage: ((event: any) => void) | null;
@@ -75,37 +77,43 @@ export interface AnyWebSocket {
 export type ClientEvents = {
   state: ConnectionState;
   /**
-   * The server greets a new connection: what waits to be sent goes out after the listeners, unless one closes the connection.
-   * Or it says on an open one that its person has other roles now, or another tenant: nothing is sent again.
+   * The server greets a new connection: queued requests are sent after the listeners have run, unless one closes the
+   * connection. Or it says on an open connection that the person has other roles now, or another tenant: nothing is
+   * sent again.
    */
   hello: HelloEvent;
   /**
-   * An event of a session that is followed: from where it was subscribed to last, in order, and without gaps. One that was told comes
-   * again only where a block that is open begins anew, with all of it; or after `restarted`. A newer server may send some whose `type`
-   * is not known here.
+   * An event of a followed session: from the point of the latest subscription, in order, and without gaps. An event is
+   * emitted twice only if an open block starts over, with all of its content, or after `restarted`. A newer server may
+   * send events whose `type` is not known here.
    */
   event: SessionEvent;
   /**
-   * Nothing that was told of this session holds any more: its events come anew. They began too late, or the server has lost
-   * events that were seen, or has another history; then `error` tells if it has lost the whole session. Or somebody has subscribed
-   * to it from an earlier `seq` than was told, while it is followed.
+   * The events so far of this session are void: all of them are emitted anew. They began too late, or the server has
+   * lost events that were seen, or it has another history; if it has lost the whole session, `error` says so. Or
+   * somebody has subscribed to the session from an earlier `seq` while it is followed.
    */
   restarted: string;
-  /** The server is asked to follow this session, at first or again; `error` says if it does not. */
+  /** The server is asked to follow this session, for the first time or again; `error` says if it does not. */
   follows: string;
-  /** The server has another history, of this id: nothing that was seen of any session holds. Those followed are `restarted` next. */
+  /**
+   * The server has another history, with this id: everything seen of any session is void. Followed sessions are
+   * `restarted` next.
+   */
   historyChanged: string;
   /**
-   * An error that answers no request of ours, for example of a subscription. `forbidden` without a session: the server lets this
-   * page, or anyone who calls it by this name, not connect, as far as that can be known; `not_found`: there is no server at this
-   * address. Each is told once, and tried again. `unauthenticated`: the token cannot be one; the state is `unauthorized`.
+   * An error that answers no request of ours, for example of a subscription. `forbidden` without a session: as far as
+   * can be known, the server does not let this page connect, or anyone who uses this host name; `not_found`: there is
+   * no server at this address. Each is emitted once, and connecting is retried. `unauthenticated`: the token has
+   * characters that cannot be sent; the state is `unauthorized`.
    *
-   * And `outcome_unknown` with a `request_id`, once for each request of ours: the server does not know whether it has stored it, and
-   * it is sent again until the server does.
+   * And `outcome_unknown` with a `request_id`, once for each request of ours: the server does not know whether it has
+   * stored the request, which is resent until the server knows.
    */
   error: ErrorEvent;
   /**
-   * The token this connection was opened with is valid no longer, and there is no other yet; the server's reason. The state is
+   * The token this connection was opened with is no longer valid, and there is no other yet; the server's reason. The
+   * state is
    * `unauthorized`.
    */
   tokenEnded: string;
@@ -120,13 +128,16 @@ interface Pending {
   /** Its frame. */
   text: string;
   sessionId: string;
-  /** In whose name it was asked for. */
+  /** The token in whose name it was requested. */
   token: string | undefined;
-  /** How often it went out: more than once where a connection was lost in between, or the server did not know what became of it. */
+  /**
+   * How often it was sent: more than once if a connection was lost in between, or if the server did not know its
+   * outcome.
+   */
   sent: number;
-  /** How often the server did not know what became of it. */
+  /** How often the server did not know its outcome. */
   unknown: number;
-  /** It is to be sent again soon. */
+  /** The timer for sending it again. */
   soon?: ReturnType<typeof setTimeout> | undefined;
   resolve: (ack: AckEvent) => void;
   reject: (error: Error) => void;
@@ -137,34 +148,37 @@ interface PendingCancel {
   reject: (error: Error) => void;
 }
 
-/** Where to begin to follow a session. */
+/** Where following a session begins. */
 export type FollowFrom =
   /** After this `seq`; 0 is from the start. */
   | number
   /**
-   * At its end: with the newest turn that has at least so many messages from its start on. Until then: see `withEarlier`.
-   * With `after`, a `seq`, after that, and at its end only if the server does not know that one any more.
+   * At its end: with the newest turn that has at least this many messages from its start on. For the part before: see
+   * `withEarlier`. With `after`, a `seq`: after that, and at its end only if the server no longer knows that `seq`.
    */
   | { last: number; after?: number };
 
-/** Why a session cannot be followed for the moment: it is tried again. */
+/** Why a session cannot be followed for the moment: following is retried. */
 const FOR_NOW: readonly string[] = ["store_unavailable", "outcome_unknown", "newer_version_required", "too_busy"] satisfies ErrorEvent["code"][];
 const FOLLOW_AGAIN_MS = 1000;
 
-/** The server does not know whether a request is stored: under another id it might be done twice. */
+/** The server does not know whether a request is stored: under another id it might be executed twice. */
 const UNKNOWN: ErrorEvent["code"] = "outcome_unknown";
 const UNKNOWN_PAUSES: BackoffOptions = { firstMs: 1000, maxMs: 10_000 };
-/** That one attempt was not stored says nothing of an earlier one whose outcome is unknown. */
+/** If one attempt was not stored, that says nothing about an earlier one whose outcome is unknown. */
 const NOT_THIS_TIME: readonly string[] = ["store_unavailable", "store_closed", "newer_version_required", "too_busy"] satisfies ErrorEvent["code"][];
 
-/** A session that is not there may be made elsewhere, or become this person's to see: it is asked for with growing pauses. */
+/**
+ * A missing session may be created elsewhere, or become visible to this person: it is requested again with growing
+ * pauses.
+ */
 const MISSING: ErrorEvent["code"] = "session_not_found";
 const MISSING_PAUSES: BackoffOptions = { firstMs: FOLLOW_AGAIN_MS, maxMs: 10_000 };
 
-/** A connection follows as many sessions as it may. */
+/** The connection follows the maximum number of sessions. */
 const NO_ROOM: ErrorEvent["code"] = "too_many_followed";
 
-/** The server does not know the `seq` that a session was to be followed from: all of the session is gone, or its end. */
+/** The server does not know the `seq` from which to follow a session: the whole session is gone, or its end. */
 const LOST: readonly string[] = ["session_not_found", "invalid_message"] satisfies ErrorEvent["code"][];
 
 /**
@@ -173,7 +187,10 @@ const LOST: readonly string[] = ["session_not_found", "invalid_message"] satisfi
  */
 const UNREAD: readonly string[] = ["bad_json", "too_large"] satisfies ErrorEvent["code"][];
 
-/** After so long a connection works: the pauses before the next ones begin anew, as when the server has answered a request. */
+/**
+ * After this time a connection counts as working: the pauses before the next ones begin anew, as when the server has
+ * answered a request.
+ */
 const LASTING_MS = 10_000;
 
 /** How long the server may take to greet a new connection, and to say whether it refuses the token. */
@@ -182,19 +199,19 @@ const PROBE_MS = 10_000;
 
 interface Followed {
   cursor: Cursor;
-  /** Whether the next event is the one after the last, and not any. */
+  /** Whether the next event must be the one after the last. */
   inOrder: boolean;
   /** Events are missing, and are awaited. */
   missing: boolean;
-  /** It is to be followed again soon. */
+  /** The timer for following it again. */
   soon?: ReturnType<typeof setTimeout> | undefined;
-  /** How often it was not there, since it was there last; `error` tells the first time. */
+  /** How often it was missing since it was last there; `error` reports the first time. */
   missed?: number;
   /** The connection had no room for it. */
   waits?: boolean;
-  /** Where it begins if nothing of it is known; absent: at its start. */
+  /** Where following begins if nothing of it is known; absent: at its start. */
   last?: number | undefined;
-  /** The `seq` of the first event, where the server chose it. */
+  /** The `seq` of the first event, if the server chose it. */
   first?: number | undefined;
   /** The server knows the session, so it may be subscribed to. */
   exists: boolean;
@@ -205,7 +222,7 @@ interface From {
   last?: number | undefined;
 }
 
-/** Whether following a session from there is already covered by how it is followed now. */
+/** Whether the way a session is followed now already covers following it from there. */
 function goesOn({ cursor, last: before }: Followed, after: number, last: number | undefined): boolean {
   return cursor.lastSeq <= after && (cursor.lastSeq > 0 || before === undefined || last !== undefined);
 }
@@ -221,24 +238,24 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #helloTimer: ReturnType<typeof setTimeout> | undefined;
   #beatTimer: ReturnType<typeof setInterval> | undefined;
   #heardSincePing = true;
-  /** It has been told why there is no connection. */
+  /** Whether the reason for the missing connection has been emitted. */
   #toldWhy = false;
   /** The id of the history that all seen events are from. */
   #historyId: string | undefined;
   readonly #followed = new Map<string, Followed>();
   readonly #outbox = new Map<string, Pending>();
   readonly #cancels = new Map<string, PendingCancel>();
-  /** The ids of the requests that went out on this connection and have no answer, in the order they went out. */
+  /** The ids of the unanswered requests that were sent on this connection, in the order they were sent. */
   readonly #inFlight = new Set<string>();
-  /** Those of which the server did not know what became of them: later ones of their sessions wait. */
+  /** Requests whose outcome the server did not know: later ones of their sessions wait. */
   readonly #unknown = new Set<Pending>();
-  /** All that waited when the connection was greeted has been sent. */
+  /** Whether everything that was queued when the connection was greeted has been sent. */
   #caughtUp = false;
   /** When the server greeted this connection, in ms. */
   #greetedAt: number | undefined;
   /** The token that this connection was opened with. */
   #openedWith: string | undefined;
-  /** Whom the server greeted last, and by which token. */
+  /** The person whom the server greeted last, and by which token. */
   #greeted: { token: string | undefined; person: string | undefined } | undefined;
 
   constructor(options: ClientOptions) {
@@ -256,27 +273,28 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return this.#outbox.size;
   }
 
-  /** Connect, and stay connected until `close`. Throws where there is no `WebSocket`, or the address is none. */
+  /** Connect, and stay connected until `close`. Throws if there is no `WebSocket`, or if the address is invalid. */
   connect(): void {
     if (this.#socket || this.#state === "connecting" || this.#state === "unauthorized") return;
     this.#open();
   }
 
-  /** Try at once instead of waiting for the next attempt, for example when the network is back. */
+  /** Retry at once instead of waiting for the next attempt, for example when the network is back. */
   retryNow(): void {
     if (this.#state === "reconnecting" && !this.#socket) this.#retry();
   }
 
   /**
-   * The token of the next connection, at once where the state is `unauthorized`. An open connection goes on with its own until that
-   * ends, and then with this one. What was not acknowledged is sent with it only if it is known to be the same person's.
+   * The token of the next connection, which is opened at once if the state is `unauthorized`. An open connection
+   * continues with its own token until that ends, and then with this one. Unacknowledged requests are sent with it only
+   * if it is known to be the same person's.
    */
   setToken(token: string | undefined): void {
     this.#token = token;
     if (this.#state === "unauthorized") this.#open();
   }
 
-  /** Close for good. What was not acknowledged is rejected. */
+  /** Close for good. Unacknowledged requests are rejected. */
   close(): void {
     clearTimeout(this.#retryTimer);
     this.#attempt = 0;
@@ -286,9 +304,9 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   /**
-   * Follow a session: replay what came after `from`, then live. A connection has room for 256: of another one `error` says
-   * `too_many_followed`, and it is followed once an `unsubscribe` has made room. Where it is followed already, and later events
-   * were told, all listeners are told anew, after `restarted`.
+   * Follow a session: replay its events after `from`, then live ones. A connection has room for 256 sessions: for
+   * another one `error` says `too_many_followed`, and it is followed once an `unsubscribe` has made room. If the
+   * session is already followed, and later events were emitted, all listeners get the events anew, after `restarted`.
    */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
     const { after = 0, last }: From = typeof from === "number" ? { after: from } : from;
@@ -321,7 +339,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (this.#followed.delete(sessionId) && this.#ready) this.#leave(sessionId);
   }
 
-  /** With the room that this makes, one that there was none for is followed. */
+  /** This makes room to follow a session for which there was none. */
   #leave(sessionId: string): void {
     this.#send({ type: "unsubscribe", session_id: sessionId });
     const waits = [...this.#followed].find(([, followed]) => followed.waits);
@@ -329,14 +347,15 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   /**
-   * Send a user message. Without a `session_id` one is made here rather than by the server: a retry after
-   * a lost connection must reach the same session. The session is followed until `unsubscribe`; where the connection has no
-   * room for another one, the message is refused with `too_many_followed`.
+   * Send a user message. Without a `session_id` the client makes one, and not the server: a retry after a lost
+   * connection must reach the same session. The session is followed until `unsubscribe`; if the connection has no room
+   * for another one, the message is refused with `too_many_followed`.
    *
-   * Like every request but `cancel`, it waits without a limit until the server has stored or refused it, `close` is called or the token
-   * ends. Where the server does not know whether it has stored it, as while its database waits for a standby that is gone, it is sent
-   * again for as long, and `error` tells `outcome_unknown` once. Later requests of its session wait meanwhile, so that they do not
-   * overtake it. What was sent before that was known, on this connection or one that was lost, and `cancel` do not wait.
+   * Like every request but `cancel`, it waits without a limit until the server has stored or refused it, `close` is
+   * called or the token ends. If the server does not know whether it has stored it, for example while its database
+   * waits for a standby that is gone, it is resent until the server knows, and `error` says `outcome_unknown` once.
+   * Later requests of its session wait meanwhile, so that they do not overtake it. `cancel` does not wait, nor do
+   * requests that were sent before that was known, on this connection or a lost one.
    */
   sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
     const sessionId = message.session_id ?? randomId();
@@ -344,7 +363,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   /**
-   * Reply to a request as it was shown: with its digest, so that the reply counts for nothing else. It waits as
+   * Reply to a request as it was shown: with its digest, so that the reply counts for nothing else. It waits like
    * {@link CountersignClient.sendMessage} does.
    */
   reply(approval: ApprovalView, reply: Omit<ApprovalCommand, "type" | "request_id" | "session_id" | "approval_key" | "digest">): Promise<AckEvent> {
@@ -353,17 +372,20 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return this.sendApproval({ session_id: sessionId, approval_key: approvalKey, ...reply, ...shown });
   }
 
-  /** Reply to a request by its key. {@link CountersignClient.reply} says too what was shown. It waits as {@link CountersignClient.sendMessage} does. */
+  /**
+   * Reply to a request by its key. {@link CountersignClient.reply} also names what was shown. It waits like {@link
+   * CountersignClient.sendMessage}.
+   */
   sendApproval(approval: Omit<ApprovalCommand, "type" | "request_id">): Promise<AckEvent> {
     return this.#request({ ...approval, type: "approval", request_id: randomId() });
   }
 
-  /** Say something about what waits, to the other people. */
+  /** Comment on a pending request, for the other people. */
   comment(comment: Omit<CommentCommand, "type" | "request_id">): Promise<AckEvent> {
     return this.#request({ ...comment, type: "comment", request_id: randomId() });
   }
 
-  /** Hand what waits to somebody else. */
+  /** Hand a pending request to somebody else. */
   reassign(reassign: Omit<ReassignCommand, "type" | "request_id">): Promise<AckEvent> {
     return this.#request({ ...reassign, type: "reassign", request_id: randomId() });
   }
@@ -402,7 +424,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     socket.onopen = () => {
       opened = true;
     };
-    // What it means is told by the close that follows. Without a listener `ws` ends the program.
+    // The close that follows says what it means. Without a listener `ws` ends the program.
     socket.onerror = () => undefined;
     socket.onmessage = (message: { data: unknown }) => {
       if (this.#socket === socket && typeof message.data === "string") this.#receive(message.data);
@@ -414,7 +436,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     };
   }
 
-  /** Nothing, if the token has characters that a subprotocol may not have. */
+  /** `undefined` if the token has characters that a subprotocol may not have. */
   #make(): AnyWebSocket | undefined {
     const WebSocketClass = this.#options.webSocket ?? globalThis.WebSocket;
     if (!WebSocketClass) {
@@ -445,7 +467,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.emit("tokenEnded", reason);
   }
 
-  /** The next token may be somebody else's: what waits to be sent is not sent in their name. */
+  /** The next token may be somebody else's: queued requests are not sent in their name. */
   #signOut(reason: string): void {
     this.#failAll(new CountersignError("unauthenticated", reason));
     this.#setState("unauthorized");
@@ -480,7 +502,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     }
   }
 
-  /** Whether the server refuses the token; not, as long as it does not say so. */
+  /** Whether the server refuses the token; `false` as long as it does not say so. */
   async #refuses(token: string | undefined): Promise<boolean> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const silence = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), PROBE_MS)));
@@ -510,7 +532,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#inFlight.clear();
     // The next connection follows them all.
     for (const followed of this.#followed.values()) this.#notAgain(followed);
-    // And sends all that waits.
+    // And sends all queued requests.
     for (const pending of this.#outbox.values()) this.#notSoon(pending);
     if (!socket) return;
     socket.onopen = socket.onmessage = socket.onclose = null;
@@ -521,7 +543,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     clearInterval(this.#beatTimer);
     if (!(seconds > 0)) return;
     this.#beatTimer = setInterval(() => {
-      // Not a matter of the clock: the timers of a hidden tab may fire a minute late.
+      // Counted by pings, not by the clock: the timers of a hidden tab may fire a minute late.
       if (!this.#heardSincePing) return void this.#lost(true);
       this.#heardSincePing = false;
       this.#send({ type: "ping" });
@@ -536,7 +558,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   // -------------------------------------------------------------- frames
 
-  /** What nobody awaits: nothing in it can be wrong but the session's id. */
+  /** Sends a frame that nobody awaits: nothing in it can be wrong but the session's id. */
   #send(command: SubscribeCommand | UnsubscribeCommand | PingCommand): void {
     let text: string;
     try {
@@ -549,8 +571,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   /**
-   * Sends what is not on its way, in the order it was asked for. In a session nothing follows a request of which the server did not
-   * know whether it is stored, until that has an answer: the later one might be stored first.
+   * Sends the requests that are not on their way, in the order they were made. In a session nothing follows a request
+   * until the server knows whether that is stored: the later one might be stored first.
    */
   #sendOutbox(): void {
     if (!this.#ready) return;
@@ -602,7 +624,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (this.#socket === socket) this.#sendWhatWaits();
   }
 
-  /** In another history the same `seq` is another event, also where both have as many. */
+  /** In another history the same `seq` is another event, even if both have equally many. */
   #compareHistory(id: string | undefined): void {
     const before = this.#historyId;
     this.#historyId = id ?? before;
@@ -619,7 +641,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const person = subject === undefined ? undefined : JSON.stringify([tenant, subject]);
     this.#greeted = { token, person };
     for (const [requestId, pending] of this.#outbox) {
-      // What nobody has asked for yet waits for the first who signs in.
+      // Requests without a token, made before anybody signed in, wait for the first person who does.
       const same = before ? pending.token === before.token && person !== undefined && person === before.person : pending.token === undefined;
       if (same) pending.token = token;
       if (pending.token === token) continue;
@@ -639,10 +661,11 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #receiveSessionEvent(event: SessionEvent): void {
     const followed = this.#followed.get(event.session_id);
-    // After a reply the server also sends events of sessions that are not followed here: from the middle, so they are left out.
+    // After a reply the server also sends events of sessions that are not followed here: they start in the middle, so
+    // they are dropped.
     if (!followed) return;
     followed.exists = true;
-    // It is there now, made here or elsewhere.
+    // The session exists now, made here or elsewhere.
     if (followed.missed) this.#notAgain(followed);
     followed.missed = 0;
     if (event.type === "content_block_delta") {
@@ -654,7 +677,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       followed.missing = true;
       return;
     }
-    // What was still on its way for a reply is not where the replay begins.
+    // An event that was still on its way because of a reply is not the beginning of the replay.
     if (followed.last !== undefined && followed.first !== undefined && event.seq < followed.first) {
       followed.first = event.seq;
       followed.cursor = new Cursor(0);
@@ -679,7 +702,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       const pending: Pending = { text, sessionId: command.session_id!, token, sent: 0, unknown: 0, resolve, reject };
       this.#outbox.set(command.request_id, pending);
       if (this.#caughtUp && this.#unknown.size === 0) return this.#sendPending(command.request_id, pending);
-      // A decision may have a deadline: what it waits for is sent again at once.
+      // A decision may have a deadline: the requests that it waits for are sent again at once.
       if (command.type === "approval") {
         for (const unknown of this.#unknown) if (unknown.sessionId === pending.sessionId) this.#notSoon(unknown);
       }
@@ -701,11 +724,12 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const followed = this.#followed.get(ack.session_id);
     if (followed && !followed.exists) {
       followed.exists = true;
-      // Whoever sends a message follows its session from the acknowledgement on. But this one may have been stored when it went out
-      // before, on this connection or an earlier one, and the events it caused until now came to nobody.
+      // The sender of a message follows its session from the acknowledgement on. But this message may have been stored
+      // when it was sent before, on this connection or an earlier one, and nobody received the events that it has
+      // caused since.
       if (pending.sent > 1) this.#follow(ack.session_id, followed);
     }
-    // The server follows a session for whoever replies in it, and a connection has room for so many only.
+    // The server follows a session for everyone who replies in it, and a connection has limited room.
     if (!followed && this.#ready) this.#leave(ack.session_id);
     pending.resolve(ack);
     this.#sendHeldBy(pending);
@@ -720,7 +744,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       if (pending && (event.code === UNKNOWN || (pending.sent > 1 && NOT_THIS_TIME.includes(event.code)))) {
         const isFirst = pending.unknown === 0;
         this.#askSoon(pending);
-        // Nobody hears of it otherwise, as long as a database waits for a standby that is gone.
+        // Otherwise nobody would hear of it as long as a database waits for a standby that is gone.
         if (isFirst) this.emit("error", { ...event, code: UNKNOWN });
         return;
       }
@@ -736,7 +760,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (followed && event.request_id === undefined) {
       if (event.code === NO_ROOM) followed.waits = true;
       if (FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed, FOLLOW_AGAIN_MS);
-      // From its beginning nothing can be lost, and what is refused then is told.
+      // If it is followed from its beginning, nothing can be lost, and the refusal is emitted.
       if (LOST.includes(event.code) && followed.cursor.lastSeq > 0) return this.#beginAnew(event.session_id!, followed);
       if (event.code === MISSING) {
         const { missed = 0 } = followed;
@@ -770,7 +794,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#inFlight.delete(requestId);
   }
 
-  /** Which request the server could not read, if the error is about one. */
+  /** The request that the server could not read, if the error is about one. */
   #unread({ code, session_id }: ErrorEvent): string | undefined {
     if (session_id !== undefined || !UNREAD.includes(code)) return undefined;
     const [first] = this.#inFlight;

@@ -1,12 +1,15 @@
-/** How far a followed session has been told, and which of its events are new: the server may send some of them twice. */
+/**
+ * How many of a followed session's events have been emitted, and which ones are new: the server may send some of them
+ * twice.
+ */
 import type { SessionEvent } from "./protocol.js";
 
 type Numbered = Extract<SessionEvent, { seq: number }>;
 
 export class Cursor {
-  /** The highest `seq` that was told, or that it was followed after. */
+  /** The highest `seq` that was emitted, or after which it was followed. */
   lastSeq: number;
-  /** Where it was followed from. The start of a block that was open there is sent once more. */
+  /** The `seq` from which it was followed. The start of a block that was open there is sent once more. */
   readonly #known: number;
   /** The blocks that have begun, and have not stopped. */
   readonly #open = new Set<string>();
@@ -17,14 +20,14 @@ export class Cursor {
     this.lastSeq = this.#known = after;
   }
 
-  /** Whether anything of it was told. */
+  /** Whether any of its events was emitted. */
   get told(): boolean {
     return this.lastSeq > this.#known;
   }
 
   /**
-   * Whether to emit this event; if so, counts it as told. Two subscriptions are answered twice, so an event that was told is
-   * dropped, except the start of an open block, which replaces what there was of it.
+   * Whether to emit this event; if so, counts it as emitted. Two subscriptions are answered twice, so an event that was
+   * emitted is dropped, except the start of an open block, which replaces the content so far.
    */
   takes(event: SessionEvent): boolean {
     if (event.type === "content_block_delta") return this.#open.has(blockOf(event));
@@ -44,7 +47,7 @@ export class Cursor {
     return true;
   }
 
-  /** It was on its way when the session was left: the block comes whole with its start. */
+  /** It was on its way when the session was unsubscribed: the block is sent whole with its start. */
   #endsUnseen(event: Numbered): boolean {
     return event.type === "content_block_stop" && this.#known > 0 && !this.#open.has(blockOf(event));
   }

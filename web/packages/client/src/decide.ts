@@ -1,4 +1,4 @@
-/** From what a person chose about a call to the decision that is sent, and what a request allows. */
+/** Turns a person's choice about a call into the decision that is sent, and says what a request allows. */
 import { equalJson, type JsonObject } from "./json.js";
 import type { Action, Always, Decision, DecisionType, ReviewConfig } from "./protocol.js";
 import type { ApprovalView } from "./view.js";
@@ -19,7 +19,7 @@ export function configOf(approval: ApprovalView, index: number): ReviewConfig {
 
 const KNOWN: readonly string[] = ["approve", "reject", "edit", "respond", "defer"] satisfies DecisionType[];
 
-/** A server that says nothing allows the two basic ones. What a newer one allows beside these cannot be decided here. */
+/** A server that says nothing allows the two basic ones. Further decisions of a newer server cannot be made here. */
 export function allowedOf(config: ReviewConfig): DecisionType[] {
   const allowed: readonly string[] = config.allowed_decisions ?? ["approve", "reject"];
   return allowed.filter((type): type is DecisionType => KNOWN.includes(type));
@@ -30,12 +30,12 @@ export function decisionFor(decisions: Decision[] | undefined, index: number): D
   return decisions?.[index] ?? decisions?.[0];
 }
 
-/** What a person chose about a call, and entered for it. */
+/** A person's choice about a call, and the input for it. */
 export interface Chosen {
   choice?: DecisionType | undefined;
   /** Of a reject. */
   reason: string;
-  /** The result that a person gives. */
+  /** The result that a person supplies. */
   output: string;
   /** Of an edit; nothing while they cannot be read. */
   args?: JsonObject | undefined;
@@ -44,8 +44,8 @@ export interface Chosen {
 }
 
 /**
- * The decision about a call; nothing while there is none, or its edit cannot be read. It names what was shown, so that it
- * counts for nothing else.
+ * The decision about a call; `undefined` while there is none, or its edit cannot be read. It names what was shown, so
+ * that it counts for nothing else.
  */
 export function decisionOf(action: Action, config: ReviewConfig, chosen: Chosen): Decision | undefined {
   const digest = {

@@ -10,7 +10,7 @@ export class Emitter<Events extends Record<string, unknown>> {
     return () => void set.delete(listener);
   }
 
-  /** What a listener throws keeps the value from no other one, nor whoever emits from going on. */
+  /** An error thrown by a listener neither keeps the value from the other listeners nor stops the emitter. */
   protected emit<K extends keyof Events>(name: K, value: Events[K]): void {
     for (const listener of [...(this.#listeners.get(name) ?? [])]) {
       try {
@@ -22,7 +22,7 @@ export class Emitter<Events extends Record<string, unknown>> {
   }
 }
 
-/** Let an error of the application's be known as one that nobody has caught. */
+/** Report an error of the application as an uncaught one. */
 export function report(error: unknown): void {
   if (typeof globalThis.reportError === "function") return globalThis.reportError(error);
   queueMicrotask(() => {

@@ -4,28 +4,34 @@ import type { ErrorCode, ErrorEvent } from "./protocol.js";
 
 /**
  * The server's codes (`docs/errors.md`), and the client's own: `offline`, the connection was lost and the request is
- * not repeated; `closed`, the client was closed; `unreachable`, no answer came, or it broke off; `http_502` and the like, an
- * answer that is not the server's, with the status 200 too. A newer server may have others.
+ * not repeated; `closed`, the client was closed; `unreachable`, no answer came, or it broke off; `http_502` and the
+ * like, an answer that is not the server's, even one with the status 200. A newer server may have others.
  */
 export type AnyCode = Open<ErrorCode | "offline" | "closed" | "unreachable" | `http_${number}`>;
 
-/** What its refusals are known by: where a program has two copies of this package, each knows those of the other. */
+/**
+ * The mark by which errors of this class are recognised: two copies of this package in one program recognise each
+ * other's.
+ */
 const BRAND = Symbol.for("@countersign/client.CountersignError");
 
-/** What else is known of a refusal. */
+/** Further facts about a refusal. */
 export interface CountersignErrorOptions {
-  /** What programs may want to know: who was first, where the fault is. */
+  /** Facts for programs: who was first, where the fault is. */
   details?: JsonObject | undefined;
-  /** Of the request that it is about. */
+  /** The key of the request that it is about. */
   approvalKey?: string | undefined;
   /** The status of the HTTP answer, if it was one. */
   status?: number;
-  /** Whether the server said it; `false` unless given. */
+  /** Whether it comes from the server; `false` by default. */
   byServer?: boolean;
   cause?: unknown;
 }
 
-/** The server refused a request. `code` is stable; `message` is for people. To be recognised with `is`, not with `instanceof`. */
+/**
+ * The server refused a request. `code` is stable; `message` is for people. Recognise it with `is`, not with
+ * `instanceof`.
+ */
 export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
   static {
     Object.defineProperty(this.prototype, BRAND, { value: true });
@@ -35,7 +41,10 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
   readonly details: JsonObject | undefined;
   readonly approvalKey: string | undefined;
   readonly status: number | undefined;
-  /** It is the server's answer, and so is its message; else the client itself refuses, or somebody in between. */
+  /**
+   * Whether it is the server's answer, with the server's message; otherwise the client itself refuses, or a proxy in
+   * between.
+   */
   readonly byServer: boolean;
 
   constructor(
@@ -55,13 +64,13 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
     return this.code === "bad_json" && this.byServer ? "other" : this.code;
   }
 
-  /** Whether it is a refusal, and with this code if one is given. */
+  /** Whether it is a refusal, with this code if one is given. */
   static is<Code extends AnyCode>(error: unknown, code?: Code): error is CountersignError<Code> {
     if (typeof error !== "object" || error === null || !(BRAND in error)) return false;
     return code === undefined || (error as Partial<CountersignError>).code === code;
   }
 
-  /** The refusal, whatever was thrown: `unreachable` where the server said nothing. */
+  /** Any thrown value as a refusal: `unreachable` if the server said nothing. */
   static of(error: unknown): CountersignError {
     if (CountersignError.is(error)) return error;
     return new CountersignError("unreachable", error instanceof Error ? error.message : String(error), { cause: error });
@@ -71,7 +80,7 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
     return new CountersignError(event.code, event.message, { details: event.details, approvalKey: event.approval_key, byServer: true });
   }
 
-  /** Of an answer by RFC 9457, `{type, title, status, code, detail, details?}`; or of a proxy's page. */
+  /** The error for an answer by RFC 9457, `{type, title, status, code, detail, details?}`, or for a proxy's page. */
   static fromAnswer(status: number, text: string, approvalKey?: string): CountersignError {
     const { code, detail, title, details } = objectIn(text);
     const unknown = status === 401 ? "unauthenticated" : (`http_${status}` as const);

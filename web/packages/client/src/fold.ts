@@ -2,8 +2,8 @@
  * The fold from a session's events to its view.
  *
  * Pure: it returns a new view and shares every part that did not change. Events may come again after a
- * reconnect, so the fold drops what it has already seen: an event with an old `seq` counts only if it
- * starts a block over that is still open, because that is how the server resumes inside a block.
+ * reconnect, so the fold drops those it has already seen: an event with an old `seq` counts only if it restarts a block
+ * that is still open, because that is how the server resumes inside a block.
  */
 import type { ActionRequestBlock, QuestionRequestBlock } from "./generated/wire.js";
 import type { QuestionApprovalView } from "./generated/http.js";
@@ -162,7 +162,7 @@ function newBlock(content: ContentBlock, index: number, seq: number): BlockView 
 
 function foldDelta(view: SessionView, event: ContentBlockDeltaEvent): SessionView {
   const block = findBlock(view, event.message_id, event.index);
-  if (!block?.open) return view; // Of a block that is already complete: a replay.
+  if (!block?.open) return view; // A delta of a block that is already complete: a replay.
   const { delta } = event;
   const grown = grow(block, delta);
   const next =
@@ -194,7 +194,7 @@ function foldDelta(view: SessionView, event: ContentBlockDeltaEvent): SessionVie
   return next;
 }
 
-/** One of a type that is not known adds nothing, whatever it has in it. */
+/** A delta of an unknown type adds nothing, whatever it contains. */
 function grow(block: BlockView, delta: Delta): BlockView {
   if ("type" in delta) {
     if (block.type === "text" && delta.type === "text_delta") return { ...block, text: block.text + delta.text };
@@ -287,7 +287,7 @@ function escalatedFrom(view: SessionView, fresh: ApprovalView): string | undefin
   return before?.escalatedTo ? before.approvalKey : undefined;
 }
 
-/** What it says, without what makes it an event. */
+/** Its content, without the fields that make it an event. */
 function updateOf(event: ApprovalUpdatedEvent): UpdateView {
   const { type: _type, session_id: _session, seq: _seq, approval_key: _key, ...update } = event;
   return update as UpdateView;

@@ -1,12 +1,12 @@
 /**
- * A frame as it is sent. One that the server cannot read it refuses without saying whose it is, and after one that is too
- * large it closes the connection: so these are refused here, with the server's codes, before they wait to be sent.
+ * A frame as it is sent. The server refuses an unreadable frame without saying which one it was, and closes the
+ * connection after one that is too large: so these are refused here, with the server's codes, before they are queued.
  */
 import { CountersignError } from "./errors.js";
 import { stringifyJson } from "./json.js";
 import { FRAME_BYTES, MESSAGE_FRAME_BYTES, type ClientCommand } from "./protocol.js";
 
-/** Throws a `CountersignError`: `bad_json` for what is no JSON, `too_large` above the server's bounds. */
+/** Throws a `CountersignError`: `bad_json` if it is not valid JSON, `too_large` above the server's bounds. */
 export function frameOf(command: ClientCommand): string {
   const text = jsonOf(command);
   if (hasHalfCharacter(text)) {
@@ -28,14 +28,14 @@ function jsonOf(command: ClientCommand): string {
   }
 }
 
-/** Half a character is the only one that JSON is written with as `\ud…`. */
+/** Only a lone surrogate is written as `\ud…` in JSON. */
 function hasHalfCharacter(json: string): boolean {
   if (!json.includes("\\ud")) return false;
   for (const [escape] of json.matchAll(/\\(?:u.{4}|.)/g)) if (escape.startsWith("\\ud")) return true;
   return false;
 }
 
-/** In UTF-8; counted only where it may be more than `most`. */
+/** The size in UTF-8; counted only if it may be more than `most`. */
 function bytesOf(text: string, most: number): number {
   return text.length * 3 <= most ? text.length : new TextEncoder().encode(text).length;
 }

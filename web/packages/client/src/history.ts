@@ -1,8 +1,8 @@
 /**
  * A session's history: the messages that `GET /v1/sessions/{id}/history` returns.
  *
- * `historyOf` makes the same messages of a folded session, so a client that follows the events can use the
- * code it has for the history.
+ * `historyOf` makes the same messages from a folded session, so a client that follows the events can use the same code
+ * as for the history.
  */
 import { toolArgs } from "./args.js";
 import type {
@@ -30,7 +30,7 @@ export type {
 
 export function historyOf(view: SessionView): HistoryMessage[] {
   const steps = view.messages.flatMap((m) => (m.role === "user" ? userSteps(m) : assistantSteps(m, view)));
-  // People speak in the middle of the agent's message too: everything stands where it was said.
+  // People also speak in the middle of the agent's message: everything stays where it was said.
   steps.sort((a, b) => a.seq - b.seq);
   return grouped(steps);
 }
@@ -62,7 +62,7 @@ function assistantSteps(message: MessageView, view: SessionView): Step[] {
   let lastText: Extract<HistoryBlock, { type: "text" }> | undefined;
 
   for (const block of message.blocks) {
-    // What still streams is not stored yet. A request is stored whole.
+    // A block that is still streaming is not stored yet. A request is stored whole.
     if (block.open) continue;
     const group = groups.get(block.groupId ?? "");
     if (block.type === "tool_use" && group?.open && block.toolContentMessage !== undefined) {
@@ -88,7 +88,7 @@ function assistantSteps(message: MessageView, view: SessionView): Step[] {
   return steps;
 }
 
-/** Whether a turn ended with an answer that is not whole. */
+/** Whether a turn ended with an incomplete answer. */
 export function isCut(reason: StopReason | undefined): reason is CutReason {
   return reason !== undefined && CUT.has(reason);
 }
@@ -158,7 +158,7 @@ function actionStep({ resolution, ...approval }: ApprovalView): HistoryActionSte
     isResolved: resolution !== undefined,
     ...waiting(approval, resolution === undefined),
     ...(resolution === undefined ? {} : { resolution: resolution as Resolution }),
-    // Requests about calls have all of both; only questions have less.
+    // Requests about calls have all fields of both; only questions have fewer.
     actionRequests: approval.actions as RequestedAction[],
     reviewConfigs: reviewed as ReviewConfig[],
     ...(approval.decisions ? { submittedDecisions: approval.decisions } : {}),

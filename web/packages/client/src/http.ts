@@ -1,4 +1,4 @@
-/** The whole HTTP interface. What a connection does too, it does without one. */
+/** The whole HTTP interface, including what a WebSocket connection can do. */
 import { CountersignError } from "./errors.js";
 import { approvalFromBlock } from "./fold.js";
 import { OPERATIONS, type ApprovalView as ApprovalRow, type Operations } from "./generated/http.js";
@@ -41,7 +41,7 @@ type Query<K extends keyof Operations> = Operations[K] extends { query?: infer Q
 export type ApprovalQuery = Query<"listApprovals">;
 export type SessionQuery = Query<"listSessions">;
 export type RuleQuery = Query<"listRules">;
-/** Which page of a history. Without a cursor: the first of its direction, so `backward` begins with the newest. */
+/** Which page of a history. Without a cursor: the first in its direction, so `backward` begins with the newest. */
 export type HistoryQuery = Query<"readHistory">;
 
 /** How a failed turn continues. */
@@ -54,11 +54,11 @@ export interface RetryOptions {
 
 /** Where a stream of events begins, and what ends it. */
 export interface FollowOptions {
-  /** Replay what came after this `seq` (0: from the start). Absent: only what comes. */
+  /** Replay the events after this `seq` (0: from the start). Absent: only new events. */
   after?: number;
   /** In place of `after`: the newest turns that have at least this many messages together. */
   last?: number;
-  /** With `after` or `last`: only what came before this `seq`. Then the stream ends there. */
+  /** With `after` or `last`: only events before this `seq`. The stream ends there. */
   before?: number;
   signal?: AbortSignal;
 }
@@ -69,13 +69,13 @@ export interface HttpOptions {
   token?: () => string | undefined;
   fetch?: typeof fetch;
   /**
-   * For how long an answer is awaited before the server counts as `unreachable`; without a limit if absent. Streams, exports, and what
-   * waits for a turn or for the whole audit log have none.
+   * How long to wait for an answer before the server counts as `unreachable`; no limit if absent. Streams, exports, and
+   * calls that wait for a turn or for the whole audit log have no limit.
    */
   timeoutMs?: number;
 }
 
-/** What an operation takes, and how its answer is wanted. */
+/** The input of an operation, and the expected form of its answer. */
 interface Ask {
   path?: Record<string, string>;
   query?: object;
@@ -91,7 +91,7 @@ export class CountersignHttp {
   readonly #options: HttpOptions;
   /** Server clock minus ours, in ms, from the `Date` headers: good to about a second at first, and better with more answers. */
   clockOffsetMs = 0;
-  /** Between what it is, by all answers. */
+  /** The bounds of the offset, by all answers. */
   #clockOffset: readonly [number, number] = [-Infinity, Infinity];
 
   constructor(options: HttpOptions = {}) {
@@ -118,7 +118,7 @@ export class CountersignHttp {
     return this.#json("getGraph", { path: { name } });
   }
 
-  /** Begin a run of a graph. It goes on by itself. */
+  /** Begin a run of a graph. It continues by itself. */
   startRun(graph: string, request: Http.StartRun): Promise<Http.SessionView> {
     return this.#json("startRun", { path: { name: graph }, body: request });
   }
@@ -139,7 +139,7 @@ export class CountersignHttp {
     return this.#json("getSession", of(sessionId));
   }
 
-  /** Give it a title; an empty one gives the automatic one back. Of two titles the later one stays. */
+  /** Give it a title; an empty one restores the automatic title. Of two titles the later one stays. */
   renameSession(sessionId: string, title: string): Promise<Http.SessionView> {
     return this.#json("changeSession", { ...of(sessionId), body: { title } });
   }
@@ -149,15 +149,15 @@ export class CountersignHttp {
     return this.#json("deleteSession", of(sessionId));
   }
 
-  /** Send a message, and wait until the turn pauses or ends. `signal` ends the waiting only: the turn goes on. */
+  /** Send a message, and wait until the turn pauses or ends. `signal` ends only the waiting: the turn continues. */
   sendMessage(sessionId: string, message: Http.PostMessage, signal?: AbortSignal): Promise<Http.Outcome> {
     return this.#json("sendMessage", { ...of(sessionId), body: message, signal, endless: true });
   }
 
   /**
-   * Send a message, and follow the turn until it pauses or ends. Of a message that was sent before, by its `request_id`, come
-   * only the events from now on, and none once the turn has paused or ended: after a lost connection continue with
-   * `events(sessionId, { after })`, where `after` is the last `seq` that was seen.
+   * Send a message, and follow the turn until it pauses or ends. If the message was sent before, by its `request_id`,
+   * only the events from now on are returned, and none once the turn has paused or ended: after a lost connection
+   * continue with `events(sessionId, { after })`, where `after` is the last `seq` that was seen.
    */
   streamMessage(sessionId: string, message: Http.PostMessage, signal?: AbortSignal): AsyncGenerator<SessionEvent, void> {
     return this.#stream("sendMessage", { ...of(sessionId), body: message, signal });
@@ -168,7 +168,7 @@ export class CountersignHttp {
     return this.#stream("followSession", { ...of(sessionId), query, signal });
   }
 
-  /** Stop the turn; what waits is resolved as cancelled. */
+  /** Stop the turn; pending requests are resolved as cancelled. */
   cancel(sessionId: string, requestId?: string): Promise<Http.SessionView> {
     return this.#json("cancelTurn", { ...of(sessionId), body: named(requestId) });
   }
@@ -187,21 +187,21 @@ export class CountersignHttp {
     return this.#json("getState", { ...of(sessionId), query: { checkpoint } });
   }
 
-  /** Change the state of a graph's run, as a node would. The same `requestId` again is done once. */
+  /** Change the state of a graph's run, as a node would. Repeating a `requestId` has no further effect. */
   editState(sessionId: string, update: JsonValue, requestId?: string): Promise<Http.StateView> {
     return this.#json("editState", { ...of(sessionId), body: { update, ...named(requestId) } });
   }
 
   /**
-   * Let a turn, or a run of a graph, continue that has failed: what failed is tried again, what is done stays done, and
-   * what was decided meanwhile takes effect. The same `requestId` again is done once.
+   * Let a failed turn, or a failed run of a graph, continue: failed work is retried, finished work is kept, and
+   * decisions made meanwhile take effect. Repeating a `requestId` has no further effect.
    */
   retry(sessionId: string, { moreCalls, requestId }: RetryOptions = {}): Promise<Http.SessionView> {
     const more = moreCalls === undefined ? {} : { more_calls: moreCalls };
     return this.#json("retrySession", { ...of(sessionId), body: { ...more, ...named(requestId) } });
   }
 
-  /** The places at which the session stood whole, newest first. */
+  /** The session's checkpoints, newest first. */
   async checkpoints(
     sessionId: string,
     query: Query<"listCheckpoints"> = {},
@@ -217,7 +217,7 @@ export class CountersignHttp {
 
   // ------------------------------------------------------------ approvals
 
-  /** What waits and what is over, across sessions, a page at a time: the soonest deadline first. */
+  /** Pending and resolved requests, across sessions, a page at a time: the soonest deadline first. */
   async approvals(query: ApprovalQuery = {}, signal?: AbortSignal): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
     const body = await this.#json("listApprovals", { query, signal });
     return { approvals: body.approvals.map(approvalOf), next: body.next_cursor ?? undefined };
@@ -228,12 +228,12 @@ export class CountersignHttp {
     return this.approvals({ status: "waiting", ...query }, signal);
   }
 
-  /** One request, with what was said about it and when. */
+  /** One request, with its comments and their times. */
   async approval(approvalKey: string): Promise<ListedApproval> {
     return approvalOf(await this.#json("getApproval", about(approvalKey)));
   }
 
-  /** Decide or answer. The request as it is then; the turn goes on by itself. */
+  /** Decide or answer. Returns the request as it is then; the turn continues by itself. */
   async decide(approvalKey: string, reply: Http.Decide): Promise<ListedApproval> {
     return approvalOf((await this.#json("decideApproval", { ...about(approvalKey), body: reply })) as ApprovalRow);
   }
@@ -246,13 +246,13 @@ export class CountersignHttp {
     return editPreviewOf(await this.#json("previewEdit", { ...about(approvalKey), body: edit, signal, endless: true }), approvalKey);
   }
 
-  /** Decide or answer, and wait until the turn pauses or ends. `signal` ends the waiting only: what was decided stays so. */
+  /** Decide or answer, and wait until the turn pauses or ends. `signal` ends only the waiting: the decision stands. */
   async decideAndWait(approvalKey: string, reply: Http.Decide, signal?: AbortSignal): Promise<Http.Outcome> {
     const asked = { ...about(approvalKey), query: { wait: true }, body: reply, signal, endless: true };
     return (await this.#json("decideApproval", asked)) as Http.Outcome;
   }
 
-  /** The same as the client's `comment`, without a connection. The same `requestId` again is done once. */
+  /** The same as the client's `comment`, without a connection. Repeating a `requestId` has no further effect. */
   async comment(approvalKey: string, text: string, requestId?: string): Promise<ListedApproval> {
     return approvalOf(await this.#json("commentApproval", { ...about(approvalKey), body: { text, ...named(requestId) } }));
   }
@@ -272,12 +272,12 @@ export class CountersignHttp {
     return { rules: body.rules, next: body.next_cursor ?? undefined };
   }
 
-  /** The policy in force: the operator's rules, and what each tool asks by itself. */
+  /** The policy in force: the operator's rules, and each tool's own approval. */
   policy(): Promise<Http.PolicyView> {
     return this.#json("getPolicy");
   }
 
-  /** From the next call on people are asked again. The rule as it is now. */
+  /** Revoke a rule: from the next call on people are asked again. Returns the rule as it is now. */
   revokeRule(id: string): Promise<Http.RuleView> {
     return this.#json("revokeRule", { path: { rule_id: id } });
   }
@@ -290,7 +290,7 @@ export class CountersignHttp {
     return { records, next: next_cursor === null ? undefined : Number(next_cursor) };
   }
 
-  /** A page of it as an export has it: a record a line, each as it is stored. */
+  /** A page of the audit log in the form of an export: one record per line, each as it is stored. */
   async auditLines(query: Omit<Query<"readAudit">, "format"> = {}, signal?: AbortSignal): Promise<string> {
     const asked = { query: { ...query, format: "jsonl" }, accept: "application/jsonl", signal, endless: true };
     return this.#text("readAudit", asked);
@@ -301,7 +301,7 @@ export class CountersignHttp {
     return this.#json("verifyAudit", { query: { anchor }, signal, endless: true });
   }
 
-  /** Who is notified, and how that goes. */
+  /** The webhooks, and the state of their deliveries. */
   async webhooks(): Promise<Http.WebhookView[]> {
     return (await this.#json("listWebhooks")).webhooks;
   }
@@ -325,12 +325,12 @@ export class CountersignHttp {
     return this.#json("retryFailedMessages", { path: { name: webhook }, body: {} });
   }
 
-  /** Drop what did not arrive, and what is still to be sent; also of a webhook that is not configured any more. */
+  /** Drop undelivered messages, and those still to be sent; also of a webhook that is no longer configured. */
   forgetWebhook(webhook: string): Promise<Http.Forgotten> {
     return this.#json("forgetWebhook", { path: { name: webhook }, body: {} });
   }
 
-  /** Send a message that says that it is a test, once. */
+  /** Send a message that is marked as a test, once. */
   testWebhook(webhook: string): Promise<Http.Tested> {
     return this.#json("testWebhook", { path: { name: webhook }, body: {} });
   }
@@ -345,7 +345,7 @@ export class CountersignHttp {
     return this.#json("readyz");
   }
 
-  /** What the server counts, as OpenMetrics text. */
+  /** The server's metrics, as OpenMetrics text. */
   metrics(): Promise<string> {
     return this.#text("metrics", { accept: "application/openmetrics-text, text/plain" });
   }
@@ -366,8 +366,8 @@ export class CountersignHttp {
   }
 
   /**
-   * The address for `CountersignClient`. Where `baseUrl` is the page's own, so is this. Throws a `TypeError` where `baseUrl` leads to no
-   * server: without a page, as in Node.js, it has to be whole.
+   * The address for `CountersignClient`. If `baseUrl` is the page's own, so is this. Throws a `TypeError` if `baseUrl`
+   * leads to no server: without a page, as in Node.js, it must be absolute.
    */
   webSocketUrl(): string {
     const { baseUrl = "" } = this.#options;
@@ -413,7 +413,7 @@ export class CountersignHttp {
     const place = template.replace(/\{(\w+)\}/g, (_, name: string) => segment(name, path[name]));
     const bearer = token?.();
     const limit = endless || timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
-    // Browsers of before 2024 have no way to take the first of two.
+    // Browsers from before 2024 cannot combine two signals.
     const ends = signal && limit ? (AbortSignal.any?.([signal, limit]) ?? signal) : (signal ?? limit);
     const before = Date.now();
     const response = await fetchFn(baseUrl + place + search(query), {
@@ -430,7 +430,7 @@ export class CountersignHttp {
     this.#readClock(response.headers.get("date"), before);
     if (response.ok) {
       if (accept === undefined || accept.includes(typeOf(response) ?? accept)) return response;
-      // Nothing else would tell it from what was asked for.
+      // Nothing else would distinguish it from the requested answer.
       await response.body?.cancel().catch(() => undefined);
       throw notTheServers(response, accept);
     }
@@ -443,15 +443,15 @@ export class CountersignHttp {
     // The header has whole seconds, and was written at some time since we asked.
     const [least, most] = [server - Date.now(), server + 999 - before];
     const both = [Math.max(least, this.#clockOffset[0]), Math.min(most, this.#clockOffset[1])] as const;
-    // If they contradict each other, one of the clocks was set, or has drifted.
+    // If the bounds contradict each other, one of the clocks was set, or has drifted.
     this.#clockOffset = both[0] <= both[1] ? both : [least, most];
     const offset = (this.#clockOffset[0] + this.#clockOffset[1]) / 2;
-    // A difference below two seconds is no difference.
+    // A difference below two seconds counts as none.
     this.clockOffsetMs = Math.abs(offset) < 2000 ? 0 : offset;
   }
 }
 
-/** An address as it is from this page; empty where it is none. */
+/** An address resolved against this page; empty if it is invalid. */
 function whole(address: string): string {
   try {
     return new URL(address, globalThis.location?.href).href;
@@ -460,21 +460,24 @@ function whole(address: string): string {
   }
 }
 
-/** A part of a path. In an address `.` and `..` are other places, however they are written, and so is nothing. */
+/**
+ * A segment of a path. In an address `.` and `..` lead elsewhere, however they are written, and so does an empty
+ * segment.
+ */
 function segment(name: string, value = ""): string {
   if (!["", ".", ".."].includes(value)) return encodeURIComponent(value);
   const code = name === "session_id" ? "invalid_session_id" : "not_found";
   throw new CountersignError(code, `"${value}" is no ${name}: it is another place in an address.`);
 }
 
-/** No answer came, unless the caller has given up itself. */
+/** The error if no answer came, unless the caller itself has given up. */
 const unreachableUnless = (signal: AbortSignal | undefined) => (cause: unknown): never => {
   throw signal?.aborted ? cause : CountersignError.of(cause);
 };
 
 const typeOf = (response: Response) => response.headers.get("content-type")?.split(";")[0]!.trim();
 
-/** A page of a proxy's, for example, that asks who you are. */
+/** For example the sign-in page of a proxy. */
 function notTheServers(response: Response, wanted: string, cause?: unknown): CountersignError {
   const { status } = response;
   return new CountersignError(`http_${status}`, `The answer is ${typeOf(response)}, not ${wanted}.`, { status, cause });
@@ -494,9 +497,12 @@ export interface ListedApproval extends ApprovalView {
   held?: HeldTurn;
 }
 
-/** What an edit would lead to. */
+/** The outcome of an edit if it were decided now. */
 export interface EditPreview {
-  /** `approves`: it approves the edited call. `asks`: people are asked about that. `refused`: so would the decision be. */
+  /**
+   * `approves`: it approves the edited call. `asks`: people are asked about that. `refused`: the decision would be
+   * refused.
+   */
   outcome: Open<Http.EditPreviewView["outcome"]>;
   /** With `asks`: how people would be asked, at once, or after other calls or a retry. */
   reviewConfig?: ReviewConfig;
@@ -515,7 +521,7 @@ function editPreviewOf({ outcome, review_config: reviewConfig, problem, preview 
   };
 }
 
-/** What `GET /v1/approvals` and its kin answer: the block, how it stands, and how it ended. */
+/** A row of `GET /v1/approvals` and similar answers: the block, its state, and how it ended. */
 function approvalOf(row: ApprovalRow): ListedApproval {
   const { subject, created_at: createdAt, resolved_at: resolvedAt, held, resolution, reason, by, decisions, answers, resume } = row;
   return {
@@ -534,7 +540,7 @@ function approvalOf(row: ApprovalRow): ListedApproval {
   };
 }
 
-/** `?a=1&b=2` of what is given, or nothing. */
+/** `?a=1&b=2` from the given values, or an empty text. */
 function search(query: object): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   const text = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();

@@ -7,10 +7,16 @@
  */
 import { parse, stringify } from "lossless-json";
 
-/** What these numbers are known by, which nothing in JSON can have: also those of another copy of this package. */
+/**
+ * The mark by which these numbers are recognised, which nothing in JSON can have: also those of another copy of this
+ * package.
+ */
 const BRAND = Symbol.for("@countersign/client.LosslessNumber");
 
-/** A number that JavaScript cannot carry exactly as it was written. To be written with `stringifyJson`, not with `JSON.stringify`. */
+/**
+ * A number that JavaScript cannot carry exactly as it was written. Serialise it with `stringifyJson`, not with
+ * `JSON.stringify`.
+ */
 export class LosslessNumber {
   static {
     Object.defineProperty(this.prototype, BRAND, { value: true });
@@ -26,7 +32,7 @@ export class LosslessNumber {
     return this.text;
   }
 
-  /** The nearest number of JavaScript's, to be compared or counted with. */
+  /** The nearest JavaScript number, for comparing and calculating. */
   valueOf(): number {
     return Number(this.text);
   }
@@ -70,14 +76,16 @@ export function parseJson(text: string): JsonValue {
 }
 
 /**
- * The same for what the server has written. It writes no key twice, so there is no look for that, which takes as long as the
- * rest: one is taken if its values are equal.
+ * The same for JSON from the server. It writes no key twice, so duplicates are not searched for, which would take as
+ * long as the rest: a duplicate with equal values is accepted.
  */
 export function readJson(text: string): JsonValue {
   return parse(text, null, numberFromText) as JsonValue;
 }
 
-/** The parser lets a key come twice if its values are equal. The text is JSON, so a string before a colon is a key. */
+/**
+ * The parser accepts a duplicate key if its values are equal. The text is JSON, so a string before a colon is a key.
+ */
 function refuseDuplicates(text: string): void {
   const marks = /["{}]/g;
   const colon = /\s*:/y;
@@ -96,7 +104,7 @@ function refuseDuplicates(text: string): void {
   }
 }
 
-/** After its closing quote, which has an even number of backslashes before it. */
+/** The position after its closing quote, which has an even number of backslashes before it. */
 function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); ; quote = text.indexOf('"', quote + 1)) {
     let slash = quote;

@@ -1,10 +1,10 @@
 /** Why a connection could not be opened: a browser does not say, so the server is asked at the address beside it. */
 import { CountersignError } from "./errors.js";
 
-/** The server refuses the page, or the name it is called by; or nothing is there that is a server. */
+/** The server refuses the page, or the host name used for it; or there is no server. */
 export type WhyNot = CountersignError<"forbidden"> | CountersignError<"not_found">;
 
-/** Whether the server refuses the token. Throws a `WhyNot` where that is not why there is no connection. */
+/** Whether the server refuses the token. Throws a `WhyNot` if there is no connection for another reason. */
 export async function refusesToken(webSocket: string, token: string | undefined): Promise<boolean> {
   const url = new URL("agents", webSocket.replace(/^ws/i, "http"));
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
@@ -21,10 +21,10 @@ export async function refusesToken(webSocket: string, token: string | undefined)
   return status === 401;
 }
 
-/** As a website answers, or the console, wherever it is asked. */
+/** The answer of a website, or of the console, at any address. */
 const isPage = ({ ok, headers }: Response) => ok && (headers.get("content-type") ?? "").startsWith("text/html");
 
-/** A page may not read what a server answers that does not allow its origin; only that there is an answer. */
+/** A page may not read the answer of a server that does not allow its origin; it only sees that there is one. */
 async function whyUnread(url: URL, cause: unknown): Promise<never> {
   const page = globalThis.location?.origin;
   if (page === undefined || page === url.origin) throw cause;

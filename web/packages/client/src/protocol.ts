@@ -2,7 +2,7 @@
  * The messages of the `countersign.v1` WebSocket protocol, and what HTTP shares with it.
  *
  * Types come from the schemas that the server publishes, see `scripts/generate.mjs`. Here they only get the names of
- * this package, which are less general than those of the documents, and the little that no schema says.
+ * this package, which are less general than those of the documents, and the few facts that no schema contains.
  */
 import type * as Wire from "./generated/wire.js";
 import { SESSION_EVENTS } from "./generated/wire.js";
@@ -10,10 +10,10 @@ import type { Open } from "./open.js";
 
 export const SUBPROTOCOL = "countersign.v1";
 
-/** The close code of a connection whose token is valid no longer. */
+/** The close code of a connection whose token is no longer valid. */
 export const UNAUTHENTICATED = 4401;
 
-/** The most bytes that the server takes in a frame with a message, and in any other; as in `crates/core/src/limits.rs`. */
+/** The maximum size in bytes of a frame with a message, and of any other; as in `crates/core/src/limits.rs`. */
 export const MESSAGE_FRAME_BYTES = 9 * 1024 * 1024;
 export const FRAME_BYTES = 1024 * 1024;
 
@@ -43,7 +43,7 @@ export type {
 export type { Choice as QuestionOption, Question, Todo, TodoStatus } from "./generated/http.js";
 export type { Always, Answers, Decision } from "./generated/wire.js";
 
-/** What can be decided about a call. A newer server may allow more: see `allowedOf`. */
+/** The possible decisions about a call. A newer server may allow more: see `allowedOf`. */
 export type DecisionType = Wire.Decision["type"];
 
 export const ASK_USER_QUESTION = "ask_user_question";
@@ -74,7 +74,10 @@ export type {
   RunStatusEvent,
 } from "./generated/wire.js";
 
-/** An event of a session. One of a newer server may have another `type`: it has its place in the order, by its `seq`. */
+/**
+ * An event of a session. One from a newer server may have another `type`: its `seq` still gives it its place in the
+ * order.
+ */
 export type SessionEvent = Wire.SessionEvent;
 
 /** What a session is doing. */
@@ -93,7 +96,10 @@ export type ServerEvent = Wire.ConnectionEvent | Wire.SessionEvent;
 
 const NAMES: ReadonlySet<string> = new Set(SESSION_EVENTS);
 
-/** Whether an event belongs to a session, and is folded into its view: also one of a newer server, which has a number in it. */
+/**
+ * Whether an event belongs to a session, and is folded into its view: also one from a newer server, which has a number
+ * in it.
+ */
 export function isSessionEvent(event: { type: string; session_id?: unknown; seq?: unknown }): event is SessionEvent {
   return NAMES.has(event.type) || (typeof event.seq === "number" && typeof event.session_id === "string");
 }
@@ -116,10 +122,10 @@ export type {
 /** How a call ended. */
 export type ToolResultStatus = Open<Wire.CallStatus>;
 
-/** What people are asked. What is of none of these kinds cannot be answered by this package. */
+/** The kind of a request. This package cannot answer a request of any other kind. */
 export type ApprovalKind = Open<Wire.ActionKind | "question">;
 
-/** What a person is asked about: a call, with everything about it, or questions, of which there is less to say. */
+/** The subject of a request: a call, with all its facts, or questions, which have fewer. */
 export type Action = Wire.QuestionAction & Partial<Wire.RequestedAction>;
 
 /** How it may be decided. Nothing in it is certain: questions have only `action_name` and `allowed_decisions`. */

@@ -1,4 +1,4 @@
-/** Server-sent events, as far as the server writes them: one `data` line for each event, and comments. */
+/** Server-sent events, in the form that the server writes: one `data` line for each event, and comments. */
 
 /** More than the server's largest frame: an event of a session. */
 const LONGEST = 64 * 1024 * 1024;

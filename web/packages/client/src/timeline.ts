@@ -2,7 +2,7 @@
  * A session in reading order.
  *
  * An assistant message stays open through a whole turn, and a person may speak meanwhile: a reviewer's
- * comment, or a message that was queued. What the agent does after that belongs below it, so the
+ * comment, or a queued message. The agent's work after that belongs below it, so the
  * assistant's message is cut there into parts.
  */
 import type { BlockView, MessageView, SessionView } from "./view.js";
@@ -10,7 +10,7 @@ import type { BlockView, MessageView, SessionView } from "./view.js";
 export interface TimelinePart {
   key: string;
   message: MessageView;
-  /** The blocks of this part; the same array as the message's own where it is not cut. */
+  /** The blocks of this part; the same array as the message's own if it is not cut. */
   blocks: BlockView[];
 }
 

@@ -1,4 +1,4 @@
-/** What a session looks like after folding its events. Values are never changed in place. */
+/** A session after folding its events. Values are never changed in place. */
 import type { UpdateView as DatedUpdate } from "./generated/http.js";
 import type {
   Action,
@@ -27,7 +27,7 @@ interface BlockBase {
   open: boolean;
   /** The group it was streamed in, if any. */
   groupId?: string;
-  /** It is of an answer that broke off; what the model said instead follows. */
+  /** It belongs to an answer that broke off; the model's new answer follows. */
   replaced?: boolean;
 }
 
@@ -50,7 +50,7 @@ export type BlockView = BlockBase &
 export interface MessageView {
   id: string;
   role: "user" | "assistant";
-  /** Who wrote it, of a user's, where people have names. */
+  /** The author of a user's message, if people have names. */
   by?: string;
   /** The `seq` of its start. */
   seq: number;
@@ -62,45 +62,48 @@ export interface MessageView {
   stopReason?: StopReason;
 }
 
-/** Something that waits, or waited, for a person. */
+/** A request that is or was pending. */
 export interface ApprovalView {
   approvalKey: string;
   sessionId: string;
-  /** Whose session it is; events do not say it, lists do. */
+  /** The owner of its session; lists have it, events do not. */
   subject?: string;
   kind: ApprovalKind;
   actions: Action[];
   reviewConfigs: ReviewConfig[];
-  /** What names it for ever: of questions their own, else that of its first action. Answers send it back. */
+  /**
+   * The digest that names it permanently: for questions their own, otherwise that of its first action. Replies send it
+   * back.
+   */
   digest?: string;
   expiresAt?: string;
   timeoutSeconds?: number;
   /** All of the request has arrived, so it can be decided. */
   complete: boolean;
-  /** Absent while it waits. */
+  /** Absent while it is pending. */
   resolution?: Resolution;
   /** Why it was `cancelled`, if it was. */
   reason?: Withdrawal;
-  /** Of a question: the reject that declined it. */
+  /** For a question: the rejection that declined it. */
   decisions?: Decision[];
-  /** Of a question that was answered. */
+  /** For an answered question. */
   answers?: Answers;
-  /** What a node of a graph asks, where it is one that does. */
+  /** The question of a graph's node, if it is one. */
   interrupt?: GraphQuestion;
-  /** The step of a graph's node whose outcome is unknown, where it is one. */
+  /** The step of a graph's node whose outcome is unknown, if it is about one. */
   step?: GraphStep;
-  /** What a node of a graph was answered; `null` is an answer. */
+  /** The answer to a graph's node; `null` is an answer. */
   resume?: JsonValue;
   by?: string;
-  /** What was said and changed about it while it waited, oldest first. */
+  /** The comments and changes while it was pending, oldest first. */
   updates: UpdateView[];
-  /** Nobody decided in time, and these roles were asked instead, under another key. */
+  /** The roles that were asked instead, under another key, since nobody decided in time. */
   escalatedTo?: string[];
-  /** It was asked because nobody decided that one in time. */
+  /** The key of the earlier request that nobody decided in time. */
   escalatedFrom?: string;
 }
 
-/** Something that was said or changed about a request while it waited. Events do not say when, lists do. */
+/** A comment on a request, or a change, while it was pending. Lists have the time, events do not. */
 export type UpdateView = Undated<DatedUpdate>;
 
 type Undated<T> = T extends { at: string } ? Omit<T, "at"> & Partial<Pick<T, "at">> : never;
@@ -117,13 +120,13 @@ export interface SessionView {
   sessionId: string;
   /** The highest `seq` folded so far: where to resume. */
   lastSeq: number;
-  /** The `seq` of the first event folded, where that is not the session's first: see `withEarlier`. */
+  /** The `seq` of the first event folded, if that is not the session's first: see `withEarlier`. */
   firstSeq?: number;
   /** Absent until the first `run_status`. */
   status?: RunStatus;
   /** Why the newest turn has failed, if it has. */
   error?: RunError;
-  /** Why it is held, if it is: nothing of it continues until somebody says so. */
+  /** Why it is held, if it is: it does not continue until somebody says so. */
   held?: HeldTurn;
   messages: MessageView[];
   approvals: Record<string, ApprovalView>;
@@ -136,8 +139,8 @@ export function emptySession(sessionId: string): SessionView {
 }
 
 /**
- * The view with what came before it: `earlier` is the fold of the events up to where it begins, which must be between two
- * turns. If it does not end there, as after a stream that broke off, the view is returned as it is.
+ * The view with the part before it: `earlier` is the fold of the events up to the view's beginning, which must be
+ * between two turns. If it does not end there, as after a stream that broke off, the view is returned as it is.
  */
 export function withEarlier(view: SessionView, earlier: SessionView): SessionView {
   const { firstSeq, ...rest } = view;
@@ -150,12 +153,12 @@ export function withEarlier(view: SessionView, earlier: SessionView): SessionVie
   };
 }
 
-/** What waits for a person now, in the order it was asked. */
+/** The pending requests, in the order they were made. */
 export function pendingApprovals(view: SessionView): ApprovalView[] {
   return Object.values(view.approvals).filter((a) => a.complete && a.resolution === undefined);
 }
 
-/** Whom it was handed to, if it was: holders of `role` in place of those who were asked, and only `subject`. */
+/** The assignee, if it was reassigned: holders of `role` in place of those who were asked, and only `subject`. */
 export function assigned({ updates }: Pick<ApprovalView, "updates">): { role?: string; subject?: string } {
   let now: { role?: string; subject?: string } = {};
   for (const update of updates) {
@@ -172,11 +175,11 @@ export function decidingRole(approval: ApprovalView): string | undefined {
   return role === "user" ? undefined : role;
 }
 
-/** How far a request is that more than one person must approve. */
+/** The progress of a request that more than one person must approve. */
 export interface Progress {
   approved: number;
   quorum: number;
-  /** Who has, as far as they have names. */
+  /** The approvers, as far as they have names. */
   by: string[];
 }
 
