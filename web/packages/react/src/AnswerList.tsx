@@ -5,12 +5,12 @@ import { Visible } from "./Visible.js";
 
 export interface AnswerListProps {
   questions: Question[];
-  /** By the question's text; nothing where nobody answered. */
+  /** By the question's text; absent if nobody answered. */
   answers: Answers | undefined;
   after?: (question: Question, index: number) => ReactNode;
 }
 
-/** Questions and what was answered. */
+/** Questions and their answers. */
 export function AnswerList({ questions, answers, after }: AnswerListProps) {
   const { words, part } = useQuestionWords();
   return (

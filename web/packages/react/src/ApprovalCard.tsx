@@ -11,8 +11,8 @@ import { Visible } from "./Visible.js";
 import { visibleText } from "./visibleText.js";
 
 /**
- * Any request for a person: calls to decide, questions to answer, what a node of a graph asks; and once it is over, how
- * it ended. Nothing is chosen beforehand, and every reply names what was shown.
+ * Any request for a person: calls to decide, questions to answer, or the question of a graph's node; and once it is
+ * over, how it ended. Nothing is preselected, and every reply names what was shown.
  */
 export function ApprovalCard(props: CardProps) {
   const { approval, components } = props;
@@ -25,7 +25,7 @@ export function ApprovalCard(props: CardProps) {
 
 const KINDS: readonly string[] = ["approval", "in_doubt", "interrupt", "input"] satisfies ApprovalView["kind"][];
 
-/** What a reply to it would mean is not known here, so there is no way to reply. */
+/** The meaning of a reply to it is not known here, so there is no way to reply. */
 function UnknownCard({ approval, replying, className, Frame }: PendingProps) {
   const labels = useLabels();
   const { part } = useTexts();
@@ -49,7 +49,7 @@ function UnknownCard({ approval, replying, className, Frame }: PendingProps) {
   );
 }
 
-/** What became of each call: the arguments that ran are those of an edit, where there was one. */
+/** The outcome of each call: the arguments that ran are those of an edit, if there was one. */
 function Decided({ approval }: { approval: ApprovalView }) {
   const labels = useLabels();
   const { part } = useTexts();

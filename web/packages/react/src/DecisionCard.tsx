@@ -20,7 +20,7 @@ export function DecisionCard({ approval, replying, className, Frame }: PendingPr
   const { part } = useTexts();
   const deciding = useDecisions({ approval, replying });
   const { calls, comment } = deciding;
-  /** What kept it from being sent when that was tried. */
+  /** Why it could not be sent when that was tried. */
   const [lack, setLack] = useState<Lack>();
   const form = useRef<HTMLFormElement>(null);
   const commentId = useId();
@@ -72,16 +72,16 @@ interface CallProps {
   index: number;
   action: Action;
   draft: CallDraft;
-  /** What the server found wrong with its edit. */
+  /** The server's problems with its edit. */
   problems: FieldProblem[];
-  /** Whether all that would run has been in view; what has not is not approved. */
+  /** Whether everything that would run has been in view; otherwise it cannot be approved. */
   seen: boolean;
   onSeen: () => void;
   sending: boolean;
   onDraft: (next: CallDraft) => void;
 }
 
-/** One call: what would run, what is said about it, and the choices. */
+/** One call: what would run, the texts about it, and the choices. */
 function CallFields({ approval, index, action, draft, problems, seen, onSeen, sending, onDraft }: CallProps) {
   const labels = useLabels();
   const { part } = useTexts();

@@ -9,7 +9,7 @@ interface Props {
   onDecline: () => Promise<void>;
 }
 
-/** Not answering at all, with a word to the agent if one likes. */
+/** Declining to answer, with an optional message to the agent. */
 export function DeclineForm({ reason, disabled, onReason, onBack, onDecline }: Props) {
   const { words, part } = useQuestionWords();
   const id = useId();

@@ -11,7 +11,7 @@ import { keepDraft } from "./useDraft.js";
 import type { Replying } from "./useReply.js";
 import { Visible } from "./Visible.js";
 
-/** What every card has: who decides, until when, what was entered, and what came of sending that. */
+/** The common parts of every card: who decides, until when, the input, and the result of sending it. */
 export function Frame({ approval, replying, className, problem, problems = [], asked, children }: FrameProps) {
   const labels = useLabels();
   const { part } = useTexts();
@@ -50,7 +50,7 @@ interface FormProps {
   replying: Replying;
   onSubmit: () => void;
   formRef?: Ref<HTMLFormElement>;
-  /** In place of the one that sends. */
+  /** In place of the button that sends. */
   buttons?: ReactNode;
   children: ReactNode;
 }
@@ -82,13 +82,16 @@ export function Form({ replying, onSubmit, formRef, buttons, children }: FormPro
   );
 }
 
-/** What became of it, once that is known; and that a reply of this tab came after that, until it has been read. */
+/**
+ * How the request ended, once that is known; and a notice that a reply of this tab came too late, until it has been
+ * read.
+ */
 export function Resolved({ approval, replying, className, children }: ResolvedProps) {
   const labels = useLabels();
   const { part } = useTexts();
   const late = isLate(replying.error);
   const key = draftKey(approval);
-  // What was entered is for nothing that waits.
+  // The input belongs to no pending request any more.
   useEffect(() => {
     if (late) keepDraft(key, undefined);
   }, [late, key]);

@@ -7,7 +7,7 @@ import { answerProblems } from "./questions.js";
 import { Request, type CardProps, type PendingProps } from "./Request.js";
 import { Visible } from "./Visible.js";
 
-/** Questions of an agent, to be answered or declined; once that is done, what was answered. */
+/** Questions of an agent, to be answered or declined; once that is done, the answers. */
 export function QuestionCard(props: CardProps) {
   const { approval } = props;
   return <Request key={approval.approvalKey} {...props} Waiting={Questions} Outcome={Answered} />;
@@ -53,13 +53,13 @@ function Declining({ disabled, onDecline }: { disabled: boolean; onDecline: () =
   );
 }
 
-/** What was answered. */
+/** The answers. */
 export function Answered({ approval }: { approval: ApprovalView }) {
   const questions = questionsOf(approval.actions[0]?.args);
   return questions ? <AnswerList questions={questions} answers={approval.answers} /> : null;
 }
 
-/** Questions of the history, with what was answered: for a block of `historyOf`, or of the history API. */
+/** Questions from the history, with their answers: for a block of `historyOf`, or of the history API. */
 export function ResolvedQuestionBlock({ block, className }: { block: HistoryStep; className?: string }) {
   const args: JsonValue | undefined = block.actionRequests[0]?.args as JsonValue | undefined;
   const answers = "submittedAnswers" in block ? block.submittedAnswers : undefined;

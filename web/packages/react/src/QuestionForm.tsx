@@ -1,6 +1,6 @@
 /**
- * The questions of an agent, one at a time. With several, all answers are looked over before they are sent.
- * What was entered is kept until the request is resolved, whatever happens in between.
+ * The questions of an agent, one at a time. With several, all answers are reviewed before they are sent. The input is
+ * kept until the request is resolved, whatever happens in between.
  */
 import { useEffect, useRef, useState, type RefObject } from "react";
 import type { Question } from "@countersign/client";
@@ -14,16 +14,16 @@ import type { Replying } from "./useReply.js";
 
 export interface QuestionFormProps {
   questions: Question[];
-  /** The name under which the tab keeps what was entered. */
+  /** The name under which the tab keeps the input. */
   draftKey: string;
   replying: Replying;
 }
 
-/** Questions, step by step, or declining them: without what is around them on a card. */
+/** Questions, step by step, or declining them: without the frame of a card. */
 export function QuestionForm({ questions, draftKey, replying }: QuestionFormProps) {
   const { words, part } = useQuestionWords();
   const [draft, setDraft] = useDraft<QuestionDraft>(draftKey, () => emptyDraft(questions.length));
-  /** Asked to go on without an answer. */
+  /** Whether the person tried to continue without an answer. */
   const [tried, setTried] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   const busy = replying.state !== "idle";
@@ -42,7 +42,7 @@ export function QuestionForm({ questions, draftKey, replying }: QuestionFormProp
     setDraft({ ...draft, answers, at: next, reviewed: draft.reviewed || next === questions.length });
   };
   const withAnswer = (next: AnswerDraft) => draft.answers.map((a, i) => (i === at ? next : a));
-  /** On to the next question, or, with nothing left to look over, to the agent. */
+  /** Continues with the next question, or, with nothing left to review, sends the answers to the agent. */
   const goOn = (answers: AnswerDraft[]) => {
     if (several && question) return goTo(draft.reviewed ? questions.length : at + 1, answers);
     setDraft({ ...draft, answers });
@@ -84,7 +84,7 @@ export function QuestionForm({ questions, draftKey, replying }: QuestionFormProp
         if (e.key !== "Enter") return;
         // While an input method composes (Telex, Pinyin), Enter belongs to it.
         if (e.nativeEvent.isComposing || e.keyCode === 229) return e.preventDefault();
-        // Where a step begins there is no field whose Enter the browser would take for the form's.
+        // At the beginning of a step no field has the focus whose Enter would submit the form.
         if (!e.repeat && (e.target as HTMLElement).matches("[data-step-start]")) submit();
       }}
     >
@@ -132,8 +132,8 @@ function goOnLabel(question: Question | undefined, several: boolean, last: boole
 }
 
 /**
- * The focus goes to what the next step begins with, but only after a step: a card that has just been drawn
- * must not take the focus.
+ * The focus moves to the beginning of the next step, but only after a step: a card that has just been rendered must not
+ * take the focus.
  */
 function useFocusOnStep(form: RefObject<HTMLFormElement | null>, step: number): void {
   const before = useRef(step);

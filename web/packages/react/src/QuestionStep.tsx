@@ -7,7 +7,7 @@ import { Visible } from "./Visible.js";
 
 interface Props {
   question: Question;
-  /** Which of several it is. */
+  /** Its position among several questions. */
   place: { n: number; of: number } | undefined;
   draft: AnswerDraft;
   problem: AnswerProblem | undefined;
@@ -72,7 +72,7 @@ export function QuestionStep({ question, place, draft, problem, disabled, onDraf
   );
 }
 
-/** For screen readers alone, also where there are no styles. */
+/** For screen readers only, even without style sheets. */
 const SPOKEN: CSSProperties = { position: "absolute", width: 1, height: 1, overflow: "hidden", clipPath: "inset(50%)", whiteSpace: "nowrap" };
 
 interface OptionProps {
@@ -83,7 +83,7 @@ interface OptionProps {
   draft: AnswerDraft;
   missing: boolean;
   problemId: string;
-  /** Arrow keys walk through the options, and whoever walks past the text field must not be caught in it. */
+  /** Arrow keys walk through the options, and must not get stuck in the text field. */
   walking: RefObject<boolean>;
   onDraft: (draft: AnswerDraft) => void;
 }
@@ -94,7 +94,7 @@ function Option({ option, question, group, draft, missing, problemId, walking, o
   const field = useRef<HTMLInputElement>(null);
   const on = draft.chosen.includes(option.label);
   const onKeyDown = (e: KeyboardEvent) => {
-    // Whoever has walked to the option and begins to write means the field.
+    // A person who has walked to the option and begins to type means the field.
     if (option.input && e.key.length === 1 && e.key !== " " && !e.ctrlKey && !e.metaKey && !e.altKey) field.current?.focus();
   };
   return (

@@ -1,4 +1,4 @@
-/** One request: the one way to reply to it, what is drawn while it waits, and once it is over. */
+/** One request: the only way to reply to it, and what is rendered while it is pending and once it is over. */
 import type { ComponentType, ReactNode } from "react";
 import type { ApprovalView } from "@countersign/client";
 import type { Problem } from "./arguments/Problems.js";
@@ -9,38 +9,38 @@ import { Frame as OwnFrame, Resolved as OwnResolved } from "./Frame.js";
 import { useLate } from "./late.js";
 import { useReply, type OnReply, type Replying } from "./useReply.js";
 
-/** What stands around a request that waits. */
+/** The props of the frame around a pending request. */
 export interface FrameProps {
   approval: ApprovalView;
   replying: Replying;
   className?: string | undefined;
-  /** What keeps it from being sent, in words for people. */
+  /** Why it cannot be sent, in words for people. */
   problem?: string | undefined;
-  /** What the server found wrong with what was sent, one by one. */
+  /** The server's problems with the sent reply, one by one. */
   problems?: Problem[] | undefined;
   /**
-   * What a node of a graph or an MCP server asks, and questions that cannot be read: nothing of calls, nor of other questions, which stand
-   * with their choices.
+   * The question of a graph's node or an MCP server, and questions that cannot be read. Absent for calls, and for other
+   * questions, which are shown with their choices.
    */
   asked?: ReactNode;
   /**
-   * The means to reply, which whoever may only look does not need. Where there is no `asked` they are all that is shown of the request: a frame
-   * that leaves them out says itself what is asked.
+   * The means to reply, which a person who may only look does not need. Without `asked` they are all that is shown of
+   * the request: a frame that leaves them out must say itself what is asked.
    */
   children: ReactNode;
 }
 
-/** What became of a request. */
+/** The props of a resolved request. */
 export interface ResolvedProps {
   approval: ApprovalView;
-  /** What this tab has sent last, or why that came too late: `error`, until `clearError`. */
+  /** The last reply of this tab, or why it came too late: `error`, until `clearError`. */
   replying: Replying;
   className?: string | undefined;
-  /** What was asked, and answered or decided. */
+  /** The question or request, and the answer or decision. */
   children?: ReactNode;
 }
 
-/** A request that waits, whole, and only for as long as it shows the same. */
+/** A pending request, complete, and only for as long as its content stays the same. */
 export interface PendingProps {
   approval: ApprovalView;
   replying: Replying;
@@ -48,9 +48,9 @@ export interface PendingProps {
   Frame: ComponentType<FrameProps>;
 }
 
-/** The parts of the cards that a page may draw itself. */
+/** The parts of the cards that a page may replace. */
 export interface CardComponents {
-  /** Around every request that waits. */
+  /** Around every pending request. */
   Frame: ComponentType<FrameProps>;
   /** In place of every request that is over. */
   Resolved: ComponentType<ResolvedProps>;
@@ -60,24 +60,24 @@ export interface CardComponents {
 
 export interface CardProps {
   approval: ApprovalView;
-  /** Sends the reply; by the connection of the provider if absent. */
+  /** Sends the reply; the default is the provider's connection. */
   onReply?: OnReply | undefined;
   className?: string | undefined;
-  /** Parts of the page's own. Keep the object the same: another component begins anew. */
+  /** The page's own parts. Keep the same object: another component is mounted anew. */
   components?: Partial<CardComponents> | undefined;
 }
 
 interface Props extends CardProps {
   Waiting: ComponentType<PendingProps>;
-  /** What is shown of it once it is over. */
+  /** The content once it is over. */
   Outcome: ComponentType<Pick<CardProps, "approval">>;
 }
 
-/** To be drawn with the request's key as its own. */
+/** Render it with the request's key as its `key`. */
 export function Request({ approval: known, onReply, className, components = {}, Waiting, Outcome }: Props) {
   const replying = useReply(known, onReply);
   const { Frame = OwnFrame, Resolved = OwnResolved } = components;
-  // A refusal says it before the events do, and lists never do.
+  // A refusal reports the end before the events do, and lists never do.
   const late = useLate(useCountersign().client).get(draftKey(known));
   const approval = late ? ended(known, late.error) : known;
   const shared = { approval, replying, className };
@@ -89,6 +89,6 @@ export function Request({ approval: known, onReply, className, components = {}, 
     );
   }
   if (!approval.complete) return null;
-  // What was entered, and seen, belongs to what is shown: under the same key there can be other calls later.
+  // The input, and what was seen, belong to the content shown: there can be other calls under the same key later.
   return <Waiting key={draftKey(approval)} {...shared} Frame={Frame} />;
 }

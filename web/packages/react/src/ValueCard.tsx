@@ -1,4 +1,7 @@
-/** What a node of a graph, or a tool, asks: the answer is a value, in a form of its schema where there is one. */
+/**
+ * The question of a graph's node, or of a tool: the answer is a value, entered in a form made from its schema if there
+ * is one.
+ */
 import { useMemo } from "react";
 import { configOf } from "@countersign/client";
 import { Arguments } from "./arguments/Arguments.js";

@@ -5,7 +5,7 @@ import { segments, type Segment } from "./visibleText.js";
 
 interface Props {
   text: string;
-  /** Letters that are drawn like others are shown so too: what mixes scripts, and these where they are named. */
+  /** Lookalike letters are also shown this way: those in words that mix scripts, or the given ones. */
   strict?: ReadonlySet<string> | boolean | undefined;
 }
 
@@ -23,7 +23,7 @@ export function Visible({ text, strict }: Props) {
   );
 }
 
-/** From so many marks on it is one text, with the same characters spelled out, so that the page stays usable. */
+/** After this many marks it is one text, with the same characters spelled out, so that the page stays usable. */
 function bounded(all: Segment[]): Segment[] {
   if (all.length <= MARKS) return all;
   const rest = all.slice(MARKS).map((segment) => segment.text);

@@ -3,14 +3,14 @@ import type { CountersignClient, CountersignHttp } from "@countersign/client";
 import type { Labels } from "./labels.js";
 import type { ClassNames, PartName } from "./parts.js";
 
-/** What the hooks work with. */
+/** The context of the hooks. */
 export interface Countersign {
-  /** The connection; whoever made it connects and closes it. */
+  /** The connection; its creator connects and closes it. */
   client: CountersignClient;
   http: CountersignHttp;
 }
 
-/** What marks a part of a card, for styles. */
+/** The attribute that marks a part of a card, for styles. */
 export type Part = (name: PartName) => { "data-part": PartName; className?: string };
 
 const partsOf =
@@ -35,13 +35,13 @@ const NONE = {};
 const numbers = new WeakMap<CountersignClient, number>();
 let last = 0;
 
-/** Another client is another person's: what components have in memory for the one before goes with it. */
+/** Another client is another person's: components drop their memory of the one before. */
 function numberOf(client: CountersignClient): number {
   if (!numbers.has(client)) numbers.set(client, ++last);
   return numbers.get(client) ?? 0;
 }
 
-/** `CountersignProvider` for pages that have all words themselves, and so do not load the English ones. */
+/** `CountersignProvider` for pages that have all words of their own, and so do not load the English ones. */
 export function BareProvider({ client, http, labels, classNames = NONE, children }: BareProviderProps) {
   const value = useMemo(() => ({ client, http }), [client, http]);
   const part = useMemo(() => partsOf(classNames), [classNames]);
@@ -58,7 +58,7 @@ export function BareProvider({ client, http, labels, classNames = NONE, children
 
 export const NO_PROVIDER = "There is no <CountersignProvider client={…} http={…}> above this component.";
 
-/** What the provider above gives. */
+/** The value of the provider above. */
 export function useCountersign(): Countersign {
   const value = useContext(Context);
   if (!value) throw new Error(NO_PROVIDER);

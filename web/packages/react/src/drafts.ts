@@ -1,4 +1,4 @@
-/** What a person has entered on a card about a call. */
+/** A person's input on a card about a call. */
 import { decisionOf, stringifyJson, type Action, type Always, type ApprovalView, type Decision, type DecisionType, type ReviewConfig } from "@countersign/client";
 import { draftKey } from "./draftKey.js";
 import { editedArgs } from "./forms/edits.js";
@@ -8,38 +8,38 @@ import type { QuestionDraft } from "./questions.js";
 import { readDraft } from "./useDraft.js";
 import { visibleText } from "./visibleText.js";
 
-/** What was entered for one call. */
+/** The input for one call. */
 export interface CallDraft {
   choice?: DecisionType;
-  /** The reason of a reject. */
+  /** The reason for a rejection. */
   reason: string;
-  /** Of the arguments, once something is typed. */
+  /** The edit of the arguments, once something is typed. */
   edit?: EditDraft;
-  /** The result that a person gives. */
+  /** The result that a person supplies. */
   output: string;
-  /** The same is to hold for later calls. */
+  /** Whether the same applies to later calls. */
   always?: Always;
 }
 
-/** What was entered for the calls of a request. */
+/** The input for the calls of a request. */
 export interface CallsDraft<C extends CallDraft = CallDraft> {
   calls: readonly C[];
-  /** A person's own words to the agent; nothing while they want to add none. */
+  /** A person's own words to the agent; absent while they want to add none. */
   comment?: string | undefined;
 }
 
-/** What was entered for any request: to calls, to questions, or a value. */
+/** The input for any request: for calls, for questions, or a value. */
 export type ReplyDraft<C extends CallDraft = CallDraft> = Partial<CallsDraft<C> & QuestionDraft & AnswerDraft>;
 
-/** What the cards keep of a reply that is not sent, if anything. */
+/** The draft that the cards keep of an unsent reply, if any. */
 export const readReply = <C extends CallDraft = CallDraft>(approval: ApprovalView): ReplyDraft<C> | undefined => readDraft(draftKey(approval));
 
 export const emptyCall: CallDraft = { reason: "", output: "" };
 
-/** The decision about a call; nothing while there is none, or its edit cannot be read. */
+/** The decision about a call; `undefined` while there is none, or its edit cannot be read. */
 export function callDecision(action: Action, config: ReviewConfig, draft: CallDraft): Decision | undefined {
   return decisionOf(action, config, { ...draft, args: draft.choice === "edit" ? editedArgs(action, config, draft.edit) : undefined });
 }
 
-/** The text of a call's arguments, made by the server; one that gives none has them shown as well as can be. */
+/** The text of a call's arguments, made by the server; without one they are shown as well as possible. */
 export const shownArgs = (action: Action): string => action.display?.text ?? visibleText(stringifyJson(action.args, 2));

@@ -1,10 +1,10 @@
-/** English, which the other languages are checked against. */
+/** English, against which the other languages are checked. */
 import type { DecisionType } from "@countersign/client";
 import { endText, type Ending } from "./ended.js";
 import type { Labels } from "./labels.js";
 import { visibleText } from "./visibleText.js";
 
-/** The texts of what shows and edits arguments. In `{n}` and the like a value is put. */
+/** The texts for showing and editing arguments. Values are put into `{n}` and the like. */
 export const texts = {
   "text.comma": ", ",
   "text.list": ", ",

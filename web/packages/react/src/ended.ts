@@ -1,4 +1,4 @@
-/** How a request ended, as the refusal of a later reply says it. */
+/** How a request ended, according to the refusal of a later reply. */
 import { CountersignError, isObject, type Answers, type ApprovalView, type Decision } from "@countersign/client";
 import type { Texts } from "./labels.js";
 
@@ -7,7 +7,7 @@ export type Ending = Pick<ApprovalView, "resolution" | "reason" | "by" | "answer
 /** Whether somebody else, or the deadline, was first. */
 export const isLate = (error: unknown): error is CountersignError<"approval_already_resolved"> => CountersignError.is(error, "approval_already_resolved");
 
-/** What `details` of such a refusal say. */
+/** The content of `details` in such a refusal. */
 export function endingOf({ details: { resolution, reason, by, answers, decisions, resume } = {} }: CountersignError): Ending {
   return {
     resolution: typeof resolution === "string" ? resolution : "decided",
@@ -19,7 +19,7 @@ export function endingOf({ details: { resolution, reason, by, answers, decisions
   };
 }
 
-/** Such an end in words, if it is known here, and why nobody answered. */
+/** Such an ending in words, if it is known here, and why nobody answered. */
 export function endText(how: Readonly<Record<string, string>>, texts: Texts, resolution: string, reason = ""): string | undefined {
   const why = resolution === "cancelled" ? (texts as Record<string, string>)[`withdrawn.${reason}`] : undefined;
   return why === undefined ? how[resolution] : how[resolution] + texts["text.colon"] + why;

@@ -1,17 +1,20 @@
-/** What waits for people, across sessions: read once for all of a page that look at it. */
+/** The pending requests, across sessions: read once for all components of a page that show them. */
 import { CountersignError, type ApprovalQuery, type ConnectionState, type CountersignClient, type CountersignHttp, type ListedApproval, type SessionEvent } from "@countersign/client";
 
 /** Filters, and the rows of a page. */
 export type InboxQuery = Omit<ApprovalQuery, "status" | "cursor">;
 
 export interface InboxState {
-  /** The soonest deadline first. One that has not changed since it was read before is the same object. */
+  /** The soonest deadline first. A request that has not changed since the last reading is the same object. */
   requests: ListedApproval[];
-  /** It has not been read yet, nor has that failed. */
+  /** Whether the first reading has neither succeeded nor failed yet. */
   loading: boolean;
-  /** Why the newest reading failed, if it did, or why nothing is read any more; the requests are those of the one before. */
+  /**
+   * Why the newest reading failed, if it did, or why nothing is read any more; the requests are those of the previous
+   * one.
+   */
   error: unknown;
-  /** Whether there may be more: of a list with filters the rest can turn out to have none. */
+  /** Whether there may be more: with filters, the rest can turn out to have none. */
   hasMore: boolean;
 }
 
@@ -24,7 +27,7 @@ const OVER: Partial<Record<ConnectionState, () => CountersignError>> = {
   closed: () => new CountersignError("closed", "The connection was closed."),
 };
 
-/** How a part of the page wants it read. */
+/** How a component wants it read. */
 export interface Following {
   /** How often; 0: only when something is known to have changed. */
   everyMs: number;
@@ -32,22 +35,25 @@ export interface Following {
   pages: number;
 }
 
-/** Less often where so many requests have to be read each time, while the page is hidden, and without a connection. */
+/** Less often if this many requests have to be read each time, while the page is hidden, and without a connection. */
 const [MANY, MANY_MS] = [50, 4_000];
 const HIDDEN_MS = 15_000;
 const AWAY_MS = 5_000;
 
-/** Who has not been answered for so long asks again: an answer that never comes must not stop the list. */
+/** After this time without an answer it is read again: an answer that never comes must not stop the list. */
 const LOST_MS = 30_000;
-/** What changes seldom changes alone. */
+/** Changes seldom come alone. */
 const SOON_MS = 120;
 
-/** A server looks at a bounded number of rows for a page, so with filters some have no requests: so many in a row count as one page. */
+/**
+ * A server looks at a bounded number of rows for a page, so with filters some pages are empty: this many in a row count
+ * as one page.
+ */
 const EMPTY = 5;
 
 const CHANGES: readonly SessionEvent["type"][] = ["run_status", "approval_resolved", "approval_updated"];
 
-/** What a reading has found, and in how many pages. */
+/** The result of a reading, and its number of pages. */
 interface Found {
   requests: ListedApproval[];
   hasMore: boolean;
@@ -62,30 +68,30 @@ export class SharedInbox {
   readonly #client: CountersignClient;
   readonly #query: InboxQuery;
   #state = UNREAD;
-  /** All requests that it has had, as they were drawn. */
+  /** All requests that it has had, as they were rendered. */
   readonly #had = new WeakSet<ListedApproval>();
   readonly #listeners = new Set<() => void>();
   readonly #followers = new Set<Following>();
   readonly #along = new Set<() => void>();
-  /** How many pages are shown, and how many somebody has asked for who wanted more. */
+  /** How many pages are shown, and how many were requested with `loadMore`. */
   #pages = 0;
   #wanted = 0;
   #more: Promise<void> | undefined;
   /** The reading that was begun last, and the one whose answer is shown. */
   #begun = 0;
   #shown = 0;
-  /** How to end those that have no answer yet: the newest, and the one before it at most. */
+  /** The controllers of unanswered readings: the newest, and at most the one before it. */
   readonly #open = new Map<number, AbortController>();
   /** Something has changed since the reading began. */
   #again = false;
-  /** What was decided here, by the reading that was begun last before: its answer may still have it. */
+  /** The requests decided here, with the newest reading begun before that: its answer may still have them. */
   readonly #decided = new Map<string, number>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #soon: ReturnType<typeof setTimeout> | undefined;
   #stop: (() => void) | undefined;
-  /** It is told why nothing is read any more. */
+  /** Whether the reason why nothing is read any more has been reported. */
   #over = false;
-  /** When it was asked for last, or left: the highest was the last of all. */
+  /** When it was last requested or left: the highest is the most recent. */
   used = 0;
 
   constructor(client: CountersignClient, http: CountersignHttp, query: InboxQuery) {
@@ -108,7 +114,7 @@ export class SharedInbox {
     return this.#had.has(request);
   }
 
-  /** Have something else read whenever this is; returns how to stop. */
+  /** Read something else whenever this is read; returns how to stop. */
   along(read: () => void): () => void {
     this.#along.add(read);
     return () => void this.#along.delete(read);
@@ -118,18 +124,18 @@ export class SharedInbox {
     return this.#followers.size > 0;
   }
 
-  /** Have it read, until nobody does any more; returns how to stop. */
+  /** Keep it read until nobody follows it any more; returns how to stop. */
   follow({ everyMs, pages }: Following): () => void {
     const one = { everyMs, pages };
     const pause = this.#pause();
     this.#followers.add(one);
     if (!this.#stop) this.#start();
-    // One that is under way reads as far as is wanted by then.
+    // A reading that is under way reads as far as is wanted by then.
     else if (this.#state.hasMore && this.#most() > this.#pages && !this.#reading() && !this.#away()) void this.#read();
     else if (!this.#reading() && this.#pause() < pause) this.#in(this.#pause());
     return () => {
       this.#followers.delete(one);
-      // Whoever only wants it read otherwise has come back by then.
+      // A component that only changes how it is read has come back by then.
       queueMicrotask(() => this.#rest());
     };
   }
@@ -146,17 +152,17 @@ export class SharedInbox {
     clearTimeout(this.#soon);
   }
 
-  /** Read what is shown again, whatever was asked before. */
+  /** Read the shown pages again, whatever was requested before. */
   readonly refresh = (): Promise<void> => this.#read();
 
-  /** Read more of it than is shown; once, however often it is asked for meanwhile. */
+  /** Read more than is shown; once, however often it is requested meanwhile. */
   readonly loadMore = (): Promise<void> => {
     if (!this.#more && this.#state.hasMore) this.#wanted = this.#pages + this.#step();
     this.#more ??= this.#read().finally(() => (this.#more = undefined));
     return this.#more;
   };
 
-  /** How many pages those who follow it want at first, and with each `loadMore`. */
+  /** How many pages its followers want at first, and with each `loadMore`. */
   #step(): number {
     return Math.max(1, ...[...this.#followers].map(({ pages }) => pages));
   }
@@ -186,11 +192,11 @@ export class SharedInbox {
 
   #start(): void {
     const client = this.#client;
-    // What was asked before a connection may never be answered.
+    // A reading begun before a connection may never be answered.
     const greeted = client.on("hello", () => void this.#read());
     const over = client.on("state", this.#tellOver);
     const told = client.on("event", ({ type }) => CHANGES.includes(type) && this.changed());
-    // Soon: coming back may be told twice.
+    // Not at once: a return to the page may be reported twice.
     const look = () => !document.hidden && !this.#away() && this.changed();
     if (globalThis.document) {
       document.addEventListener("visibilitychange", look);
@@ -218,7 +224,7 @@ export class SharedInbox {
     else if (before) this.#set({ ...this.#state, loading: this.#shown === 0, error: undefined });
   };
 
-  /** A connection is wanted, and not there: whatever can be read will soon be read by who is greeted. */
+  /** A connection is wanted, but missing: everything will soon be read when the server greets it. */
   #away(): boolean {
     const { state } = this.#client;
     return state === "connecting" || state === "reconnecting" || this.#isOver();
@@ -233,7 +239,7 @@ export class SharedInbox {
     return this.#open.has(this.#begun);
   }
 
-  /** Nobody waits any more for the answers to those that were begun before this one. */
+  /** Aborts the readings that were begun before this one. */
   #end(before: number): void {
     for (const [turn, ends] of this.#open) {
       if (turn >= before) continue;
@@ -266,7 +272,7 @@ export class SharedInbox {
     for (const read of this.#along) read();
     try {
       const found = await this.#found(turn, ends.signal);
-      // An answer that came late counts, too, where there is no newer one.
+      // A late answer counts, too, if there is no newer one.
       if (found && turn > this.#shown) this.#show(turn, found);
     } catch (error) {
       if (turn === this.#begun && !ends.signal.aborted) this.#set({ ...this.#state, loading: false, error });
@@ -276,7 +282,9 @@ export class SharedInbox {
     }
   }
 
-  /** As many pages as are wanted; nothing where another reading has begun before they have come, or nobody waits for them. */
+  /**
+   * As many pages as are wanted; `undefined` if another reading has begun before they arrive, or nobody waits for them.
+   */
   async #found(turn: number, signal: AbortSignal): Promise<Found | undefined> {
     const requests: ListedApproval[] = [];
     let cursor: string | undefined;
@@ -306,7 +314,7 @@ export class SharedInbox {
       .filter((one) => !this.#decided.has(one.approvalKey))
       .map((one) => {
         const old = known.get(one.approvalKey);
-        // Whatever changes about a request while it waits is one more update.
+        // Every change of a pending request is one more update.
         return old && old.digest === one.digest && old.updates.length === one.updates.length ? old : one;
       });
     for (const one of requests) this.#had.add(one);
@@ -322,15 +330,15 @@ export class SharedInbox {
   }
 }
 
-/** The same for the same filters, however they are written down. */
+/** The same key for the same filters, in whatever order they are given. */
 export const queryKey = (query: InboxQuery): string => JSON.stringify(Object.entries(query).filter(([, value]) => value !== undefined).sort());
 
-/** Of how many queries that nobody follows any more the requests are kept. */
+/** For how many queries that nobody follows any more the requests are kept. */
 const KEPT = 20;
 
 const known = new WeakMap<CountersignClient, Map<string, SharedInbox>>();
 
-/** That of a connection and a query: the same for all who ask for it. */
+/** The inbox of a connection and a query: the same for all callers. */
 export function inboxOf(client: CountersignClient, http: CountersignHttp, query: InboxQuery = {}): SharedInbox {
   let inboxes = known.get(client);
   if (!inboxes) known.set(client, (inboxes = new Map()));

@@ -5,7 +5,7 @@ import { NO_PROVIDER, Parts, Words, type Part } from "./context.js";
 import type { texts } from "./en.js";
 import { visibleText } from "./visibleText.js";
 
-/** The texts of what shows and edits arguments, by their names; TypeScript says which are missing. */
+/** The texts for showing and editing arguments, by their names; TypeScript says which are missing. */
 export type Texts = Record<keyof typeof texts, string>;
 export type TextKey = keyof Texts;
 
@@ -14,13 +14,13 @@ export type Tell = (key: TextKey, values?: Readonly<Record<string, string | numb
 
 /** The words of questions. */
 export interface QuestionLabels {
-  /** Which of several it is, for screen readers. */
+  /** Its position among several questions, for screen readers. */
   place: (n: number, of: number) => string;
   /** More than one may be chosen. */
   several: string;
   skipped: string;
   noPreference: string;
-  /** In the field of an answer of one's own, and what names that field. */
+  /** In the field for a free answer, and the name of that field. */
   own: string;
   ownFor: (option: string) => string;
   /** What is missing before it can be sent. */
@@ -34,10 +34,10 @@ export interface QuestionLabels {
   back: string;
   skip: string;
   decline: string;
-  /** Of declining, for the agent. */
+  /** The reason for declining, for the agent. */
   reason: string;
   reasonPlaceholder: string;
-  /** Over all answers, and the button at each that leads back to it. */
+  /** Above all answers, and the button at each that leads back to it. */
   reviewHeading: string;
   change: string;
   changeOne: (question: string) => string;
@@ -46,13 +46,13 @@ export interface QuestionLabels {
 export interface Labels {
   /** The language of these words, as a BCP 47 tag: dates and numbers are written in it. */
   language: string;
-  /** Of arguments, their forms and changes, and the forms of answers. */
+  /** Texts of arguments, their forms and changes, and the forms of answers. */
   texts: Texts;
   /** The choices about a call. */
   choices: Record<DecisionType, string>;
-  /** Asks the server again what an edit would lead to, where that has failed. */
+  /** The button that asks the server again for the outcome of an edit, if that has failed. */
   again: string;
-  /** Of the fields that a choice opens. */
+  /** For the fields that a choice opens. */
   reason: string;
   result: string;
   comment: string;
@@ -60,7 +60,7 @@ export interface Labels {
   send: string;
   sending: string;
   sent: string;
-  /** This tab has approved what more people must approve. */
+  /** This tab has approved, and more people must. */
   voted: string;
   until: string;
   /** What is missing before it can be sent. */
@@ -70,18 +70,21 @@ export interface Labels {
   waitingFor: (role: string | undefined) => string;
   progress: (approved: number, quorum: number) => string;
   inDoubt: string;
-  /** It is of a kind that only a newer version of this package knows. */
+  /** The request is of a kind that only a newer version of this package knows. */
   unknownKind: (kind: string) => string;
-  /** This tab's reply came when it was over, and what says that this has been read. */
+  /** This tab's reply came too late, and the button that confirms having read this. */
   late: string;
   dismiss: string;
-  /** A refusal, for people; its own words are English. */
+  /** A refusal, for people; its own message is English. */
   error: (error: CountersignError) => ReactNode;
   /** How it ended, and by whom. */
   resolved: (approval: ApprovalView) => string;
 }
 
-/** Some of the words: those of a page that goes on with the packages' next versions, which may have more. The rest is English. */
+/**
+ * Some of the words, for pages that must keep working with newer versions of the packages, which may have more. The
+ * rest is English.
+ */
 export type PartialLabels = Partial<Omit<Labels, "texts" | "choices" | "questions">> & {
   texts?: Partial<Texts> | undefined;
   choices?: Partial<Labels["choices"]> | undefined;
@@ -111,12 +114,12 @@ export function useLabels(): Labels {
   return labels;
 }
 
-/** Puts values into a text: `{n}` is the value of that name. One that nobody gives stays as it is. */
+/** Puts values into a text: `{n}` is the value of that name. A name without a value stays as it is. */
 export function filled(text: string, values: Readonly<Record<string, string | number>>): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => (Object.hasOwn(values, name) ? String(values[name]) : whole));
 }
 
-/** What the parts of arguments are written with. */
+/** The words, the language and the part attributes for rendering arguments. */
 export interface Writing {
   t: Tell;
   language: string;
@@ -129,10 +132,10 @@ export function useTexts(): Writing {
   return useMemo(() => ({ t: (key, values = {}) => filled(texts[key] ?? key, values), language, part }), [texts, language, part]);
 }
 
-/** The words of questions, and what marks their parts. */
+/** The words of questions, and the attributes that mark their parts. */
 export function useQuestionWords() {
   return { words: useLabels().questions, part: useContext(Parts) };
 }
 
-/** A role as it is called on the page; `user`, or none, is the session's owner. */
+/** The name of a role on the page; `user`, or none, is the session's owner. */
 export const roleName = (role: string | undefined, t: Tell): string => (role === undefined || role === "user" ? t("people.owner") : visibleText(role));

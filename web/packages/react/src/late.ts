@@ -1,21 +1,23 @@
-/** Replies that came too late: each is told until whoever sent it has read that, also where its request waits no longer. */
+/**
+ * Replies that came too late: each is shown until its sender has read that, even if its request is no longer pending.
+ */
 import { useSyncExternalStore } from "react";
 import type { ApprovalView, CountersignClient, CountersignError } from "@countersign/client";
 import { draftKey } from "./draftKey.js";
 
 export interface Late {
-  /** As it was shown to whoever replied. */
+  /** The request as it was shown to its sender. */
   approval: ApprovalView;
   /** With the code `approval_already_resolved`: who was first is in its details. */
   error: CountersignError;
-  /** It has been told. */
+  /** Whether that has been read. */
   read: boolean;
 }
 
 /** By the request's `draftKey`. */
 export type AllLate = ReadonlyMap<string, Late>;
 
-/** So many are known. */
+/** How many are kept. */
 const MOST = 20;
 
 const NONE: AllLate = new Map();
@@ -25,7 +27,7 @@ export class LateReplies {
   readonly #listeners = new Set<() => void>();
 
   constructor(client: CountersignClient) {
-    // There the same request may wait again.
+    // In that history the same request may be pending again.
     client.on("historyChanged", () => this.#set([]));
     client.on("restarted", (id) => this.#set([...this.#all].filter(([, { approval }]) => approval.sessionId !== id)));
   }
@@ -57,7 +59,7 @@ export class LateReplies {
 
 const known = new WeakMap<CountersignClient, LateReplies>();
 
-/** Those of a connection. */
+/** The late replies of a connection. */
 export function lateOf(client: CountersignClient): LateReplies {
   let late = known.get(client);
   if (!late) known.set(client, (late = new LateReplies(client)));

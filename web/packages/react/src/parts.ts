@@ -1,4 +1,7 @@
-/** The parts of the cards: what stands in their `data-part`, and what `classNames` go by. The names hold like the rest of what this package exports. */
+/**
+ * The parts of the cards: the values of `data-part`, and the keys of `classNames`. The names are as stable as the rest
+ * of this package's exports.
+ */
 export type PartName =
   | "address"
   | "address-foot"

@@ -1,24 +1,24 @@
-/** From what a person did on a question card to the answers that are sent. */
+/** Turns a person's input on a question card into the answers that are sent. */
 import { isObject, NO_PREFERENCE, type Answers, type CountersignError, type JsonValue, type Question, type QuestionOption } from "@countersign/client";
 import type { Problem } from "./arguments/Problems.js";
 import { visibleText } from "./visibleText.js";
 
-/** What a person has entered for one question so far. */
+/** A person's input for one question so far. */
 export interface AnswerDraft {
   /** Labels. */
   chosen: string[];
-  /** What they wrote themselves, by the label of the option that it is written into. */
+  /** Their own texts, by the label of the option into which each is written. */
   texts?: Readonly<Record<string, string>>;
   skipped: boolean;
 }
 
 export interface QuestionDraft {
   answers: AnswerDraft[];
-  /** The question that is shown; their number: the review of all answers. */
+  /** The index of the question shown; the number of questions: the review of all answers. */
   at: number;
-  /** The review has been seen: from a question that is changed, the way leads back there. */
+  /** Whether the review has been seen: after changing a question, the person returns there. */
   reviewed: boolean;
-  /** Writing why they will not answer. */
+  /** Whether the person is writing why they will not answer. */
   declining: boolean;
   reason: string;
 }
@@ -35,17 +35,17 @@ export function choose(question: Question, draft: AnswerDraft, label: string, on
   return { ...draft, skipped: false, chosen: on ? [...others, label] : others };
 }
 
-/** Writing chooses the option that is written into. */
+/** Writing into an option chooses it. */
 export function write(question: Question, draft: AnswerDraft, label: string, text: string): AnswerDraft {
   return { ...choose(question, draft, label, true), texts: { ...draft.texts, [label]: text } };
 }
 
-/** What is written into an option. Labels are a model's words, and may be names that every object has. */
+/** The text written into an option. Labels come from a model, and may be names that every object has. */
 export function writtenIn({ texts = {} }: AnswerDraft, label: string): string {
   return Object.hasOwn(texts, label) ? (texts[label] ?? "") : "";
 }
 
-/** Whether it is chosen, and the words that it promises are missing. */
+/** Whether it is chosen without the text that it needs. */
 export function lacksWords(option: QuestionOption, draft: AnswerDraft): boolean {
   return option.input === true && draft.chosen.includes(option.label) && writtenIn(draft, option.label).trim() === "";
 }
@@ -72,7 +72,7 @@ export function answersOf(questions: Question[], drafts: AnswerDraft[]): Answers
   return Object.fromEntries(questions.map((q, i) => [q.question, answerText(q, drafts[i] ?? skippedAnswer)]));
 }
 
-/** What the server found wrong with answers, by their questions: `details.errors` of `invalid_answers`. */
+/** The server's problems with answers, by question: `details.errors` of `invalid_answers`. */
 export function answerProblems(error: CountersignError | undefined): Problem[] {
   const errors = error?.code === "invalid_answers" ? error.details?.errors : undefined;
   const text = (value: JsonValue | undefined) => (typeof value === "string" ? value : "");

@@ -1,4 +1,4 @@
-/** The sessions that a page looks at, each as the fold of its events. */
+/** The sessions that a page shows, each as the fold of its events. */
 import {
   CountersignError,
   emptySession,
@@ -14,59 +14,65 @@ import {
 /** A session as it is known here. */
 export interface SessionSnapshot {
   view: SessionView;
-  /** There is none of this id, or it is not this person's to see. */
+  /** Whether there is no session with this id, or this person may not see it. */
   missing: boolean;
-  /** It was there, and is deleted. */
+  /** Whether it existed, and was deleted. */
   deleted: boolean;
-  /** Nothing has come of it yet, so it is not known whether it is empty. */
+  /** Whether nothing of it has arrived yet, so it is not known whether it is empty. */
   loading: boolean;
-  /** Why it cannot be followed at present; gone once it is. */
+  /** Why it cannot be followed at present; absent once it is followed. */
   error: CountersignError | undefined;
 }
 
-/** Before anything has come of it. */
+/** The snapshot before anything has arrived. */
 export const nothingOf = (id: string): SessionSnapshot => ({ view: emptySession(id), missing: false, deleted: false, loading: true, error: undefined });
 
-/** One that begins anew. */
+/** A snapshot of a session that begins anew. */
 const anew = (id: string) => ({ view: emptySession(id), missing: false, loading: true, error: undefined });
 
 interface Opened {
   now: SessionSnapshot;
   listeners: Set<() => void>;
-  /** How many look at it. */
+  /** How many components follow it. */
   followers: number;
   /** The connection follows it. */
   followed: boolean;
-  /** What came before is being read. */
+  /** The reading of earlier events, if it is under way. */
   reading?: Promise<void>;
   /** Where to ask whether it is empty. */
   http?: CountersignHttp | undefined;
 }
 
 /**
- * Events are folded once a frame: a fast stream must not draw more often than the screen. While a past pours in, of which
- * only the end will be looked at, it is drawn once it has come, or each second.
+ * Events are folded once per frame: a fast stream must not render more often than the screen. While a long past
+ * arrives, of which only the end matters, it is rendered once it is complete, or every second.
  */
 const MANY = 20;
 const POURING = 5;
 const LONGEST_MS = 1000;
 
-/** How many messages are read of a session's end, and with each look further up; at least, for a turn is read whole. */
+/** The minimum number of messages read from a session's end, and with each look further up: turns are read whole. */
 const MESSAGES = 80;
 
-/** How many views of sessions are kept that nobody follows now, and of how many it is remembered that they do not exist. */
+/** For how many sessions that nobody follows the view is kept, and how many missing ones are remembered. */
 const KEPT = 20;
 
-/** Nothing comes of a session that is empty, or unchanged: after so long it is asked whether it is empty, and one that was refused counts as followed. */
+/**
+ * An empty or unchanged session sends no events: after this time the server is asked whether it is empty, and one that
+ * was refused counts as followed.
+ */
 const SILENT_MS = 1000;
 
 const MISSING: readonly string[] = ["session_not_found", "forbidden", "invalid_session_id"] satisfies ErrorEvent["code"][];
 
 export class Sessions {
   readonly #client: CountersignClient;
-  /** Those that were followed last are the last. */
+  /** The most recently followed ones come last. */
   readonly #opened = new Map<string, Opened>();
-  /** Of those that were only read, as where a page is rendered on a server: each the same object as long as it is read again soon. */
+  /**
+   * Snapshots that were only read, as when a page is rendered on a server: each stays the same object if it is read
+   * again soon.
+   */
   readonly #read = new Map<string, SessionSnapshot>();
   #queue: SessionEvent[] = [];
 
@@ -86,7 +92,7 @@ export class Sessions {
     });
     client.on("error", (event) => {
       const { code, session_id: id, request_id } = event;
-      // A request that is sent again says nothing of how its session is followed.
+      // A request that is sent again says nothing about following its session.
       const isSentAgain = code === "outcome_unknown" && request_id !== undefined;
       if (id === undefined || isSentAgain) return;
       if (code === "session_deleted") return this.deleted(id);
@@ -96,7 +102,7 @@ export class Sessions {
     });
   }
 
-  /** It stays the same object until something changes. Nothing is kept of one that nobody watches. */
+  /** It stays the same object until something changes. Nothing is kept of a session that nobody watches. */
   get(id: string): SessionSnapshot {
     const now = this.#opened.get(id)?.now ?? this.#read.get(id);
     if (now) return now;
@@ -118,8 +124,8 @@ export class Sessions {
   }
 
   /**
-   * Follow it from where it is known, at first from near its end, until nobody does any more; returns how to stop. Nothing comes of
-   * one that is empty: only with `http` it is known then that it is loaded.
+   * Follow it from the last known event, at first from near its end, until nobody does any more; returns how to stop.
+   * An empty session sends no events: only with `http` is it known then that it is loaded.
    */
   follow(id: string, http?: CountersignHttp): () => void {
     const session = this.#open(id);
@@ -148,12 +154,12 @@ export class Sessions {
     if (!http || !silent()) return;
     setTimeout(async () => {
       const there = silent() ? await http.session(id).catch(() => undefined) : undefined;
-      // Of any other its events come.
+      // Any other session sends its events.
       if (there?.status === "idle" && silent()) this.#set(id, { loading: false });
     }, SILENT_MS);
   }
 
-  /** A session that was refused is followed now unless it is refused again: where nothing has happened since, no event says so. */
+  /** A refused session is followed now unless it is refused again: if nothing has happened since, no event says so. */
   #forgiveSoon(id: string): void {
     const error = this.#opened.get(id)?.now.error;
     if (!error) return;
@@ -170,7 +176,7 @@ export class Sessions {
     }
   }
 
-  /** A page may look at many sessions that turn out to be unknown or missing. */
+  /** A page may show many sessions that turn out to be unknown or missing. */
   #forgetUnknown(id: string): void {
     const isLeft = ({ listeners, followed, reading, now }: Opened) => listeners.size === 0 && !followed && !reading && now.view.lastSeq === 0;
     const session = this.#opened.get(id);
@@ -180,7 +186,7 @@ export class Sessions {
     for (const [oldest] of left.slice(0, Math.max(0, left.length - KEPT))) this.#opened.delete(oldest);
   }
 
-  /** Read more of what came before what is here, if anything did; once, however often it is asked for meanwhile. */
+  /** Read more of the earlier events, if there are any; once, however often it is requested meanwhile. */
   loadEarlier(id: string, http: CountersignHttp): Promise<void> {
     const session = this.#open(id);
     session.reading ??= this.#readEarlier(id, http).finally(() => {
@@ -200,12 +206,12 @@ export class Sessions {
     this.#set(id, { view: withEarlier(this.get(id).view, foldAll(emptySession(id), events)) });
   }
 
-  /** Its first message is being sent by the connection, which follows it therefore. */
+  /** The connection is sending its first message, and therefore follows it. */
   begun(id: string): void {
     this.#open(id).followed = true;
   }
 
-  /** It is deleted: nothing of it stays on the page. */
+  /** It was deleted: nothing of it stays on the page. */
   deleted(id: string): void {
     this.#queue = this.#queue.filter((event) => event.session_id !== id);
     this.#set(id, { view: emptySession(id), deleted: true, loading: false, error: undefined });
@@ -230,7 +236,7 @@ export class Sessions {
 
   #queued(event: SessionEvent): void {
     if (this.#queue.push(event) > 1) return;
-    // A hidden tab gets no frames, and must keep up all the same.
+    // A hidden tab gets no animation frames, but must keep up all the same.
     if (globalThis.document?.hidden !== false) return void setTimeout(this.#flush, 50);
     document.addEventListener("visibilitychange", this.#flush);
     requestAnimationFrame((now) => this.#frame(now, now, 0));
@@ -257,7 +263,7 @@ export class Sessions {
 
 const known = new WeakMap<CountersignClient, Sessions>();
 
-/** Those of a connection. */
+/** The sessions of a connection. */
 export function sessionsOf(client: CountersignClient): Sessions {
   let sessions = known.get(client);
   if (!sessions) known.set(client, (sessions = new Sessions(client)));

@@ -10,22 +10,22 @@ import type { Replying } from "./useReply.js";
 
 export interface AnswerOptions {
   form: FieldsForm;
-  /** The name under which the tab keeps what was entered. */
+  /** The name under which the tab keeps the input. */
   draftKey: string;
   replying: Replying;
-  /** What the server finds wrong, as if it was about the form. */
+  /** The server's problems, as if they were about the form. */
   problemsIn?: (problems: FieldProblem[]) => FieldProblem[];
 }
 
 export interface Answering {
   formRef: RefObject<HTMLFormElement | null>;
-  /** The fields, to be put into that form. */
+  /** The fields, to be rendered inside the form. */
   fields: ReactNode;
-  /** What the server found wrong, and no field says. */
+  /** The server's problems that no field shows. */
   problems: Problem[];
-  /** It was to be sent, and cannot be read. */
+  /** Whether sending was tried, and the input cannot be read. */
   wrong: boolean;
-  /** Sends what is filled in, or goes to what is wrong with it. `resumeOf`: the answer that it is a part of. */
+  /** Sends the input, or moves to its first error. `resumeOf`: makes the answer of which it is a part. */
   submit: (resumeOf?: (value: JsonValue) => JsonValue) => void;
   /** Sends another answer. */
   send: (resume: JsonValue) => Promise<void>;

@@ -8,33 +8,36 @@ import { useEditPreview } from "./useEditPreview.js";
 
 export interface ArgumentEditOptions {
   approval: ApprovalView;
-  /** Which of its calls. */
+  /** The index of the call in it. */
   index: number;
   /** Whether it is being edited. */
   open: boolean;
-  /** What is typed so far; nothing at the beginning. */
+  /** The input so far; absent at the beginning. */
   draft: EditDraft | undefined;
   onDraft: (draft: EditDraft) => void;
-  /** What the server found wrong with it when it was sent, of `refusedEdits`. */
+  /** The server's problems with it when it was sent, from `refusedEdits`. */
   problems?: FieldProblem[];
   /** While it is sent. */
   disabled?: boolean;
 }
 
 export interface ArgumentEdit {
-  /** The form of the arguments, and what comes of the edit where it is no approval. */
+  /** The form of the arguments, and the outcome of the edit if it is not an approval. */
   form: ReactNode;
-  /** What is changed so far, and what that would lead to: to be in view while it is edited. */
+  /** The changes so far, and their outcome: keep this in view during the edit. */
   changes: ReactNode;
-  /** What the call would do with the arguments as they are now, as far as that is known. */
+  /** What the call would do with the current arguments, if known. */
   preview: Preview | undefined;
-  /** The decision that it makes; nothing while it is not open, or cannot be read. */
+  /** The resulting decision; `undefined` while it is not open, or cannot be read. */
   decision: Decision | undefined;
-  /** What the server says that it would lead to, once it does. */
+  /** The outcome according to the server, once it has answered. */
   found: EditPreview | undefined;
 }
 
-/** Editing the arguments of one call; nothing where there is no such call, or not yet. Where the parts stand is up to the card; what is typed, too. */
+/**
+ * Editing the arguments of one call; `undefined` if there is no such call, or not yet. The card places the parts, and
+ * keeps the input.
+ */
 export function useArgumentEdit({ approval, index, open, draft, onDraft, problems = [], disabled = false }: ArgumentEditOptions): ArgumentEdit {
   const action = approval.actions[index];
   const config = configOf(approval, index);
@@ -65,7 +68,7 @@ export function useArgumentEdit({ approval, index, open, draft, onDraft, problem
         <LeadsTo editing={editing} problems={refusals} />
       </EditChanges>
     ),
-    // What it would do as it was proposed is not shown beside other arguments.
+    // The preview of the proposed call is not shown beside other arguments.
     preview: !open || decision?.type === "approve" ? action.preview : editing.found?.preview,
     decision,
     found: editing.found,

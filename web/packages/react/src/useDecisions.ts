@@ -13,49 +13,57 @@ import type { Replying } from "./useReply.js";
 export interface DecisionsOptions {
   approval: ApprovalView;
   replying: Replying;
-  /** What this person may not say, as far as the page knows. */
+  /** The choices that this person may not make, as far as the page knows. */
   barred?: (choice: DecisionType) => boolean;
 }
 
-/** Why a call cannot be sent: nothing is chosen, its edit cannot be read, it is long and was not seen to its end, or this person may not. */
+/**
+ * Why a decision on a call cannot be sent: nothing is chosen, its edit cannot be read, it is long and was not read to
+ * its end, or this person may not make it.
+ */
 export type Lack = "choice" | "edit" | "sight" | "barred";
 
-/** The calls of a request, and what a person has entered for each. `C`: a page of one's own may keep more for each. */
+/** The calls of a request, and a person's input for each. `C`: a custom page may keep more for each. */
 export interface Deciding<C extends CallDraft = CallDraft> {
   calls: readonly C[];
   setCall: (index: number, next: C) => void;
-  /** A person's own words to the agent; nothing while they want to add none. */
+  /** A person's own words to the agent; absent while they want to add none. */
   comment: string | undefined;
   setComment: (comment: string | undefined) => void;
-  /** Whether all that would run has been in view; what has not is not approved. */
+  /** Whether everything that would run has been in view; otherwise it cannot be approved. */
   isSeen: (index: number) => boolean;
   onSeen: (index: number) => void;
-  /** What is decided about each call so far; nothing while there is no choice, or its edit cannot be read. */
+  /** The decision on each call so far; `undefined` while there is no choice, or its edit cannot be read. */
   decisions: readonly (Decision | undefined)[];
-  /** Why a call, as it is entered or as `draft` has it, cannot be sent; nothing where it can. */
+  /** Why the decision on a call, as entered or as in `draft`, cannot be sent; `undefined` if it can. */
   lacks: (index: number, draft?: C) => Lack | undefined;
-  /** What the server found wrong with the edit of a call when it was sent. */
+  /** The server's problems with the edit of a call when it was sent. */
   problemsOf: (index: number) => FieldProblem[];
-  /** All of that, in words: the field that it is about may not be there. */
+  /** All these problems, in words: the field of one may not be on the page. */
   problems: Problem[];
-  /** Sends them all, as they are entered or as `calls` has them, if no call lacks anything. Resolves to whether they are stored. */
+  /**
+   * Sends all decisions, as entered or as in `calls`, if no call lacks anything. Resolves to whether they are stored.
+   */
   send: (calls?: readonly C[]) => Promise<boolean>;
 }
 
 const nothing = () => false;
 
-/** Deciding the calls of a request, which are sent together. What is entered, and seen, counts for nothing but what is shown. */
+/**
+ * Deciding the calls of a request, which are sent together. The input, and what was seen, count only for the content
+ * shown.
+ */
 export function useDecisions<C extends CallDraft = CallDraft>({ approval, replying, barred = nothing }: DecisionsOptions): Deciding<C> {
   const { t } = useTexts();
   const { actions } = approval;
   const key = draftKey(approval);
   const empty = (): CallsDraft<C> => ({ calls: actions.map(() => emptyCall as C) });
   const [draft, setDraft] = useDraft(key, empty);
-  // Of several changes in one event each is made to what the one before has left.
+  // Each of several changes in one event applies to the result of the one before.
   const newest = useRef(draft);
   useLayoutEffect(() => void (newest.current = draft));
   const change = (to: Partial<CallsDraft<C>>) => setDraft((newest.current = { ...newest.current, ...to }));
-  // Not kept over a reload: whoever comes back looks again.
+  // Not kept across a reload: a person who comes back looks again.
   const [seen, setSeen] = useState<{ key: string; calls: readonly number[] }>({ key, calls: [] });
   const onSeen = useCallback(
     (i: number) =>
@@ -77,7 +85,7 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
     return needsSight(decision.type) && !isSeen(i) ? "sight" : undefined;
   };
   const setCall = (i: number, next: C) => {
-    // What the server found wrong is about the arguments as they were sent.
+    // The server's problems are about the arguments as they were sent.
     if (replying.error?.code === "invalid_edit" && next.edit !== calls[i]?.edit) replying.clearError();
     change({ calls: callsOf(newest.current).map((call, j) => (j === i ? next : call)) });
   };
@@ -86,7 +94,7 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
     const words = newest.current.comment?.trim();
     const decisions = now.flatMap((call, i) => decided(call, i) ?? []);
     if (!(await replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) }))) return false;
-    // Once it is stored, nothing is left to restore; where more people must approve, the card begins anew.
+    // Once it is stored, nothing is left to restore; if more people must approve, the card begins anew.
     setDraft(progress(approval) ? empty() : undefined);
     return true;
   };

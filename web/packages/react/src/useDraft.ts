@@ -1,14 +1,14 @@
-/** What somebody has begun to enter is kept in the tab's session storage, so that a reload does not lose it. */
+/** Unfinished input is kept in the tab's session storage, so that a reload does not lose it. */
 import { useCallback, useState, useSyncExternalStore } from "react";
 
 const PREFIX = "countersign:";
 
-/** What is kept under a key, if anything. */
+/** The value kept under a key, if any. */
 export function readDraft<T>(key: string): T | undefined {
   try {
     return JSON.parse(sessionStorage.getItem(PREFIX + key) ?? "") as T;
   } catch {
-    return undefined; // Nothing, or storage is switched off.
+    return undefined; // Nothing is kept, or storage is switched off.
   }
 }
 
@@ -22,7 +22,7 @@ export function keepDraft<T>(key: string, value: T | undefined): void {
   }
 }
 
-/** Forget all whose keys begin so. */
+/** Forget all drafts whose keys begin with this. */
 export function forgetDrafts(prefix: string): void {
   try {
     const keys = Array.from({ length: sessionStorage.length }, (_, i) => sessionStorage.key(i));
@@ -34,7 +34,7 @@ export function forgetDrafts(prefix: string): void {
 
 const never = () => () => {};
 
-/** Not where a server draws, nor while a page takes over what it has drawn, which knows of nothing that this tab keeps. */
+/** `false` on a server, and while a page hydrates the server's output, which knows nothing of what this tab keeps. */
 const useOwnPage = (): boolean => useSyncExternalStore(never, () => true, () => false);
 
 /** State that survives a reload of this tab. `undefined` forgets it. */
@@ -42,7 +42,7 @@ export function useDraft<T>(key: string, initial: () => T): [T, (next: T | undef
   const from = useOwnPage() ? key : undefined;
   const read = () => ({ key: from, value: (from === undefined ? undefined : readDraft<T>(from)) ?? initial() });
   const [state, setState] = useState<{ key: string | undefined; value: T }>(read);
-  // Another key is another value: read it before anything is drawn with the old one.
+  // Another key is another value: read it before anything is rendered with the old one.
   let value = state.value;
   if (state.key !== from) {
     const now = read();

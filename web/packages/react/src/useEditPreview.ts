@@ -2,11 +2,11 @@ import { useEffect, useState } from "react";
 import { CountersignError, stringifyJson, type ApprovalView, type CountersignHttp, type Edit, type EditPreview } from "@countersign/client";
 import { useCountersign } from "./context.js";
 
-/** How long nothing is typed before the server is asked. */
+/** How long to wait after the last keystroke before the server is asked. */
 const PAUSE_MS = 400;
 
 export interface EditPreviewing {
-  /** `idle`: nothing is edited. `known`: what the server says of exactly this edit. */
+  /** `idle`: nothing is edited. `known`: the server's answer for exactly this edit. */
   state: "idle" | "asking" | "known" | "failed";
   found?: EditPreview;
   /** Why it cannot be known. */
@@ -17,9 +17,9 @@ export interface EditPreviewing {
 type Found = Pick<EditPreviewing, "found" | "error">;
 
 /**
- * What an edit of one action would lead to, while it is made: what the policy says of it, and what the call would do. It is never
- * that of other arguments. Nothing while `edited` is absent. Nothing is asked while a decision is `sending`:
- * with it the request is over.
+ * The outcome of an edit of one action, while it is made: the policy's verdict, and what the call would do. It is never
+ * that of other arguments. `idle` while `edited` is absent. The server is not asked while a decision is `sending`,
+ * which ends the request.
  */
 export function useEditPreview(
   approval: ApprovalView,
@@ -50,7 +50,7 @@ export function useEditPreview(
       clearTimeout(timer);
       stop.abort();
     };
-    // `asked` is all of what is asked.
+    // `asked` has everything that is asked.
   }, [http, asked, tries, sending]);
   const retry = () => {
     setNewest(undefined);

@@ -10,26 +10,26 @@ export interface InboxOptions extends Partial<Following> {
   query?: InboxQuery;
 }
 
-/** What waits for a person, across sessions. */
+/** The pending requests, across sessions. */
 export interface Inbox extends InboxState {
   /**
-   * The soonest deadline first. Among them, with how it ended, what a reply from here came too late for, until its card is told that this
-   * has been read. One that has not changed since it was read before is the same object.
+   * The soonest deadline first. This includes requests for which a reply from here came too late, with how they ended,
+   * until that is marked as read on the card. A request that has not changed since the last reading is the same object.
    */
   requests: ListedApproval[];
   loadMore: () => Promise<void>;
-  /** Read what is shown again. */
+  /** Read the shown requests again. */
   refresh: () => Promise<void>;
   /** Take a request that was decided here from the list before the server says so. */
   forget: (approvalKey: string) => void;
 }
 
-/** Follows the inbox while the component is shown. Components with the same query share what is read. */
+/** Follows the inbox while the component is shown. Components with the same query share the readings. */
 export function useInbox({ query = {}, everyMs = 10_000, pages = 1 }: InboxOptions = {}): Inbox {
   const { client, http } = useCountersign();
   const inbox = useMemo(() => inboxOf(client, http, query), [client, http, queryKey(query)]);
   useEffect(() => inbox.follow({ everyMs, pages }), [inbox, everyMs, pages]);
-  // What a server draws: of a page that hydrates part by part, another part may have read it already.
+  // The server's rendering: when a page hydrates part by part, another part may have read it already.
   const state = useSyncExternalStore(inbox.watch, inbox.get, () => UNREAD);
   const late = useLate(client);
   const requests = useMemo(() => withLate(state.requests, late, inbox), [state.requests, late, inbox]);

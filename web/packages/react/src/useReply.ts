@@ -10,37 +10,37 @@ import { votedKey } from "./votes.js";
 /** A person's reply to a request: decisions, answers, or the value that a graph asks for. */
 export type CardReply = Parameters<CountersignClient["reply"]>[1];
 
-/** How a card sends a reply; by the connection where it is not said. */
+/** How a card sends a reply; the default is the connection. */
 export type OnReply = (approval: ApprovalView, reply: CardReply) => Promise<unknown>;
 
 export interface Replying {
   state: "idle" | "sending" | "sent";
-  /** Why the newest reply was refused; what was entered stays. That it came too late is told until `clearError`. */
+  /** Why the newest reply was refused; the input stays. A reply that came too late is reported until `clearError`. */
   error: CountersignError | undefined;
-  /** This tab has approved what more people must approve. */
+  /** Whether this tab has approved, and more people must. */
   voted: boolean;
   clearError: () => void;
   /** Resolves to whether the reply is stored. */
   send: (reply: CardReply) => Promise<boolean>;
 }
 
-/** What came of a reply. */
+/** The outcome of a reply. */
 interface Outcome {
   error?: CountersignError;
-  /** It is stored, and is one approval of several. */
+  /** Whether it is stored as one approval of several. */
   vote: boolean;
 }
 
 /**
- * The replies that are on their way, by request: while the connection is lost that takes long, and a card that is drawn
- * again meanwhile must not offer the choice anew.
+ * The replies that are on their way, by request: while the connection is lost that takes long, and a card that is
+ * remounted meanwhile must not offer the choice anew.
  */
 const onTheirWay = new WeakMap<CountersignClient, Map<string, Promise<Outcome>>>();
 
-/** The refusals that came while no card of theirs was drawn, by `draftKey`: the next one tells of it. */
+/** The refusals that came while their card was not mounted, by `draftKey`: the next card shows them. */
 const untold = new WeakMap<CountersignClient, Map<string, CountersignError>>();
 
-/** So many are kept. */
+/** How many are kept. */
 const MOST = 20;
 
 function of<T>(all: WeakMap<CountersignClient, Map<string, T>>, client: CountersignClient): Map<string, T> {
@@ -49,7 +49,7 @@ function of<T>(all: WeakMap<CountersignClient, Map<string, T>>, client: Counters
   return found;
 }
 
-/** Sends a person's reply to a request, one at a time, and says what came of it. */
+/** Sends a person's reply to a request, one at a time, and reports its outcome. */
 export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const { client } = useCountersign();
   const { approvalKey, digest } = approval;
@@ -73,11 +73,11 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     setNow({ state: "sending" });
     setRefused(undefined);
     const { error, vote } = await outcome;
-    // After one of several it goes on waiting, and there is still something to do with it.
+    // After one of several approvals the request stays pending, and there is still something to do with it.
     setNow(error || vote ? { state: "idle" } : { state: "sent", digest });
     const refusal = isLate(error) ? undefined : error;
     setRefused(refusal);
-    // Of several cards that follow it the newest is asked last.
+    // If several cards follow it, the newest is asked last.
     refusals.delete(key);
     if (refusal && !drawn.current) refusals.set(key, refusal);
     for (const [oldest] of [...refusals].slice(0, -MOST)) refusals.delete(oldest);
@@ -86,7 +86,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   };
   useEffect(() => {
     if (earlier) void follow(earlier);
-    // Only a card that has just been drawn finds one.
+    // Only a card that has just been mounted finds one.
   }, [earlier]);
   const attempt = async (reply: CardReply): Promise<Outcome> => {
     try {
@@ -111,7 +111,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     replies.set(approvalKey, outcome);
     return follow(outcome);
   };
-  // What was stored is about what was shown then.
+  // The stored reply is about the content shown then.
   const state = now.state === "sent" && now.digest !== digest ? "idle" : now.state;
   const clearError = () => {
     setRefused(undefined);

@@ -7,20 +7,23 @@ import { sessionsOf, type SessionSnapshot } from "./sessions.js";
 import type { CardReply } from "./useReply.js";
 import { useSessionState } from "./useSessionState.js";
 
-/** A session as it stands, and what can be done in it. */
+/** A session's current state, and the actions on it. */
 export interface Session extends SessionSnapshot {
-  /** What waits for a person, in the order it was asked. */
+  /** The pending requests, in the order they were made. */
   pending: ApprovalView[];
-  /** Those to draw cards of: what is pending, and what a reply of this tab came too late for, until its card is told that this has been read. */
+  /**
+   * The requests to render as cards: the pending ones, and those for which a reply of this tab came too late, until
+   * that is marked as read on the card.
+   */
   requests: ApprovalView[];
-  /** A long session is followed from near its end: there is more before what is here. */
+  /** Whether there are earlier events: a long session is followed from near its end. */
   hasEarlier: boolean;
-  /** A message makes a session that is missing, where it may. */
+  /** A message creates a missing session, if it may. */
   send: (content: MessageCommand["content"], options?: Pick<MessageCommand, "agent" | "on_pending">) => Promise<AckEvent>;
   reply: (approval: ApprovalView, reply: CardReply) => Promise<AckEvent>;
   /** Stop the turn. */
   cancel: () => Promise<AckEvent>;
-  /** Read more of what came before. */
+  /** Read more of the earlier events. */
   loadEarlier: () => Promise<void>;
 }
 

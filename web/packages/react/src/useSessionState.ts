@@ -3,11 +3,11 @@ import type { ConnectionState } from "@countersign/client";
 import { useCountersign } from "./context.js";
 import { nothingOf, sessionsOf, type SessionSnapshot } from "./sessions.js";
 
-/** A session as far as it is known here, without following it. */
+/** A session's state as known here, without following it. */
 export function useSessionState(sessionId: string): SessionSnapshot {
   const { client } = useCountersign();
   const sessions = sessionsOf(client);
-  // What a server draws: of a page that hydrates part by part, another part may follow the session already.
+  // The server's rendering: when a page hydrates part by part, another part may follow the session already.
   const empty = useMemo(() => nothingOf(sessionId), [sessionId]);
   return useSyncExternalStore(
     useCallback((listener) => sessions.watch(sessionId, listener), [sessions, sessionId]),

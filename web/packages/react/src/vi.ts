@@ -3,7 +3,7 @@ import { endText, type Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 import { visibleText } from "./visibleText.js";
 
-/** The texts of what shows and edits arguments. */
+/** The texts for showing and editing arguments. */
 export const texts: Texts = {
   "text.comma": ", ",
   "text.list": ", ",
@@ -129,7 +129,7 @@ const errors: Partial<Record<string, string>> = {
   invalid_edit: "Tham số đã sửa không phù hợp với công cụ.",
   stale_action: "Yêu cầu đang chờ không còn là yêu cầu bạn đã xem. Hãy xem lại trước khi quyết định.",
   forbidden: "Bạn không được phép làm việc này.",
-  // What the client says itself, without the server.
+  // The client's own errors, without the server.
   offline: "Mất kết nối trước khi máy chủ trả lời.",
   closed: "Kết nối đã đóng.",
   unreachable: "Không kết nối được tới máy chủ.",
@@ -196,7 +196,7 @@ export const vietnamese: Labels = {
   error: ({ code, textCode, message, details }) => {
     if (code === "approval_already_resolved") return `Yêu cầu này đã được xử lý: ${resolved(details as Ending)}.`;
     if (code.startsWith("http_")) return `Không thực hiện được: câu trả lời nhận được không phải của máy chủ (HTTP ${code.slice(5)}).`;
-    // The server's own words are English.
+    // The server's own messages are English.
     return errors[textCode] ?? `Không thực hiện được. Máy chủ cho biết: ${message || code}`;
   },
 };

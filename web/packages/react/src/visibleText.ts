@@ -8,7 +8,7 @@ const HIDDEN =
   /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/u;
 const HIDDEN_ALL = new RegExp(HIDDEN.source, "gu");
 
-/** Line feeds and tabs are laid out as what they are, so they are not hidden. */
+/** Line feeds and tabs are laid out, so they are not hidden. */
 const isLaidOut = (char: string) => char === "\n" || char === "\t";
 
 export interface Segment {

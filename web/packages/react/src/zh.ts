@@ -3,7 +3,7 @@ import { endText, type Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 import { visibleText } from "./visibleText.js";
 
-/** The texts of what shows and edits arguments. */
+/** The texts for showing and editing arguments. */
 export const texts: Texts = {
   "text.comma": "，",
   "text.list": "、",
@@ -123,7 +123,7 @@ const errors: Partial<Record<string, string>> = {
   invalid_edit: "修改后的参数不符合该工具的要求。",
   stale_action: "当前等待的请求已不是您查看过的请求。请重新查看后再决定。",
   forbidden: "您无权执行此操作。",
-  // What the client says itself, without the server.
+  // The client's own errors, without the server.
   offline: "服务器答复之前连接已断开。",
   closed: "连接已关闭。",
   unreachable: "无法连接到服务器。",
@@ -190,7 +190,7 @@ export const chinese: Labels = {
   error: ({ code, textCode, message, details }) => {
     if (code === "approval_already_resolved") return `此请求已处理：${resolved(details as Ending)}。`;
     if (code.startsWith("http_")) return `操作未成功：收到的答复并非来自服务器（HTTP ${code.slice(5)}）。`;
-    // The server's own words are English.
+    // The server's own messages are English.
     return errors[textCode] ?? `操作未成功。服务器说明：${message || code}`;
   },
 };

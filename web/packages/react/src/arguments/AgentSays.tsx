@@ -3,7 +3,7 @@ import { useTexts } from "../labels.js";
 import { ShownText } from "./Arguments.js";
 import { Glyph } from "./Glyph.js";
 
-/** The model's own words about a call. They are no fact, so they stand apart from what would run, as plain text. */
+/** The model's own words about a call. They are not facts, so they are set apart from what would run, as plain text. */
 export function AgentSays({ action }: { action: Action }) {
   const { t, part } = useTexts();
   if (!action.agent_says) return null;

@@ -1,4 +1,4 @@
-/** The fields of an answer, and what is wrong with each. */
+/** The fields of an answer, and their errors. */
 import { useId } from "react";
 import { ANSWER, type AnswerDraft, type FieldsForm } from "../forms/answer.js";
 import { problemsAt, type FieldProblem } from "../forms/edits.js";
@@ -10,7 +10,7 @@ export interface AnswerFieldsProps {
   form: FieldsForm;
   draft: AnswerDraft;
   errors: FieldErrors;
-  /** What the server found wrong. */
+  /** The problems that the server found. */
   problems: FieldProblem[];
   disabled: boolean;
   onDraft: (draft: AnswerDraft) => void;
@@ -43,7 +43,7 @@ export function AnswerFields({ form, draft, errors, problems, disabled, onDraft 
 
 const WRONG = "[aria-invalid], [data-invalid] :is(input, select, textarea, button)";
 
-/** Once the fields are marked. What is wrong with a whole object or list is mended by something inside it. */
+/** Called once the fields are marked. An error of a whole object or list is fixed inside it. */
 export function focusWrong(form: HTMLElement | null): void {
   requestAnimationFrame(() => form?.querySelector<HTMLElement>(WRONG)?.focus());
 }

@@ -1,4 +1,4 @@
-/** The arguments of a call for people: names, units and formats beside the values, which stay as they are to the digit. */
+/** The arguments of a call for people: names, units and formats beside the values, which stay exact to the digit. */
 import { useMemo } from "react";
 import { isNumber, stringifyJson, type Display, type JsonObject, type JsonValue } from "@countersign/client";
 import { momentText, weekdayText } from "../forms/dates.js";
@@ -14,7 +14,7 @@ interface Props {
   args: JsonObject;
   schema: JsonObject | undefined;
   display: Display | undefined;
-  /** Long texts and lists are cut, since the exact text is below. */
+  /** Whether long texts and lists are cut, since the exact text is below. */
   cut: boolean;
 }
 
@@ -90,7 +90,7 @@ function RowName({ row: { name, title, entry }, known }: { row: ArgRow; known: R
   );
 }
 
-/** The value as it is, and beside it what people call it. */
+/** The exact value, and beside it the name that people use. */
 function Value({ row, shared: { known, cut } }: { row: ArgRow; shared: Shared }) {
   const { t, part } = useTexts();
   const { value, unit } = row;
@@ -117,7 +117,7 @@ function Value({ row, shared: { known, cut } }: { row: ArgRow; shared: Shared })
   );
 }
 
-/** What a value means to people. */
+/** The meaning of a value for people. */
 function useWords({ value, label, format }: ArgRow): string | undefined {
   const { t, language } = useTexts();
   if (label !== undefined) return visibleText(label);

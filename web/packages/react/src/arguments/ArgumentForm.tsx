@@ -12,16 +12,16 @@ export interface ArgumentFormProps {
   original: JsonObject;
   /** `original` as the server shows it. */
   display: Display | undefined;
-  /** Of `argFields`; without them it is edited as JSON. */
+  /** From `argFields`; without them the arguments are edited as JSON. */
   fields: Field[] | undefined;
   draft: EditDraft;
   onChange: (draft: EditDraft) => void;
-  /** What the server found wrong. */
+  /** The problems that the server found. */
   problems: FieldProblem[];
   disabled: boolean;
 }
 
-/** Arguments to be edited: in a form of their fields, or as JSON. What is wrong with a field is said while it is typed. */
+/** Editing arguments: in a form of their fields, or as JSON. Errors of a field are shown while it is typed. */
 export function ArgumentForm({ original, display, fields, draft, onChange, problems, disabled }: ArgumentFormProps) {
   const { t, part } = useTexts();
   const id = useId();
@@ -99,18 +99,18 @@ export function ArgumentForm({ original, display, fields, draft, onChange, probl
   );
 }
 
-/** Enter in a field would send the form around it, with a half-made edit. */
+/** Enter in a field would submit the form around it, with a half-made edit. */
 function keepInside(event: KeyboardEvent) {
   if (event.key === "Enter" && (event.target as HTMLElement).matches("input, select")) event.preventDefault();
 }
 
 export interface EditChangesProps extends Omit<ArgumentFormProps, "problems"> {
   schema: JsonObject | undefined;
-  /** What else is to be in view. */
+  /** Further content that must be in view. */
   children?: ReactNode;
 }
 
-/** What the edit changes so far: in view while it is made, however long the form is. */
+/** The changes so far: in view while the edit is made, however long the form is. */
 export function EditChanges({ original, display, fields, draft, schema, disabled, onChange, children }: EditChangesProps) {
   const { t, part } = useTexts();
   const read = readEdit(draft, fields, original);

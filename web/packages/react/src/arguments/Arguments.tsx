@@ -9,9 +9,11 @@ import { Glyph } from "./Glyph.js";
 
 export interface ArgumentsProps {
   action: Action;
-  /** How it is reviewed, which has the names of its arguments: with it they are a table, and the text is one click away. */
+  /**
+   * The review config, which has the names of the arguments: with it they are a table, and the text is one click away.
+   */
   config?: ReviewConfig | undefined;
-  /** Called once the whole text has been in view. Without it nothing waits for that. */
+  /** Called once the whole text has been in view. Without it nothing depends on that. */
   onSeen?: () => void;
   seen?: boolean;
 }
@@ -24,7 +26,7 @@ export function Arguments({ action, config, onSeen, seen = false }: ArgumentsPro
   const long = isLongText(text);
   const warned = display !== undefined && display.warnings.length > 0;
   const tabled = config !== undefined && Object.keys(args).length > 0;
-  // What could mislead, and what the table cuts, is seen as it is without a click.
+  // Text that could mislead, or that the table cuts, is shown exactly without a click.
   const exact = !tabled || warned || long;
   const [chosen, setChosen] = useState<boolean>();
   const [open, setOpen] = useState(false);
@@ -84,7 +86,7 @@ export function Arguments({ action, config, onSeen, seen = false }: ArgumentsPro
   );
 }
 
-/** That a long text has to be looked at to its end, and the way to see all of it at once. */
+/** Says that a long text has to be read to its end, and offers to show all of it at once. */
 function SeeAll({ id, seen, open, onOpen }: { id: string; seen: boolean; open: boolean; onOpen: () => void }) {
   const { t, part } = useTexts();
   return (
@@ -103,7 +105,7 @@ function SeeAll({ id, seen, open, onOpen }: { id: string; seen: boolean; open: b
   );
 }
 
-/** How much it is, and what names it to the byte. */
+/** Its size, and the digest that names it to the byte. */
 function Size({ action: { args_digest: digest, display } }: { action: Action }) {
   const { t, language, part } = useTexts();
   if (!display) return null;
@@ -131,7 +133,7 @@ function Size({ action: { args_digest: digest, display } }: { action: Action }) 
   );
 }
 
-/** The text as it is, with its escapes marked. */
+/** The exact text, with its escapes marked. */
 export function ShownText({ text }: { text: string }) {
   const { part } = useTexts();
   const pieces = useMemo(() => shownParts(text), [text]);

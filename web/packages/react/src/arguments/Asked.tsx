@@ -1,4 +1,7 @@
-/** Which MCP server asks and what it says in the middle of a call, apart from the page's own words, and where it wants people to go. */
+/**
+ * Which MCP server asks in the middle of a call, its message, set apart from the page's own words, and the address it
+ * wants people to open.
+ */
 import type { ApprovalView } from "@countersign/client";
 import type { Address, Elicitation } from "../forms/elicitation.js";
 import { useTexts } from "../labels.js";
@@ -33,7 +36,7 @@ export function Asked({ approval, asked }: AskedProps) {
   );
 }
 
-/** The whole address as text, and the host it really leads to. Nothing opens it but a person. */
+/** The whole address as text, and the host to which it really leads. Only a person opens it. */
 function AddressBox({ address: { url, host, href } }: { address: Address }) {
   const { t, part } = useTexts();
   return (

@@ -8,13 +8,13 @@ import { useTexts } from "../labels.js";
 import { Visible } from "../Visible.js";
 
 export interface ChangesProps {
-  /** The tool, and the one in its place, where that can be another. */
+  /** The tool, and its replacement, if the edit can change it. */
   names?: readonly [string, string];
   before: JsonValue;
   after: JsonValue;
   /** `before` as the server shows it. */
   display?: Display | undefined;
-  /** Of the arguments, for the names that people know. */
+  /** The schema of the arguments, for the names that people know. */
   schema?: JsonObject | undefined;
 }
 
@@ -78,7 +78,7 @@ export function Changes({ names, before, after, display, schema }: ChangesProps)
   );
 }
 
-/** Where it is: under the name that people know, if it has one, and in the JSON. */
+/** Its place: under the name that people know, if it has one, and in the JSON. */
 function ChangeName({ change: { path, at }, schema, known }: { change: Change; schema: JsonObject | undefined; known: ReadonlySet<string> }) {
   const { part } = useTexts();
   const title = titlesAt(schema, at);

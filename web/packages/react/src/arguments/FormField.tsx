@@ -1,4 +1,4 @@
-/** One field of a form: of a call's arguments, or of what somebody asks people to fill in. */
+/** One field of a form: of a call's arguments, or of a form that people are asked to fill in. */
 import { useState, type ReactNode } from "react";
 import type { FieldProblem } from "../forms/edits.js";
 import { chosenOf, errorAt, textOfDraft, type Field, type FieldDraft, type FieldError, type FieldErrors } from "../forms/form.js";
@@ -13,19 +13,19 @@ import { ListField, ObjectField } from "./NestedField.js";
 export interface FieldProps {
   id: string;
   field: Field;
-  /** Where it is in its form. */
+  /** Its place in the form. */
   place: string;
   /** In place of the field's name. */
   label?: ReactNode;
-  /** It is the answer to somebody, not an argument: yes and no, and titles without the names that only programs know. */
+  /** Whether it is an answer, not an argument: yes and no, and titles without the names that only programs know. */
   words?: boolean;
   disabled?: boolean;
   draft: FieldDraft;
-  /** Of the whole form, each at its place. */
+  /** The errors of the whole form, each at its place. */
   errors: FieldErrors;
-  /** What the server found wrong at this place, or inside it. */
+  /** The server's problems at this place, or inside it. */
   problems: FieldProblem[];
-  /** Letters to mark since they are drawn like others; absent where the text is nobody's but the person's. */
+  /** Lookalike letters to mark; absent if the text is entirely the person's own. */
   known?: ReadonlySet<string> | undefined;
   onDraft: (draft: FieldDraft) => void;
 }
@@ -123,7 +123,7 @@ function Choices(props: FieldProps & { options: { value: string; text: string }[
   );
 }
 
-/** What people call it, and beside that the name under which it is in the JSON. */
+/** The name that people use, and beside it the name in the JSON. */
 export function FieldName({ field, label, words, known }: Pick<FieldProps, "field" | "label" | "words" | "known">) {
   const { t, part } = useTexts();
   if (label !== undefined) return label;
@@ -142,7 +142,7 @@ export function FieldName({ field, label, words, known }: Pick<FieldProps, "fiel
   );
 }
 
-/** What it is for, what it must be, and what is wrong with it. */
+/** Its purpose, its rules, and its errors. */
 export function Help({ id, field, place, errors, problems, known, text }: FieldProps & { text: string }) {
   const { t, part } = useTexts();
   const error = errorAt(errors, place);
@@ -166,7 +166,7 @@ export function Help({ id, field, place, errors, problems, known, text }: FieldP
   );
 }
 
-/** The choices of a field that has some; with `t`, in the words of people. */
+/** The choices of a field, if it has any; with `t`, in people's words. */
 function optionsOf({ kind, options, labels }: Field, t: Tell | undefined): { value: string; text: string }[] | undefined {
   if (kind === "boolean") {
     const said = (value: string) => (t ? t(value === "true" ? "interrupt.yes" : "interrupt.no") : value);
@@ -176,7 +176,7 @@ function optionsOf({ kind, options, labels }: Field, t: Tell | undefined): { val
   return options?.map((value, i) => ({ value, text: visibleText(labels?.[i] ?? choiceText(value)) }));
 }
 
-/** The browser's own field for a day or a moment, as long as it can show what stands there; the keys that fit for others. */
+/** The browser's own field for a day or a moment, as long as it can show the text; for others the fitting keyboard. */
 function typeOf({ kind, format }: Field, text: string): { type: string; inputMode?: "decimal" | "numeric" | "email" | "url" } {
   if (kind === "number") return { type: "text", inputMode: "decimal" };
   switch (format) {
@@ -193,7 +193,7 @@ function typeOf({ kind, format }: Field, text: string): { type: string; inputMod
   }
 }
 
-/** A text field cannot mark characters, so what misleads is spelled out below it. */
+/** A text field cannot mark characters, so misleading ones are spelled out below it. */
 export function HiddenNote({ text, known }: { text: string; known: ReadonlySet<string> | undefined }) {
   const { t, part } = useTexts();
   const alike = known !== undefined && lookalikes(text, known).size > 0;
@@ -208,7 +208,7 @@ export function HiddenNote({ text, known }: { text: string; known: ReadonlySet<s
   );
 }
 
-/** What the server has found wrong with a value, in its English. */
+/** The server's problem with a value, in its own English. */
 export function ServersWords({ text }: { text: string }) {
   const { t } = useTexts();
   return (

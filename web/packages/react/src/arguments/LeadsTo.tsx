@@ -9,22 +9,22 @@ import { fieldErrorText } from "./FormField.js";
 import { Glyph } from "./Glyph.js";
 import { Problems } from "./Problems.js";
 
-/** Of what the server finds wrong; each field says its own. */
+/** The maximum number of problems listed here; each field shows its own. */
 const MOST = 3;
 
 export interface LeadsToProps {
   editing: EditPreviewing;
-  /** What the server finds wrong with the arguments, of `editProblems`. */
+  /** The server's problems with the arguments, from `editProblems`. */
   problems: FieldProblem[];
 }
 
-/** What an edit would lead to, while it is made. */
+/** The outcome of an edit, while it is made. */
 export function LeadsTo({ editing, problems }: LeadsToProps) {
   const { t, part } = useTexts();
   const { again } = useLabels();
   const { state, found, error, retry } = editing;
   const box = useRef<HTMLDivElement>(null);
-  // It grows over the form: what is being typed in stays in view.
+  // It grows over the form: the field that has the focus stays in view.
   useEffect(() => {
     const field = document.activeElement;
     const form = field?.closest('[data-part="editor"]');
@@ -82,7 +82,7 @@ function NeedsApproval({ asked: { role, reason } }: { asked: ReviewConfig }) {
   );
 }
 
-/** What comes of an edit that is no approval. */
+/** The outcome of an edit that is not an approval. */
 export function EditAsks({ config, role }: { config: ReviewConfig; role: string | undefined }) {
   const { t, part } = useTexts();
   const { level = 1, levels, not_self } = config;

@@ -111,10 +111,10 @@ function Part({ part, ...props }: FieldProps & { part: string | number }) {
   );
 }
 
-/** Whether something is wrong with the whole. A group has no `aria-invalid`; its help says it. */
+/** Whether the whole has an error. A group has no `aria-invalid`; its help says it. */
 const isWrong = ({ errors, place }: FieldProps) => errorAt(errors, place) !== undefined || undefined;
 
-/** What is wrong with the whole, and with nothing inside it that says so itself. */
+/** The errors of the whole, without those that a field inside shows itself. */
 function Own(props: FieldProps) {
   const { field, place, problems, draft } = props;
   const parts = isGroup(draft) ? (field.fields ?? []).map((f) => f.name) : Array.isArray(draft) ? draft.map((_, i) => i) : [];

@@ -3,7 +3,7 @@ import type { Preview } from "@countersign/client";
 import { hiddenParts, previewLines } from "../forms/preview.js";
 import { useTexts } from "../labels.js";
 
-/** What a call would do, as the server found out: a diff, command lines. Plain text, whatever it says. */
+/** What a call would do, according to the server: a diff, command lines. Always plain text. */
 export function PreviewText({ preview }: { preview: Preview | undefined }) {
   const { t, part } = useTexts();
   const lines = useMemo(() => (preview ? previewLines(preview) : []), [preview]);

@@ -1,14 +1,14 @@
 import { useTexts } from "../labels.js";
 import { Visible } from "../Visible.js";
 
-/** Something that the server found wrong; `own`: in words of the page. */
+/** A problem that the server found; `own`: in words of the page. */
 export interface Problem {
   what: string;
   message: string;
   own?: string | undefined;
 }
 
-/** What is wrong, one by one. */
+/** The problems, one by one. */
 export function Problems({ problems }: { problems: readonly Problem[] }) {
   const { t } = useTexts();
   if (problems.length === 0) return null;

@@ -1,8 +1,9 @@
 /**
- * The form of an answer to what a node of a graph asks, from the JSON Schema that the answer must fit.
+ * The form for answering the question of a graph's node, from the JSON Schema that the answer must fit.
  *
- * What is plain gets a fitting field: yes or no, a choice, a text, a number, an object or a list of such. Anything else is
- * written as JSON. Text becomes a value without passing through a JavaScript number. The server checks the whole schema.
+ * Simple values get a fitting field: yes or no, a choice, a text, a number, an object or a list of these. Anything else
+ * is written as JSON. Text becomes a value without passing through a JavaScript number. The server checks the whole
+ * schema.
  */
 import { isObject, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
 import { fieldsOf, newEdit, readEdit, type Field, type FieldDraft, type FieldErrors, type Reading } from "./form.js";
@@ -10,33 +11,33 @@ import { plainly } from "./schema.js";
 
 export type AnswerForm =
   | { kind: "boolean" }
-  /** Few enough for a button each. */
+  /** Choices, few enough for a button each. */
   | { kind: "buttons"; options: string[]; labels?: string[] }
   | { kind: "field"; field: Field }
   | { kind: "object"; fields: Field[]; begin: JsonObject };
 
-/** One whose fields are filled in before it is sent. */
+/** A form whose fields are filled in before it is sent. */
 export type FieldsForm = Extract<AnswerForm, { kind: "object" | "field" }>;
 
 /** Kept as text, so that half-typed input survives a reload. */
 export interface AnswerDraft {
   texts: Record<string, FieldDraft>;
-  /** Written as JSON, though there is a form. */
+  /** Whether it is written as JSON although there is a form. */
   json?: boolean;
 }
 
 export type AnswerResult = { ok: true; value: JsonValue } | { ok: false; errors: FieldErrors };
 
-/** The name of the only field, where the answer is one value. */
+/** The name of the only field, if the answer is one value. */
 export const ANSWER = "";
 
-/** More choices than this are a list to choose from. */
+/** More choices than this are shown as a list. */
 const BUTTONS = 4;
 
 /** Any value, written as JSON. */
 export const json: FieldsForm = { kind: "field", field: { name: ANSWER, kind: "json", required: true } };
 
-/** `rules`: what the fields' own schemas say simply is checked before it is sent. */
+/** `rules`: simple rules of the fields' own schemas are checked before it is sent. */
 export function answerForm(schema: JsonValue | undefined, rules = false): AnswerForm {
   if (!isObject(schema)) return json;
   const reading = { titles: true, rules, root: schema };
@@ -53,7 +54,7 @@ export function answerForm(schema: JsonValue | undefined, rules = false): Answer
   return { kind: "field", field };
 }
 
-/** The same as fields in any case, for whoever has one button to send them with. */
+/** The same, always as fields, for cards with one button that sends them. */
 export function answerFields(schema: JsonValue | undefined, rules = false): FieldsForm {
   const form = answerForm(schema, rules);
   if (form.kind === "boolean") return { kind: "field", field: { name: ANSWER, kind: "boolean", required: true } };
@@ -62,7 +63,7 @@ export function answerFields(schema: JsonValue | undefined, rules = false): Fiel
   return { kind: "field", field: { name: ANSWER, kind: "enum", required: true, options, ...(labels ? { labels } : {}) } };
 }
 
-/** What an object has beside its properties could not be seen in a form, so such a one is written as JSON. */
+/** Members of an object beside its properties could not be seen in a form, so such an object is written as JSON. */
 function objectForm(plain: JsonObject, root: JsonObject, reading: Reading): AnswerForm {
   const properties = isObject(plain.properties) ? plain.properties : {};
   if (["oneOf", "anyOf", "allOf"].some((name) => plain[name] !== undefined)) return json;
@@ -78,7 +79,7 @@ function objectForm(plain: JsonObject, root: JsonObject, reading: Reading): Answ
   return { kind: "object", fields, begin: Object.fromEntries(begin) };
 }
 
-/** A default that is none of the choices is none. */
+/** A default that is not one of the choices is ignored. */
 function fitsChoices(field: Field | undefined, value: JsonValue | undefined): boolean {
   if (value === undefined || value === null) return false;
   if (field?.kind !== "enum" && field?.kind !== "choices") return true;
@@ -90,7 +91,7 @@ export function emptyAnswer(form: AnswerForm): AnswerDraft {
   return { texts: form.kind === "object" ? newEdit(form.fields, form.begin).texts : { [ANSWER]: "" } };
 }
 
-/** The value that is written, or what is wrong with the text of which field. */
+/** The value entered, or the errors of each field's text. */
 export function readAnswer(form: AnswerForm, draft: AnswerDraft): AnswerResult {
   const fields = form.kind === "object" ? form.fields : form.kind === "field" ? [form.field] : [];
   const read = readEdit({ tab: "form", texts: draft.texts, raw: "" }, fields, {});

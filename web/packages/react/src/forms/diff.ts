@@ -1,8 +1,8 @@
-/** What an edit changed, value by value. */
+/** The changes of an edit, value by value. */
 import { equalJson, isObject, type JsonValue } from "@countersign/client";
 
 export interface Change {
-  /** Where: `price`, `items[2].name`; empty for the whole value. */
+  /** Its place: `price`, `items[2].name`; empty for the whole value. */
   path: string;
   /** The same in steps: names of members, places in lists. */
   at: (string | number)[];

@@ -1,12 +1,13 @@
 /**
- * Which numbers the server does not take: a program that reads one as a 64-bit integer or as a double would get another value.
- * The rule is the server's own (`crates/core/src/call/json.rs`), so that a field says it while it is typed.
+ * The numbers that the server refuses: a program that reads one as a 64-bit integer or as a double would get another
+ * value. The rule is the server's own (`crates/core/src/call/json.rs`), so that a field can apply it while a number is
+ * typed.
  */
 import { isLosslessNumber, type JsonValue } from "@countersign/client";
 
 const [LEAST, MOST] = [-(2n ** 63n), 2n ** 64n - 1n];
 
-/** Whether it is neither an integer of 64 bits nor exactly a double, of a text that is a JSON number. */
+/** Whether the text, a JSON number, is neither a 64-bit integer nor exactly a double. */
 export function losesDigits(text: string): boolean {
   if (/^-?\d{1,20}$/.test(text)) {
     const whole = BigInt(text);
@@ -22,7 +23,7 @@ export function tooExact(value: JsonValue): string | undefined {
     const text = String(value);
     return losesDigits(text) ? (text.length > 40 ? `${text.slice(0, 40)}…` : text) : undefined;
   }
-  // A plain number is one because it is written as JavaScript writes it.
+  // A number is plain only if JavaScript writes it exactly as it was written.
   if (typeof value !== "object" || value === null) return undefined;
   for (const part of Object.values(value)) {
     const found = tooExact(part);

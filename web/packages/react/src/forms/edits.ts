@@ -1,4 +1,7 @@
-/** An edit of a call's arguments: its form, what it makes of them, whether it is an approval, and what the server finds wrong. */
+/**
+ * An edit of a call's arguments: its form, its result, whether it is an approval, and the problems that the server
+ * finds.
+ */
 import {
   configOf,
   isNumber,
@@ -21,7 +24,7 @@ export function argFields(action: Action, config: ReviewConfig): Field[] | undef
   return fieldsOf(config.args_schema, action.args, { titles: true, rules: "limits", ordered: true });
 }
 
-/** What the edit makes of the arguments; nothing while it cannot be read. */
+/** The edited arguments; `undefined` while the edit cannot be read. */
 export function editedArgs(action: Action, config: ReviewConfig, draft: EditDraft | undefined): JsonObject | undefined {
   if (!draft) return action.args; // Opened, and nothing typed yet.
   const read = readEdit(draft, argFields(action, config), action.args);
@@ -34,19 +37,22 @@ export function needsSight(choice: DecisionType): boolean {
 }
 
 /**
- * Whether an edit is an approval of what it makes of the call. Else people are asked about that, from the first step on:
- * who has seen only the call before, and where requesters may not approve, since its author is one then.
+ * Whether an edit also approves the edited call. Otherwise people are asked about it, from the first step on: those of
+ * earlier steps have seen only the original call, and if requesters may not approve, the editor is one of them now.
  */
 export function editApproves({ level = 1, quorum = 1, not_self, role }: ReviewConfig): boolean {
   return level === 1 && quorum <= 1 && !(not_self && role !== undefined && role !== "user");
 }
 
-/** Whether people are asked about the edited call from the first step on. At a later one the edit has counted as an approval. */
+/**
+ * Whether people are asked about the edited call from the first step on. At a later step the edit has counted as an
+ * approval.
+ */
 export function asksFromTheStart({ outcome, reviewConfig }: EditPreview): boolean {
   return outcome === "asks" && (reviewConfig?.level ?? 1) === 1;
 }
 
-/** Whether the edited call needs an approval that the call as it was proposed does not need, so that the edit is none. */
+/** Whether the edited call needs an approval that the proposed call does not, so that the edit is not an approval. */
 export function asksAnew(config: ReviewConfig, found: EditPreview | undefined): boolean {
   return found !== undefined && asksFromTheStart(found) && editApproves(config);
 }
@@ -55,7 +61,7 @@ export interface FieldProblem {
   pointer: string;
   /** The server's words, which are English. */
   message: string;
-  /** The same in words of the page, where it knows them. */
+  /** The same in words of the page, if it has them. */
   error?: FieldError | undefined;
 }
 
@@ -66,13 +72,13 @@ export function problemsOf(details: JsonObject | undefined): FieldProblem[] {
   return errors.filter(isObject).map((e) => ({ pointer: text(e.pointer), message: text(e.message) }));
 }
 
-/** What the server found wrong with these arguments of a call, also in words of the page. */
+/** The server's problems with these arguments of a call, also in words of the page. */
 export function editProblems(error: CountersignError | undefined, config: ReviewConfig, args: JsonObject): FieldProblem[] {
   if (error?.code !== "invalid_edit") return [];
   return problemsOf(error.details).map((problem) => ({ ...problem, error: problemError(problem, config, args) }));
 }
 
-/** A problem in the page's own words, where the schema says simply what is wrong with these arguments. */
+/** A problem in the page's own words, if a simple rule of the schema explains it. */
 export function problemError(problem: FieldProblem, { args_schema: schema }: ReviewConfig, args: JsonObject): FieldError | undefined {
   const path = stepsOf(problem.pointer);
   const property = path.length > 0 ? schemaAt(schema, path) : undefined;
@@ -91,7 +97,8 @@ function inside(value: JsonValue | undefined, step: string): JsonValue | undefin
 const text = (value: JsonValue | undefined) => (typeof value === "string" ? value : "");
 
 /**
- * The place in the arguments that a JSON pointer is about. Servers may point into the arguments (`/price`) or into the
+ * The place in the arguments to which a JSON pointer points. Servers may point into the arguments (`/price`) or into
+ * the
  * whole message (`/decisions/0/edited_action/args/price`).
  */
 function stepsOf(pointer: string): string[] {
@@ -99,34 +106,34 @@ function stepsOf(pointer: string): string[] {
   return parts.slice(parts[0] === "decisions" ? parts.indexOf("args") + 1 : 0);
 }
 
-/** That place as fields have theirs. */
+/** That place in the form that fields use. */
 export function placeOf(pointer: string): string {
   return stepsOf(pointer).reduce(placeIn, "");
 }
 
-/** The argument that a pointer is about. */
+/** The argument to which a pointer points. */
 export function argumentOf(pointer: string): string {
   return stepsOf(pointer)[0] ?? "";
 }
 
-/** Those at a place, or inside it. */
+/** The problems at a place, or inside it. */
 export function problemsAt(problems: readonly FieldProblem[], place: string): FieldProblem[] {
   return problems.filter(({ pointer }) => `${placeOf(pointer)}/`.startsWith(place === "" ? "" : `${place}/`));
 }
 
-/** Which action an `invalid_edit` error is about, where its pointer or its message says so. */
+/** The index of the action that an `invalid_edit` error is about, if its pointer or its message says so. */
 export function actionIndexOf(pointer: string, message = ""): number | undefined {
   const match = /^\/decisions\/(\d+)\//.exec(pointer) ?? /^decisions\[(\d+)\]/.exec(message);
   return match ? Number(match[1]) : undefined;
 }
 
-/** Something that the server found wrong with an edit of a reply. */
+/** A problem that the server found with an edit in a reply. */
 export interface RefusedEdit extends FieldProblem {
-  /** Which call it is about, where that is known. */
+  /** The index of the call that it is about, if known. */
   index: number | undefined;
 }
 
-/** What the server found wrong with the edits of a reply. `args`: what the edit made of the arguments of the call at this place. */
+/** The server's problems with the edits in a reply. `args`: the edited arguments of the call at this index. */
 export function refusedEdits(
   error: CountersignError | undefined,
   approval: ApprovalView,

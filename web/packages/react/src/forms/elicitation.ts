@@ -1,8 +1,8 @@
 /**
- * What an MCP server asks in the middle of a call: a form to fill in, or an address to open.
+ * The request of an MCP server in the middle of a call: a form to fill in, or an address to open.
  *
- * It comes as a question like those of graphs, whose answer says what is done about it (`action`), and of a form what was
- * filled in (`content`).
+ * It comes as a question like those of graphs, whose answer has the person's choice (`action`), and for a form the
+ * input (`content`).
  */
 import { isObject, type ApprovalView, type JsonObject, type JsonValue } from "@countersign/client";
 import { answerForm, json, type FieldsForm } from "./answer.js";
@@ -13,20 +13,20 @@ export interface Elicitation {
   from: string;
   /** Its words. */
   message: string;
-  /** Of a form: the schema of what is filled in. */
+  /** For a form: the schema of the input. */
   schema?: JsonObject;
-  /** To be opened. */
+  /** The address to open. */
   address?: Address;
 }
 
 export interface Address {
   url: string;
   host: string;
-  /** What a link may lead to; absent where it is not the address of a web page. */
+  /** The target of a link; absent if it is not the address of a web page. */
   href?: string;
 }
 
-/** Nothing where it is a question of another kind. */
+/** `undefined` for a question of another kind. */
 export function elicitationOf({ kind, interrupt }: ApprovalView): Elicitation | undefined {
   const payload = interrupt?.payload;
   if (kind !== "input" || !isObject(payload)) return undefined;
@@ -52,11 +52,11 @@ function acceptOf(schema: JsonValue | undefined): JsonObject | undefined {
 function addressOf(url: string, host: string): Address {
   const read = URL.canParse(url) ? new URL(url) : undefined;
   if (!read || (read.protocol !== "https:" && read.protocol !== "http:")) return { url, host };
-  // As the browser reads it, whatever stands before an @ or is written in other letters.
+  // As the browser reads it, whatever precedes an @ or is written in other letters.
   return { url, host: read.host, href: read.href };
 }
 
-/** The form; one without fields asks for a yes alone. */
+/** The form; one without fields asks only for a yes. */
 export function elicitationForm({ schema }: Elicitation): FieldsForm {
   const none = !schema || (isObject(schema.properties) && Object.keys(schema.properties).length === 0);
   if (none) return { kind: "object", fields: [], begin: {} };
@@ -64,18 +64,18 @@ export function elicitationForm({ schema }: Elicitation): FieldsForm {
   return form.kind === "object" || form.kind === "field" ? form : json;
 }
 
-/** What the server that checks the whole answer says, as if it was about the form alone. */
+/** The server's problems with the whole answer, as if they were about the form alone. */
 export function formProblems(problems: FieldProblem[]): FieldProblem[] {
   return problems.map((p) => ({ ...p, pointer: p.pointer.replace(/^\/content(?=\/|$)/, "") }));
 }
 
 export interface ElicitationResult {
   action: "accept" | "decline" | "cancel";
-  /** What was filled in, each under the name that people know it by. */
+  /** The input, each value under the name that people know. */
   content?: JsonObject;
 }
 
-/** What was answered. */
+/** The answer. */
 export function elicitationResultOf({ schema }: Elicitation, resume: JsonValue | undefined): ElicitationResult | undefined {
   if (!isObject(resume)) return undefined;
   const { action, content } = resume;

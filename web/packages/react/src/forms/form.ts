@@ -1,9 +1,9 @@
 /**
  * A form for a tool's arguments, from their JSON Schema.
  *
- * Each property becomes a field that holds text, or, where it is an object or a list, a form of its own; what no form
- * can show is written as JSON. Text is turned into a value without passing through a JavaScript number, so nothing is
- * rounded. The server checks the whole schema; here only what a field itself must be.
+ * Each property becomes a field that holds text, or, if it is an object or a list, a form of its own; anything that no
+ * form can show is written as JSON. Text is turned into a value without passing through a JavaScript number, so nothing
+ * is rounded. The server checks the whole schema; only a field's own rules are checked here.
  */
 import {
   equalJson,
@@ -27,40 +27,43 @@ export interface Field {
   name: string;
   kind: FieldKind;
   required: boolean;
-  /** What people call it, in place of its name. */
+  /** The title that people see, in place of its name. */
   title?: string;
   description?: string;
-  /** What its numbers count. */
+  /** The unit of its numbers. */
   unit?: string;
-  /** Of a text: what it is the text of. It is checked only where the rules have it too. */
+  /** For a text: its format. It is checked only if the rules have it too. */
   format?: Format;
   /** The choices of an enum, each as JSON text. */
   options?: string[];
-  /** What people call them, in the same order. */
+  /** Their titles, in the same order. */
   labels?: string[];
-  /** Of an object: its members. */
+  /** For an object: its members. */
   fields?: Field[];
-  /** Of a list: what each of its entries is. */
+  /** For a list: the field of each entry. */
   item?: Field;
-  /** What is checked before it is sent. */
+  /** The rules checked before it is sent. */
   rules?: Rules;
-  /** Where it is required, an empty text is none. */
+  /** Whether an empty text counts as missing if the field is required. */
   filled?: boolean;
 }
 
-/** What more is made of a schema where it is a form that people are asked to fill in, not that of arguments. */
+/** Further features of a schema for a form that people are asked to fill in, not for one of arguments. */
 export interface Reading {
   /** Titles, and lists of choices. */
   titles?: boolean;
-  /** Simple rules are checked here, and not by the server alone; of a tool's arguments the limits, since only those bind. */
+  /**
+   * Simple rules are checked here, and not only by the server; for a tool's arguments only the limits, since only those
+   * bind.
+   */
   rules?: boolean | "limits";
   /** Fields in the order of `orderOf`. */
   ordered?: boolean;
-  /** The whole schema, which references are into, where it is not the one that is read. */
+  /** The whole schema, into which references point, if it is not the one being read. */
   root?: JsonObject;
 }
 
-/** What is typed in a field: text, of an object or a list what is in each of its fields. Empty: it is not set. */
+/** The input of a field: text, or for an object or a list the input of each of its fields. Empty: it is not set. */
 export type FieldDraft = string | FieldDraft[] | { [name: string]: FieldDraft };
 
 /** An edit in progress. Kept as text so that half-typed input survives a reload. */
@@ -71,15 +74,15 @@ export interface EditDraft {
 }
 
 export type FieldError = { key: "edit.error.required" | "edit.error.number" | "edit.error.integer" | "edit.error.object" }
-  /** Where in its text it stops being JSON, from 1. */
+  /** Where its text stops being JSON, from 1. */
   | { key: "edit.error.json"; line: number; column: number }
-  /** The name that an object has twice. */
+  /** The member name that occurs twice in an object. */
   | { key: "edit.error.duplicate"; n: string }
-  /** A number that the server does not take, for it cannot be held exactly. */
+  /** A number that the server refuses, since it cannot be held exactly. */
   | { key: "edit.error.digits"; n: string }
   | RuleError;
 
-/** By the place of each: `price`, `legs/0/price`. To be read by `errorAt`: a field may be called `constructor`. */
+/** Each by its place: `price`, `legs/0/price`. Read them with `errorAt`: a field may be called `constructor`. */
 export type FieldErrors = Record<string, FieldError>;
 
 export type EditResult = { ok: true; args: JsonObject } | { ok: false; errors: FieldErrors };
@@ -90,12 +93,12 @@ export const WHOLE = "";
 /** Without a prototype: an error of a field that is called `__proto__` would be lost in that of an ordinary object. */
 const noErrors = (): FieldErrors => Object.create(null) as FieldErrors;
 
-/** What is wrong at a place, whatever the field is called. */
+/** The error at a place, whatever the field is called. */
 export function errorAt(errors: FieldErrors, place: string): FieldError | undefined {
   return Object.hasOwn(errors, place) ? errors[place] : undefined;
 }
 
-/** The place of a part, as JSON pointers write it, without the first slash. */
+/** The place of a part, in the form of JSON pointers without the first slash. */
 export function placeIn(place: string, part: string | number): string {
   const step = String(part).replaceAll("~", "~0").replaceAll("/", "~1");
   return place === "" ? step : `${place}/${step}`;
@@ -107,14 +110,14 @@ export const MOST_ENTRIES = 50;
 /** Fields of a form with all its inner ones, counting each list once. */
 const MOST_FIELDS = 200;
 
-/** What the parts of one schema share while it is read. */
+/** The shared context of a schema's parts while it is read. */
 interface Context extends Reading {
   root: JsonObject;
   left: { fields: number };
   depth: number;
 }
 
-/** The fields, or nothing where the schema is not that of an object with known properties. */
+/** The fields, or `undefined` if the schema is not of an object with known properties. */
 export function fieldsOf(schema: JsonObject | undefined, args: JsonObject, reading: Reading = {}): Field[] | undefined {
   if (!schema || !isObject(schema.properties)) return undefined;
   const fields = membersFields(schema, schema.properties, args, { root: schema, ...reading, left: { fields: MOST_FIELDS }, depth: 0 });
@@ -149,7 +152,7 @@ function field(name: string, schema: JsonObject, value: JsonValue | undefined, r
     ...(typeof schema.description === "string" ? { description: schema.description } : {}),
   };
   const made = { ...base, ...kindOf(schema, value, context) };
-  // What a field shows must be the value: read back, it is the same.
+  // A field must show the exact value: read back, it is the same.
   return value === undefined || fits(made, value) ? made : { ...base, kind: typeof value === "string" ? "string" : "json" };
 }
 
@@ -207,7 +210,7 @@ function optionsOf(schema: JsonObject, choices: JsonValue[], titles = false): Pi
   return named ? { options, labels: names } : { options };
 }
 
-/** Which of a field's options are chosen, each as JSON text. */
+/** The chosen options of a field, each as JSON text. */
 export function chosenOf(text: string): string[] {
   try {
     const value = text === "" ? [] : parseJson(text);
@@ -217,7 +220,7 @@ export function chosenOf(text: string): string[] {
   }
 }
 
-/** The draft of a value; of one that is not set an empty text, but for an object that must be there. */
+/** The draft of a value; for one that is not set an empty text, unless it is a required object. */
 export function fieldDraft(field: Field, value: JsonValue | undefined): FieldDraft {
   if (field.kind === "object" && (isObject(value) || (value === undefined && field.required))) {
     return Object.fromEntries((field.fields ?? []).map((f) => [f.name, fieldDraft(f, value && own(value, f.name))]));
@@ -230,7 +233,7 @@ export function fieldDraft(field: Field, value: JsonValue | undefined): FieldDra
   return stringifyJson(value, field.kind === "json" ? 2 : undefined);
 }
 
-/** What stands in a field when it is added to a list, or set at all. */
+/** The initial draft of a field that is added to a list, or set. */
 export function freshDraft(field: Field): FieldDraft {
   return fieldDraft({ ...field, required: true }, undefined);
 }
@@ -262,7 +265,7 @@ export function readEdit(draft: EditDraft, fields: Field[] | undefined, original
 }
 
 /**
- * The same edit on the other tab; nothing changes where the text of the raw editor cannot be read, or would not be the
+ * The same edit on the other tab; nothing changes if the text of the raw editor cannot be read, or would not be the
  * same in the fields.
  */
 export function switchTab(draft: EditDraft, fields: Field[], original: JsonObject): EditDraft {
@@ -311,7 +314,7 @@ function readMembers(fields: Field[], drafts: FieldDraft, original: JsonObject, 
   return Object.fromEntries(entries);
 }
 
-/** The value of a field; nothing where it is not set, or cannot be read, which is among the errors then. */
+/** The value of a field; `undefined` if it is not set, or cannot be read, which is then among the errors. */
 function read(field: Field, draft: FieldDraft, before: JsonValue | undefined, place: string, errors: FieldErrors): JsonValue | undefined {
   const found = readParts(field, draft, before, place, errors) ?? readText(field, textOfDraft(draft), before);
   const broken = field.rules && found.value !== undefined ? brokenRule(field.rules, found.value) : undefined;
@@ -330,7 +333,7 @@ function readParts(field: Field, draft: FieldDraft, before: JsonValue | undefine
     return { value: readMembers(field.fields ?? [], draft, isObject(before) ? before : {}, place, errors) };
   }
   if (field.kind !== "list" || !Array.isArray(draft)) return undefined;
-  // Entries come and go, so none is known by its place. One that nobody has changed is as it was, wherever it stands now.
+  // Entries come and go, so none is identified by its place. An unchanged one keeps its value, wherever it is now.
   const was = new Map(Array.isArray(before) ? before.map((value) => [JSON.stringify(fieldDraft(field.item!, value)), value]) : []);
   const values = draft.map((one, i) => read(field.item!, one, was.get(JSON.stringify(one)), placeIn(place, i), errors));
   return { value: values.filter((value) => value !== undefined) };
@@ -369,7 +372,7 @@ function checked(value: JsonValue): Found {
   return n === undefined ? { value } : { value, error: { key: "edit.error.digits", n } };
 }
 
-/** Of a text with a format that counts, outer spaces are none of it. A moment is written with its zone. */
+/** For a text with a checked format, outer spaces are ignored. A moment is written with its zone. */
 function formatted({ format, rules }: Field, text: string): string {
   const words = rules?.format ? text.trim() : text;
   return format === "date-time" && isLocalMoment(words) ? momentOf(words) : words;
@@ -380,7 +383,7 @@ function isWhole(text: string): boolean {
   return /[eE]/.test(text) || /^-?\d+(\.0+)?$/.test(text);
 }
 
-/** The parser's words are English; what they say is where. */
+/** The parser's message is English; only its position is used. */
 function jsonError(error: unknown, text: string): FieldError {
   const message = error instanceof Error ? error.message : "";
   const twice = /^Duplicate key '(.*)' encountered/s.exec(message);

@@ -1,4 +1,7 @@
-/** Arguments without a framework: from schemas to tables and forms, from what is typed to values with every digit, and what an edit changed. */
+/**
+ * Arguments without a framework: from schemas to tables and forms, from typed text to values with every digit, and the
+ * changes of an edit.
+ */
 export { ANSWER, answerFields, answerForm, emptyAnswer, readAnswer, type AnswerDraft, type AnswerForm, type AnswerResult, type FieldsForm } from "./answer.js";
 export { momentText, weekdayText } from "./dates.js";
 export { diff, type Change } from "./diff.js";

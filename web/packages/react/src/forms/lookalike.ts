@@ -1,13 +1,13 @@
 /**
- * Letters that are drawn like others, for texts that a person is typing. What the server shows has them escaped by
- * Unicode's full tables; here they are those that it escaped in the same arguments, and the plain cases of new ones.
+ * Lookalike letters, for texts that a person is typing. The server's text has them escaped by Unicode's full tables;
+ * here they are those that it escaped in the same arguments, and the simple cases of new ones.
  */
 import type { Display } from "@countersign/client";
 
-/** A text with more of them is drawn without marks from there on, so that the page stays usable. */
+/** After this many marks a text is rendered without them, so that the page stays usable. */
 export const MARKS = 4000;
 
-/** The characters beyond ASCII that the server escaped; of a word of two scripts it escapes the Latin letters too. */
+/** The characters beyond ASCII that the server escaped; in a word of two scripts it also escapes the Latin letters. */
 export function escapedIn(display: Display | undefined): ReadonlySet<string> {
   const found = new Set<string>();
   for (const [whole, hex] of (display?.text ?? "").matchAll(/\\u\{([0-9A-F]+)\}|\\./gsu)) {
@@ -20,10 +20,10 @@ export function escapedIn(display: Display | undefined): ReadonlySet<string> {
 const NONE: ReadonlySet<string> = new Set();
 const WORD = /[\p{L}\p{M}\p{Nd}_]+/gu;
 const OTHER = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}]/u;
-/** Cyrillic and Greek letters that are drawn like Latin ones. */
+/** Cyrillic and Greek letters that look like Latin ones. */
 const TWINS = new Set("АВЕЅІЈКМНОРСТУХԚԜаеорсухіјѕһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονο");
 
-/** Where they are: the indexes of their first code units. */
+/** The indexes of their first code units. */
 export function lookalikes(text: string, known: ReadonlySet<string> = NONE): ReadonlySet<number> {
   const found = new Set<number>();
   // Nearly every text.

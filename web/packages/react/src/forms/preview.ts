@@ -1,4 +1,4 @@
-/** What a call would do, cut into lines that are drawn differently. */
+/** The preview of a call, cut into lines that are rendered differently. */
 import type { Preview } from "@countersign/client";
 
 export interface PreviewLine {
@@ -7,8 +7,8 @@ export interface PreviewLine {
 }
 
 /**
- * The lines of a preview. In a diff, how many lines a hunk has decides what is one of its lines: no line of a file
- * looks like a heading, whatever it begins with.
+ * The lines of a preview. In a diff, the line count of a hunk decides which lines belong to it: no line of a file is
+ * taken for a heading, whatever it begins with.
  */
 export function previewLines({ kind, text }: Preview): PreviewLine[] {
   const lines = text.split("\n");
@@ -35,7 +35,7 @@ export function previewLines({ kind, text }: Preview): PreviewLine[] {
   });
 }
 
-/** A line, with what stands for characters that would not be seen apart. Joined again, the parts are the line. */
+/** A line, with the escapes of invisible characters as separate parts. Joined again, the parts are the line. */
 export function hiddenParts(line: string): { text: string; hidden: boolean }[] {
   return line
     .split(/((?:\\u\{[0-9A-F]+\})+)/)

@@ -1,33 +1,33 @@
 /**
  * The arguments of a call as a table: in the order of their schema, under the names that people know.
  *
- * The table is a help to read them. What counts is the server's text of them, which is always beside it, and wherever the
- * table leaves something out it says so.
+ * The table is a reading aid. The server's text of the arguments is authoritative; it is always beside the table, and
+ * wherever the table leaves something out it says so.
  */
 import { equalJson, isObject, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
 import { formatOf, type Format } from "./rules.js";
 import { orderOf, plainly, titleOf, unitOf } from "./schema.js";
 
 export interface ArgRow {
-  /** In the JSON; of an entry of a list its place, from 1. */
+  /** The name in the JSON; for an entry of a list its place, from 1. */
   name: string;
   entry?: boolean;
   title?: string;
   unit?: string;
   format?: Format;
-  /** What people call this choice. */
+  /** The title of this choice. */
   label?: string;
   value: JsonValue;
-  /** What is inside an object or a list that has something in it. */
+  /** The contents of an object or a list that is not empty. */
   rows?: ArgRow[];
-  /** How many of them are left out. */
+  /** How many of these rows are left out. */
   more?: number;
 }
 
 export interface Unset {
   name: string;
   title?: string;
-  /** What the schema says that is taken then. */
+  /** The default value from the schema. */
   fallback?: JsonValue;
 }
 
@@ -35,11 +35,11 @@ export interface ArgTable {
   rows: ArgRow[];
   /** How many are left out. */
   more: number;
-  /** What the schema names and the call does not have. */
+  /** The arguments in the schema that the call does not have. */
   unset: Unset[];
 }
 
-/** What is deeper is written as JSON. */
+/** Deeper values are written as JSON. */
 const DEPTH = 6;
 
 /** `most`: rows of the whole table. */
@@ -114,7 +114,7 @@ function inner(value: JsonValue, schema: JsonObject, context: Context): Partial<
 
 const some = ({ rows, more }: Rows) => (more > 0 ? { rows, more } : { rows });
 
-/** The name of a choice, where it has another one than itself. */
+/** The title of a choice, if it differs from its value. */
 function labelOf(value: JsonValue, schema: JsonObject): string | undefined {
   const { enum: choices, enumNames: names } = schema;
   const at = Array.isArray(choices) ? choices.findIndex((one) => equalJson(one, value)) : -1;
@@ -122,7 +122,7 @@ function labelOf(value: JsonValue, schema: JsonObject): string | undefined {
   return typeof name === "string" && name !== value && name !== stringifyJson(value) ? name : undefined;
 }
 
-/** The digits before the point in threes, from the right, where there are enough of them that nobody counts them at a glance. */
+/** The digits before the point in threes, from the right, if there are too many to count at a glance. */
 export function digitGroups(text: string): string[] {
   const [, sign = "", whole = "", rest = ""] = /^(-?)(\d{5,})(\.\d+)?$/.exec(text) ?? [];
   if (whole === "") return [text];

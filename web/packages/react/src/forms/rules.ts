@@ -1,8 +1,8 @@
 /**
- * What a value in a form must be, as far as its own schema says it simply: limits, lengths and formats.
+ * The simple rules for a value in a form, from its own schema: limits, lengths and formats.
  *
- * Patterns are left to the server, which reads them in linear time: somebody else has written them, and one can be made
- * that keeps a browser busy for ever.
+ * Patterns are left to the server, which matches them in linear time: somebody else has written them, and a malicious
+ * one could keep a browser busy for ever.
  */
 import { equalJson, isNumber, type JsonObject, type JsonValue } from "@countersign/client";
 
@@ -41,7 +41,7 @@ export interface RuleError {
   n?: string;
 }
 
-/** `formats`: with its format, which is only a hint where nobody has said that it counts. */
+/** `formats`: whether to check its format, which is otherwise only a hint. */
 export function rulesOf(schema: JsonObject, formats: boolean): Rules {
   const rules: Rules = {};
   for (const name of ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"] as const) {
@@ -66,7 +66,7 @@ export function brokenRule(rules: Rules, value: JsonValue): RuleError | undefine
   return [...limits(rules)].find(([, fits]) => !fits(value))?.[0] ?? formatError(rules.format, value);
 }
 
-/** The limits in the words of their errors, to be read before something is wrong. */
+/** The limits in the words of their errors, for people to read in advance. */
 export function limitsOf(rules: Rules): RuleError[] {
   return [...limits(rules)].map(([error]) => error);
 }
@@ -75,7 +75,7 @@ export function limitsOf(rules: Rules): RuleError[] {
 const plain = (limit: JsonValue) => String(limit).replace(/\.0+$/, "");
 
 function* limits(rules: Rules): Generator<[RuleError, (value: JsonValue) => boolean]> {
-  // As doubles, which never puts a number on the wrong side of a limit that belongs to its range.
+  // Compared as doubles, which never puts a number on the wrong side of a limit in its range.
   const number = (limit: JsonValue, fits: (value: number, limit: number) => boolean) => (value: JsonValue) =>
     !isNumber(value) || fits(Number(value), Number(limit));
   const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = rules;
@@ -101,7 +101,9 @@ function* limits(rules: Rules): Generator<[RuleError, (value: JsonValue) => bool
   if (maxItems !== undefined) yield [{ key: "edit.error.maxItems", n: String(maxItems) }, (v) => (items(v) ?? 0) <= maxItems];
 }
 
-/** In whole numbers, since 0.3 is no multiple of 0.1 as a double. What has an exponent is left to the server. */
+/**
+ * In whole numbers, since 0.3 is not a multiple of 0.1 as a double. Numbers with an exponent are left to the server.
+ */
 function isMultiple(value: JsonValue, step: JsonValue): boolean {
   if (!isNumber(value)) return true;
   const texts = [String(value), String(step)];
@@ -132,14 +134,14 @@ export function fitsFormat(format: Format, text: string): boolean {
   }
 }
 
-/** A day that the calendar has. */
+/** Whether the day exists in the calendar. */
 function isDay(text: string): boolean {
   if (!/^\d{4}-\d\d-\d\d$/.test(text)) return false;
   const day = new Date(`${text}T00:00:00Z`);
   return !Number.isNaN(day.getTime()) && day.toISOString().startsWith(text);
 }
 
-/** What the browser's own field for a moment holds: the local time, without a zone. */
+/** The format of the browser's own field for a moment: the local time, without a zone. */
 const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
 
 export function isLocalMoment(text: string): boolean {

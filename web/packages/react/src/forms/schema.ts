@@ -1,4 +1,4 @@
-/** What a JSON Schema says of a value, in the plain words that forms and tables need. */
+/** A JSON Schema's statements about a value, in the simple form that forms and tables need. */
 import { isObject, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
 import { choiceText } from "./values.js";
 
@@ -51,26 +51,26 @@ function pointed(root: JsonObject, reference: string): JsonValue | undefined {
   return at;
 }
 
-/** What people call it; a title of spaces is none. */
+/** The title that people see; one of only spaces does not count. */
 export function titleOf({ title }: JsonObject): string | undefined {
   return typeof title === "string" && title.trim() !== "" ? title : undefined;
 }
 
-/** What its numbers count, from `x-unit`, which is ours: JSON Schema has no word for it. */
+/** The unit of its numbers, from `x-unit`, our own extension: JSON Schema has no keyword for it. */
 export function unitOf(schema: JsonObject): string | undefined {
   const unit = schema["x-unit"];
   return typeof unit === "string" && unit.trim() !== "" ? unit : undefined;
 }
 
-/** The members of an object that are all in plain sight: with alternatives beside them there may be others. */
+/** The members of an object, if the schema lists them all: with alternatives beside them there may be others. */
 export function membersOf(plain: JsonObject): JsonObject | undefined {
   if (!isObject(plain.properties) || (plain.type !== undefined && plain.type !== "object")) return undefined;
   return ["oneOf", "anyOf", "allOf"].some((name) => plain[name] !== undefined) ? undefined : plain.properties;
 }
 
 /**
- * The names of its members, those that are required first and as that list has them: it is the order that the author chose.
- * The members themselves have lost theirs, since JSON objects have none and the server sorts them.
+ * The names of its members, the required ones first and in the order of that list, which the author chose. The members'
+ * own order is lost, since JSON objects have none and the server sorts them.
  */
 export function orderOf(schema: JsonObject): string[] {
   const properties = isObject(schema.properties) ? schema.properties : {};
@@ -79,7 +79,7 @@ export function orderOf(schema: JsonObject): string[] {
   return [...new Set([...first, ...Object.keys(properties)])];
 }
 
-/** The schema of what a path leads to: names of members and places in lists. */
+/** The schema of the value at a path: names of members and places in lists. */
 export function schemaAt(schema: JsonObject | undefined, path: readonly (string | number)[]): JsonObject | undefined {
   let at = schema && plainly(schema, schema);
   for (const step of path) {
@@ -91,7 +91,7 @@ export function schemaAt(schema: JsonObject | undefined, path: readonly (string 
   return at;
 }
 
-/** What people call what a path leads to: `Orders › 2 › Price`; nothing where no step of it has a title. */
+/** The titles along a path: `Orders › 2 › Price`; `undefined` if no step of it has one. */
 export function titlesAt(schema: JsonObject | undefined, path: readonly (string | number)[]): string | undefined {
   const names = path.map((step, i) => {
     const title = titleOf(schemaAt(schema, path.slice(0, i + 1)) ?? {});

@@ -1,10 +1,10 @@
-/** The server's text of a call's arguments, cut into what is drawn differently. */
+/** The server's text of a call's arguments, cut into parts that are rendered differently. */
 import type { DisplayWarning, DisplayWarningKind } from "@countersign/client";
 import { MARKS } from "./lookalike.js";
 
 export interface ShownPart {
   text: string;
-  /** `hidden`: stands for characters that would not be seen, or not as what they are. `break`: a line feed or a tab. */
+  /** `hidden`: stands for characters that would be invisible, or mistaken for others. `break`: a line feed or a tab. */
   kind: "plain" | "hidden" | "break";
 }
 
@@ -16,7 +16,7 @@ export function shownParts(text: string): ShownPart[] {
     if (to > from) parts.push({ text: text.slice(from, to), kind });
     from = to;
   };
-  // A backslash of the arguments is written as two, and is no escape.
+  // A backslash in the arguments is written as two, and is not an escape.
   for (const match of text.matchAll(/(?:\\u\{[0-9A-F]+\})+|(?:\\[nt])+|\\./gsu)) {
     if (match[0] === "\\\\" || match[0] === '\\"') continue;
     if (parts.length > MARKS) break;
@@ -27,7 +27,7 @@ export function shownParts(text: string): ShownPart[] {
   return parts;
 }
 
-/** Longer texts scroll in themselves, and must have been seen to their end before they are approved. */
+/** Longer texts scroll, and must have been read to their end before they are approved. */
 export function isLongText(text: string): boolean {
   return text.length > 4000 || text.split("\n", 61).length > 60;
 }

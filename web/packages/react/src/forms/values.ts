@@ -21,7 +21,7 @@ function looksLikeJson(text: string): boolean {
   }
 }
 
-/** Arguments as streamed: pretty where they are complete JSON, else as they came. */
+/** Arguments as streamed: pretty-printed if they are complete JSON, otherwise as received. */
 export function prettyJson(text: string): string {
   try {
     return stringifyJson(parseJson(text), 2);
