@@ -13,7 +13,7 @@ import "./styles/composer.css";
 import "./styles/dialog.css";
 
 applyTheme();
-// In this order: what is read before the server has said who this is could be anybody's.
+// In this order: data read before the server has named the person could be anybody's.
 client.connect();
 startLists();
 
@@ -34,7 +34,7 @@ if (root) {
   );
 }
 
-/** All that can be shown without any texts. */
+/** The only element that can be shown without any texts. */
 function reloadButton(): HTMLElement {
   const button = document.createElement("button");
   button.type = "button";

@@ -17,7 +17,7 @@ import { shortId, Sidebar } from "./Sidebar.js";
 import { TokenForm } from "./TokenForm.js";
 import { TopBar } from "./TopBar.js";
 
-/** A page that is loaded when it is opened, with what it looks like. */
+/** A page that is loaded when it is opened, together with its styles. */
 const page = <P,>(load: () => Promise<ComponentType<P>>) =>
   lazy(late(async () => ({ default: (await Promise.all([load(), import("../styles/later.js")]))[0] })));
 
@@ -59,7 +59,7 @@ function Page() {
   if (connection === "unauthorized") return <TokenForm />;
 
   const openMenu = () => setMenuOpen(true);
-  // Each part by itself: one that fails leaves the others.
+  // Each part has its own boundary: one that fails leaves the others.
   return (
     <div className="app">
       <a
@@ -104,16 +104,16 @@ function Page() {
   );
 }
 
-/** Where what had the focus goes with its page, the next page takes it. */
+/** If the focused element disappears with its page, the next page takes the focus. */
 function useFocusAcrossPages(): void {
-  // As it is while the page that goes is still there.
+  // Read while the old page is still there.
   const before = document.activeElement;
   useEffect(() => {
     if (document.activeElement === document.body && before?.isConnected === false) document.getElementById("main")?.focus();
   });
 }
 
-/** A session, or that it is gone: whoever looks at it learns that at once. */
+/** A session, or the notice that it is gone, which its viewer gets at once. */
 function SessionPage({ sessionId, onMenu }: { sessionId: string; onMenu: () => void }) {
   const { t } = useI18n();
   const { deleted } = useSessionState(sessionId);
@@ -138,10 +138,10 @@ function Loading() {
   return <p className="muted center">{t("chat.loading")}</p>;
 }
 
-/** The page is there, so the rest of it may come. */
+/** The page is there, so the rest of it can be loaded. */
 function Begun() {
   useEffect(() => {
-    // Not every browser says when it has nothing to do.
+    // Not every browser says when it is idle.
     if (typeof requestIdleCallback === "undefined") return void setTimeout(() => void loadAhead(), 500);
     requestIdleCallback(() => void loadAhead(), { timeout: 5_000 });
   }, []);

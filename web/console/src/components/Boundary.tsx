@@ -1,5 +1,5 @@
 /**
- * What cannot be shown takes only its own part of the page with it: a plain message stands there instead.
+ * A part that cannot be rendered is replaced by a plain message; the rest of the page stays.
  * React has no hook for this.
  */
 import { Component, type ErrorInfo, type ReactNode } from "react";

@@ -41,7 +41,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
   const { view, pending, hasEarlier, missing, cancel, loadEarlier } = useSession(sessionId);
   const { messages: outgoing, fresh, refused } = useStore(outgoingOf(sessionId));
-  // Its first message was just written, in the field that was here before: this one is in its place.
+  // The first message was just written in the field of the page before; this field takes its place.
   const [begun] = useState(fresh && outgoing.length > 0);
   const connection = useConnection();
   const list = useStore(agents);
@@ -55,11 +55,11 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   useAnnounceRequests(view, subject);
 
   const mine = useTurnOf(pending, subject, view);
-  // What this person can decide comes first.
+  // Requests that this person can decide come first.
   const next = mine ?? pending[0];
   const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
   const onTheWay = outgoing.length > 0;
-  // Until its own event has come whole, the message that is on its way stands for it.
+  // Until its own event has arrived completely, the outgoing message is shown in its place.
   const parts = useMemo(() => timeline(view).filter(({ message }) => !(onTheWay && message.role === "user" && message.open)), [view, onTheWay]);
   const asked = pending.length > 0 ? parts.findIndex(({ blocks }) => blocks.some((b) => b.type === "approval_request" && pending.some((a) => a.approvalKey === b.approvalKey))) : -1;
   const more = useCallback(
@@ -82,7 +82,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const owns = useOwns(sessionId);
   const failed = view.status === "failed";
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
-  // A session in which nothing has happened has no events, so what it is doing is known from the list alone.
+  // A session in which nothing has happened has no events, so its status is known only from the list.
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
   const title = visibleText(named || firstWords(view)) || t("sessions.untitled", { id: shortId(sessionId) });
 
@@ -169,7 +169,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         )}
         <Refused error={error ?? refused} />
         {working && <TodoDock view={view} />}
-        {/* What is written here would make a session under this address. */}
+        {/* A message here would create a session with this id. */}
         {!missing && (
           <Composer
             draftKey={`draft:${sessionId}`}
@@ -197,7 +197,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   );
 }
 
-/** What the session waits for, and the way there. */
+/** The pending request, and the link to it. */
 function Waits({ next, mine }: { next: ApprovalView; mine: ApprovalView | undefined }) {
   const { t } = useI18n();
   return (
@@ -214,8 +214,8 @@ function Waits({ next, mine }: { next: ApprovalView; mine: ApprovalView | undefi
 }
 
 /**
- * What a message can do while these are pending, or while the agent works. A message gives no answer to a graph or a
- * server, and does not say whether a call ran, so these are not rejected by one.
+ * What a message can do while these are pending, or while the agent works. A message cannot answer a graph or a server,
+ * or say whether a call ran, so it does not reject such requests.
  */
 function waysPast(pending: readonly ApprovalView[], t: Translate): Way[] {
   const asked = pending.length > 0 && pending.every(isAnswered);
@@ -229,7 +229,7 @@ function waysPast(pending: readonly ApprovalView[], t: Translate): Way[] {
   return [queue, { onPending: "reject", label: t("composer.reject"), effect: t(n === 1 ? "composer.rejectEffect" : "composer.rejectEffects", { n }) }];
 }
 
-/** That others have to decide or answer it, in a sentence that may begin with them. */
+/** Says that others have to decide or answer it, in a sentence that may begin with their name. */
 function waitsForOthers(approval: ApprovalView, t: Translate): string {
   const who = deciderName(approval, t);
   const first = who === t("people.owner") ? t("people.ownerFirst") : who;
@@ -242,7 +242,7 @@ function firstWords(view: SessionView): string {
   return block?.type === "text" ? block.text.slice(0, 80) : "";
 }
 
-/** Tell screen readers about each new request, and whose it is to decide, once, without moving the focus. */
+/** Tell screen readers about each new request, and who has to decide it, once, without moving the focus. */
 function useAnnounceRequests(view: SessionView, subject: string | undefined): void {
   const { t } = useI18n();
   const me = useMe();
@@ -254,7 +254,7 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
     const texts: string[] = [];
     for (const approval of pendingApprovals(view)) {
       if (told.current.has(draftKey(approval))) continue;
-      // Whether it is this person's is known once the session's owner is.
+      // It is known whether it is this person's once the session's owner is known.
       if (!owned && decidingRole(approval) === undefined) continue;
       told.current.add(draftKey(approval));
       const key = isAnswered(approval) ? "card.announceQuestion" : "card.announce";
@@ -262,6 +262,6 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
       texts.push(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval, t) }));
     }
     announce(...texts);
-    // The keys say when something new waits; the view itself changes with every event.
+    // The keys show new requests; the view itself changes with every event.
   }, [keys, owned]);
 }

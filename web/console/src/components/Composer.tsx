@@ -11,21 +11,21 @@ import { Icon } from "./Icon.js";
 
 interface Props {
   draftKey: string;
-  /** Something is under way, so that a message needs to be told what becomes of that. Writing is always possible. */
+  /** Something is under way, so the person must choose what a message does to it. Writing is always possible. */
   meanwhile?: Meanwhile | undefined;
-  /** What becomes of a message, where that is not plain. */
+  /** What happens to a message, if that is not obvious. */
   hint?: string | undefined;
   onSend: (text: string, images: InlineImage[], onPending?: OnPending) => Promise<void>;
   /** Images can be attached: the model that reads the message takes them. */
   takesImages?: boolean | undefined;
-  /** There is a turn to stop. */
+  /** Present if there is a turn to stop. */
   onStop?: (() => Promise<void>) | undefined;
   autoFocus?: boolean;
 }
 
 export type OnPending = NonNullable<MessageCommand["on_pending"]>;
 
-/** What a message may do with what is under way, and what comes of that. Enter takes the first. */
+/** What a message may do to the work under way, and the result. Enter takes the first. */
 export interface Way {
   onPending: OnPending;
   label: string;
@@ -33,7 +33,7 @@ export interface Way {
 }
 
 export interface Meanwhile {
-  /** What is under way. */
+  /** Describes what is under way. */
   note: ReactNode;
   /** None: this person cannot send now. */
   ways: Way[];
@@ -49,7 +49,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
   const [images, changeImages] = useDraftImages(draftKey);
   const [problem, setProblem] = useState<MessageKey>();
   const [reading, setReading] = useState(0);
-  // What is sent while an image is still read would go without it.
+  // A message sent while an image is still being read would go without it.
   const written = text.trim() !== "" || images.length > 0;
   const canSend = reading === 0 && written;
 
@@ -120,7 +120,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
                 aria-label={t("image.remove", { n: i + 1 })}
                 onClick={() => {
                   changeImages((now) => now.filter((other) => other !== image));
-                  // Its button goes; where another image takes its place, so does the button of that.
+                  // Its button disappears; if another image takes its place, that image's button takes the focus.
                   if (i === images.length - 1) (attacher.current ?? field.current)?.focus();
                 }}
               >
@@ -203,7 +203,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
   );
 }
 
-/** The ways to send a message while something is under way, each with what comes of it. */
+/** The ways to send a message while something is under way, each with its result. */
 function Ways({ ways, disabled, onSend }: { ways: Way[]; disabled: boolean; onSend: (way: OnPending) => void }) {
   const id = useId();
   return (

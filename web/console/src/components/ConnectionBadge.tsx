@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 import { useConnection } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 
-/** Silent while all is well: it says something only when the connection is not there. */
+/** Silent while all is well: it appears only when there is no connection. */
 export function ConnectionBadge() {
   const { t } = useI18n();
   const state = useConnection();

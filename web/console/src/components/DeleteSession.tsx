@@ -37,8 +37,8 @@ export function DeleteSession({ session, onClose }: Props) {
     forgetSession(sessionId);
     if (route.get().sessionId === sessionId) location.hash = newHref;
     flushSync(onClose);
-    // The row whose button was pressed, where the dialog has left the focus, is gone. On a phone the list covers the page, which
-    // takes no focus then.
+    // The row whose button was pressed, to which the dialog returned the focus, is gone. On a phone the list covers the
+    // page, which cannot take the focus then.
     const main = document.getElementById("main");
     (main?.hasAttribute("inert") ? document.querySelector<HTMLElement>(".sidebar a") : main)?.focus();
   };

@@ -6,7 +6,7 @@ import { Icon } from "./Icon.js";
 interface Props {
   heading: string;
   className?: string;
-  /** It stays open meanwhile. */
+  /** Whether work is under way, during which it stays open. */
   busy?: boolean;
   /** A click beside it closes it: nothing in it can be lost. */
   lightDismiss?: boolean;
@@ -21,7 +21,7 @@ export function Dialog({ heading, className = "", busy = false, lightDismiss = f
   useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
-    // Taken from the page while open it would not give the focus back.
+    // Removed from the page while open, it would not give the focus back.
     return () => shown?.close();
   }, []);
   return (

@@ -13,7 +13,7 @@ import { TopBar } from "./TopBar.js";
 
 const DRAFT = "draft:new";
 
-/** Why the session that was to be made last was not. */
+/** Why the last session could not be created. */
 const refused = new Store<CountersignError | undefined>(undefined);
 
 export function NewSession({ onMenu }: { onMenu: () => void }) {
@@ -30,14 +30,15 @@ export function NewSession({ onMenu }: { onMenu: () => void }) {
     const { id, sent } = startSession(agent?.name, text, images);
     openSession(id);
     return sent.catch((e: unknown) => {
-      // The session was never made: who looks at it comes back here, where the message is, and anybody else once they like.
+      // The session was never created: a person who is looking at it is brought back here, where the message is;
+      // otherwise it is here when they return.
       refused.set(CountersignError.of(e));
       forgetRefusal(id);
       if (location.hash === sessionHref(id)) location.hash = newHref;
       throw e;
     });
   };
-  // It is told once.
+  // It is shown once.
   useEffect(() => () => refused.set(undefined), []);
 
   return (

@@ -1,4 +1,4 @@
-/** The earlier points of a session, and going on from one of them in a new session. */
+/** The earlier points of a session, and continuing from one of them in a new session. */
 import { useState } from "react";
 import { useI18n } from "../i18n/index.js";
 import { Icon } from "./Icon.js";

@@ -1,4 +1,4 @@
-/** The operator's policy, for auditors: which calls need whom, and what each tool asks by itself. Nothing is changed here. */
+/** The operator's policy, for auditors: which calls need whose approval, and each tool's own approval. Read-only. */
 import { useCallback, useEffect, useState, type ReactNode } from "react";
 import { CountersignError, type Policy, type PolicyRule, type ToolApproval } from "@countersign/client";
 import { useConnection, Visible, visibleText } from "@countersign/react";
@@ -152,7 +152,7 @@ function Facts({ facts }: { facts: readonly Fact[] }) {
   );
 }
 
-/** What happens with a call, and who is asked how. */
+/** What happens to a call, and who is asked in which way. */
 function thenFacts({ condition, message, ask }: Then, t: Translate, language: string): Fact[] {
   const facts: Fact[] = [];
   if (condition !== undefined) facts.push([t("policy.onlyIf"), condition === "" ? t("policy.byProgram") : <Code text={condition} />]);

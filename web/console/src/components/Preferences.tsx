@@ -4,7 +4,7 @@ import { setTheme, storedTheme, themes, type Theme } from "../lib/theme.js";
 import { notifying, setNotifying } from "../state/notify.js";
 import { useStore } from "../state/store.js";
 
-/** Language, appearance, and whether the browser tells of requests. */
+/** Language, appearance, and whether the browser notifies of requests. */
 export function Preferences() {
   const { t, language, setLanguage } = useI18n();
   const [theme, setState] = useState(storedTheme);

@@ -1,4 +1,4 @@
-/** What the shared hooks and components work with: the connection, and the words and classes of this page. */
+/** The context of the shared hooks and components: the connection, and the words and classes of this page. */
 import { useMemo, type ReactNode } from "react";
 import { BareProvider, type ClassNames, type Labels } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";

@@ -3,10 +3,10 @@ import { Visible } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { errorText } from "./errorText.js";
 
-/** Their reason says nothing that the page does not say better itself. */
+/** The page explains these better than the server's reason does. */
 const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "invalid_edit", "unauthenticated", "bad_json", "approval_already_resolved"]);
 
-/** What was refused, in the page's language, and the server's own reason, which is English. */
+/** A refusal in the page's language, and the server's own reason, which is English. */
 export function Refusal({ error }: { error: CountersignError }) {
   const { t } = useI18n();
   const reason = SAID.has(error.textCode) ? "" : error.message || error.code;
@@ -26,8 +26,8 @@ export function Refusal({ error }: { error: CountersignError }) {
 }
 
 /**
- * The same below what was tried, told at once to who cannot see it; nothing if it went well. `onRetry` tries it again, which
- * helps nobody who may not do it.
+ * The same below the action that failed, announced at once to screen readers; nothing on success. `onRetry` tries it
+ * again, and is not offered to a person who may not do it.
  */
 export function Refused({ error, onRetry }: { error: CountersignError | undefined; onRetry?: (() => void) | undefined }) {
   const { t } = useI18n();

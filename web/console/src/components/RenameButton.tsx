@@ -4,7 +4,7 @@ import { useI18n } from "../i18n/index.js";
 import { Icon } from "./Icon.js";
 import { RenameSession } from "./RenameSession.js";
 
-/** `title`: the one that it has; `shown`: how it is called on this page, also without one. */
+/** `title`: its current title; `shown`: its name on this page, even without a title. */
 export function RenameButton({ sessionId, title, shown }: { sessionId: string; title: string | undefined; shown: string }) {
   const { t } = useI18n();
   const [open, setOpen] = useState(false);

@@ -8,12 +8,12 @@ import { keepTitle } from "../state/lists.js";
 import { Dialog } from "./Dialog.js";
 import { Refused } from "./Refusal.js";
 
-/** As many as the server takes, in characters and not in UTF-16. */
+/** The server's limit, in characters and not in UTF-16 code units. */
 const MOST = 200;
 
 interface Props {
   sessionId: string;
-  /** The one that it has. */
+  /** Its current title. */
   title: string | undefined;
   onClose: () => void;
 }

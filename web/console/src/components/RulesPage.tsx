@@ -1,4 +1,4 @@
-/** Standing rules: what was decided for later calls too, and taking it back. */
+/** Standing rules: decisions that also apply to later calls, and revoking them. */
 import { useCallback, useRef, useState } from "react";
 import { stringifyJson, type StandingRule } from "@countersign/client";
 import { useConnection, Visible, visibleText } from "@countersign/react";
@@ -32,7 +32,7 @@ export function RulesPage({ onMenu }: { onMenu: () => void }) {
   const revoked = (rule: StandingRule) => {
     announce(t("rules.announce", { tool: visibleText(rule.tool) }));
     keep((row) => row.id !== rule.id);
-    // The button that was pressed is gone with its row.
+    // The pressed button is gone with its row.
     list.current?.focus();
   };
 
@@ -178,7 +178,7 @@ function requestOf({ id }: StandingRule): string {
   return id.slice(0, id.lastIndexOf("."));
 }
 
-/** Why a rule does not apply for now; a reason that is not known here is in the server's own words. */
+/** Why a rule does not apply for now; an unknown reason is shown in the server's own words. */
 function suspendedText({ suspension, by, role }: StandingRule, t: Translate): string {
   const code = suspension?.code;
   const seen = code === "not_seen" || code === "not_seen_yet";

@@ -159,7 +159,7 @@ export function Sidebar({ open, onClose }: Props) {
   );
 }
 
-/** Whose decisions this tab makes. */
+/** The person in whose name this tab decides. */
 function WhoAmI() {
   const { t } = useI18n();
   const { name, roles } = useMe();
@@ -216,7 +216,7 @@ function SessionRow({ row, current, onOpen, onRename, onDelete }: RowProps) {
   const { mine, others } = useWaiting();
   const inRow = (approval: ApprovalView) => approval.sessionId === row.session_id;
   const waits = (row.pending?.length ?? 0) > 0;
-  // Of a request that is not read, since so many are nearer their deadline, nobody is named.
+  // Nobody is named for a request that was not read because too many are nearer their deadline.
   const other = mine.some(inRow) ? undefined : others.find(inRow);
   const status = row.status ?? "none";
   const { name } = useMe();

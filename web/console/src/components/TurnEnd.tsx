@@ -1,4 +1,4 @@
-/** How the newest turn stands if nothing more comes of it by itself, and what can be done about it. */
+/** The state of the newest turn if it does not continue by itself, and what can be done about it. */
 import { useId, useState, type ReactNode } from "react";
 import { isCut, type AgentSummary, type HeldTurn, type SessionView } from "@countersign/client";
 import { Visible } from "@countersign/react";
@@ -10,7 +10,7 @@ import { client, http } from "../state/connection.js";
 import { Icon } from "./Icon.js";
 import { Refusal } from "./Refusal.js";
 
-/** How many more model calls a person is offered to allow, as far as the agent may make as many. */
+/** How many more model calls a person can allow at a time, at most as many as the agent may make. */
 const MORE_CALLS = 10;
 
 interface Props {
@@ -61,7 +61,7 @@ const HELD: { [reason: string]: MessageKey } = { fork: "chat.heldFork", crashes:
 export const whyHeld = (held: HeldTurn | undefined): MessageKey => HELD[held?.reason ?? ""] ?? "chat.heldOther";
 
 interface StoppedProps extends Props {
-  /** It has used up its model calls. */
+  /** Whether it has used up its model calls. */
   spent: boolean;
   /** Why. */
   children: ReactNode;
@@ -74,7 +74,7 @@ function Stopped({ view, agent, spent, children }: StoppedProps) {
   const most = agent?.max_turns;
   const [entered, enter] = useState<string>();
   const more = entered ?? String(Math.min(MORE_CALLS, most ?? MORE_CALLS));
-  // A turn can fail otherwise in the last call that it may make.
+  // A turn can also fail for another reason in the last call that it may make.
   const asks = spent || error?.code === "max_turns";
   const moreCalls = Number(more);
   const valid = !asks || (Number.isInteger(moreCalls) && moreCalls >= 1 && moreCalls <= (most ?? moreCalls));

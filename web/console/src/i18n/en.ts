@@ -1,4 +1,4 @@
-/** English. The other catalogues have exactly these keys (a test sees to it). */
+/** English. The other catalogues have exactly these keys (a test ensures it). */
 import { texts } from "@countersign/react/en";
 
 export { words as labels } from "@countersign/react/en";

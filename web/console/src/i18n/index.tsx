@@ -1,4 +1,7 @@
-/** The language of the page: chosen by the person, else the browser's, else English. Only its texts are loaded. */
+/**
+ * The language of the page: chosen by the person, otherwise the browser's, otherwise English. Only its texts are
+ * loaded.
+ */
 import { createContext, useCallback, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
 import { filled, type Labels } from "@countersign/react";
 import { readLocal, writeLocal } from "../lib/storage.js";
@@ -6,10 +9,10 @@ import type { Catalogue, MessageKey } from "./en.js";
 
 export type Language = "en" | "vi" | "zh";
 
-/** What the shared components say; refusals have the words of this page. */
+/** The words of the shared components; refusals use the words of this page. */
 type SharedLabels = Omit<Labels, "error">;
 
-/** What the page says, and what the shared components say. */
+/** The words of the page, and of the shared components. */
 interface Words {
   texts: Catalogue;
   labels: SharedLabels;
@@ -22,7 +25,7 @@ const loaders: Record<Language, () => Promise<Words>> = {
 };
 const loaded = new Map<Language, Words>();
 
-/** Load the texts of a language. Whatever shows texts comes after. */
+/** Load the texts of a language. Everything that shows texts comes after this. */
 export async function loadLanguage(language: Language): Promise<void> {
   if (!loaded.has(language)) loaded.set(language, await loaders[language]());
 }
@@ -40,7 +43,7 @@ export type Params = Record<string, string | number>;
 export type Translate = (key: MessageKey, params?: Params) => string;
 
 export function translate(catalogue: Catalogue, key: MessageKey, params: Params = {}): string {
-  // A key from what a newer server sends may be in no catalogue. That must not take the page with it.
+  // A key derived from a newer server's data may be in no catalogue. That must not break the page.
   const text: string | undefined = Object.hasOwn(catalogue, key) ? catalogue[key] : undefined;
   if (text === undefined) return key;
   return filled(text, params);
@@ -52,7 +55,7 @@ export function isMessageKey(key: string): key is MessageKey {
   return any !== undefined && Object.hasOwn(any.texts, key);
 }
 
-/** A text by a word of the server's, or that word: a newer server may have more of them. */
+/** The text for a word of the server, or the word itself: a newer server may have more of them. */
 export const wordText = (t: Translate, of: string, word: string): string => {
   const key = `${of}.${word}`;
   return isMessageKey(key) ? t(key) : word;
@@ -81,7 +84,7 @@ export function preferredLanguage(): Language {
   return pickLanguage(readLocal("language"), navigator.languages ?? [navigator.language]);
 }
 
-/** Load that, or English where its texts cannot be had. */
+/** Load that language, or English if its texts cannot be loaded. */
 export async function loadFirst(): Promise<Language> {
   const language = preferredLanguage();
   try {
@@ -94,7 +97,7 @@ export async function loadFirst(): Promise<Language> {
   }
 }
 
-/** `first` is loaded: what another tab prefers meanwhile may not be. */
+/** `first` is loaded: another language that a tab has chosen meanwhile may not be. */
 export function I18nProvider({ first, children }: { first: Language; children: ReactNode }) {
   const [language, setState] = useState(first);
   useEffect(() => void (document.documentElement.lang = language), [language]);

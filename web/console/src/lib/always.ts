@@ -1,11 +1,11 @@
-/** Decisions for later calls too: what a person chose, and what is sent. */
+/** Decisions that also apply to later calls: a person's choice, and what is sent. */
 import { allowedOf, configOf, progress, type Always, type ApprovalView, type DecisionType } from "@countersign/client";
 
 export const scopes = ["session", "arguments", "tool"] as const;
 export type Scope = (typeof scopes)[number];
 export type AlwaysChoice = "approve" | "reject";
 
-/** What a person has entered. `until` is a day, as a date field writes it. */
+/** A person's input. `until` is a day, in the format of a date field. */
 export interface AlwaysDraft {
   choice: AlwaysChoice;
   scope: Scope;
@@ -28,7 +28,7 @@ export function readAlways({ scope, until }: AlwaysDraft, now: number): AlwaysRe
   return { ok: true, always: { scope, until: end.toISOString() } };
 }
 
-/** A rule stands in the place of one person: it cannot approve what more must approve, or somebody else. */
+/** A rule replaces one person: it cannot approve a call that several people, or somebody else, must approve. */
 export function alwaysChoices(approval: ApprovalView, index: number, barred: (choice: DecisionType) => boolean): AlwaysChoice[] {
   if (approval.kind !== "approval") return [];
   const config = configOf(approval, index);

@@ -1,9 +1,9 @@
-/** What is said to screen readers, one message at a time, by the live region in `App`. */
+/** Announcements to screen readers, one message at a time, by the live region in `App`. */
 import { Store } from "../state/store.js";
 
 export const announcement = new Store("");
 
-/** What comes at the same time is said together: each message replaces the one before it. */
+/** Simultaneous texts are announced together: each message replaces the one before it. */
 export function announce(...texts: readonly string[]): void {
   const text = texts.filter(Boolean).join("; ");
   if (text === "") return;

@@ -1,10 +1,10 @@
-/** The audit log, for people: what a record says, and what a file of it holds. */
+/** The audit log, for people: the meaning of a record, and the content of an export. */
 import { isObject, type AuditRecord, type JsonObject, type JsonValue } from "@countersign/client";
 import type { MessageKey } from "../i18n/en.js";
 
-/** What a record says, as far as the list shows it. */
+/** The meaning of a record, as much as the list shows. */
 export interface Told {
-  /** In words; the name of an event that a newer server has. */
+  /** In words; or the name of an event that only a newer server has. */
   what: { key: MessageKey } | { event: string };
   by: string | undefined;
   at: string;
@@ -12,7 +12,7 @@ export interface Told {
   /** The key of the request. */
   request: string | undefined;
   tools: string[];
-  /** It ended badly, or says no. */
+  /** Whether it is a bad outcome or a rejection. */
   bad: boolean;
 }
 
@@ -91,8 +91,8 @@ function keyOf(event: string, body: JsonObject): MessageKey | undefined {
 const EXPORT_PAGE = 1_000;
 
 /**
- * All records from the first on, a record a line, as pieces of a file. Each is the text that the server has stored: nothing is
- * parsed, so no digit changes.
+ * All records from the first on, one per line, as pieces of a file. Each is the text that the server has stored:
+ * nothing is parsed, so no digit changes.
  */
 export async function* exported(
   read: (cursor: number, limit: number) => Promise<string>,

@@ -1,4 +1,4 @@
-/** Whether what a person has done in a session keeps them from approving what waits in it. The server says it in the end. */
+/** Whether a person's actions in a session keep them from approving a pending request. The server has the last word. */
 import { configOf, decisionFor, isAnswered, type ApprovalView, type BlockView, type Decision, type SessionView } from "@countersign/client";
 import { barOf, type Bar, type Case } from "./people.js";
 import { longTurns } from "./turns.js";
@@ -15,13 +15,16 @@ export function barIn(view: SessionView, approval: ApprovalView, who: Case): Bar
   });
 }
 
-/** What the server keeps of a call: who has approved it since it was last asked about from the start, and all who have ever changed it. */
+/**
+ * The server's record of a call: who has approved it since it was last requested from the first level, and everyone who
+ * has ever changed it.
+ */
 interface Past {
   approvedBy: Set<string>;
   editedBy: Set<string>;
 }
 
-/** The past of each call of a request that waits. */
+/** The past of each call of a pending request. */
 function pastOf(approval: ApprovalView, { approvals }: SessionView): Past[] {
   const all = Object.values(approvals);
   const at = all.findIndex(({ approvalKey }) => approvalKey === approval.approvalKey);
@@ -31,7 +34,7 @@ function pastOf(approval: ApprovalView, { approvals }: SessionView): Past[] {
     for (const request of [...(at < 0 ? all : all.slice(0, at)), approval]) {
       const asked = askedOf(request, id);
       if (!asked) continue;
-      // Forks, and tools that have changed, have people asked from the start: no approval before counts.
+      // After a fork, or a change of the tool, people are asked from the first level: no earlier approval counts.
       if (isFromTheStart(asked, before)) past.approvedBy.clear();
       if (request !== approval) addTo(past, asked, request);
       before = asked;
@@ -40,7 +43,7 @@ function pastOf(approval: ApprovalView, { approvals }: SessionView): Past[] {
   });
 }
 
-/** A request, as far as it is about one call. */
+/** The part of a request that is about one call. */
 interface Asked {
   kind: ApprovalView["kind"];
   level: number;
@@ -53,7 +56,10 @@ function askedOf(request: ApprovalView, id: string | undefined): Asked | undefin
   return at < 0 ? undefined : { kind, level: configOf(request, at).level ?? 1, decision: decisionFor(decisions, at) };
 }
 
-/** Of a call whose outcome is unknown the last level is asked first, and each that lets it run again has the one below asked. */
+/**
+ * For a call whose outcome is unknown the last level is asked first; each level that lets it run again passes it to the
+ * one below.
+ */
 function isFromTheStart({ kind, level }: Asked, before: Asked | undefined): boolean {
   if (kind !== "in_doubt") return level === 1;
   if (before?.kind !== kind) return true;

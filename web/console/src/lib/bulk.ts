@@ -3,7 +3,7 @@ import { allowedOf, configOf, decisionOf, type ApprovalView, type Decision } fro
 
 export type BulkChoice = "approve" | "reject";
 
-/** Most requests that are decided at once: what is approved has to be looked at. */
+/** The maximum number of requests decided at once: a person has to look at each before approving. */
 export const BULK_MOST = 100;
 
 /** Whether a request can be one of many: all its actions allow it, and it asks for no more than yes or no. */

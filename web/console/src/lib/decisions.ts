@@ -1,15 +1,17 @@
-/** What a person enters for a call here, and what becomes of an edit. */
+/** A person's input for a call here, and the outcome of an edit. */
 import { configOf, type ApprovalView } from "@countersign/client";
 import type { CallDraft } from "@countersign/react";
 import { editApproves } from "@countersign/react/forms";
 import type { AlwaysDraft } from "./always.js";
 
 export interface ActionDraft extends CallDraft {
-  /** The form of a decision for later calls too, while it is open. */
+  /** The form of a decision that also applies to later calls, while it is open. */
   alwaysDraft?: AlwaysDraft;
 }
 
-/** Whether people are asked about an action again once it is edited, or have been: about its call, in a later request. */
+/**
+ * Whether people are, or have been, asked again about an action once it is edited: in a later request about its call.
+ */
 export function askedAgain(approval: ApprovalView, index: number, approvals: Readonly<Record<string, ApprovalView>>): boolean {
   const id = approval.actions[index]?.id;
   const all = Object.values(approvals);

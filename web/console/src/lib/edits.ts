@@ -1,4 +1,4 @@
-/** What people made of a call: the arguments that run, where they are not the ones that the model wrote. */
+/** People's edits of a call: the arguments that run, if they are not the ones that the model wrote. */
 import { decisionFor, equalJson, type ApprovalView, type BlockView, type JsonObject } from "@countersign/client";
 
 export interface Reviewed {
@@ -20,7 +20,7 @@ export function reviewedCalls(
     const approval = block.type === "approval_request" ? approvals[block.approvalKey] : undefined;
     if (approval?.kind !== "approval" && approval?.kind !== "in_doubt") continue;
     approval.actions.forEach(({ tool_use_id: id, path, name, args }, i) => {
-      // The call of a nested agent is none of this message's, whatever its id.
+      // The call of a nested agent does not belong to this message, whatever its id.
       const call = id === undefined || (path && path.length > 0) ? undefined : newest.get(id);
       if (call === undefined) return;
       const decision = decisionFor(approval.decisions, i);
@@ -33,7 +33,7 @@ export function reviewedCalls(
   return found;
 }
 
-/** Whether it is not what was proposed. */
+/** Whether it differs from the proposed call. */
 export function isEdited(reviewed: Reviewed | undefined, name: string, proposed: JsonObject | undefined): reviewed is Reviewed {
   return reviewed !== undefined && (reviewed.name !== name || !equalJson(reviewed.args, proposed));
 }

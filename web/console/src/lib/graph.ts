@@ -1,4 +1,4 @@
-/** Where everything of a graph is on the paper. The layout is dagre's; what is written is made to fit first. */
+/** The positions of a graph's parts in the drawing. The layout is dagre's; the labels are made to fit first. */
 import { Graph, layout as place } from "@dagrejs/dagre";
 import type { Drawing, DrawnEdge, DrawnNode, Position } from "@countersign/client";
 
@@ -44,14 +44,14 @@ export const LINE_HEIGHT = 17;
 const MARGIN = 14;
 const TITLE = 10;
 
-/** How wide a text is at 13 px, a little too wide rather than too narrow: there is no paper to measure it on. */
+/** An estimate of a text's width at 13 px, rather too wide than too narrow: there is no canvas to measure it on. */
 export function widthOf(text: string): number {
   let width = 0;
   for (const c of text) width += c.codePointAt(0)! >= 0x1100 ? 13.5 : /[A-ZMWmw]/.test(c) ? 9.5 : 7.2;
   return width;
 }
 
-/** Lines no wider than that. What does not fit in so many lines ends in an ellipsis. */
+/** Lines no wider than that. A text that does not fit in this many lines ends in an ellipsis. */
 export function wrap(text: string, width: number, most: number): string[] {
   const lines: string[] = [];
   for (const part of text.split(/\r\n|[\n\r\u0085\u2028\u2029]/)) {
@@ -74,7 +74,7 @@ export function wrap(text: string, width: number, most: number): string[] {
   return kept;
 }
 
-/** The graph without what cannot be drawn: nodes that are only spoken of are added, circles of parents opened. */
+/** The graph made drawable: nodes that are only referred to are added, and cycles of parents opened. */
 function sound({ nodes, edges, current }: Drawing): Map<string, DrawnNode> {
   const known = new Map<string, DrawnNode>();
   for (const node of nodes) if (!known.has(node.id)) known.set(node.id, node);
@@ -111,7 +111,7 @@ export function layout(drawing: Drawing): Paper {
     ranksep: 34,
     marginx: MARGIN,
     marginy: MARGIN,
-    // The better way takes seconds where there are many nodes.
+    // The better algorithm takes seconds with many nodes.
     ranker: nodes.size > 150 ? "longest-path" : "network-simplex",
   });
   graph.setDefaultEdgeLabel(() => ({}));
@@ -147,7 +147,7 @@ export function layout(drawing: Drawing): Paper {
   const boxes = [...nodes.values()].map((node): Box => {
     const { x, y, width, height } = graph.node(names.get(node.id)!) as Required<Point & { width: number; height: number }>;
     const box = { id: node.id, kind: node.kind, ...texts.get(node.id)!, x, y, width, height, position: positions.get(node.id) };
-    // Room for the words on a frame.
+    // Room for a frame's title.
     return children.has(node.id) ? { ...box, y: y - TITLE / 2, height: height + TITLE } : box;
   });
   const byId = new Map(boxes.map((box) => [box.id, box]));
@@ -161,7 +161,7 @@ export function layout(drawing: Drawing): Paper {
     };
     const own = byId.get(edge.from);
     if (edge.from === edge.to && own && !children.has(edge.from)) {
-      // dagre leaves room beside the node, and that is all it does for an edge that goes back to where it began.
+      // For an edge from a node to itself, dagre only leaves room beside the node.
       const [x, y] = [own.x + own.width / 2, own.y];
       const points = [{ x, y: y - 6 }, { x: x + 20, y: y - 12 }, { x: x + 24, y }, { x: x + 20, y: y + 12 }, { x: x + 1, y: y + 6 }];
       const width = Math.max(0, ...found.lines.map(widthOf));
@@ -188,7 +188,7 @@ export function layout(drawing: Drawing): Paper {
   };
 }
 
-/** The way as far as the frame it ends in. */
+/** The path, cut at the frame in which it ends. */
 function cut(points: Point[], { x, y, width, height }: Box): Point[] {
   const within = (p: Point) => Math.abs(p.x - x) < width / 2 && Math.abs(p.y - y) < height / 2;
   const last = points.findIndex(within);
@@ -199,12 +199,12 @@ function cut(points: Point[], { x, y, width, height }: Box): Point[] {
     if (within(middle)) into = middle;
     else out = middle;
   }
-  // An arrow points where its last piece goes, which must not be nothing.
+  // An arrow points in the direction of its last piece, which must not be empty.
   const way = points.slice(0, last).filter((p) => Math.hypot(p.x - out.x, p.y - out.y) > 2);
   return way.length > 0 ? [...way, out] : points;
 }
 
-/** A smooth way through the points. */
+/** A smooth path through the points. */
 export function pathOf(points: Point[]): string {
   const [first, ...rest] = points;
   if (!first) return "";

@@ -4,11 +4,14 @@ import { IMAGE_TYPES, type ImageContent, type ImageSource, type ImageType } from
 /** An image on its way to the server. */
 export type InlineImage = Extract<ImageSource, { type: "base64" }>;
 
-/** Most images of one message from here; with `KEPT_BYTES` they are within what the server takes. */
+/** The maximum number of images in one message from here; with `KEPT_BYTES` they stay within the server's limits. */
 export const MOST_IMAGES = 10;
-/** A file that is not larger goes as it is. Large frames would hold up the connection, and models scale images down anyway. */
+/**
+ * A file up to this size is sent unchanged. Large frames would hold up the connection, and models scale images down
+ * anyway.
+ */
 const KEPT_BYTES = 512 * 1024;
-/** The longer side of what is scaled down: as much as models look at. */
+/** The longer side of a scaled-down image: the size that models use. */
 const LONGER_SIDE = 1568;
 
 const isType = (type: string): type is ImageType => (IMAGE_TYPES as readonly string[]).includes(type);
@@ -30,7 +33,7 @@ export function shownImage(source: ImageSource): ShownImage {
   return url && isWeb ? { kind: "elsewhere", host: url.host, url: url.href } : { kind: "unknown" };
 }
 
-/** What is sent: models do best with what a text is about before it. */
+/** The content that is sent: models do best if the images come before the text about them. */
 export function contentOf(text: string, images: InlineImage[]): string | (ImageContent | { type: "text"; text: string })[] {
   if (images.length === 0) return text;
   const blocks = images.map((source): ImageContent => ({ type: "image", source }));
@@ -41,9 +44,9 @@ export function contentOf(text: string, images: InlineImage[]): string | (ImageC
 export const imageFiles = (files: Iterable<File> | null | undefined): File[] =>
   [...(files ?? [])].filter((file) => file.type.startsWith("image/"));
 
-/** A file as an image that can be sent, made smaller where it is large. Throws if the browser cannot read it. */
+/** A file as an image that can be sent, scaled down if it is large. Throws if the browser cannot read it. */
 export async function readImage(file: Blob): Promise<InlineImage> {
-  // The bytes decide what it is, as they do on the server; a file's type is only what its name says.
+  // The bytes decide its type, as on the server; a file's own type only follows from its name.
   const type = typeOf(new Uint8Array(await file.slice(0, 12).arrayBuffer()));
   if (type && file.size <= KEPT_BYTES) return { type: "base64", media_type: type, data: await base64(file) };
   const bitmap = await createImageBitmap(file);
@@ -58,7 +61,7 @@ export async function readImage(file: Blob): Promise<InlineImage> {
   throw new Error("the image cannot be made small enough");
 }
 
-/** The type that bytes say they are by how they begin. */
+/** The type of an image, by its first bytes. */
 export function typeOf(bytes: Uint8Array): ImageType | undefined {
   const text = String.fromCharCode(...bytes.subarray(0, 12));
   if (text.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
@@ -75,7 +78,7 @@ async function asJpeg(bitmap: ImageBitmap, side: number, quality: number): Promi
   canvas.height = Math.max(1, Math.round(bitmap.height * scale));
   const context = canvas.getContext("2d");
   if (!context) throw new Error("the browser cannot draw");
-  // What is transparent would be black.
+  // Transparent parts would become black.
   context.fillStyle = "#fff";
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);

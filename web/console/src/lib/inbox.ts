@@ -1,4 +1,4 @@
-/** What of the inbox is shown, as the address says it. */
+/** The part of the inbox that is shown, according to the address. */
 
 export const TABS = ["mine", "others", "later"] as const;
 export type Tab = (typeof TABS)[number];
@@ -11,7 +11,7 @@ export type Group = (typeof GROUPS)[number];
 
 export interface InboxQuery {
   tab: Tab;
-  /** What is searched for; empty: nothing. */
+  /** The search text; empty: no search. */
   search: string;
   filters: Partial<Record<Filter, string>>;
   group: Group | undefined;
@@ -21,7 +21,7 @@ export interface InboxQuery {
 
 export const everything: InboxQuery = { tab: "mine", search: "", filters: {}, group: undefined, open: undefined };
 
-/** Longest text that is taken from an address. */
+/** The length of the longest text that is taken from an address. */
 const LONGEST = 200;
 
 const oneOf = <T extends string>(known: readonly T[], text: string | null): T | undefined => known.find((one) => one === text);

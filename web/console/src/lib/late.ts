@@ -1,6 +1,6 @@
 /**
- * Parts of the page that are loaded after its beginning: when they are needed, or when nothing else is to do. A tab that has
- * them all needs no file of a server that is away, or of a newer version that has others.
+ * Parts of the page that are loaded later: when they are needed, or when the browser is idle. A tab that has loaded
+ * them all needs no file from a server that is unreachable, or newer with other files.
  */
 type Load<T> = () => Promise<T>;
 
@@ -12,7 +12,7 @@ export function late<T>(load: Load<T>): Load<T> {
   return load;
 }
 
-/** Mark where the beginning ends, for whoever measures it, and load what is left, one part after the other. */
+/** Mark the end of the initial load, for measurements, and load the rest, one part after the other. */
 export async function loadAhead(): Promise<void> {
   performance.mark("countersign:begun");
   for (const load of parts) await load().catch(() => undefined);

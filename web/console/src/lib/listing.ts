@@ -11,7 +11,10 @@ const OWNER = "user";
 
 const distinct = (values: (string | undefined)[]): string[] => [...new Set(values.filter((value) => value !== undefined))];
 
-/** What a request has of something that can be filtered or grouped by; a request of several actions may have several. */
+/**
+ * A request's values of a property by which it can be filtered or grouped; a request with several actions may have
+ * several.
+ */
 export function valuesOf(row: ApprovalView, group: Group): string[] {
   switch (group) {
     case "tool":
@@ -29,7 +32,7 @@ export function valuesOf(row: ApprovalView, group: Group): string[] {
   }
 }
 
-/** Made once for each row: it is looked at with each letter that is typed. */
+/** Computed once for each row: it is used with each letter that is typed. */
 const searched = new WeakMap<ApprovalView, string>();
 
 function textOfRow(row: ApprovalView): string {
@@ -45,7 +48,7 @@ function textOfRow(row: ApprovalView): string {
   return text;
 }
 
-/** Every word that is searched for, somewhere in what the request shows, and each filter. */
+/** The rows that match every word of the search, somewhere in what the request shows, and each filter. */
 export function matching(rows: readonly ApprovalView[], { search, filters }: Pick<InboxQuery, "search" | "filters">): ApprovalView[] {
   const words = folded(search).split(/\s+/).filter(Boolean);
   const wanted = FILTERS.flatMap((filter): [Filter, string][] => (filters[filter] === undefined ? [] : [[filter, filters[filter]]]));
@@ -56,7 +59,9 @@ export function matching(rows: readonly ApprovalView[], { search, filters }: Pic
   );
 }
 
-/** The values that a filter can have, with how many rows have each; the chosen one also where no row has it. */
+/**
+ * The possible values of a filter, with the number of rows for each; the chosen one is included even if no row has it.
+ */
 export function choicesOf(rows: readonly ApprovalView[], filter: Filter, chosen: string | undefined): [string, number][] {
   const counts = new Map<string, number>();
   if (chosen !== undefined) counts.set(chosen, 0);
@@ -65,14 +70,14 @@ export function choicesOf(rows: readonly ApprovalView[], filter: Filter, chosen:
 }
 
 export interface RowGroup {
-  /** What its rows have in common; none of it: they have nothing of the kind. */
+  /** The values that its rows have in common; empty: they have none. */
   values: string[];
   rows: ApprovalView[];
-  /** How many it has in all, where not all of them are drawn. */
+  /** Its total number of rows, if not all of them are rendered. */
   total: number;
 }
 
-/** The rows in groups, the one with the soonest deadline first; one group where they are not grouped. */
+/** The rows in groups, the one with the soonest deadline first; a single group if they are not grouped. */
 export function grouped(rows: readonly ApprovalView[], group: Group | undefined): RowGroup[] {
   if (group === undefined) return rows.length > 0 ? [{ values: [], rows: [...rows], total: rows.length }] : [];
   const groups = new Map<string, RowGroup>();
@@ -98,14 +103,16 @@ export function firstOf(groups: readonly RowGroup[], most: number): RowGroup[] {
   return shown;
 }
 
-/** The one `by` places further; where there is none, the nearest. From nowhere: the first or the last. */
+/** The row `by` places further; if there is none, the nearest. From nowhere: the first or the last. */
 export function stepFrom(order: readonly string[], from: string | undefined, by: 1 | -1): string | undefined {
   const at = from === undefined ? -1 : order.indexOf(from);
   if (at < 0) return by > 0 ? order[0] : order.at(-1);
   return order[Math.min(order.length - 1, Math.max(0, at + by))];
 }
 
-/** What opens once a request is decided: the one below it in the order that had it last, else the one above. */
+/**
+ * The request that opens once one is decided: the one below it in the last order that had it, otherwise the one above.
+ */
 export function nextAfter(order: readonly string[], decided: string, around = order): string | undefined {
   const at = around.indexOf(decided);
   const left = (key: string) => key !== decided && order.includes(key);

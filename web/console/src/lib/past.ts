@@ -1,4 +1,4 @@
-/** What a session was at an earlier point: its events up to there are in its view already, each with its place. */
+/** A session at an earlier point: its events up to there are already in its view, each with its place. */
 import { toolArgs, type ApprovalView, type BlockView, type Checkpoint, type ImageSource, type JsonObject, type MessageView, type SessionView } from "@countersign/client";
 import { callsOf } from "./calls.js";
 
@@ -11,12 +11,12 @@ export type PastItem = { key: string } & (
   | { kind: "asked"; approval: ApprovalView; waits: boolean }
 );
 
-/** How much of a text is shown of a point. */
+/** How much of a text is shown at a point. */
 const CHARS = 400;
 
 const short = (text: string) => (text.length > CHARS ? `${text.slice(0, CHARS)}…` : text);
 
-/** The messages as they were then, without what was not there yet. */
+/** The messages as they were then, without later content. */
 function messagesAt(view: SessionView, seq: number): MessageView[] {
   return view.messages
     .filter((message) => message.seq <= seq)
@@ -58,22 +58,25 @@ function itemOf({ id }: MessageView, block: BlockView, view: SessionView, pendin
 
 const textOf = (blocks: readonly BlockView[]) => blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
 
-/** A call that can be another one in the fork. */
+/** A call that can be changed in the fork. */
 export interface PastCall {
   id: string;
   name: string;
   args: JsonObject;
-  /** The request about it, with what its arguments must be. */
+  /** The request about it, with the rules for its arguments. */
   approval?: { of: ApprovalView; index: number };
 }
 
 export interface Editable {
-  /** The message that the turn has just begun with; empty where the next one is still to be written. */
+  /** The message with which the turn has just begun; empty if the next one is still to be written. */
   message?: { text: string; images: ImageSource[] };
   calls: PastCall[];
 }
 
-/** What a fork from a point can change there: the message of a turn that has only begun, or calls that have not. */
+/**
+ * What a fork from a point can change there: the message of a turn that has only just begun, or calls that have not
+ * begun.
+ */
 export function editableAt(view: SessionView, point: Checkpoint): Editable {
   const messages = messagesAt(view, point.seq);
   if (["idle", "completed", "cancelled"].includes(point.status)) return { message: { text: "", images: [] }, calls: [] };
@@ -90,7 +93,7 @@ export function editableAt(view: SessionView, point: Checkpoint): Editable {
     if (block.type !== "tool_use" || done.has(block.seq)) return [];
     const of = asked.find((approval) => approval.actions.some((action) => action.tool_use_id === block.id && !action.path?.length));
     const index = of?.actions.findIndex((action) => action.tool_use_id === block.id) ?? -1;
-    // What waits there can be changed, and what the model has only just asked for.
+    // Pending calls can be changed, and those that the model has only just made.
     if (!of && point.after !== "answer") return [];
     const args = of ? of.actions[index]!.args : toolArgs(block);
     return args ? [{ id: block.id, name: of?.actions[index]!.name ?? block.name, args, ...(of ? { approval: { of, index } } : {}) }] : [];

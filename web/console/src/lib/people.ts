@@ -1,4 +1,4 @@
-/** Who has to decide, in words, and whether the person at this tab may. The server says it in the end. */
+/** Who has to decide, in words, and whether the person at this tab may. The server has the last word. */
 import { assigned, decidingRole, progress, type ApprovalView, type DecisionType } from "@countersign/client";
 import { roleName, visibleText } from "@countersign/react";
 import type { Translate } from "../i18n/index.js";
@@ -15,48 +15,53 @@ export function deciderName(approval: ApprovalView, t: Translate): string {
   return subject === undefined ? roleName(decidingRole(approval), t) : visibleText(subject);
 }
 
-/** Who uses this tab. Without a name nobody has to say who they are, and anybody may do anything. */
+/** The person who uses this tab. Without a name nobody has to sign in, and anybody may do anything. */
 export interface Me {
   name: string | undefined;
   roles: readonly string[];
 }
 
 /**
- * Why a person may not say yes to a request. `role`: others decide it now, so they may not say no either. They asked
- * for it, spoke before it was asked, or changed it, and so may not approve it; or they have approved it already, now
- * or at a step before.
+ * Why a person may not approve a request. `role`: others decide it now, so this person may not reject it either.
+ * `asked`, `spoke`, `edited`: they requested it, spoke before it was made, or changed it. `voted`, `step`: they have
+ * approved it already, at this step or at an earlier one.
  */
 export type Bar = "role" | "asked" | "spoke" | "edited" | "voted" | "step";
 
-/** Whether a bar is in the way of a choice: but for who may not decide at all, only of those that let a call run. */
+/**
+ * Whether a bar blocks a choice: for a person who may not decide at all any, otherwise only those that let a call run.
+ */
 export function isBarred(bar: Bar | undefined, choice: DecisionType): boolean {
   if (bar === undefined || bar === "role") return bar !== undefined;
   if (bar === "voted") return choice === "approve";
   return choice === "approve" || choice === "respond" || (choice === "edit" && bar !== "edited");
 }
 
-/** Whether this person may hand a request to somebody else: whoever holds the role may, even if it is now one other's. */
+/**
+ * Whether this person may reassign a request: every holder of the role may, even if it is now assigned to one other
+ * person.
+ */
 export function mayHand(approval: ApprovalView, { me, subject }: Case): boolean {
   const role = decidingRole(approval);
   return me.name === undefined || (role === undefined ? me.name === subject : me.roles.includes(role));
 }
 
-/** What the rules look at. */
+/** The facts that the rules use. */
 export interface Case {
   me: Me;
   /** Whose session it is. */
   subject: string | undefined;
 }
 
-/** What a person has done in the session before they are asked about the calls. */
+/** A person's earlier actions in the session. */
 export interface Did {
-  /** Approved one of them, since it was last asked about from the start. */
+  /** Whether they have approved one of the calls, since it was last requested from the first level. */
   approved: () => boolean;
   edited: () => boolean;
   spoke: () => boolean;
 }
 
-/** Without what they did: as far as the request alone tells. With it: `barIn`. */
+/** Without `did`: from the request alone. With it: see `barIn`. */
 export function barOf(approval: ApprovalView, { me, subject }: Case, did?: Did): Bar | undefined {
   const role = decidingRole(approval);
   const person = assigned(approval).subject;
@@ -65,7 +70,7 @@ export function barOf(approval: ApprovalView, { me, subject }: Case, did?: Did):
   if (!mayHand(approval, { me, subject }) || (named && person !== undefined && person !== me.name)) return "role";
   const votes = progress(approval);
   if (named && votes?.by.includes(me.name!)) return "voted";
-  // Whoever has let a call run again may still say that it shall not.
+  // A person who has let a call run again may still reject it.
   if (did?.approved()) return approval.kind === "in_doubt" ? "voted" : "step";
   if (role === undefined || !approval.reviewConfigs.some((c) => c.not_self)) return undefined;
   if (owns) return "asked";

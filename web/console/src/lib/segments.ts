@@ -4,7 +4,7 @@ import type { BlockView, GroupView } from "@countersign/client";
 export type Segment =
   | { key: string; block: BlockView }
   | { key: string; group: GroupView; blocks: BlockView[] }
-  /** What an answer that broke off had said. */
+  /** The content of an answer that broke off. */
   | { key: string; replaced: BlockView[] };
 
 /** `calls`: the ids of all calls of the message, which may have been cut into parts. */
@@ -24,7 +24,7 @@ export function layOut(blocks: BlockView[], groups: Record<string, GroupView>, c
   return found;
 }
 
-/** Blocks that a crash left empty are nothing, and results are shown with what they are the result of. */
+/** Blocks that a crash left empty are not shown, and results are shown with their calls. */
 function isShown(block: BlockView, calls: ReadonlySet<string>): boolean {
   switch (block.type) {
     case "text":

@@ -1,8 +1,10 @@
-/** The session list: what a search finds in what is loaded. */
+/** The session list: searching the loaded sessions. */
 import type { SessionSummary } from "@countersign/client";
 import { folded } from "./folded.js";
 
-/** Those in whose title or id every word is. Many sessions have the same agent, so its name finds none. */
+/**
+ * The sessions whose title or id contains every word. Many sessions have the same agent, so its name is not searched.
+ */
 export function searchSessions(rows: readonly SessionSummary[], text: string): readonly SessionSummary[] {
   const words = folded(text).split(/\s+/).filter(Boolean);
   if (words.length === 0) return rows;

@@ -1,4 +1,4 @@
-/** The word for what a session is doing; one that this console does not know is shown as the server says it. */
+/** The word for a session's status; an unknown one is shown in the server's words. */
 import { visibleText } from "@countersign/react";
 import { isMessageKey, type Translate } from "../i18n/index.js";
 

@@ -1,5 +1,5 @@
 /**
- * What the page remembers. Session storage: this tab's drafts and token, gone with the tab. Local
+ * The page's memory. Session storage: this tab's drafts and token, gone with the tab. Local
  * storage: preferences only. Storage can be switched off or full; the page then just forgets.
  */
 const PREFIX = "countersign:";

@@ -1,4 +1,4 @@
-/** Light, dark, or what the system says. The style sheet does the rest through `color-scheme`. */
+/** Light, dark, or the system's setting. The style sheet does the rest through `color-scheme`. */
 import { readLocal, writeLocal } from "./storage.js";
 
 export type Theme = "system" | "light" | "dark";

@@ -1,4 +1,4 @@
-/** Whether the session's turn has failed: what is decided then takes effect when it is tried again. */
+/** Whether the session's turn has failed: decisions then take effect when it is retried. */
 import { createContext } from "react";
 
 export const TurnFailed = createContext(false);

@@ -1,8 +1,8 @@
-/** Turns that failed. One that is tried again continues in another message of the agent. */
+/** Failed turns. A retried one continues in another message of the agent. */
 import { pendingApprovals, toolArgs, type BlockView, type MessageView, type SessionView } from "@countersign/client";
 import { callsOf } from "./calls.js";
 
-/** How a turn stands in which nothing more comes by itself. */
+/** The state of a turn that does not continue by itself. */
 export type End =
   | "ended"
   /** It was stopped, or failed and was given up. */
@@ -28,7 +28,7 @@ export function longTurns(messages: readonly MessageView[]): ReadonlyMap<string,
 /** Whether the message ended with a failure of its turn. */
 export const hasFailed = ({ stopReason }: MessageView): boolean => stopReason === "error" || stopReason === "max_turns";
 
-/** Whether the turn has failed with something that a retry would do, and a new message gives up. */
+/** Whether the turn has failed with work that a retry would do, and a new message abandons. */
 export function isLeft(view: SessionView): boolean {
   if (view.status !== "failed") return false;
   if (pendingApprovals(view).length > 0) return true;
@@ -39,7 +39,7 @@ export function isLeft(view: SessionView): boolean {
   return blocks.some((b) => b.type === "tool_use" && isWhole(b) && !results.has(b.seq));
 }
 
-/** The model has said all of the call. */
+/** Whether the model has finished the call. */
 export function isWhole(use: Extract<BlockView, { type: "tool_use" }>): boolean {
   return !use.replaced && !use.open && toolArgs(use) !== undefined;
 }

@@ -1,4 +1,4 @@
-/** What a person had entered about a request that somebody else, or time, resolved first. */
+/** A person's input for a request that somebody else, or its deadline, resolved first. */
 import { configOf, questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
 import { answerText, type CallDraft, type ReplyDraft } from "@countersign/react";
 import { ANSWER, answerForm, argFields, choiceText, chosenOf, diff, editedArgs, elicitationForm, elicitationOf, emptyAnswer, isGroup, newEdit, partOf, type Field, type FieldDraft } from "@countersign/react/forms";
@@ -6,7 +6,7 @@ import { ANSWER, answerForm, argFields, choiceText, chosenOf, diff, editedArgs, 
 /** The name under which a tab keeps a comment for the other people. */
 export const commentKey = ({ approvalKey }: ApprovalView) => `talk:${approvalKey}`;
 
-/** Their texts, without those that the page had put there; a choice alone is none. */
+/** Their texts, without those that the page had put there; a choice alone does not count. */
 export function unsentTexts(approval: ApprovalView, draft: ReplyDraft | undefined, comment = ""): string[] {
   const texts = (draft?.calls ?? []).flatMap((one, i) => {
     const action = approval.actions[i];

@@ -1,6 +1,9 @@
 import { useEffect, type RefObject } from "react";
 
-/** What opens below the edge of the page is brought in whole; focusing its first field brings in that one only. */
+/**
+ * Scrolls an element that opens below the edge of the page completely into view; focusing its first field shows only
+ * that.
+ */
 export function useIntoView(ref: RefObject<HTMLElement | null>): void {
   useEffect(() => {
     // After the frame in which the field is focused.

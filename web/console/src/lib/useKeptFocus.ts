@@ -1,6 +1,6 @@
 import { useEffect, useRef, type FocusEvent, type RefObject } from "react";
 
-/** For a part of the page whose controls come and go: where the one with the focus is gone, the part itself takes it. */
+/** For a part of the page whose controls come and go: if the focused one is gone, the part itself takes the focus. */
 export function useKeptFocus<E extends HTMLElement>(): {
   ref: RefObject<E | null>;
   tabIndex: -1;
@@ -12,7 +12,7 @@ export function useKeptFocus<E extends HTMLElement>(): {
   useEffect(() => {
     const isLost = focused.current?.isConnected === false && document.activeElement === document.body;
     if (isLost) ref.current?.focus();
-    // A dialog that closes gives the focus back unheard.
+    // A dialog that closes gives the focus back without an event.
     const now = document.activeElement;
     focused.current = now && ref.current?.contains(now) ? now : undefined;
   });

@@ -6,7 +6,7 @@ interface Clock {
   subscribe: (listener: () => void) => () => void;
 }
 
-/** One timer for all that is drawn again as often: a long list has hundreds of them. */
+/** One timer for all components that are rendered at the same interval: a long list has hundreds of them. */
 const clocks = new Map<number, Clock>();
 
 function newClock(everyMs: number): Clock {
@@ -19,7 +19,7 @@ function newClock(everyMs: number): Clock {
   };
   return {
     read: () => {
-      // Nobody has looked at it for a while, so it stood still.
+      // It had no listeners for a while, so it stood still.
       if (listeners.size === 0 && Math.abs(serverNow() - now) > everyMs) now = serverNow();
       return now;
     },
@@ -34,7 +34,7 @@ function newClock(everyMs: number): Clock {
   };
 }
 
-/** The server's time, drawn again every `everyMs`. */
+/** The server's time, updated every `everyMs`. */
 export function useNow(everyMs: number): number {
   const clock = clocks.get(everyMs) ?? newClock(everyMs);
   clocks.set(everyMs, clock);

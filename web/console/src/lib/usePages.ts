@@ -8,28 +8,28 @@ interface Page<Row, Cursor> {
 }
 
 interface Pages<Row, Cursor> extends Page<Row, Cursor> {
-  /** What they were read with. */
+  /** The `read` function with which they were read. */
   of: unknown;
   loaded: boolean;
   failed?: { error: CountersignError; cursor: Cursor | undefined };
 }
 
 interface Listed<Row> {
-  /** What is read of it; nothing before the first page has come. */
+  /** The rows so far; absent before the first page has arrived. */
   rows: Row[] | undefined;
-  /** Reads on, where there is more. */
+  /** Reads the next page, if there is one. */
   more: (() => void) | undefined;
-  /** Why the last page that was asked for did not come. */
+  /** Why the last requested page could not be read. */
   error: CountersignError | undefined;
-  /** Asks for that page again. */
+  /** Requests that page again. */
   retry: () => void;
   /** Reads it from its beginning. */
   reload: () => void;
-  /** Takes rows out that are there no longer. */
+  /** Removes rows that no longer exist. */
   keep: (which: (row: Row) => boolean) => void;
 }
 
-/** `read` gives the page at a cursor; another function is another list. `when`: it can be read now. */
+/** `read` returns the page at a cursor; another function is another list. `when`: whether it can be read now. */
 export function usePages<Row, Cursor extends string | number>(
   read: (cursor: Cursor | undefined) => Promise<Page<Row, Cursor>>,
   when = true,
@@ -38,7 +38,7 @@ export function usePages<Row, Cursor extends string | number>(
   const [state, setState] = useState(none);
   const mine = (pages: Pages<Row, Cursor>) => (pages.of === read ? pages : none);
   const { rows, next, loaded, failed } = mine(state);
-  /** Which of several answers is the one that was asked for last. */
+  /** Identifies the latest request among several answers. */
   const asked = useRef(0);
 
   const load = useCallback(
@@ -49,7 +49,7 @@ export function usePages<Row, Cursor extends string | number>(
         const page = await read(cursor);
         change((before) => {
           if (cursor === undefined) return { of: read, loaded: true, ...page };
-          // A page that has come already is not put below itself.
+          // A page that has already arrived is not appended to itself.
           return before.next === cursor ? { of: read, loaded: true, rows: [...before.rows, ...page.rows], next: page.next } : before;
         });
       } catch (e) {

@@ -5,15 +5,15 @@ import { useFocusBack } from "./useFocusBack.js";
 export interface Requested {
   busy: boolean;
   error: CountersignError | undefined;
-  /** Resolves to whether it was done; a second one meanwhile is not. */
+  /** Resolves to whether it succeeded; a second request meanwhile is not sent. */
   run: (request: () => Promise<unknown>) => Promise<boolean>;
 }
 
-/** One request at a time, and what came of it. */
+/** One request at a time, and its outcome. */
 export function useRequest(): Requested {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<CountersignError>();
-  // A button can be pressed again before it is drawn as disabled.
+  // A button can be pressed again before it is rendered as disabled.
   const going = useRef(false);
   useFocusBack(busy);
   const run = async (request: () => Promise<unknown>) => {

@@ -1,8 +1,8 @@
 /**
  * Keeps a scrolled area at its end while content arrives, unless the reader has scrolled up.
  *
- * A request that waits is different: it is read from its top, so a card taller than the area is brought
- * in by its beginning, and nothing scrolls any further until it is decided.
+ * A pending request is different: it is read from its top, so of a card taller than the area the top is shown, and
+ * nothing scrolls any further until it is decided.
  */
 import { useCallback, useLayoutEffect, useRef, useState } from "react";
 
@@ -18,7 +18,7 @@ export function useStickToEnd(content: unknown[], waitingElementId: string | und
     const area = ref.current;
     if (!area) return;
     const target = endOf(area, waitingElementId);
-    // Who has gone on to the lower part of a card is not taken back to its top by what others say meanwhile.
+    // A person who has scrolled to the lower part of a card is not taken back to its top by others' comments.
     const below = waitingElementId !== undefined && shown.current === waitingElementId && target < area.scrollTop;
     if (stick.current && !below) area.scrollTop = target;
     shown.current = waitingElementId;

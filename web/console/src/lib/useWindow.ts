@@ -1,19 +1,19 @@
 /**
- * Which part of a long conversation is drawn: its end, and as much of what came before as somebody has scrolled up to.
- * What is drawn does not grow with the session, so one of a thousand exchanges opens like one of ten.
+ * The part of a long conversation that is rendered: its end, and as much of the rest as the person has scrolled up to.
+ * It does not grow with the session, so one of a thousand exchanges opens like one of ten.
  *
- * Nor is more than the end read at first: what is not there yet is asked for when nearly all that is there is drawn.
+ * Only the end is read at first: more is requested when nearly all loaded parts are rendered.
  */
 import { useCallback, useLayoutEffect, useRef, useState, type RefObject } from "react";
 import type { TimelinePart } from "@countersign/client";
 
-/** Parts that are drawn of the end, and that come with each look further up. */
+/** How many parts are rendered at the end, and added with each look further up. */
 export const WINDOW = 40;
-/** So near the top, earlier parts are drawn before they are reached. */
+/** This near the top, earlier parts are rendered before they are reached. */
 const NEAR_PX = 700;
 
 interface Window {
-  /** The first part that is drawn. */
+  /** The first part that is rendered. */
   from: number;
   /** Takes whether the end is in sight now: `atEnd` is of the last drawing, and one step can lead from the end to the top. */
   onScroll: (near: boolean) => void;
@@ -21,12 +21,12 @@ interface Window {
 }
 
 interface Parts {
-  /** What is there of the conversation. */
+  /** The loaded parts of the conversation. */
   parts: readonly Pick<TimelinePart, "key">[];
   atEnd: boolean;
-  /** A part that has to be drawn in any case, if there is one. */
+  /** A part that has to be rendered in any case, if there is one. */
   most: number | undefined;
-  /** Asks for what comes before, if there is more; gives whether it came. */
+  /** Requests earlier parts, if there are any; returns whether they arrived. */
   more: (() => Promise<boolean>) | undefined;
 }
 
@@ -35,15 +35,15 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
   const first = parts[0]?.key;
   const last = parts.at(-1)?.key;
   const [known, setKnown] = useState({ first, last });
-  // Where all that is drawn fits, somebody can look further up without leaving the end.
+  // If everything rendered fits, a person can look further up without leaving the end.
   const [up, setUp] = useState(false);
   const [wasAtEnd, setWasAtEnd] = useState(atEnd);
   if (wasAtEnd !== atEnd) {
     setWasAtEnd(atEnd);
     if (atEnd) setUp(false);
   }
-  // What is drawn becomes less only when something comes at the end before somebody who is there: who reads further up keeps
-  // it, and so does whoever looks at the end while the page finds its size.
+  // The rendered part shrinks only when something arrives at the end while the person is there: a person reading
+  // further up keeps it, and so does one at the end while the page finds its size.
   let from = kept;
   if (first !== known.first || last !== known.last) {
     setKnown({ first, last });
@@ -53,7 +53,7 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
   from = Math.min(from, Math.max(0, parts.length - WINDOW), most ?? parts.length);
   if (from !== kept) setKept(from);
 
-  // What is put above must not push down what is read: its distance from the end stays.
+  // Parts inserted above must not push down the text being read: its distance from the end stays.
   const below = useRef<number>(undefined);
   useLayoutEffect(() => {
     const box = area.current;
@@ -62,7 +62,7 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
     below.current = undefined;
   }, [area, from]);
 
-  /** Somebody waits for what is not there yet. */
+  /** Whether the person waits for parts that are not loaded yet. */
   const asked = useRef(false);
   const failed = useRef(false);
   const earlier = useCallback(() => {
@@ -77,11 +77,11 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
 
   const onScroll = useCallback((near: boolean) => {
     const box = area.current;
-    // What has failed is tried again when somebody asks for it, not with each step of a wheel.
+    // A failed request is repeated when the person asks for it, not with each step of a wheel.
     if (box && !near && !failed.current && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
   }, [area, earlier]);
 
-  // Who waits for it need not ask again.
+  // A person who waits for it need not ask again.
   useLayoutEffect(() => {
     if (asked.current) earlier();
   }, [first]);

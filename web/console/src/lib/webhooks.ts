@@ -1,4 +1,4 @@
-/** Webhooks: how far each one is, and what the messages are about that did not arrive. The audit log knows that. */
+/** Webhooks: the progress of each one, and the content of undelivered messages, from the audit log. */
 import type { CountersignHttp, FailedMessage, Webhook } from "@countersign/client";
 import type { MessageKey } from "../i18n/en.js";
 import { tell, type Told } from "./audit.js";
@@ -11,7 +11,7 @@ const PAGE_MAX = 200;
 const RECORDS = 50;
 
 export interface Undelivered extends FailedMessage {
-  /** The record that it tells of; nothing if this person may not read it. */
+  /** The record that it reports; absent if this person may not read it. */
   about: Told | undefined;
 }
 
@@ -26,10 +26,10 @@ export function spans(numbers: readonly number[]): { cursor: number; limit: numb
   return all;
 }
 
-/** Reads what did not arrive. Records never change, so one is read once: `known` has those that were. */
+/** Reads undelivered messages. Records never change, so each is read once: `known` has those already read. */
 export function reader(http: Pick<CountersignHttp, "failedMessages" | "audit">, webhook: string) {
   const known = new Map<number, Told | undefined>();
-  /** `shown`: without a cursor so many at least, so that a list which is read anew keeps its length. */
+  /** `shown`: without a cursor at least this many, so that a list which is read anew keeps its length. */
   return async (cursor: string | undefined, shown: number): Promise<{ rows: Undelivered[]; next: string | undefined }> => {
     const from = cursor === undefined ? { limit: Math.min(Math.max(PAGE, shown), PAGE_MAX) } : { cursor, limit: PAGE };
     const { failed, next } = await http.failedMessages(webhook, from);
@@ -38,13 +38,13 @@ export function reader(http: Pick<CountersignHttp, "failedMessages" | "audit">, 
       const { records } = await http.audit(span);
       for (const record of records) if (unknown.includes(record.n)) known.set(record.n, tell(record));
     }
-    // What was not among them is not for this person to read, and is not asked for again.
+    // A record that was not among them is not for this person to read, and is not requested again.
     for (const n of unknown) if (!known.has(n)) known.set(n, undefined);
     return { rows: failed.map((message) => ({ ...message, about: known.get(message.n) })), next };
   };
 }
 
-/** How far it is, beside the newest record that this person may read. */
+/** Its position, relative to the newest record that this person may read. */
 export function positionOf({ cursor }: Webhook, newest: number | undefined): { key: MessageKey; params: Record<string, number> } {
   if (cursor === undefined) return { key: "webhooks.cursorNone", params: {} };
   if (newest !== undefined && newest > cursor) return { key: "webhooks.cursorOf", params: { n: cursor, newest } };
@@ -61,6 +61,6 @@ export function nextOf({ next_at }: FailedMessage, isGone: boolean, now: number)
 /** How many messages did not arrive. */
 export const undelivered = ({ waiting, dead }: Webhook): number => waiting + dead;
 
-/** Where this is another, its undelivered messages may be others too. */
+/** When this changes, its undelivered messages may have changed too. */
 export const stateOf = (webhook: Webhook): string =>
   [webhook.status, webhook.waiting, webhook.dead, webhook.last_failed?.n, webhook.last_failed?.tried_at].join(" ");

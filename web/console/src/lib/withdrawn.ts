@@ -1,6 +1,6 @@
 import { isMessageKey, type Translate } from "../i18n/index.js";
 
-/** That nobody answered, and why, as far as that is known here and the end of the turn does not say it. */
+/** Says that nobody answered, and why, if that is known here and the end of the turn does not say it. */
 export function withdrawnText(reason: string | undefined, t: Translate): string {
   const key = `withdrawn.${reason}`;
   return t("resolved.cancelled") + (isMessageKey(key) ? t("text.colon") + t(key) : "");

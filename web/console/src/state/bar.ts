@@ -1,4 +1,4 @@
-/** Why who this tab speaks for may not approve what waits in a session, with all that has happened there. */
+/** Why this tab's person may not approve a session's pending request, given everything that has happened there. */
 import { useMemo } from "react";
 import type { ApprovalView, SessionView } from "@countersign/client";
 import { useSessionState } from "@countersign/react";
@@ -6,7 +6,7 @@ import { barIn } from "../lib/bars.js";
 import type { Bar } from "../lib/people.js";
 import { useMe, useSubjectOf } from "./me.js";
 
-/** Why this person may not say yes to a request, where that is known. */
+/** Why this person may not approve a request, if known. */
 export function useBar(approval: ApprovalView): Bar | undefined {
   const me = useMe();
   const subject = useSubjectOf(approval);

@@ -10,11 +10,11 @@ let token = readTab("token") ?? undefined;
 
 /** A token was given and the server did not accept it. */
 export const tokenRefused = new Store(false);
-/** The token was good until a moment ago; the server's reason. */
+/** The token was valid until a moment ago; the server's reason. */
 export const tokenEnded = new Store<string | undefined>(undefined);
 export const hasToken = new Store(token !== undefined);
 
-/** On a network that hangs no answer comes: what waits for one says so, and can be tried again. */
+/** On a network that hangs no answer comes: after this time a request fails, and can be retried. */
 const TIMEOUT_MS = 15_000;
 
 export const http = new CountersignHttp({ baseUrl: base.href.replace(/\/$/, ""), token: () => token, timeoutMs: TIMEOUT_MS });
@@ -28,15 +28,18 @@ client.on("state", (state) => {
   if (state === "unauthorized" && token !== undefined) tokenRefused.set(true);
 });
 
-/** Who used this tab last: tokens end, and whoever signs in next may be somebody else. */
+/** The person who used this tab last: tokens end, and the next person to sign in may be somebody else. */
 const PERSON = "person";
-/** As it is kept: without tokens the name is empty, and nothing empty is kept. The same name is another person's in another tenant. */
+/**
+ * The stored form: without tokens the name is empty, and nothing empty is stored. The same name is another person's in
+ * another tenant.
+ */
 const named = ({ subject = "", tenant }: HelloEvent) => (tenant ? `@${JSON.stringify([tenant, subject])}` : `=${subject}`);
 
-/** Under what name this browser keeps what the person of this tab has put off. */
+/** The name under which this browser keeps the requests that the person of this tab has put off. */
 export const laterKey = () => `later${readTab(PERSON) ?? ""}`;
 
-/** A token was given, and the server has not said yet whose it is. */
+/** A token was given, but the server has not said yet whose it is. */
 const UNKNOWN = "unknown";
 
 /** While it is not known whether the same person has signed in again, nothing of theirs is shown. */
@@ -53,7 +56,7 @@ function leave(forget = () => {}): void {
   location.reload(); // Nothing of the session stays in memory.
 }
 
-/** Drafts, texts that wait to be sent and what was put off are nobody else's to see. */
+/** Nobody else may see drafts, queued texts and the requests that were put off. */
 function forgetPerson(): void {
   writeLocal(laterKey(), null);
   forgetTab();
@@ -90,7 +93,7 @@ export function setToken(next: string): void {
     writeTab(UNKNOWN, "yes");
     personUnknown.set(true);
   }
-  // Whoever comes next finds nothing of the one before in memory.
+  // The next person finds nothing of the previous one in memory.
   if (wasGreeted) return leave();
   hasToken.set(true);
   tokenRefused.set(false);
@@ -107,7 +110,7 @@ export function serverNow(): number {
   return Date.now() + http.clockOffsetMs;
 }
 
-// What is not stored yet is lost with the page: a person is asked before they leave it.
+// Requests that are not stored yet are lost with the page: a person is asked before they leave it.
 window.addEventListener("beforeunload", (event) => {
   if (client.unsent > 0 && !gone.get()) event.preventDefault();
 });

@@ -1,6 +1,6 @@
 /**
- * Who asked for a request, when, and when it ended. Events do not say it; the server's own list of requests does, so a
- * card that is in view asks for it, and again when something about the request has changed.
+ * Who made a request, when, and when it ended. Events do not say this; the server's own list of requests does, so a
+ * visible card asks for it, and again when something about the request has changed.
  */
 import { useEffect, useState, type RefObject } from "react";
 import type { ListedApproval, UpdateView } from "@countersign/client";
@@ -16,23 +16,23 @@ export interface Dates {
   updates: UpdateView[];
 }
 
-/** Of how many requests, and sessions, that is kept: more than one look reads. */
+/** For how many requests, and sessions, that is kept: more than one reading returns. */
 const MOST = 1000;
 const known = new Store<ReadonlyMap<string, Dates>>(new Map());
-/** How far each request was when it was asked for last, and in which session it is. */
+/** The state of each request when it was last read, and its session. */
 const asked = new Map<string, { state: string; sessionId: string }>();
 
-/** How far the list of a session's resolved requests is read, which has the newest first. */
+/** How far the list of a session's resolved requests, newest first, has been read. */
 interface Reading {
   waiting: boolean;
   resolved: Set<string>;
-  /** Where it goes on; `null` at its end. */
+  /** The cursor of the next page; `null` at its end. */
   next: string | null | undefined;
   busy: boolean;
 }
 const sessions = new Map<string, Reading>();
 const ROWS = 50;
-/** Pages for one look. What a fork has from another session is in no list. */
+/** The maximum number of pages per reading. Requests that a fork has from another session are in no list. */
 const PAGES = 10;
 
 function want({ sessionId, approvalKey, resolution }: ListedApproval): void {
@@ -43,7 +43,7 @@ function want({ sessionId, approvalKey, resolution }: ListedApproval): void {
   else reading.resolved.add(approvalKey);
   if (reading.busy) return;
   reading.busy = true;
-  // What is drawn together is asked for together.
+  // Cards that are rendered together are read together.
   setTimeout(() => void read(sessionId, reading).finally(() => (reading.busy = false)));
 }
 
@@ -59,7 +59,7 @@ async function read(session_id: string, reading: Reading): Promise<void> {
       if (keys.size > 0) await readResolved(session_id, reading, keys);
     }
   } catch (error) {
-    // What happened is here; only its times are missing, until they are asked for anew.
+    // The content is here; only its times are missing, until they are requested again.
     reading.waiting = false;
     reading.resolved.clear();
     for (const [key, { sessionId }] of asked) if (sessionId === session_id) asked.delete(key);
@@ -108,7 +108,7 @@ export function useDates(approval: ListedApproval, wanted: boolean): Dates {
     asked.set(approvalKey, { state, sessionId: approval.sessionId });
     forgetOldest(asked, MOST);
     want(approval);
-    // The request as it is when its state changes is the one to ask about.
+    // The request as of its latest change of state is the one to ask about.
   }, [approvalKey, state, wanted, whole, attempt]);
   const own = {
     ...(subject === undefined ? {} : { subject }),

@@ -1,4 +1,6 @@
-/** Requests that somebody has put off, in this browser only: the server knows nothing of it, and deadlines go on. */
+/**
+ * Requests that a person has put off, in this browser only: the server knows nothing of it, and deadlines keep running.
+ */
 import { useEffect, useMemo, useState } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { readLocal, writeLocal } from "../lib/storage.js";
@@ -24,7 +26,7 @@ function read(): PutOff {
 
 const putOff = new Store<PutOff>(read());
 
-// Now it is known whose they are.
+// Now their owner is known.
 client.on("hello", () => putOff.set(read()));
 // Another tab of this browser.
 window.addEventListener("storage", () => putOff.set(read()));
@@ -50,7 +52,7 @@ export function bringBack(approvalKey: string): void {
   write(({ [approvalKey]: _, ...rest }) => rest);
 }
 
-/** What is put off now, and until when. */
+/** The requests that are put off now, and until when. */
 export function usePutOff(): ReadonlyMap<string, number> {
   const all = useStore(putOff);
   const [now, setNow] = useState(serverNow);
@@ -60,7 +62,7 @@ export function usePutOff(): ReadonlyMap<string, number> {
     if (!Number.isFinite(soonest)) return;
     const timer = setTimeout(() => setNow(serverNow()), Math.max(0, soonest - serverNow()) + 50);
     return () => clearTimeout(timer);
-    // By a clock that was corrected meanwhile it may still be too early: then `now` alone has changed.
+    // If the clock was corrected meanwhile it may still be too early: then only `now` has changed.
   }, [soonest, now]);
   return current;
 }

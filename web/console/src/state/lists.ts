@@ -1,5 +1,5 @@
 /**
- * What is known across sessions: agents, the session list, the inbox.
+ * The data across sessions: agents, the session list, the inbox.
  *
  * The protocol pushes the events of followed sessions only, so lists are read again every second or few
  * and at once when this tab or another tab of the same browser sees something change: whenever the inbox is.
@@ -11,10 +11,13 @@ import { Store } from "./store.js";
 
 export const agents = new Store<AgentSummary[] | undefined>(undefined);
 
-/** How soon a page that somebody looks at is told what happens elsewhere. */
+/** How soon a visible page shows changes made elsewhere. */
 const SOON_MS = 1_000;
 
-/** What waits for people: the 500 nearest their deadline, as who has more to decide needs no exact number. The whole page follows it so. */
+/**
+ * The pending requests: the 500 nearest their deadline, since people with more to decide need no exact number. The
+ * whole page follows them with these settings.
+ */
 export const WAITING = { query: { limit: 125 }, pages: 4, everyMs: SOON_MS } satisfies InboxOptions;
 export const waiting = inboxOf(client, http, WAITING.query);
 
@@ -38,7 +41,7 @@ if (channel) {
   };
 }
 
-/** Who has not been answered for so long asks again: an answer that never comes must not stop the lists. */
+/** After this time without an answer the lists are read again: an answer that never comes must not stop them. */
 const LOST_MS = 15_000;
 
 /** When the reading that is under way began, and which one counts. */
@@ -64,18 +67,21 @@ async function refresh(): Promise<void> {
       loaded: true,
     });
   } catch (error) {
-    // The connection indicator tells; 401 is noticed by the connection itself.
+    // The connection indicator shows it; the connection itself notices a 401.
     if (!(error instanceof CountersignError)) console.error(error);
   } finally {
     if (mine === turn) since = -Infinity;
   }
 }
 
-/** What has fallen off the first page since the pages below were read is in none of them; it stays between. */
+/**
+ * Rows that have fallen off the first page since the pages below were read are in none of them; they are kept in
+ * between.
+ */
 function keepOlder(first: readonly SessionSummary[]): void {
   const last = first.at(-1);
   const ids = (rows: readonly SessionSummary[]) => rows.map((row) => row.session_id);
-  // Also while the first of them is being read, by where the first page ended before.
+  // Also while the first of them is being read, from where the first page ended before.
   if ((older.length > 0 || loading) && last) {
     const there = new Set([...ids(first), ...ids(older)]);
     const end = Date.parse(last.updated_at);
@@ -107,7 +113,7 @@ function dropSession(sessionId: string): void {
 
 let loading: Promise<void> | undefined;
 
-/** Read the next page of sessions; once, however often it is asked for meanwhile. */
+/** Read the next page of sessions; once, however often it is requested meanwhile. */
 export function loadMoreSessions(): Promise<void> {
   loading ??= readMoreSessions().finally(() => (loading = undefined));
   return loading;
@@ -119,7 +125,7 @@ async function readMoreSessions(): Promise<void> {
   olderNext = next;
   const page = await http.sessions(next);
   olderNext = page.next;
-  // One that has come to the first page meanwhile is there already.
+  // A session that has moved to the first page meanwhile is already there.
   const known = new Set(sessionList.get().rows.map((row) => row.session_id));
   const rows = page.sessions.filter((row) => !known.has(row.session_id));
   older = [...older, ...rows];
@@ -129,7 +135,7 @@ async function readMoreSessions(): Promise<void> {
 export function startLists(): void {
   client.on("hello", () => {
     agentsKnown = false;
-    // What was asked over the connection before may never be answered.
+    // A request over the previous connection may never be answered.
     since = -Infinity;
   });
   waiting.along(() => void refresh());

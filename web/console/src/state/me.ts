@@ -1,6 +1,6 @@
 /**
- * Who this tab speaks for, as the server said when it connected. What that person may do is the server's to say; this
- * only spares people a button that it would refuse, and tells them what waits for somebody else.
+ * The person for whom this tab speaks, as named by the server when it connected. The server decides what that person
+ * may do; this only spares people a button that it would refuse, and shows which requests are somebody else's.
  */
 import { useEffect, useSyncExternalStore } from "react";
 import type { ApprovalView, ListedApproval, SessionSummary } from "@countersign/client";
@@ -29,26 +29,26 @@ export function useMayAudit(): boolean {
   return person !== NOBODY && (person.name === undefined || person.roles.includes("auditor"));
 }
 
-/** Sessions that the list does not have, or not yet; so many of them at most. */
+/** Sessions that the list does not have, or not yet; at most this many of them. */
 const MOST = 500;
 const others = new Store<ReadonlyMap<string, SessionSummary>>(new Map());
 
-// Under the same id there may be somebody else's now.
+// The same id may belong to somebody else's session now.
 client.on("historyChanged", () => others.set(new Map()));
 client.on("restarted", (id) => others.set((all) => new Map([...all].filter(([other]) => other !== id))));
 
 /** Whose session it is. */
 export const useSubject = (sessionId: string): string | undefined => useSummary(sessionId)?.subject;
 
-/** Those that are being asked about: several parts of a page want the same. */
+/** The sessions being read: several parts of a page want the same one. */
 const asking = new Set<string>();
 
-/** What the server's list says of a session. */
+/** A session's row in the server's list. */
 export function useSummary(sessionId: string): SessionSummary | undefined {
   const list = useStore(sessionList);
   const row = list.rows.find((one) => one.session_id === sessionId);
   const known = useStore(others);
-  // One whose first message is on its way, or was refused, is not there.
+  // A session whose first message is on its way, or was refused, does not exist yet.
   const begun = useSessionState(sessionId).view.lastSeq > 0;
   const unknown = begun && list.loaded && row === undefined && !known.has(sessionId);
   const attempt = useAttempt();
@@ -62,13 +62,13 @@ export function useSummary(sessionId: string): SessionSummary | undefined {
           forgetOldest(next, MOST);
           return next;
         }),
-      askAgain, // Where it is not there, or not ours to see, the page says so already.
+      askAgain, // If it does not exist, or is not ours to see, the page says so already.
     ).finally(() => asking.delete(sessionId));
   }, [sessionId, unknown, attempt]);
   return row ?? known.get(sessionId);
 }
 
-/** Whose session a request is of: lists say it, events do not. */
+/** The owner of a request's session: lists have it, events do not. */
 export function useSubjectOf(approval: ApprovalView): string | undefined {
   const known = useSubject(approval.sessionId);
   return known ?? approval.subject;
@@ -88,7 +88,7 @@ export function useMayHand(approval: ApprovalView): boolean {
 }
 
 export interface Shares {
-  /** What this person can decide, and what is for others to decide, each the soonest deadline first. */
+  /** The requests that this person can decide, and those for others, each with the soonest deadline first. */
   mine: ListedApproval[];
   others: ListedApproval[];
 }
@@ -107,21 +107,24 @@ function sharesOf(requests: InboxState["requests"], person: Me): Shares {
 
 const NONE: InboxState = { requests: [], loading: true, error: undefined, hasMore: false };
 
-/** What is read of it counts once it is known for whom: without a name all of it would be theirs. */
+/** The inbox counts only once the person is known: without a name all requests would be theirs. */
 const inboxFor = (found: InboxState, person: Me) => (person === NOBODY ? { ...NONE, error: found.error } : found);
 
-/** The inbox, which the page reads from its beginning on, and whose what of it is. */
+/** The inbox, which the page reads from the start, split into this person's requests and others'. */
 export function useWaiting() {
   const person = useMe();
   const found = inboxFor(useSyncExternalStore(waiting.watch, waiting.get), person);
   return { ...found, ...sharesOf(found.requests, person) };
 }
 
-/** Tell what this person can decide, and the inbox that it is of, once that is read, and whenever it changes; returns how to stop. */
+/**
+ * Report the requests that this person can decide, and the whole inbox, once it is read, and whenever it changes;
+ * returns how to stop.
+ */
 export function watchMine(listener: (mine: ListedApproval[], inbox: InboxState) => void): () => void {
   const tell = () => {
     const inbox = inboxFor(waiting.get(), me.get());
-    // After a reading that failed there is nothing new to tell.
+    // After a failed reading there is nothing new to report.
     if (!inbox.loading && inbox.error === undefined) listener(sharesOf(inbox.requests, me.get()).mine, inbox);
   };
   const [one, other] = [waiting.watch(tell), me.subscribe(tell)];
@@ -133,7 +136,9 @@ export function watchMine(listener: (mine: ListedApproval[], inbox: InboxState) 
   };
 }
 
-/** How many requests wait for this person now, as a badge shows it; nothing where none do, and where it is not known `?`. */
+/**
+ * The number of this person's pending requests, for a badge; `undefined` if there are none, and `?` if it is not known.
+ */
 export function useWaits(): string | undefined {
   const { mine, hasMore } = useWaiting();
   const putOff = usePutOff();

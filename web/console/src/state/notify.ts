@@ -33,17 +33,17 @@ export async function setNotifying(on: boolean): Promise<void> {
   notifying.set(stored());
 }
 
-/** So many requests that appear at once have one each; of more, one says how many. */
+/** Up to this many new requests get a notification each; for more, one says how many. */
 const FEW = 3;
 
-/** Those that are shown, and the requests that each is about. */
+/** The notifications shown, and the requests that each is about. */
 const shown = new Map<Notification, string[]>();
 
 const keysOf = (rows: readonly ListedApproval[]) => rows.map((row) => row.approvalKey);
 
-/** Begin to watch. `t` is asked for texts when there is something to say. */
+/** Begin to watch. `t` is called for texts when there is something to say. */
 export function startNotifying(t: Translate): () => void {
-  /** What there was when the inbox was last looked at. */
+  /** This person's requests when the inbox was last read. */
   let mineBefore: string[] | undefined;
   let before: string[] = [];
   let partly = false;
@@ -54,7 +54,7 @@ export function startNotifying(t: Translate): () => void {
       notification.close();
       shown.delete(notification);
     }
-    // Where not all was read before, what stands below that may have waited for long.
+    // If not all were read before, those below that may have been pending for long.
     const below = partly ? all.slice(all.findLastIndex((key) => before.includes(key)) + 1) : [];
     const fresh = mine.filter(({ approvalKey: key }) => mineBefore && !mineBefore.includes(key) && !below.includes(key));
     [mineBefore, before, partly] = [now, all, hasMore];

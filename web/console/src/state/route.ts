@@ -1,4 +1,4 @@
-/** What is open is in the address (`#/s/<id>`, `#/inbox?…`), so a reload or a link brings it back. */
+/** The address has the open view (`#/s/<id>`, `#/inbox?…`), so a reload or a link restores it. */
 import { readQuery, inboxHref, type InboxQuery } from "../lib/inbox.js";
 import { Store } from "./store.js";
 
@@ -9,7 +9,7 @@ export interface Route {
   audit: boolean;
   policy: boolean;
   webhooks: boolean;
-  /** The inbox, and what of it. */
+  /** The inbox, and its filters. */
   inbox: InboxQuery | undefined;
 }
 
@@ -50,7 +50,7 @@ export function showInbox(query: InboxQuery, step: boolean): void {
     if (step) history.pushState(null, "", href);
     else history.replaceState(null, "", href);
   } catch {
-    // Who types fast changes the address more often than some browsers allow; the page follows all the same.
+    // Fast typing changes the address more often than some browsers allow; the page follows all the same.
   }
   route.set({ sessionId: undefined, rules: false, audit: false, policy: false, webhooks: false, inbox: query });
 }

@@ -10,15 +10,15 @@ export interface OutgoingMessage {
   id: string;
   text: string;
   images: InlineImage[];
-  /** It is stored, and the agent reads it later: then it comes as an event with a higher `seq` than this. */
+  /** It is stored, and the agent reads it later: then it arrives as an event with a higher `seq` than this. */
   queuedAfter?: number;
-  /** It is stored, and comes as an event with a higher `seq` than this. */
+  /** It is stored, and arrives as an event with a higher `seq` than this. */
   storedAfter?: number;
 }
 
 interface Outgoing {
   messages: readonly OutgoingMessage[];
-  /** The session was made here a moment ago, so there is nothing to load. */
+  /** The session was created here a moment ago, so there is nothing to load. */
   fresh: boolean;
   /** Why the last message was refused. */
   refused?: CountersignError | undefined;
@@ -26,7 +26,7 @@ interface Outgoing {
 
 export const sessions = sessionsOf(client);
 const opened = new Map<string, { store: Store<Outgoing>; unwatch: () => void }>();
-/** Of how many sessions it is kept that nothing is on its way to them. */
+/** For how many sessions without outgoing messages this is kept. */
 const MOST = 500;
 
 function forgetIdle(): void {
@@ -39,7 +39,7 @@ function forgetIdle(): void {
   }
 }
 
-/** What of a session its events do not have, or not yet. */
+/** The part of a session that its events do not have, or not yet. */
 export function outgoingOf(id: string): Store<Outgoing> {
   const known = opened.get(id);
   if (known) return known.store;
@@ -53,18 +53,18 @@ export function outgoingOf(id: string): Store<Outgoing> {
   return store;
 }
 
-// What was stored of a session that begins anew is lost, or its events come.
+// The stored messages of a session that begins anew are lost, or arrive as events.
 client.on("restarted", (id) => {
   keepDraft(queueKey(id), undefined);
   opened.get(id)?.store.set((s) => ({ ...s, messages: s.messages.filter((m) => storedAt(m) === undefined) }));
 });
 
-/** It has been told. */
+/** The refusal has been shown. */
 export function forgetRefusal(id: string): void {
   outgoingOf(id).set((s) => (s.refused ? { ...s, refused: undefined } : s));
 }
 
-/** Start a conversation under an id made here. Whoever sends a message follows the session. */
+/** Start a conversation under an id made here. Sending a message follows the session. */
 export function startSession(agent: string | undefined, text: string, images: InlineImage[]): { id: string; sent: Promise<void> } {
   const id = randomId();
   sessions.begun(id);
@@ -97,7 +97,7 @@ export async function sendMessage(sessionId: string, text: string, images: Inlin
 
 export interface SendOptions {
   agent?: string | undefined;
-  /** What becomes of what is pending. */
+  /** What happens to pending requests. */
   onPending?: MessageCommand["on_pending"] | undefined;
 }
 
@@ -106,8 +106,8 @@ const queueKey = (id: string) => `queued:${id}`;
 const storedAt = ({ queuedAfter, storedAfter }: OutgoingMessage) => queuedAfter ?? storedAfter;
 
 /**
- * Those without the stored messages that have come as events. Until then no event tells of queued ones, so this tab keeps
- * their texts; what it could not keep over a reload are only the images.
+ * The outgoing messages without the stored ones that have arrived as events. Until then no event reports queued ones,
+ * so this tab keeps their texts; only the images are lost in a reload.
  */
 function waiting(id: string, messages: readonly OutgoingMessage[]): readonly OutgoingMessage[] {
   if (messages.every((m) => storedAt(m) === undefined)) return messages;
@@ -116,8 +116,8 @@ function waiting(id: string, messages: readonly OutgoingMessage[]): readonly Out
   const left = messages.filter((message) => {
     const after = storedAt(message);
     if (after === undefined) return true;
-    // What is here begins between two turns, and no message is queued there: it was read before.
-    // One that was queued before anything was here was not.
+    // The loaded part begins between two turns, where no message is queued: it was read before. One that was queued
+    // before anything was loaded was not.
     if (after > 0 && after + 1 < (sessions.get(id).view.firstSeq ?? 0)) return false;
     const found = here.find((m) => !taken.has(m) && m.seq > after && textOf(m).trim() === message.text.trim());
     if (found) taken.add(found);

@@ -1,4 +1,4 @@
-/** What the pages look like that are loaded after the first: in this order, since some rules refine others. */
+/** The styles of the pages that are loaded after the first: in this order, since some rules refine others. */
 import "./chat.css";
 import "./steps.css";
 import "./card.css";

@@ -11,7 +11,7 @@ interface Props {
   config: ReviewConfig;
   /** The card's own heading does not already say it. */
   showTitle: boolean;
-  /** It is decided by others than the rest of its request, for which the card says it. */
+  /** Whether others decide it than the rest of its request, for which the card says it. */
   showRole: boolean;
 }
 

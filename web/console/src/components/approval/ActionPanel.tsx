@@ -17,23 +17,23 @@ interface Props {
   action: Action;
   index: number;
   draft: ActionDraft;
-  /** Why what is entered cannot be sent; nothing where it can. */
+  /** Why the input cannot be sent; absent if it can. */
   lack: Lack | undefined;
   disabled: boolean;
-  /** How sending goes, where the buttons here send. */
+  /** The state of sending, if the buttons here send. */
   sending: ReactNode;
   /** Others decide it: it is only shown. */
   readOnly: boolean;
-  /** Whether all that would run has been in view; what has not is not approved. */
+  /** Whether everything that would run has been in view; otherwise it cannot be approved. */
   seen: boolean;
   onSeen: (index: number) => void;
   problems: FieldProblem[];
   onDraft: (draft: ActionDraft) => void;
   onPress: (choice: DecisionType | undefined) => void;
   onSend: () => void;
-  /** What this person may not say. */
+  /** The choices that this person may not make. */
   barred: (choice: DecisionType) => boolean;
-  /** A decision for later calls too is made. */
+  /** A decision that also applies to later calls is made. */
   onAlways: (draft: ActionDraft) => void;
 }
 
@@ -73,7 +73,7 @@ export function ActionPanel({
   // "Decide later" only means something beside actions that are decided now.
   const order: DecisionType[] = doubt ? ["respond", "approve", "reject"] : ["approve", "edit", "respond", "defer", "reject"];
   const choices = order.filter((c) => allowedOf(config).includes(c) && (c !== "defer" || !single));
-  // Said where the buttons are, too: what has to be looked at may be far above them.
+  // Also said beside the buttons: the text to read may be far above them.
   const waitsForSight = !seen && choices.some((choice) => needsSight(choice) && !barred(choice));
   const label = (choice: DecisionType): string =>
     t(doubt && choice !== "edit" && choice !== "defer" ? `doubt.${choice}` : `decide.${choice}`);
@@ -242,8 +242,8 @@ export function ActionPanel({
 }
 
 /**
- * Choosing replaces the buttons by a form, and back. The focus goes along, but only after a choice: a card
- * that is drawn with an open form after a reload must not take the focus.
+ * A choice replaces the buttons with a form, and back. The focus moves along, but only after a choice: a card that is
+ * rendered with an open form after a reload must not take the focus.
  */
 function useFocusOnChange(
   root: RefObject<HTMLDivElement | null>,
@@ -255,7 +255,7 @@ function useFocusOnChange(
   useEffect(() => {
     if (before.current === choice) return;
     before.current = choice;
-    // Where the buttons are toggles they stay, and so may the focus.
+    // If the buttons are toggles they stay, and the focus may stay too.
     const target = hasPanel ? ":is(.field, .fields, .always-scopes) :is(input:not([type=radio]:not(:checked)), textarea, select)" : single ? ".buttons button" : "";
     if (target) root.current?.querySelector<HTMLElement>(target)?.focus();
   }, [root, choice, hasPanel, single]);
@@ -265,14 +265,14 @@ const shortcuts: Partial<Record<DecisionType, string>> = { approve: "a", reject:
 
 function buttonClass(choice: DecisionType, single: boolean, doubt: boolean): string {
   if (!single) return "button";
-  // Where it is unknown whether a call ran, no answer is the obvious one.
+  // If it is unknown whether a call ran, no answer is the obvious one.
   if (choice === "approve" && !doubt) return "button primary";
   return choice === "reject" ? "button danger" : "button";
 }
 
 const scopeOf = (always: Always): Scope => (typeof always === "boolean" ? "session" : always.scope);
 
-/** Whether others decide this action than the first of its request. */
+/** Whether this action is decided by others than the first of its request. */
 function differs(approval: ApprovalView, index: number): boolean {
   const [mine, first] = [configOf(approval, index), configOf(approval, 0)];
   return mine.role !== first.role || mine.level !== first.level || mine.levels?.join() !== first.levels?.join();

@@ -2,7 +2,7 @@ import type { Action } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 
-/** The agents that were asked by agents, from the session's own down; nothing for that one's own calls. */
+/** The chain of agents called by agents, from the session's own down; nothing for the session's own agent. */
 export function AgentPath({ action }: { action: Action }) {
   const { t } = useI18n();
   if (!action.path || action.path.length === 0) return null;

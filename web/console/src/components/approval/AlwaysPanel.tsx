@@ -1,4 +1,4 @@
-/** A decision for later calls too. What it means is said before it is made. */
+/** A decision that also applies to later calls. Its meaning is explained before it is made. */
 import { useId, useRef, type ReactNode } from "react";
 import type { Action } from "@countersign/client";
 import { visibleText } from "@countersign/react";
@@ -16,11 +16,11 @@ interface Props {
   /** Whose sessions it would be for. */
   user: string | undefined;
   disabled: boolean;
-  /** How sending goes. */
+  /** The state of sending. */
   sending: ReactNode;
-  /** What would run has not been seen whole yet. */
+  /** Whether what would run has not been seen completely yet. */
   unseen: boolean;
-  /** Of several actions the decision is only marked here, and sent with the others. */
+  /** Whether it is the only action; with several, the decision is only marked here, and sent with the others. */
   single: boolean;
   onChange: (draft: AlwaysDraft) => void;
   onBack: () => void;
@@ -34,7 +34,7 @@ export function AlwaysPanel({ action, choices, draft, user, disabled, sending, u
   useIntoView(box);
   const read = readAlways(draft, serverNow());
   const dated = draft.scope !== "session";
-  // Nothing typed yet is no mistake.
+  // An empty field is not an error yet.
   const error = !read.ok && draft.until !== "" ? t(read.error) : undefined;
   return (
     <fieldset ref={box} className="always" onKeyDown={(e) => e.key === "Escape" && (e.stopPropagation(), onBack())}>

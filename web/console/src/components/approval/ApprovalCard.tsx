@@ -1,4 +1,4 @@
-/** A request for a person: the card of `@countersign/react`, with what stands around it here, and what became of it. */
+/** A request for a person: the card of `@countersign/react`, with this page's frame around it, and its outcome. */
 import { useEffect, useLayoutEffect, useRef } from "react";
 import { asksForValue, type ApprovalView } from "@countersign/client";
 import { ApprovalCard as Card, type CardComponents, type CardReply, type ResolvedProps } from "@countersign/react";
@@ -40,8 +40,8 @@ function Over({ approval, replying, children }: ResolvedProps) {
 }
 
 /**
- * What to do once a reply is stored, by the request's key: while it is on its way its card may be drawn anew, and the place where it was
- * drawn before knows nothing of the page any more.
+ * The callbacks for stored replies, by the request's key: while a reply is on its way its card may be remounted, and
+ * the unmounted one no longer knows the page.
  */
 const onStored = new Map<string, () => void>();
 
@@ -62,14 +62,14 @@ export function ApprovalCard({ approval, onSent }: Props) {
     return () => void onStored.delete(approvalKey);
   }, [approvalKey, onSent]);
 
-  // A resolved card is replaced: the focus must not fall out of the page with its buttons.
+  // A resolved card is replaced: the focus must not be lost with its buttons.
   // The decisions themselves follow a moment after the news that it is resolved.
   const settled = resolved && (approval.resolution !== "decided" || !!approval.decisions || approval.resume !== undefined || approval.kind === "question");
   useEffect(() => {
     if (!settled || !wasWaiting.current) return;
     wasWaiting.current = false;
     announce(t("card.announceResolved", { tool: subjectOf(approval, t), result: summarize(approval, t, sessions.get(approval.sessionId).view.approvals).text }));
-    // Who has gone on to something else stays there.
+    // If the person has moved on to something else, the focus stays there.
     const now = document.activeElement;
     const elsewhere = now && now !== document.body && !box.current?.contains(now);
     if (!hadFocus.current || elsewhere) return;
@@ -79,7 +79,7 @@ export function ApprovalCard({ approval, onSent }: Props) {
     if (document.activeElement !== target) box.current?.closest(".group")?.querySelector("button")?.focus();
   }, [settled, approval, t]);
 
-  // The card is drawn once all of the request has come, which may be some frames after its beginning.
+  // The card is rendered once the request is complete, which may be some frames after its beginning.
   useEffect(() => takeFocus(approvalKey), [approvalKey, approval.complete]);
 
   return (

@@ -1,6 +1,6 @@
 /**
- * Around what an agent, a node of a graph, or a server asks: who asks, and whose turn it is. Whoever may not answer sees what is
- * asked, and no form; nor does anybody where it is of a kind that is not known.
+ * The frame of a question from an agent, a graph's node or a server: who asks, and who has to answer. A person who may
+ * not answer sees the question but no form; for an unknown kind of question nobody sees a form.
  */
 import type { ReactNode } from "react";
 import { asksForValue, parseJson, questionsOf } from "@countersign/client";
@@ -67,7 +67,7 @@ function OfAgent({ approval, asked, bar, children }: Props) {
   );
 }
 
-/** What a node of a graph, or a server in the middle of a call, asks. */
+/** The question of a graph's node, or of a server in the middle of a call. */
 function OfProgram({ approval, replying, asked, bar, children }: Props) {
   const action = approval.actions[0];
   const server = elicitationOf(approval);
@@ -83,7 +83,7 @@ function OfProgram({ approval, replying, asked, bar, children }: Props) {
   );
 }
 
-/** Where a yes or one of few choices is the answer, a button for each, which sends it. */
+/** If the answer is a yes or one of few choices: a button for each, which sends it. */
 function Choices({ approval, replying, form }: Pick<FrameProps, "approval" | "replying"> & { form: ReactNode }) {
   const { t } = useI18n();
   const kind = answerForm(approval.interrupt?.schema);

@@ -1,4 +1,6 @@
-/** What every waiting request has around it: its heading, its deadline, what people say about it, and how sending the reply goes. */
+/**
+ * The frame of every pending request: its heading, its deadline, people's comments, and the state of sending the reply.
+ */
 import { useContext, useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
 import { asksForValue, isAnswered, type ApprovalView } from "@countersign/client";
 import { Problems, useConnection, type FrameProps } from "@countersign/react";
@@ -16,7 +18,7 @@ import { AskedLine } from "./When.js";
 
 interface Props extends Pick<FrameProps, "approval" | "replying" | "problems"> {
   onKeyDown?: (event: KeyboardEvent) => void;
-  /** Its buttons stay in view, and how sending goes is said beside them. */
+  /** Whether its buttons stay in view, with the state of sending beside them. */
   saysItself?: boolean;
   children: ReactNode;
 }
@@ -28,7 +30,7 @@ export function CardFrame({ approval, replying, problems = [], onKeyDown, saysIt
   const { state, error } = replying;
   useFocusBack(state !== "idle");
   const errorBox = useRef<HTMLDivElement>(null);
-  // The button that was pressed stays in view by itself; the answer to it must be brought there.
+  // The pressed button stays in view by itself; its result must be scrolled there.
   useEffect(() => void errorBox.current?.scrollIntoView({ block: "nearest" }), [error]);
 
   const totalSeconds = approval.timeoutSeconds ?? shortestTimeout(approval);
@@ -76,7 +78,7 @@ export function CardFrame({ approval, replying, problems = [], onKeyDown, saysIt
   );
 }
 
-/** How sending the reply goes; nothing before that. */
+/** The state of sending the reply; nothing before that. */
 export function Sending({ approval, replying: { state } }: Pick<FrameProps, "approval" | "replying">) {
   const { t } = useI18n();
   const online = useConnection() === "open";

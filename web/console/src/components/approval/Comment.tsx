@@ -3,13 +3,13 @@ import { useI18n } from "../../i18n/index.js";
 import { Icon } from "../Icon.js";
 
 interface Props {
-  /** Nothing: it is not wanted. */
+  /** `undefined`: no comment is wanted. */
   comment: string | undefined;
   disabled: boolean;
   onChange: (comment: string | undefined) => void;
 }
 
-/** The reviewer's own words to the agent, beside the decision. Out of the way until wanted. */
+/** The reviewer's own words to the agent, beside the decision. Hidden until wanted. */
 export function Comment({ comment, disabled, onChange }: Props) {
   const { t } = useI18n();
   const id = useId();
@@ -39,7 +39,7 @@ export function Comment({ comment, disabled, onChange }: Props) {
         onChange={(e) => onChange(e.target.value)}
         onKeyDown={(e) => {
           if (e.key !== "Escape" || comment !== "") return;
-          // It closes this, and not what is open around it as well.
+          // Escape closes only this, and not the panel around it as well.
           e.stopPropagation();
           onChange(undefined);
         }}

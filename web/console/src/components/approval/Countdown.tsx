@@ -7,7 +7,7 @@ import { Icon } from "../Icon.js";
 
 interface Props {
   expiresAt: string;
-  /** All the time there was; gives the bar its scale. */
+  /** The total time, which gives the bar its scale. */
   totalSeconds?: number | undefined;
   /** Only the time, for lists. */
   compact?: boolean;
@@ -17,7 +17,7 @@ interface Props {
   subject?: string;
 }
 
-/** When to say the time left aloud, in seconds. Every second would drown everything else. */
+/** When to announce the remaining time, in seconds. Every second would drown everything else. */
 const SPOKEN = [300, 60, 20];
 
 export function Countdown({ expiresAt, totalSeconds, compact, after, subject }: Props) {

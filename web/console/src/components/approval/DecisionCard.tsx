@@ -1,9 +1,9 @@
 /**
  * A request for a decision.
  *
- * One action is decided with one press. Several are decided one by one and sent together, because the
- * server applies a set of decisions as a whole. What was entered is kept until the request is resolved,
- * whatever happens in between: errors, lost connections, reloads.
+ * One action is decided with one press. Several are decided one by one and sent together, because the server applies a
+ * set of decisions as a whole. The input is kept until the request is resolved, whatever happens in between: errors,
+ * lost connections, reloads.
  */
 import type { KeyboardEvent } from "react";
 import { allowedOf, configOf, progress, type DecisionType } from "@countersign/client";
@@ -32,9 +32,9 @@ export function DecisionCard({ approval, replying }: PendingProps) {
   const allSeen = calls.every((_, i) => isSeen(i));
 
   const decideEvery = (choice: DecisionType) =>
-    // What was decided so already stays as it is, with its reason and what is to hold for later calls.
+    // Calls already decided this way stay as they are, with their reason and any standing rule.
     void send(calls.map((call) => (call.choice === choice ? call : plain(call, choice))));
-  // A call that somebody has begun to decide otherwise must not run as it was proposed.
+  // A call that the person has begun to decide otherwise must not run as proposed.
   const someOther = calls.some(({ choice, alwaysDraft }) => alwaysDraft !== undefined || (choice !== undefined && choice !== "approve"));
   const everyAllows = (choice: DecisionType) =>
     approval.actions.every((_, i) => allowedOf(configOf(approval, i)).includes(choice));
@@ -155,9 +155,9 @@ function actionAt(element: HTMLElement): number | undefined {
   return at === undefined ? undefined : Number(at);
 }
 
-/** On to an action, or, where none is open, to what sends them. */
+/** Moves the focus to an action, or, if none is open, to the button that sends them. */
 function focusAction(card: Element, at: number | undefined): void {
-  // After the buttons are drawn, since that of sending was disabled until now.
+  // After the buttons are rendered, since the one for sending was disabled until now.
   requestAnimationFrame(() =>
     card.querySelector<HTMLElement>(at === undefined ? ".card-foot .button.primary" : `[data-action="${at}"]`)?.focus(),
   );

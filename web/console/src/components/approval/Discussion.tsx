@@ -1,4 +1,4 @@
-/** What people say to each other about a request, and handing it to somebody else. The agent reads none of it. */
+/** People's comments on a request, and reassigning it. The agent reads none of it. */
 import { useEffect, useId, useRef, useState } from "react";
 import { decidingRole, type ApprovalView, type UpdateView } from "@countersign/client";
 import { useDraft, Visible, visibleText } from "@countersign/react";
@@ -27,15 +27,15 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
   const role = decidingRole(approval);
   const handed = approval.updates.some((u) => u.update === "reassigned");
   const roles = approval.reviewConfigs[0]?.reassign ?? [];
-  // Who asked for it does not choose who approves it.
+  // A requester must not choose who approves.
   const bar = useBar(approval);
   const asked = bar === "asked" || bar === "spoke" || bar === "edited";
   const mayHand = useMayHand(approval) && !asked;
   const canHand = mayHand && !question && (roles.length > 0 || role !== undefined);
-  // Without others who can see it there is nobody to talk to.
+  // If nobody else can see it there is nobody to talk to.
   const others = role !== undefined || roles.length > 0 || (approval.reviewConfigs[0]?.levels?.length ?? 0) > 1;
   const opener = useRef<"comment" | "hand">(undefined);
-  // Whoever has handed it over may have nothing more to press here.
+  // After a hand-over there may be nothing left to press here.
   const kept = useKeptFocus<HTMLDivElement>();
   const box = kept.ref;
   useAnnounceUpdates(approval);
@@ -51,10 +51,10 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
     setOpen(what);
   };
 
-  // What was said is shown in any case, also about a question, which is the user's own.
+  // Existing comments are always shown, even on a question, which is the user's own.
   if ((question || !others) && approval.updates.length === 0) return null;
   return (
-    // The card's single-letter keys are for its decision: they are no keys of what is pressed or typed here.
+    // The card's single-letter keys are for its decision: they do not apply to keys pressed here.
     <div {...kept} className="talk" role="group" aria-label={t("talk.heading")} onKeyDown={(e) => e.target !== e.currentTarget && e.stopPropagation()}>
       <Updates approval={approval} />
       {open === "comment" ? (
@@ -81,7 +81,7 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
   );
 }
 
-/** What was said and changed, oldest first. */
+/** Comments and changes, oldest first. */
 export function Updates({ approval }: { approval: ApprovalView }) {
   const { t, language } = useI18n();
   const { updates } = useDates(approval, approval.updates.length > 0);
@@ -123,12 +123,12 @@ function eventText(update: UpdateView, t: Translate): string {
       return (to.length > 0 ? t("talk.reassigned", { by, to: to.join(t("text.list")) }) : t("talk.given", { by })) + said;
     }
     default:
-      // A newer server may tell of other changes.
+      // A newer server may report other changes.
       return by + t("text.colon") + visibleText((update as { update: string }).update);
   }
 }
 
-/** Say what others add, once, without moving the focus. */
+/** Announce what others add, once, without moving the focus. */
 function useAnnounceUpdates(approval: ApprovalView): void {
   const { t } = useI18n();
   const known = useRef(approval.updates.length);

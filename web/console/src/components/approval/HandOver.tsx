@@ -9,21 +9,21 @@ import { Refused } from "../Refusal.js";
 
 interface Props {
   approval: ApprovalView;
-  /** The roles that the policy lets it be handed to. */
+  /** The roles to which the policy allows handing it. */
   roles: string[];
-  /** It was handed on before, so that it can be given back to all who hold the role. */
+  /** Whether it was handed to one person before, so that it can be given back to all who hold the role. */
   assigned: boolean;
   onClose: () => void;
 }
 
-/** It becomes somebody else's to decide: another role's, one person's, or both. */
+/** Hands it to another role, to one person, or both. */
 export function HandOver({ approval, roles, assigned, onClose }: Props) {
   const { t } = useI18n();
   const id = useId();
   const box = useRef<HTMLFormElement>(null);
   useIntoView(box);
   const now = decidingRole(approval);
-  // The session's owner is one person already, so that is nothing to hand over within.
+  // The session's owner is a single person, so there is nobody within that role to hand it to.
   const choices = [...(now === undefined ? [] : [now]), ...roles.filter((role) => role !== now)];
   const [role, setRole] = useState(roles.find((r) => r !== now) ?? choices[0] ?? "");
   const [person, setPerson] = useState("");

@@ -1,4 +1,4 @@
-/** Who has to decide a request: at which step it is, how many have approved, whom it was handed to. */
+/** Who has to decide a request: its current step, how many have approved, and to whom it was handed. */
 import { assigned, decidingRole, progress, type ApprovalView } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
@@ -81,7 +81,7 @@ export function People({ approval, bar }: { approval: ApprovalView; bar: Bar | u
 }
 
 function Dots({ approved, quorum }: { approved: number; quorum: number }) {
-  // Beyond a handful the number says it better.
+  // Beyond a handful a number is clearer.
   if (quorum > 8) return null;
   return (
     <span className="people-dots" aria-hidden="true">

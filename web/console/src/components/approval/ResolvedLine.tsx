@@ -13,7 +13,7 @@ import { ResolvedWhen } from "./When.js";
 
 type Tone = "good" | "bad" | "neutral";
 
-/** A resolved request in one line; it opens to show what was asked and what was decided. */
+/** A resolved request in one line; it opens to show the request and the decision. */
 export function ResolvedLine({ approval }: { approval: ApprovalView }) {
   const { t } = useI18n();
   const { approvals } = useSessionState(approval.sessionId).view;
@@ -86,7 +86,7 @@ interface Summary {
   icon: IconName;
 }
 
-/** `approvals`: all of the session, which say whether an edit was asked about again. */
+/** `approvals`: all requests of the session, which show whether people were asked again about an edit. */
 export function summarize(approval: ApprovalView, t: Translate, approvals: SessionView["approvals"] = {}): Summary {
   if (approval.kind === "question") return summarizeQuestion(approval, t);
   if (asksForValue(approval) && !approval.escalatedTo) return summarizeInterrupt(approval, t);
@@ -118,12 +118,12 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
 
 const withdrawn = ({ reason }: ApprovalView, t: Translate): Summary => ({ text: withdrawnText(reason, t), tone: "neutral", icon: "cross" });
 
-/** An end that only a newer server knows is shown as it says it: nobody is said to have decided it. */
+/** A resolution that only a newer server knows is shown in its words: nobody is named as having decided it. */
 function otherEnd({ resolution = "decided" }: ApprovalView): Summary | undefined {
   return resolution === "decided" ? undefined : { text: visibleText(resolution), tone: "neutral", icon: "clock" };
 }
 
-/** What was decided about one action; `again`: it is an edit, and people were asked about that, or will be. */
+/** The decision on one action; `again`: it is an edit, and people were or will be asked about it. */
 interface Outcome {
   decision: Decision;
   again: boolean;

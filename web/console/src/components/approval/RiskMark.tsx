@@ -1,7 +1,7 @@
 import { visibleText } from "@countersign/react";
 import { isMessageKey, useI18n, type Translate } from "../../i18n/index.js";
 
-/** What the operator thinks is at stake, in words of the page where it knows them. */
+/** The operator's risk level, in words of the page if it has them. */
 export function riskName(risk: string, t: Translate): string {
   const key = `risk.${risk}`;
   return isMessageKey(key) ? t(key) : visibleText(risk);

@@ -1,4 +1,4 @@
-/** That a reply came too late, and what was in it: nothing that somebody has typed is lost without a word. */
+/** A notice that a reply came too late, with its content: nothing typed is lost silently. */
 import { createContext, useContext, useEffect, useMemo, useState } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { draftKey, keepDraft, readDraft, readReply, Visible, type Replying } from "@countersign/react";
@@ -7,7 +7,7 @@ import { commentKey, unsentTexts } from "../../lib/unsent.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 
-/** Called with whether what is around a request has to stay open, by the request's key. */
+/** Called with a request's key and whether the group around it has to stay open. */
 export const KeepOpen = createContext<(approvalKey: string, keep: boolean) => void>(() => {});
 
 export function Unsent({ approval, replying }: { approval: ApprovalView; replying: Replying }) {
@@ -18,7 +18,7 @@ export function Unsent({ approval, replying }: { approval: ApprovalView; replyin
   const [dropped, drop] = useState(false);
   const texts = useMemo(
     () => (dropped || state !== "idle" ? [] : unsentTexts(approval, readReply(approval), readDraft<string>(comment))),
-    // What is typed changes no more.
+    // The input does not change any more.
     [dropped, state, reply],
   );
   const late = replying.error?.code === "approval_already_resolved" && !dropped ? replying.error : undefined;

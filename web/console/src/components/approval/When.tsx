@@ -14,7 +14,7 @@ export function AskedLine({ approval }: { approval: ListedApproval }) {
   const inList = approval.createdAt !== undefined;
   const { subject, createdAt } = useDates(approval, !inList);
   if (inList) return null;
-  // What comes below must not move when the time is known: somebody may be about to press it.
+  // The content below must not move when the time is known: somebody may be about to press a button.
   if (createdAt === undefined) return <p className="card-asked" aria-hidden="true">&nbsp;</p>;
   const when = agoText(createdAt, now, language);
   return (
@@ -26,7 +26,7 @@ export function AskedLine({ approval }: { approval: ListedApproval }) {
   );
 }
 
-/** When it was decided, answered, or over in another way. */
+/** When it was decided, answered, or ended in another way. */
 export function ResolvedWhen({ approval }: { approval: ListedApproval }) {
   const { language } = useI18n();
   const now = useNow(30_000);

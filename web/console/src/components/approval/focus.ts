@@ -1,4 +1,4 @@
-/** Going to a card from elsewhere: the inbox, the composer. The card may not be drawn yet. */
+/** Going to a card from elsewhere: the inbox, the composer. The card may not be rendered yet. */
 let wanted: string | undefined;
 
 export const cardId = (approvalKey: string) => `card-${approvalKey}`;
@@ -8,7 +8,7 @@ export function focusCard(approvalKey: string): void {
   takeFocus(approvalKey);
 }
 
-/** Called by a card when it appears, too. */
+/** A card also calls this when it appears. */
 export function takeFocus(approvalKey: string): void {
   if (wanted !== approvalKey) return;
   const card = document.getElementById(cardId(approvalKey));

@@ -9,7 +9,7 @@ function ownTitle({ actions, reviewConfigs }: ApprovalView): string | undefined 
   return own && visibleText(own);
 }
 
-/** What a card is called: the operator's line about a single action, else what kind of request it is. */
+/** A card's title: the operator's line about a single action, otherwise the kind of the request. */
 export function cardTitle(approval: ApprovalView, t: Translate): string {
   const own = approval.kind === "approval" ? ownTitle(approval) : undefined;
   if (own) return own;
@@ -17,7 +17,7 @@ export function cardTitle(approval: ApprovalView, t: Translate): string {
   if (approval.kind === "question") {
     const n = questionsOf(approval.actions[0]?.args)?.length ?? 1;
     const { agent, path } = approval.actions[0] ?? {};
-    // One that was asked by another agent is not the one that people talk to.
+    // An agent that another agent called is not the one that people talk to.
     if (agent !== undefined && path && path.length > 0) {
       const name = visibleText(agent);
       return n > 1 ? t("card.titleQuestionsOf", { n, agent: name }) : t("card.titleQuestionOf", { agent: name });
@@ -30,7 +30,7 @@ export function cardTitle(approval: ApprovalView, t: Translate): string {
   return approval.actions.length > 1 ? t("card.titleMany", { n: approval.actions.length }) : t("card.title", { tool: toolNames(approval, t) });
 }
 
-/** What a row of a list is called. In a long list the kind of request would say nothing. */
+/** The title of a list row. In a long list the kind of request would say nothing. */
 export function rowTitle(approval: ApprovalView, t: Translate): string {
   if (approval.kind === "question") return firstQuestion(approval) ?? cardTitle(approval, t);
   if (approval.kind !== "approval") return messageOf(approval) ?? cardTitle(approval, t);
@@ -38,7 +38,7 @@ export function rowTitle(approval: ApprovalView, t: Translate): string {
   return rest.length > 0 ? `${first} ${t("inbox.more", { n: rest.length })}` : (first ?? cardTitle(approval, t));
 }
 
-/** What a row says below that: the arguments, or what kind of request it is. */
+/** The line below the title: the arguments, or the kind of request. */
 export function rowDetail(approval: ApprovalView, t: Translate): string | undefined {
   if (approval.kind === "question" || approval.kind === "input") {
     const title = cardTitle(approval, t);
@@ -53,13 +53,13 @@ export function toolNames(approval: ApprovalView, t: Translate): string {
   return visibleText([...new Set(approval.actions.map((a) => a.name))].join(t("text.list")));
 }
 
-/** What a request is about, in a few words: the first question, the operator's line, or the tools. */
+/** The subject of a request, in a few words: the first question, the operator's line, or the tools. */
 export function subjectOf(approval: ApprovalView, t: Translate): string {
   const question = approval.kind === "question" ? firstQuestion(approval) : messageOf(approval);
   return question ?? ownTitle(approval) ?? toolNames(approval, t);
 }
 
-/** What a server asks, as far as a line holds it. */
+/** The message of a server, as much as fits in a line. */
 export function messageOf(approval: ApprovalView): string | undefined {
   const message = elicitationOf(approval)?.message;
   return message && visibleText(message.length > 160 ? `${message.slice(0, 160)}…` : message);

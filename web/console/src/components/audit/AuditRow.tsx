@@ -6,7 +6,7 @@ import { momentText } from "../../lib/time.js";
 import { sessionHref } from "../../state/route.js";
 import { shortId } from "../Sidebar.js";
 
-/** A record in a line, and as it is. */
+/** A record in one line, and in full. */
 export function AuditRow({ record }: { record: AuditRecord }) {
   const { t, language } = useI18n();
   const { what, by, at, session, request, tools, bad } = tell(record);

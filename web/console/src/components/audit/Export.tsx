@@ -67,6 +67,6 @@ function download(file: Blob, name: string): void {
   link.href = URL.createObjectURL(file);
   link.download = name;
   link.click();
-  // The browser has begun by then; before it would have nothing to read.
+  // The browser has begun the download by then; revoked earlier, the address would have no data.
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -9,12 +9,12 @@ import { Icon } from "../Icon.js";
 import { Refused } from "../Refusal.js";
 
 interface Found extends AuditVerification {
-  /** Our own clock's. */
+  /** By our own clock. */
   at: number;
   against: string | undefined;
 }
 
-/** Has the server verify the chain, and says what that means. */
+/** Has the server verify the chain, and explains the result. */
 export function Verify() {
   const { t, language } = useI18n();
   const { busy, error, run } = useRequest();

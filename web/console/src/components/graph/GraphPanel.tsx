@@ -1,4 +1,4 @@
-/** The session's graph beside the chat, with where it stands; on a phone a sheet over it. */
+/** The session's graph beside the chat, with its current node; on a phone a sheet over it. */
 import { lazy, Suspense, useId, useState } from "react";
 import type { SessionGraph, SessionView } from "@countersign/client";
 import { visibleText } from "@countersign/react";
@@ -8,7 +8,7 @@ import { readLocal, writeLocal } from "../../lib/storage.js";
 import { Icon } from "../Icon.js";
 import { useSessionGraph } from "./useSessionGraph.js";
 
-// The layout is as large as the rest of the page; who does not look at graphs does not load it.
+// The layout library is as large as the rest of the page; it is loaded only to show a graph.
 const GraphPicture = lazy(late(() => import("./GraphPicture.js")));
 
 /** Whether the graph is shown. A preference: it stays for all sessions. */
@@ -42,7 +42,7 @@ export function GraphToggle({ shown, onChange }: { shown: boolean; onChange: (sh
 export function GraphPanel({ view, onClose }: { view: SessionView; onClose: () => void }) {
   const { t } = useI18n();
   const close = () => {
-    // The focus must not go with what it is in.
+    // The focus must not be lost with the panel.
     document.querySelector<HTMLElement>(".graph-toggle")?.focus();
     onClose();
   };
@@ -75,7 +75,7 @@ export function GraphPanel({ view, onClose }: { view: SessionView; onClose: () =
   );
 }
 
-/** In words, for everybody: where the session stands. */
+/** The current node in words, for everybody. */
 function standsAt({ drawing, status }: SessionGraph, t: Translate): string {
   if (status === "idle") return t("graph.idle");
   const said = drawing.current.map(({ node, running, waiting }) => {

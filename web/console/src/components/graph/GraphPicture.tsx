@@ -32,7 +32,7 @@ export default function GraphPicture({ drawing, text }: { drawing: Drawing; text
     return () => observer.disconnect();
   }, [paper]);
 
-  // The node where the session stands is what one looks for in a graph that is larger than its place.
+  // In a graph larger than its frame, people look for the session's current node.
   const at = drawing.current[0]?.node;
   useLayoutEffect(() => {
     const element = box.current;

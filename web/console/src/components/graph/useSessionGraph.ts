@@ -3,17 +3,19 @@ import type { SessionGraph, SessionView } from "@countersign/client";
 import { useConnection } from "@countersign/react";
 import { http } from "../../state/connection.js";
 
-/** The shortest time between two looks, in ms: a turn may pass through many nodes at once. */
+/** The shortest time between two readings, in ms: a turn may pass through many nodes at once. */
 const PAUSE = 200;
 
-/** Changes whenever the session may stand somewhere else. Words that stream in do not change it. */
+/** Changes whenever the session may be at another node. Streamed text does not change it. */
 export function whereabouts(view: SessionView): string {
   const last = view.messages.at(-1);
   const waiting = Object.values(view.approvals).filter((a) => a.resolution === undefined).length;
   return [view.status, view.messages.length, last?.blocks.length, last?.blocks.filter((b) => b.open).length, waiting].join();
 }
 
-/** The session's graph with where it stands, asked for again whenever that may have changed; never at rest. */
+/**
+ * The session's graph with its current node, read again whenever that may have changed; never while nothing happens.
+ */
 export function useSessionGraph(view: SessionView): { graph: SessionGraph | undefined; failed: boolean } {
   const { sessionId } = view;
   const [graph, setGraph] = useState<SessionGraph>();
@@ -30,7 +32,7 @@ export function useSessionGraph(view: SessionView): { graph: SessionGraph | unde
       looked.current = Date.now();
       try {
         const next = await http.sessionGraph(sessionId);
-        // An answer that was overtaken says nothing new.
+        // An overtaken answer has nothing new.
         setGraph((before) => (before && before.session_id === sessionId && before.seq > next.seq ? before : next));
         if (!gone) setFailed(false);
       } catch {

@@ -7,7 +7,7 @@ interface Props {
   onClear: () => void;
 }
 
-/** What can be done with the rows that are chosen. */
+/** The actions on the selected rows. */
 export function BulkBar({ chosen, onBulk, onClear }: Props) {
   const { t } = useI18n();
   if (chosen === 0) return null;

@@ -17,11 +17,11 @@ import { Refusal } from "../Refusal.js";
 export interface Bulk {
   choice: BulkChoice;
   rows: ListedApproval[];
-  /** How many were chosen that cannot be decided so. */
+  /** How many selected ones cannot be decided this way. */
   leftOut: number;
 }
 
-/** What came of one of them. */
+/** The outcome of one of them. */
 type Outcome = "stored" | CountersignError;
 
 interface Props {

@@ -8,12 +8,12 @@ import { valueName } from "./InboxList.js";
 
 interface Props {
   query: InboxQuery;
-  /** What the filters choose from. */
+  /** The rows from which the filters choose. */
   rows: readonly ListedApproval[];
   onQuery: (query: InboxQuery) => void;
 }
 
-/** Searching, filtering and grouping. A filter is there where it has something to choose between. */
+/** Searching, filtering and grouping. A filter is shown only if it has something to choose between. */
 export function InboxFilters({ query, rows, onQuery }: Props) {
   const { t } = useI18n();
   const id = useId();

@@ -14,7 +14,7 @@ interface Props {
   groups: readonly RowGroup[];
   query: InboxQuery;
   chosen: Chosen;
-  /** The keys of what is for others to decide. */
+  /** The keys of the requests for others to decide. */
   others: ReadonlySet<string>;
   putOff: ReadonlyMap<string, number>;
 }
@@ -75,7 +75,7 @@ export function InboxList({ groups, query, chosen: { choosable, chosen, choose, 
   });
 }
 
-/** What the rows of a group have in common, as it is called on the page. */
+/** The name, on the page, of what the rows of a group have in common. */
 function groupName(group: Group, values: readonly string[], t: Translate): string {
   if (values.length === 0) return t(`inbox.without.${group === "risk" ? "risk" : "value"}`);
   return values.map((value) => valueName(group, value, t)).join(t("text.list"));

@@ -1,4 +1,4 @@
-/** All that waits for people, across sessions: the list, what of it is shown, and beside it the request that is open. */
+/** All pending requests, across sessions: the list, its filters, and beside it the open request. */
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { CountersignError, type ListedApproval } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
@@ -56,7 +56,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
     const now = opened();
     if (now !== undefined && keys.includes(now)) walk.go(undefined);
   };
-  // The buttons for what is chosen go with it.
+  // The buttons for the selection disappear with it.
   const keepFocus = () =>
     requestAnimationFrame(() => {
       if (document.activeElement === document.body) list.current?.focus();
@@ -92,7 +92,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
           <InboxFilters query={query} rows={listing.tabs[query.tab]} onQuery={(next) => showInbox(next, false)} />
         </div>
         <div className="inbox-side-list">
-          {/* Beside an open request that one stays in view which was decided before it. */}
+          {/* Beside an open request, the one decided before it stays in view. */}
           {(open === undefined || walk.stored?.approvalKey === undefined) && <StoredNote stored={walk.stored} query={query} />}
           <div className="inbox-list" ref={list} tabIndex={-1}>
             <ListBody query={query} listing={listing} chosen={chosen} />
@@ -180,12 +180,12 @@ function bulkOf(choice: BulkChoice, { found }: Listing, { chosen }: Chosen): Bul
   return { choice, rows, leftOut: all.length - rows.length };
 }
 
-/** Going from request to request: by keys and buttons, and by itself once one is decided or put off. */
+/** Moving from request to request: by keys and buttons, and automatically once one is decided or put off. */
 function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLElement | null }) {
   const { t, language } = useI18n();
-  // A decision is stored a while after it was sent: on from there goes by what is on the page then.
+  // A decision is stored a while after it was sent: the next request follows from the page at that time.
   const latest = useRef(listing);
-  // By then the list may have been read without it: its place is the one that it had last.
+  // By then the list may have been read without it: its last place counts.
   const around = useRef(listing.order);
   useLayoutEffect(() => {
     latest.current = listing;
@@ -209,7 +209,7 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
     const next = stepFrom(listing.order, open, by);
     if (next !== undefined && next !== open) go(next);
   };
-  /** On from one that is done with, and what opens in its place, in words. */
+  /** Moves on from a finished request, and says in words what opens in its place. */
   const goOn = (from: string): string => {
     const next = nextAfter(latest.current.order, from, around.current);
     settle();
@@ -223,7 +223,7 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
     waiting.forget(approvalKey);
     const said = t("inbox.stored", { what: title });
     setStored({ approvalKey, text: said });
-    // Who has gone on to something else meanwhile stays there.
+    // A person who has moved on to something else stays there.
     announce(opened() === approvalKey ? `${said} ${goOn(approvalKey)}` : said);
   };
   const later = () => {
@@ -238,10 +238,10 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
   return { row, stored, setStored, settling, go, step, sent, later };
 }
 
-/** The request that is open in the inbox, if the inbox is. */
+/** The request that is open in the inbox, if the inbox is open. */
 const opened = () => route.get().inbox?.open;
 
-/** Back to the row that was open, or to the list where it is gone. */
+/** Moves the focus back to the row that was open, or to the list if it is gone. */
 function focusRow(approvalKey: string | undefined, list: HTMLElement | null): void {
   requestAnimationFrame(() => {
     const row = approvalKey === undefined ? null : document.getElementById(rowId(approvalKey));

@@ -4,7 +4,7 @@ import { inboxHref, type InboxQuery } from "../../lib/inbox.js";
 import { Icon } from "../Icon.js";
 import { OpenRequest } from "./OpenRequest.js";
 
-/** What was decided here a moment ago: a request, or many at once, which have no key. */
+/** The latest decision here: on one request, or on many at once, which have no key. */
 export interface Stored {
   approvalKey?: string;
   text: string;
@@ -12,14 +12,14 @@ export interface Stored {
 
 interface Props {
   query: InboxQuery;
-  /** The open request, where it waits. */
+  /** The open request, if it is pending. */
   row: ListedApproval | undefined;
   /** Its place in the list, from 0, and how many there are; -1 if it is not there. */
   place: number;
   of: number;
   putOff: boolean;
   stored: Stored | undefined;
-  /** It has just taken the place of another. */
+  /** Whether it has just taken the place of another. */
   settling: boolean;
   onStep: (by: 1 | -1) => void;
   onLater: () => void;
@@ -27,7 +27,7 @@ interface Props {
   onSent: (approval: ListedApproval) => void;
 }
 
-/** The part beside the list: the open request, and what was decided before it. */
+/** The part beside the list: the open request, and the one decided before it. */
 export function InboxPane({ query, row, place, of, putOff, stored, settling, onStep, onLater, onBack, onSent }: Props) {
   const { t } = useI18n();
   const { open } = query;
@@ -66,7 +66,7 @@ export function InboxPane({ query, row, place, of, putOff, stored, settling, onS
   );
 }
 
-/** What was decided last, and the way back to it. */
+/** The latest decision, and the link back to it. */
 export function StoredNote({ stored, query }: { stored: Stored | undefined; query: InboxQuery }) {
   const { t } = useI18n();
   if (!stored || (query.open !== undefined && stored.approvalKey === query.open)) return null;

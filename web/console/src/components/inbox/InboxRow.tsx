@@ -17,16 +17,16 @@ interface Props {
   row: ListedApproval;
   href: string;
   open: boolean;
-  /** It is for others to decide. */
+  /** Whether it is for others to decide. */
   others: boolean;
-  /** It is put off until then. */
+  /** The time until which it is put off. */
   until: string | undefined;
-  /** Whether it is chosen, where it can be. */
+  /** Whether it is selected, if it can be. */
   chosen: boolean | undefined;
   onChoose: (approvalKey: string, chosen: boolean) => void;
 }
 
-/** One request in the list. Rows that have not changed are not drawn again. */
+/** One request in the list. Unchanged rows are not rendered again. */
 export const InboxRow = memo(function InboxRow({ row, href, open, others, until, chosen, onChoose }: Props) {
   const { t } = useI18n();
   const title = rowTitle(row, t);
@@ -68,7 +68,7 @@ export const InboxRow = memo(function InboxRow({ row, href, open, others, until,
   );
 });
 
-/** Who asks for what through whom, since when, and how far it is. */
+/** Who requests what through which agent, since when, and its progress. */
 function RowFacts({ row, mine }: { row: ListedApproval; mine: boolean }) {
   const { t, language } = useI18n();
   const now = useNow(30_000);
@@ -94,7 +94,7 @@ function RowFacts({ row, mine }: { row: ListedApproval; mine: boolean }) {
   );
 }
 
-/** At which step a request is, and who has approved it there, and when. */
+/** The current step of a request, and who has approved it there, and when. */
 function decidedSoFar(row: ListedApproval, ago: (at: string) => string, t: Translate): string {
   const votes = progress(row);
   const names = row.updates.flatMap((update) => {

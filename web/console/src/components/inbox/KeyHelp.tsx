@@ -15,13 +15,13 @@ const KEYS = [
 ] as const;
 
 interface Props {
-  /** Whether single letters do something. */
+  /** Whether single-letter keys are on. */
   on: boolean;
   onSwitch: (on: boolean) => void;
   onClose: () => void;
 }
 
-/** Which keys do what. Single letters can be switched off: who speaks to the computer types them by accident. */
+/** The meaning of the keys. Single letters can be switched off: people who use speech input type them by accident. */
 export function KeyHelp({ on, onSwitch, onClose }: Props) {
   const { t } = useI18n();
   return (

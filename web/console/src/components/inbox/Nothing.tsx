@@ -3,7 +3,7 @@ import { inboxHref, type InboxQuery } from "../../lib/inbox.js";
 import { Icon } from "../Icon.js";
 import type { Listing } from "./useListing.js";
 
-/** Why the list is empty, and where there is something. */
+/** Why the list is empty, and where there are requests. */
 export function Nothing({ query, listing: { tabs, hasMore } }: { query: InboxQuery; listing: Listing }) {
   const { t } = useI18n();
   if (tabs[query.tab].length > 0) {

@@ -17,15 +17,15 @@ import { Refused } from "../Refusal.js";
 import { shortId } from "../Sidebar.js";
 import { whyHeld } from "../TurnEnd.js";
 
-/** Whoever walks through the list looks at a request for longer than this before its session is read. */
+/** A person walking through the list must look at a request for this long before its session is read. */
 const FOLLOW_AFTER_MS = 250;
 
-/** There is no such request, or none that is this person's to see. */
+/** There is no such request, or this person may not see it. */
 const MISSING: readonly string[] = ["approval_not_found", "forbidden", "session_deleted"] satisfies ErrorEvent["code"][];
 
 interface Props {
   approvalKey: string;
-  /** Where it waits. */
+  /** Its row, if it is pending. */
   row: ListedApproval | undefined;
   onSent: (approval: ListedApproval) => void;
 }
@@ -51,10 +51,10 @@ function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval
       stop();
     };
   }, [sessionId]);
-  // Its session's events say at once what becomes of it.
+  // Its session's events report its outcome at once.
   const live = view.approvals[approvalKey];
   const request = useMemo((): ListedApproval => (live?.complete ? { ...listed, ...live } : listed), [listed, live]);
-  // The list knows it before the session's events have come, and of a turn that has failed they never say it.
+  // The list knows it before the session's events have arrived, and for a failed turn they never say it.
   const held = view.held ?? (view.status === undefined || (view.status === "failed" && listed.held?.reason === "restored") ? listed.held : undefined);
   return (
     <>
@@ -95,12 +95,12 @@ interface Known {
   error?: CountersignError;
 }
 
-/** A request that is in no list, or no longer, is asked for by its key. */
+/** A request that is not, or no longer, in a list is read by its key. */
 function useKnown(approvalKey: string, row: ListedApproval | undefined): Known & { retry: () => void } {
   const [read, setRead] = useState<Known>({ request: row });
   const [attempt, setAttempt] = useState(0);
   const waits = row !== undefined;
-  // What the server could not be asked is asked again once it is back.
+  // A failed reading is repeated once the server is back.
   const online = useConnection() === "open";
   useEffect(() => {
     if (waits || !online) return;

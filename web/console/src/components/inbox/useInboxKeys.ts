@@ -8,11 +8,11 @@ const OF_CARD: readonly (KeyName | undefined)[] = ["approve", "edit", "reject"];
 const TYPING = "textarea, select, input:not([type=checkbox], [type=radio])";
 
 interface Keys {
-  /** Single letters do something. */
+  /** Whether single-letter keys are on. */
   on: boolean;
   /** The request that is open. */
   open: string | undefined;
-  /** It has just taken the place of another: a key pressed twice was meant for that one. */
+  /** Whether it has just taken the place of another: a key pressed twice was meant for that one. */
   settling: boolean;
   press: (key: Exclude<KeyName, "approve" | "edit" | "reject">) => void;
 }
@@ -20,7 +20,7 @@ interface Keys {
 export function useInboxKeys(keys: Keys): void {
   const latest = useRef(keys);
   latest.current = keys;
-  // As soon as there is something to press them for: the list may be known before the page is drawn.
+  // As soon as there is something to press them for: the list may be known before the page is rendered.
   useLayoutEffect(() => {
     const guard = (event: KeyboardEvent) => {
       if (!latest.current.settling || !OF_CARD.includes(keyName(event.key))) return;
@@ -51,7 +51,7 @@ function isForElsewhere(event: KeyboardEvent): boolean {
   return target.closest(TYPING) !== null || document.querySelector("dialog[open]") !== null;
 }
 
-/** What the card does with a key when it has the focus, it does now. */
+/** Has the card handle a key as if it had the focus. */
 function tellCard(approvalKey: string | undefined, event: KeyboardEvent): void {
   const card = approvalKey === undefined ? null : document.getElementById(cardId(approvalKey));
   if (!card || card.contains(event.target as Node)) return;

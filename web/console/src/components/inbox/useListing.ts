@@ -1,4 +1,4 @@
-/** What of the inbox the list shows, and in which order. */
+/** The part of the inbox that the list shows, and its order. */
 import { useCallback, useMemo, useState } from "react";
 import type { ListedApproval } from "@countersign/client";
 import { fitsBulk } from "../../lib/bulk.js";
@@ -7,7 +7,7 @@ import { firstOf, grouped, matching, type RowGroup } from "../../lib/listing.js"
 import { usePutOff } from "../../state/later.js";
 import { useWaiting } from "../../state/me.js";
 
-/** How many rows are drawn at first, and with each press after that. */
+/** How many rows are rendered at first, and with each press after that. */
 const STEP = 50;
 
 export interface Listing {
@@ -20,7 +20,7 @@ export interface Listing {
   shown: RowGroup[];
   drawn: number;
   drawMore: () => void;
-  /** The keys of what is for others to decide. */
+  /** The keys of the requests for others to decide. */
   others: ReadonlySet<string>;
   putOff: ReadonlyMap<string, number>;
   /** How many are read, and whether there are more, later ones. */
@@ -45,12 +45,12 @@ export function useListing({ tab, search, filters, group, open }: InboxQuery): L
   const groups = useMemo(() => grouped(found, group), [found, group]);
   const order = useMemo(() => groups.flatMap((one) => one.rows.map((row) => row.approvalKey)), [groups]);
   const [most, setMost] = useState(STEP);
-  // The open one is always among those that are drawn.
+  // The open one is always rendered.
   const drawn = Math.max(most, Math.ceil((order.indexOf(open ?? "") + 1) / STEP) * STEP);
   const shown = useMemo(() => firstOf(groups, drawn), [groups, drawn]);
   const drawMore = () => setMost(drawn + STEP);
   const read = requests.length;
-  // Where nothing could be read it is not known that nothing waits.
+  // If nothing could be read, it is not known that nothing is pending.
   const loaded = !loading && (error === undefined || read > 0);
   return { tabs, found, order, shown, drawn, drawMore, others, putOff, read, hasMore, loaded, error };
 }
@@ -62,7 +62,7 @@ export interface Chosen {
   chooseAll: (approvalKeys: readonly string[], on: boolean) => void;
 }
 
-/** The rows that are chosen, of those that are drawn and can be: nobody decides what they do not see. */
+/** The selected rows, of those that are rendered and selectable: nobody decides what they do not see. */
 export function useChosen({ shown, others }: Listing): Chosen {
   const [all, setAll] = useState<ReadonlySet<string>>(new Set());
   const choosable = useMemo(() => {

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 
-/** For as long a key or a press may still have been meant for the request that was open before. */
+/** For this long a key or a press may still have been meant for the previous request. */
 const SETTLES_MS = 500;
 
 /** Whether a request has just opened by itself, and how to say that one has. */

@@ -7,7 +7,7 @@ import { Icon } from "../Icon.js";
 
 interface Props {
   approval: ApprovalView;
-  /** Beside its words stands which server asks. */
+  /** Whether the server that asks is named beside its words. */
   named?: boolean;
 }
 

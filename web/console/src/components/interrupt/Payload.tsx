@@ -1,4 +1,4 @@
-/** What a node of a graph shows to who answers it: an object as its fields. */
+/** What a node of a graph shows to the person who answers: an object as its fields. */
 import { isObject, stringifyJson, type Action, type JsonValue } from "@countersign/client";
 import { Arguments, Visible } from "@countersign/react";
 import { valueText } from "@countersign/react/forms";
@@ -6,7 +6,7 @@ import { useI18n } from "../../i18n/index.js";
 
 export function Payload({ action, payload }: { action: Action; payload: JsonValue | undefined }) {
   const { t } = useI18n();
-  // What could deceive the eye is looked at as the server writes it, with its warnings.
+  // Text that could deceive the eye is shown as the server writes it, with its warnings.
   if (payload === undefined || (action.display?.warnings.length ?? 0) > 0) return <Arguments action={action} />;
   return hasContent(payload) ? <Plain value={payload} label={t("interrupt.shown")} /> : null;
 }
@@ -16,7 +16,7 @@ export function hasContent(payload: JsonValue | undefined): boolean {
   return payload !== null && !(isObject(payload) && Object.keys(payload).length === 0);
 }
 
-/** A value as people read it: an object as its fields, a list of plain values as a list. */
+/** A value for people: an object as its fields, a list of plain values as a list. */
 export function Plain({ value, label }: { value: JsonValue; label: string }) {
   if (!isObject(value) || Object.keys(value).length === 0) return <Value value={value} label={label} />;
   return (
@@ -42,7 +42,7 @@ function Value({ value, label }: { value: JsonValue; label: string }) {
   const text =
     typeof value === "boolean" ? t(value ? "interrupt.yes" : "interrupt.no") : plain ? valueText(value) : stringifyJson(value, 2);
   const long = text.length > 600 || text.split("\n", 13).length > 12;
-  // What scrolls must be reachable without a mouse.
+  // Scrolling content must be reachable without a mouse.
   const scrolls = long ? { tabIndex: 0, role: "region", "aria-label": label } : {};
   if (list) {
     return (

@@ -9,7 +9,7 @@ import { ResolvedWhen } from "../approval/When.js";
 import { Icon } from "../Icon.js";
 import { hasContent, Payload, Plain } from "./Payload.js";
 
-/** What a node of a graph asked, what it was answered and by whom, or why there is no answer. */
+/** The question of a graph's node, its answer and author, or why there is no answer. */
 export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
   const { t } = useI18n();
   const id = useId();
@@ -18,7 +18,7 @@ export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
   const { resume, interrupt } = approval;
   const asked = elicitationOf(approval);
   const outcome = asked && elicitationResultOf(asked, resume);
-  // A short one stands in the line.
+  // A short answer is shown in the line.
   const answer = outcome ? outcome.content : shortAnswer(resume, t) === undefined ? resume : undefined;
   return (
     <section className="resolved resolved-question" data-tone={tone} tabIndex={-1} aria-labelledby={id}>

@@ -8,16 +8,16 @@ import { Icon } from "../Icon.js";
 import { Markdown } from "./Markdown.js";
 import { ToolCall, type ToolResult, type ToolUse, type Waits } from "./ToolCall.js";
 
-/** What a block has to know about the rest of its message and session. */
+/** The context of a block from the rest of its message and session. */
 export interface MessageContext {
   approvals: SessionView["approvals"];
   /** Those of the turn, by the `seq` of their call: a model may give several calls the same id. */
   results: ReadonlyMap<number, ToolResult>;
-  /** What people made of the calls, by the `seq` of each. */
+  /** People's edits and decisions on the calls, by the `seq` of each. */
   reviewed: ReadonlyMap<number, Reviewed>;
   /** The call that wrote the to-do list as it is now, by its `seq`. */
   newestTodos: number | undefined;
-  /** How the turn stands, if nothing more comes of it. */
+  /** The state of the turn, if it does not continue by itself. */
   end: End | undefined;
 }
 
@@ -56,7 +56,7 @@ export function Block({ block, context }: Props) {
       );
     }
     case "tool_result":
-      // On its own only where the call was not streamed.
+      // On its own only if the call was not streamed.
       return <ToolCall result={block} waits={undefined} end={end} />;
     case "approval_request": {
       const approval = approvals[block.approvalKey];

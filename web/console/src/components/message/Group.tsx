@@ -1,9 +1,8 @@
 /**
- * The steps between two things that are said, under one line that opens and closes them.
+ * The steps between two texts, under one line that opens and closes them.
  *
- * Open while the agent works in it or while something in it waits for a person; closed afterwards. Who opens
- * or closes it themselves is obeyed, except that a request that waits is never put out of sight, nor what somebody had
- * typed for one that was resolved first.
+ * Open while the agent works in it or while something in it is pending; closed afterwards. A person's own opening or
+ * closing is respected, except that a pending request is never hidden, nor input for one that was resolved first.
  */
 import { useCallback, useId, useLayoutEffect, useRef, useState } from "react";
 import { toolArgs, type ApprovalView, type BlockView, type GroupView } from "@countersign/client";
@@ -36,7 +35,7 @@ export function Group({ group, blocks, context }: Props) {
   const inSight = (key: string) => waiting.has(key) || kept.has(key);
   const button = useRef<HTMLButtonElement>(null);
   const body = useRef<HTMLDivElement>(null);
-  // What closes by itself must not take the focus along.
+  // A group that closes by itself must not take the focus along.
   useLayoutEffect(() => {
     if (!open && body.current?.contains(document.activeElement)) button.current?.focus();
   }, [open]);
@@ -95,7 +94,7 @@ export function Group({ group, blocks, context }: Props) {
   );
 }
 
-/** What people decided inside, so that a closed group does not hide a refusal. */
+/** People's decisions inside, so that a closed group does not hide a rejection. */
 function Outcomes({ requests, approvals }: { requests: ApprovalView[]; approvals: MessageContext["approvals"] }) {
   const { t } = useI18n();
   const outcomes = requests.filter((a) => a.resolution !== undefined).map((a) => summarize(a, t, approvals));

@@ -1,4 +1,4 @@
-/** The model's text. Until what renders Markdown is loaded, and if that fails, it stands there as it was written. */
+/** The model's text. Until the Markdown renderer is loaded, and if that fails, it is shown as it was written. */
 import { Component, lazy, memo, Suspense, type ReactNode } from "react";
 import { showDirectionMarks } from "@countersign/react";
 import { late } from "../../lib/late.js";

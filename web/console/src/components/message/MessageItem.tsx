@@ -15,7 +15,7 @@ import { MessageImage } from "./MessageImage.js";
 
 interface Props {
   message: MessageView;
-  /** All the agent's messages of its turn, where that has more than one. */
+  /** All the agent's messages of its turn, if there is more than one. */
   turn?: readonly MessageView[] | undefined;
   /** Those of this part of the message. */
   blocks: BlockView[];
@@ -32,7 +32,7 @@ export const MessageItem = memo(function MessageItem({ message, turn, blocks, ap
   );
 });
 
-/** What somebody said to the agent: the session's owner, or a reviewer beside a decision. */
+/** A person's message to the agent: from the session's owner, or from a reviewer beside a decision. */
 function UserMessage({ message: { by, blocks } }: { message: MessageView }) {
   const { t } = useI18n();
   const { name } = useMe();
@@ -87,7 +87,7 @@ function endOf(last: MessageView, failed: boolean): End | undefined {
   return failed && hasFailed(last) ? "failed" : "cut";
 }
 
-/** What an answer that broke off had said: out of the way, and nothing in it goes on. */
+/** The content of an answer that broke off: collapsed, and nothing in it continues. */
 function Replaced({ blocks }: { blocks: BlockView[] }) {
   const { t } = useI18n();
   const context: MessageContext = { approvals: {}, results: new Map(), reviewed: new Map(), newestTodos: undefined, end: "cut" };

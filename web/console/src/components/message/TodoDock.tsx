@@ -6,7 +6,7 @@ import { http } from "../../state/connection.js";
 import { Icon } from "../Icon.js";
 import { TodoList } from "./TodoList.js";
 
-/** While the agent is at work, where it stands on its list, though the steps that wrote it are folded away. */
+/** The agent's progress on its list while it works, though the steps that wrote it are collapsed. */
 export function TodoDock({ view }: { view: SessionView }) {
   const { t } = useI18n();
   const written = useMemo(() => keptTodos(view.messages), [view.messages]);
@@ -31,7 +31,7 @@ export function TodoDock({ view }: { view: SessionView }) {
   );
 }
 
-/** The list as it was written before what is here of the session: that is the one it has now. */
+/** The current list, if it was written before the loaded part of the session. */
 function useEarlierTodos({ sessionId }: SessionView, wanted: boolean): Todo[] | undefined {
   const [todos, setTodos] = useState<Todo[]>();
   useEffect(() => {
@@ -39,7 +39,7 @@ function useEarlierTodos({ sessionId }: SessionView, wanted: boolean): Todo[] | 
     let gone = false;
     http.state(sessionId).then(
       (state) => !gone && setTodos(state.todos),
-      () => {}, // It is a help, and comes with the next step that writes it.
+      () => {}, // It is only a help, and arrives with the next step that writes it.
     );
     return () => void (gone = true);
   }, [sessionId, wanted]);

@@ -3,7 +3,7 @@ import { Visible } from "@countersign/react";
 import { useI18n, wordText } from "../../i18n/index.js";
 import { Icon } from "../Icon.js";
 
-/** What the agent has set out to do, and how far it is. */
+/** The agent's to-do list, and its progress. */
 export function TodoList({ todos }: { todos: Todo[] }) {
   const { t } = useI18n();
   if (todos.length === 0) return <p className="muted">{t("todo.empty")}</p>;

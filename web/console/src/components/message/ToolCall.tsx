@@ -12,18 +12,18 @@ import { TodoList } from "./TodoList.js";
 export type ToolUse = Extract<BlockView, { type: "tool_use" }>;
 export type ToolResult = Extract<BlockView, { type: "tool_result" }>;
 
-/** What a call waits for: that a person decides about it, says what became of it, or answers what it asks. */
+/** What a call waits for: a person's decision, a report of its outcome, or an answer to its question. */
 export type Waits = "waiting" | "unknown" | "asking";
 
 interface Props {
   use?: ToolUse | undefined;
   result?: ToolResult | undefined;
-  /** It as people decided about it. */
+  /** The call as people decided it. */
   reviewed?: Reviewed | undefined;
   waits: Waits | undefined;
-  /** How its turn stands, if nothing more comes of it. */
+  /** The state of its turn, if it does not continue by itself. */
   end: End | undefined;
-  /** It wrote the to-do list as it is now. */
+  /** Whether it wrote the current to-do list. */
   newestTodos?: boolean;
 }
 
@@ -36,9 +36,9 @@ export function ToolCall({ use, result, reviewed, waits, end, newestTodos }: Pro
   const name = edited?.name ?? use?.name ?? result?.name ?? "";
   const status = statusOf({ use, result, waits, end }, args?.whole !== false);
   const [chosen, setOpen] = useState<boolean>();
-  // While the agent works, its list is in sight elsewhere; afterwards it is here.
+  // While the agent works, its list is shown elsewhere; afterwards it is here.
   const open = chosen ?? (newestTodos === true && end !== undefined && args?.todos !== undefined);
-  // It says what was proposed.
+  // The message describes the proposed call.
   const message = edited ? undefined : use?.toolContentMessage;
   return (
     <div className="tool" data-status={status}>
@@ -106,12 +106,12 @@ export function ToolCall({ use, result, reviewed, waits, end, newestTodos }: Pro
   );
 }
 
-/** Nothing is said of a call whose result the server does not stream: it may well have run. */
+/** A call whose result the server does not stream has no status: it may well have run. */
 function statusOf({ use, result, waits, end }: Props, whole: boolean) {
   if (result && !result.open) return result.status;
   if (waits) return waits;
   if (end === "ended") return undefined;
-  // What the model had not said to its end when the turn failed is no call.
+  // A call that the model had not finished when the turn failed does not count as one.
   if (end === "cut" || (end === "failed" && !whole)) return "stopped";
   if (end === "failed") return "failed";
   return use?.open ? "preparing" : "running";

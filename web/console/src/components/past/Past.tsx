@@ -14,10 +14,12 @@ import { Dialog } from "../Dialog.js";
 import { Refused } from "../Refusal.js";
 import { MOST, Point } from "./Point.js";
 
-/** Points at which a person would hardly go on: between a call's start and its result, or where nothing changed. */
+/**
+ * Points from which a person would hardly continue: between a call's start and its result, or where nothing changed.
+ */
 const LEFT_OUT = ["call_started", "approval_updated", "rule_revoked", "queued"];
 
-/** The request ids of forks whose answers were lost: asked for again under its id, a fork is made once. */
+/** The request ids of forks whose answers were lost: requested again under the same id, a fork is made once. */
 const requests = new Map<string, string>();
 
 export function Past({ sessionId, onClose }: { sessionId: string; onClose: () => void }) {
@@ -33,7 +35,7 @@ export function Past({ sessionId, onClose }: { sessionId: string; onClose: () =>
   const { rows, more, error, retry } = usePages(read);
   const { busy, error: refused, run } = useRequest();
 
-  // What stood before the points is read as far as they go back.
+  // The conversation is read as far back as the points go.
   const [unread, setUnread] = useState<CountersignError>();
   const oldest = rows?.at(-1);
   const readEarlier = useCallback(() => {
@@ -53,7 +55,7 @@ export function Past({ sessionId, onClose }: { sessionId: string; onClose: () =>
       try {
         made = (await http.fork(sessionId, { checkpoint: point.checkpoint, run: true, request_id, ...(edit ? { edit } : {}) })).session_id;
       } catch (e) {
-        // Nothing was made, so the same is another wish the next time; unless it was turned away unread.
+        // Nothing was created, so the next attempt is a new request, unless this one was turned away unread.
         const { status = 500 } = CountersignError.of(e);
         if (status < 500 && status !== 401 && status !== 429) requests.delete(what);
         throw e;
@@ -63,7 +65,7 @@ export function Past({ sessionId, onClose }: { sessionId: string; onClose: () =>
     requests.delete(what);
     announce(t("past.announce"));
     onClose();
-    // Who has left the session meanwhile stays where they are.
+    // A person who has left the session meanwhile stays where they are.
     if (route.get().sessionId === sessionId) openSession(made);
   };
 

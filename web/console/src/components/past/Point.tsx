@@ -1,4 +1,7 @@
-/** One earlier point: what had just happened, what stood before it, and going on from it, with a change or without. */
+/**
+ * One earlier point: what had just happened, the conversation before it, and continuing from it, with or without a
+ * change.
+ */
 import { useId, useMemo, useState } from "react";
 import type { Checkpoint, ForkRequest, SessionView } from "@countersign/client";
 import { Visible, visibleText } from "@countersign/react";
@@ -13,7 +16,7 @@ import { rowTitle } from "../approval/title.js";
 import { Icon } from "../Icon.js";
 import { PointEdit } from "./PointEdit.js";
 
-/** What is shown of the conversation before a point. */
+/** How many items of the conversation before a point are shown. */
 export const MOST = 8;
 
 interface Props {
@@ -70,10 +73,10 @@ export function Point({ view, point, busy, onFork }: Props) {
 /** Whether the turn it is in has been read. */
 const isHere = ({ firstSeq }: SessionView, { seq }: Checkpoint) => firstSeq === undefined || seq >= firstSeq;
 
-/** What the heading says together with who did it. */
+/** The events whose heading also says who did it. */
 const NAMED = ["message", "decision"];
 
-/** What had happened there, and who had done it: only what this person did themselves is said to be theirs. */
+/** What had happened there, and who had done it: only this person's own actions are called theirs. */
 function whatText({ after, by }: Pick<Checkpoint, "after" | "by">, me: Me, t: Translate): string {
   if (after === "message") return isOwn(by, me) ? t("past.yourMessage") : t("past.message", { name: personName(by, t) });
   if (after === "decision") return by !== undefined && by === me.name ? t("past.yourDecision") : t("past.decision", { name: personName(by, t) });
@@ -81,7 +84,7 @@ function whatText({ after, by }: Pick<Checkpoint, "after" | "by">, me: Me, t: Tr
   return isMessageKey(key) ? t(key) : after;
 }
 
-/** Whether this person has said it. Where nobody has to say who they are, there is only one. */
+/** Whether it was this person. Where nobody has to sign in, there is only one person. */
 const isOwn = (by: string | undefined, me: Me) => by === me.name;
 
 /** The end of the conversation as it was there. */
@@ -121,7 +124,7 @@ function byText(item: PastItem, me: Me, t: Translate): string {
   }
 }
 
-/** What was said, called or decided, as its own line has it. */
+/** An item's text, call or decision, as in its own line. */
 function excerpt(item: PastItem, view: SessionView, t: Translate): string {
   switch (item.kind) {
     case "said":

@@ -1,4 +1,4 @@
-/** What can be another at an earlier point: the message that a turn begins with, or the calls that have not begun. */
+/** What can be changed at an earlier point: the message with which a turn begins, or the calls that have not begun. */
 import { useId, useState } from "react";
 import { configOf, type ForkRequest } from "@countersign/client";
 import { equalJson } from "@countersign/client";

@@ -6,7 +6,7 @@ import { summarize } from "../approval/ResolvedLine.js";
 import { ResolvedWhen } from "../approval/When.js";
 import { Icon } from "../Icon.js";
 
-/** Questions that are over: what was asked and answered, by whom, or why there is no answer. */
+/** Resolved questions: the questions and answers, who answered, or why there is no answer. */
 export function ResolvedQuestion({ approval, children }: { approval: ApprovalView; children: ReactNode }) {
   const { t } = useI18n();
   const id = useId();

@@ -1,4 +1,4 @@
-/** Asks before what a webhook did not get is dropped, and says what is lost. */
+/** Asks before a webhook's undelivered messages are dropped, and says what is lost. */
 import { useEffect, useRef } from "react";
 import type { Webhook } from "@countersign/client";
 import { visibleText } from "@countersign/react";
@@ -12,7 +12,7 @@ import { Refused } from "../Refusal.js";
 interface Props {
   webhook: Webhook;
   onClose: () => void;
-  /** With how many messages that had not arrived. */
+  /** Called with the number of undelivered messages. */
   onDropped: (n: number) => void;
 }
 

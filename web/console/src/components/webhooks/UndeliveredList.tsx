@@ -1,4 +1,4 @@
-/** The messages of a webhook that did not arrive, in the order of their records. */
+/** The undelivered messages of a webhook, in the order of their records. */
 import { useCallback, useEffect, useEffectEvent, useMemo, useRef } from "react";
 import { useConnection, Visible, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
@@ -17,7 +17,7 @@ interface Props {
   name: string;
   /** The receiver wants no more messages. */
   isGone: boolean;
-  /** When this is another, so is the list. */
+  /** When this changes, the list is read anew. */
   at: string;
   busy: boolean;
   onSend: (n: number) => void;

@@ -1,4 +1,4 @@
-/** A webhook: where it goes, how far it is, what did not arrive, and what can be done about that. */
+/** A webhook: its address, its progress, its undelivered messages, and the actions on them. */
 import { useEffect, useId, useRef, useState, type ReactNode } from "react";
 import type { Webhook } from "@countersign/client";
 import { Visible, visibleText } from "@countersign/react";
@@ -27,7 +27,7 @@ export function WebhookCard({ webhook, newest, onChanged }: Props) {
   const [open, setOpen] = useState(false);
   const [dropping, setDropping] = useState(false);
   const [said, setSaid] = useState("");
-  /** So many times something was done here: the list is read anew. */
+  /** Counts the actions here: after each one the list is read anew. */
   const [done, setDone] = useState(0);
   const retry = useRef<() => void>(undefined);
   const kept = useKeptFocus<HTMLElement>();
@@ -50,7 +50,7 @@ export function WebhookCard({ webhook, newest, onChanged }: Props) {
       const { retried } = await (n === undefined ? http.retryFailedMessages(webhook.name) : http.retryFailedMessage(webhook.name, n));
       tell(t("webhooks.sent", { name, n: retried }));
     });
-    // What was refused may have arrived meanwhile.
+    // A refused message may have been delivered meanwhile.
     changed();
   };
   const before = useRef(left);

@@ -1,4 +1,4 @@
-/** Webhooks, for auditors: how deliveries go, and what did not arrive, which can be sent again or dropped. */
+/** Webhooks, for auditors: the state of deliveries, and undelivered messages, which can be sent again or dropped. */
 import { useEffect, useEffectEvent } from "react";
 import { useConnection } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
@@ -24,7 +24,7 @@ export function WebhooksPage({ onMenu }: { onMenu: () => void }) {
   const { rows, error, retry, reload } = usePages(read, online);
   const closed = error?.code === "forbidden";
   const again = useEffectEvent(reload);
-  // From each answer on, so that a slow server is not asked while it works.
+  // Counted from each answer, so that a slow server is not asked while it works.
   useEffect(() => {
     if (!online || closed || !(rows || error)) return;
     const timer = setTimeout(again, EVERY_MS);
