@@ -28,9 +28,7 @@ export interface Me {
  */
 export type Bar = "role" | "asked" | "spoke" | "edited" | "voted" | "step";
 
-/**
- * Whether a bar blocks a choice: for a person who may not decide at all any, otherwise only those that let a call run.
- */
+/** Whether a bar blocks a choice: `role` blocks all of them, the others only those that let a call run. */
 export function isBarred(bar: Bar | undefined, choice: DecisionType): boolean {
   if (bar === undefined || bar === "role") return bar !== undefined;
   if (bar === "voted") return choice === "approve";

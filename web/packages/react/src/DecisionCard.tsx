@@ -72,7 +72,7 @@ interface CallProps {
   index: number;
   action: Action;
   draft: CallDraft;
-  /** The server's problems with its edit. */
+  /** The problems that the server found with its edit. */
   problems: FieldProblem[];
   /** Whether everything that would run has been in view; otherwise it cannot be approved. */
   seen: boolean;

@@ -16,7 +16,7 @@ export interface FrameProps {
   className?: string | undefined;
   /** Why it cannot be sent, in words for people. */
   problem?: string | undefined;
-  /** The server's problems with the sent reply, one by one. */
+  /** The problems that the server found with the sent reply, one by one. */
   problems?: Problem[] | undefined;
   /**
    * The question of a graph's node or an MCP server, and questions that cannot be read. Absent for calls, and for other

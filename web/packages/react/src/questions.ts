@@ -72,7 +72,7 @@ export function answersOf(questions: Question[], drafts: AnswerDraft[]): Answers
   return Object.fromEntries(questions.map((q, i) => [q.question, answerText(q, drafts[i] ?? skippedAnswer)]));
 }
 
-/** The server's problems with answers, by question: `details.errors` of `invalid_answers`. */
+/** The problems that the server found with answers, by question: `details.errors` of `invalid_answers`. */
 export function answerProblems(error: CountersignError | undefined): Problem[] {
   const errors = error?.code === "invalid_answers" ? error.details?.errors : undefined;
   const text = (value: JsonValue | undefined) => (typeof value === "string" ? value : "");

@@ -13,7 +13,7 @@ export interface AnswerOptions {
   /** The name under which the tab keeps the input. */
   draftKey: string;
   replying: Replying;
-  /** The server's problems, as if they were about the form. */
+  /** The problems that the server found, as if they were about the form. */
   problemsIn?: (problems: FieldProblem[]) => FieldProblem[];
 }
 
@@ -21,7 +21,7 @@ export interface Answering {
   formRef: RefObject<HTMLFormElement | null>;
   /** The fields, to be rendered inside the form. */
   fields: ReactNode;
-  /** The server's problems that no field shows. */
+  /** The problems that the server found and no field shows. */
   problems: Problem[];
   /** Whether sending was tried, and the input cannot be read. */
   wrong: boolean;

@@ -15,7 +15,7 @@ export interface ArgumentEditOptions {
   /** The input so far; absent at the beginning. */
   draft: EditDraft | undefined;
   onDraft: (draft: EditDraft) => void;
-  /** The server's problems with it when it was sent, from `refusedEdits`. */
+  /** The problems that the server found with it when it was sent, from `refusedEdits`. */
   problems?: FieldProblem[];
   /** While it is sent. */
   disabled?: boolean;

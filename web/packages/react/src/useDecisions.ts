@@ -37,7 +37,7 @@ export interface Deciding<C extends CallDraft = CallDraft> {
   decisions: readonly (Decision | undefined)[];
   /** Why the decision on a call, as entered or as in `draft`, cannot be sent; `undefined` if it can. */
   lacks: (index: number, draft?: C) => Lack | undefined;
-  /** The server's problems with the edit of a call when it was sent. */
+  /** The problems that the server found with the edit of a call when it was sent. */
   problemsOf: (index: number) => FieldProblem[];
   /** All these problems, in words: the field of one may not be on the page. */
   problems: Problem[];
@@ -85,7 +85,7 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
     return needsSight(decision.type) && !isSeen(i) ? "sight" : undefined;
   };
   const setCall = (i: number, next: C) => {
-    // The server's problems are about the arguments as they were sent.
+    // The problems that the server found are about the arguments as they were sent.
     if (replying.error?.code === "invalid_edit" && next.edit !== calls[i]?.edit) replying.clearError();
     change({ calls: callsOf(newest.current).map((call, j) => (j === i ? next : call)) });
   };

@@ -23,7 +23,7 @@ export interface FieldProps {
   draft: FieldDraft;
   /** The errors of the whole form, each at its place. */
   errors: FieldErrors;
-  /** The server's problems at this place, or inside it. */
+  /** The problems that the server found at this place, or inside it. */
   problems: FieldProblem[];
   /** Lookalike letters to mark; absent if the text is entirely the person's own. */
   known?: ReadonlySet<string> | undefined;
@@ -208,7 +208,7 @@ export function HiddenNote({ text, known }: { text: string; known: ReadonlySet<s
   );
 }
 
-/** The server's problem with a value, in its own English. */
+/** The problem that the server found with a value, in its own English. */
 export function ServersWords({ text }: { text: string }) {
   const { t } = useTexts();
   return (

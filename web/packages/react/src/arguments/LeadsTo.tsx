@@ -14,7 +14,7 @@ const MOST = 3;
 
 export interface LeadsToProps {
   editing: EditPreviewing;
-  /** The server's problems with the arguments, from `editProblems`. */
+  /** The problems that the server found with the arguments, from `editProblems`. */
   problems: FieldProblem[];
 }
 

@@ -72,7 +72,7 @@ export function problemsOf(details: JsonObject | undefined): FieldProblem[] {
   return errors.filter(isObject).map((e) => ({ pointer: text(e.pointer), message: text(e.message) }));
 }
 
-/** The server's problems with these arguments of a call, also in words of the page. */
+/** The problems that the server found with these arguments of a call, also in words of the page. */
 export function editProblems(error: CountersignError | undefined, config: ReviewConfig, args: JsonObject): FieldProblem[] {
   if (error?.code !== "invalid_edit") return [];
   return problemsOf(error.details).map((problem) => ({ ...problem, error: problemError(problem, config, args) }));
@@ -133,7 +133,7 @@ export interface RefusedEdit extends FieldProblem {
   index: number | undefined;
 }
 
-/** The server's problems with the edits in a reply. `args`: the edited arguments of the call at this index. */
+/** The problems that the server found with a reply's edits. `args`: the edited arguments of the call at this index. */
 export function refusedEdits(
   error: CountersignError | undefined,
   approval: ApprovalView,

@@ -64,7 +64,7 @@ export function elicitationForm({ schema }: Elicitation): FieldsForm {
   return form.kind === "object" || form.kind === "field" ? form : json;
 }
 
-/** The server's problems with the whole answer, as if they were about the form alone. */
+/** The problems that the server found with the whole answer, as if they were about the form alone. */
 export function formProblems(problems: FieldProblem[]): FieldProblem[] {
   return problems.map((p) => ({ ...p, pointer: p.pointer.replace(/^\/content(?=\/|$)/, "") }));
 }
