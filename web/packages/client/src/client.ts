@@ -167,6 +167,7 @@ const UNKNOWN: ErrorEvent["code"] = "outcome_unknown";
 const UNKNOWN_PAUSES: BackoffOptions = { firstMs: 1000, maxMs: 10_000 };
 /** If one attempt was not stored, that says nothing about an earlier one whose outcome is unknown. */
 const NOT_THIS_TIME: readonly string[] = ["store_unavailable", "store_closed", "newer_version_required", "too_busy"] satisfies ErrorEvent["code"][];
+const NOT_KNOWN = "The server cannot say whether the request was stored when it was sent before. It is sent again until that is known.";
 
 /**
  * A missing session may be created elsewhere, or become visible to this person: it is requested again with growing
@@ -745,7 +746,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
         const isFirst = pending.unknown === 0;
         this.#askSoon(pending);
         // Otherwise nobody would hear of it as long as a database waits for a standby that is gone.
-        if (isFirst) this.emit("error", { ...event, code: UNKNOWN });
+        if (isFirst) this.emit("error", event.code === UNKNOWN ? event : { ...event, code: UNKNOWN, message: NOT_KNOWN });
         return;
       }
       if (pending) {
