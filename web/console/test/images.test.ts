@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { ImageSource } from "@countersign/client";
-import { contentOf, imageFiles, readImage, shownImage, typeOf, type InlineImage } from "../src/lib/images.js";
+import { contentOf, imageFiles, type InlineImage } from "../src/lib/images.js";
+import { readImage, typeOf } from "../src/lib/readImage.js";
+import { shownImage } from "../src/lib/shownImage.js";
 
 const dot: InlineImage = { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" };
 

@@ -3,11 +3,14 @@ import { IMAGE_TYPES, type MessageCommand } from "@countersign/client";
 import { useDraft } from "@countersign/react";
 import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
-import { imageFiles, MOST_IMAGES, readImage, type InlineImage } from "../lib/images.js";
+import { imageFiles, MOST_IMAGES, type InlineImage } from "../lib/images.js";
+import { late } from "../lib/late.js";
 import { giveBack, returned, takeBack } from "../lib/returned.js";
 import { useDraftImages } from "../lib/useDraftImages.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
+
+const imageReader = late(() => import("../lib/readImage.js"));
 
 interface Props {
   draftKey: string;
@@ -91,7 +94,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
   const attach = async (files: File[]) => {
     setProblem(undefined);
     setReading((now) => now + 1);
-    const read = await Promise.allSettled(files.map(readImage));
+    const read = await Promise.allSettled(files.map(async (file) => (await imageReader()).readImage(file)));
     setReading((now) => now - 1);
     const made = read.flatMap((r) => (r.status === "fulfilled" ? [r.value] : []));
     if (made.length < files.length) setProblem("image.unreadable");

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import type { ImageSource } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import { shownImage } from "../../lib/images.js";
+import { shownImage } from "../../lib/shownImage.js";
 import { Icon } from "../Icon.js";
 
 /** An image of a message. One at an address is not loaded: its host would learn who reads the message, and when. */
