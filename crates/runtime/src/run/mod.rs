@@ -64,7 +64,6 @@ mod sources;
 pub mod spans;
 mod start;
 pub(crate) mod stop;
-mod stopping;
 mod stream;
 pub mod subscription;
 pub(crate) mod told;

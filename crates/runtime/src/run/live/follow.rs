@@ -15,7 +15,7 @@ use super::{
         told::{Begun, Frame, Told},
     },
     LiveState,
-    fed::Fed,
+    sent_text::SentText,
 };
 use crate::store::nodes::{Epoch, Nodes, TextPlace};
 
@@ -132,16 +132,16 @@ impl LiveState {
 
     /// Another node requests the text of the open block. `true`: a feed has to be started.
     pub(in crate::run) fn is_wanted(&mut self, known: TextPlace) -> bool {
-        self.lease.is_some() && Fed::ask(&mut self.fed, known)
+        self.lease.is_some() && SentText::ask(&mut self.sent, known)
     }
 
     /// Sends new text to the nodes that have requested it. `false`: none has for a while, or it is not written here.
     pub(in crate::run) fn feed(&mut self, nodes: &dyn Nodes) -> bool {
-        let fed = self.fed.take().filter(|fed| self.lease.is_some() && fed.is_wanted());
-        self.fed = fed;
-        let Some(fed) = &mut self.fed else { return false };
+        let sent = self.sent.take().filter(|sent| self.lease.is_some() && sent.is_wanted());
+        self.sent = sent;
+        let Some(sent) = &mut self.sent else { return false };
         if let (Some(session), Some(written)) = (&self.session, self.open.written()) {
-            fed.tell(session, self.open.place().text, written.content(), nodes);
+            sent.tell(session, self.open.place().text, written.content(), nodes);
         }
         true
     }

@@ -12,25 +12,25 @@ const ASKED: Duration = Duration::from_secs(3);
 const PARTS: usize = 4;
 
 /// The text of a session's open block, as it was sent to other nodes.
-pub(in crate::run) struct Fed {
+pub(in crate::run) struct SentText {
     /// When a node last requested it.
     asked: Instant,
     /// The end of the text that was sent.
     told: TextPlace,
 }
 
-impl Fed {
+impl SentText {
     /// A node that knows the text up to a place requests it. `true`: it is the first request.
-    pub(in crate::run) fn ask(fed: &mut Option<Fed>, known: TextPlace) -> bool {
+    pub(in crate::run) fn ask(sent: &mut Option<SentText>, known: TextPlace) -> bool {
         let asked = Instant::now();
-        let Some(fed) = fed else {
-            *fed = Some(Fed { asked, told: known });
+        let Some(sent) = sent else {
+            *sent = Some(SentText { asked, told: known });
             return true;
         };
-        fed.asked = asked;
+        sent.asked = asked;
         // Its knowledge of another text is void.
-        let known = if known.text == fed.told.text { known.offset } else { 0 };
-        fed.told.offset = fed.told.offset.min(known);
+        let known = if known.text == sent.told.text { known.offset } else { 0 };
+        sent.told.offset = sent.told.offset.min(known);
         false
     }
 
