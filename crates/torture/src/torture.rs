@@ -112,7 +112,7 @@ impl Trouble {
             while disk.is_faulty() && since.elapsed() < SYNCED {
                 sleep(Duration::from_millis(5)).await;
             }
-            // It may fail now.
+            // A sync may hit the fault until it is repaired, so the repair itself says whether none has.
             if disk.mend()? {
                 return Ok(false);
             }
@@ -190,8 +190,9 @@ impl Plan {
         Ok(())
     }
 
-    /// The plan after all others: a server that leaves deadlines to another has to end, and not before the leases of
-    /// the one before.
+    /// The plan for the servers that play a world to its end. Usually nothing kills them. Where each server leaves the
+    /// deadlines of its own requests to other processes, each is killed after a while, so that the next one fires them;
+    /// it lives longer than the leases of the one before it, so that it can take over that one's sessions.
     fn rest(world: &World) -> Plan {
         let leases = if world.database.is_some() { LEASE_SECONDS } else { 0 };
         let life = Duration::from_millis(1500) + Duration::from_secs(leases.into());

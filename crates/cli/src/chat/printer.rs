@@ -69,7 +69,7 @@ impl Printer {
 
     fn print(&mut self, text: &str) {
         let mut out = std::io::stdout().lock();
-        // A closed pipe ends the chat by its input.
+        // Errors are ignored: if nobody reads the output any more, the chat still ends when its input does.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         self.within_line = !text.ends_with('\n') && (self.within_line || !text.is_empty());
     }

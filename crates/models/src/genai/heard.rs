@@ -46,7 +46,7 @@ struct Feedback {
 }
 
 impl Heard {
-    /// These options, with which it listens.
+    /// Adds to the options a callback that reads each raw frame of the answer and keeps what [`Heard::said`] returns.
     pub(super) fn listening(&self, options: ChatOptions) -> ChatOptions {
         let heard = self.0.clone();
         options.with_raw_frame_fn(move |_, frame| {

@@ -5,9 +5,9 @@
 //! task that asks the model; following appends nothing. So a crash loses the text of one block at most, and nothing
 //! that has a `seq`.
 
-mod fed;
 mod follow;
 mod load;
+mod sent_text;
 mod transact;
 pub(super) mod uses;
 
@@ -32,7 +32,7 @@ use tokio::{
     time::timeout,
 };
 
-use self::fed::Fed;
+use self::sent_text::SentText;
 use super::{followers::Followers, open_text::OpenText, shown::Shown};
 use crate::store::nodes::Epoch;
 
@@ -69,7 +69,7 @@ pub(super) struct LiveState {
     /// The text so far of the block that the model has begun ([`State::begun`]).
     open: OpenText,
     /// The feed of that text to other nodes.
-    fed: Option<Fed>,
+    sent: Option<SentText>,
     /// The latest answer, if it came while this was in memory.
     answer: Option<Arc<Entry>>,
     /// The span of the current activity, if any.

@@ -42,7 +42,8 @@ pub struct CheckpointView {
     /// Who did that, if a person did and is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
-    /// The `seq` of the last event before it: what a client has folded up to that event is the session as it was.
+    /// The `seq` of the last event up to the checkpoint. A client that has folded the events up to this one sees the
+    /// session as it was there.
     pub seq: u64,
     /// The session's status there.
     pub status: Status,

@@ -26,8 +26,8 @@ use crate::{
 pub struct PolicyView {
     /// Its version, as named in requests and in the audit log.
     pub version: Arc<str>,
-    /// The operator's rules, in order: the first that matches a call counts along with the tool's own approval, and the
-    /// stricter of the two applies.
+    /// The operator's rules, in order. The first one that matches a call applies together with the tool's own approval;
+    /// the stricter of the two wins.
     pub rules: Vec<PolicyRuleView>,
     /// The agents' tools with their own approval, as far as they are known now.
     pub tools: Vec<ToolApprovalView>,
@@ -61,7 +61,7 @@ pub struct PolicyRuleView {
 pub struct HintView {
     /// `read_only`, `destructive`, `open_world` or `idempotent`.
     pub name: &'static str,
-    /// Whether that must be so, or must not be so.
+    /// Whether it must be declared true or false.
     pub value: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct ThenView {
     /// People are asked only if this condition holds. If a program decides it: its description, or an empty text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// What the model is told, if the call is denied with words of the operator's.
+    /// What the model is told, if the operator's policy denies the call with a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How people are asked.
@@ -105,7 +105,7 @@ pub enum Effect {
     Deny,
 }
 
-/// How people are asked. What is not set is shown as its default, which yields to what the rule or the tool beside it sets.
+/// How people are asked. Unset fields show their defaults; a value set by the rule or the tool overrides them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AskView {
     /// Who must approve, one after the other; `user` is the session's owner.
@@ -120,7 +120,7 @@ pub struct AskView {
     pub escalate: Vec<String>,
     /// When its reviewers are reminded: seconds after they were asked.
     pub reminders: Vec<u32>,
-    /// To whom it may be handed.
+    /// The roles to which it may be reassigned.
     pub reassign: Vec<String>,
     /// What a reviewer may do.
     pub allowed_decisions: Vec<DecisionType>,

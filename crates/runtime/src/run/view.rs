@@ -74,7 +74,7 @@ pub struct SessionRow {
     /// The title that its owner gave it, or the beginning of its first message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Arc<str>>,
-    /// What it is doing.
+    /// Its status.
     pub status: Status,
     /// When it was made (RFC 3339).
     pub created_at: String,
@@ -98,7 +98,7 @@ pub struct SessionView {
     /// The title that its owner gave it, or the beginning of its first message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Arc<str>>,
-    /// What it is doing.
+    /// Its status.
     pub status: Status,
     /// When it was made (RFC 3339).
     pub created_at: String,
@@ -106,7 +106,7 @@ pub struct SessionView {
     pub updated_at: String,
     /// The pending approval keys.
     pub pending: Vec<String>,
-    /// The session whose past it has, if it is a fork.
+    /// The session and the checkpoint from which it was forked, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
     /// Why its turn is on hold, if it is.
@@ -157,7 +157,7 @@ impl SessionRow {
 pub struct AgentView {
     /// Its name.
     pub name: Arc<str>,
-    /// What it is for.
+    /// Its purpose, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
     /// The configured name of its model.

@@ -99,9 +99,10 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     )?;
     ask.not_self = section.field(
         "not_self",
-        "Whether who asked for it may not approve it, nor who has changed it; needs a level other than `user`. Whoever has said \
-         something in the turn that the model read has asked for all that it calls afterwards: with a message, a reason, words \
-         beside a decision, an edit, an answer, a result of their own.",
+        "Whether those who asked for the call, or have changed it, may not approve it; needs a level other than \
+         `user`. Whoever has said something in the turn that the model read counts as having asked for everything \
+         that it calls afterwards: with a message, a reason, words beside a decision, an edit, an answer, a result of \
+         their own.",
         boolean().or(false),
     )?;
     let allowed = section.field(
@@ -124,7 +125,7 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     )?;
     let reminders = section.field(
         "reminders",
-        "When it is said again to those who follow: ascending, at most 16, each before `timeout`.",
+        "When followers are reminded, counted from the request: ascending, at most 16, each before `timeout`.",
         list(whole(1..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").located()).or_as("`[]`", Vec::new),
     )?;
     let reassign = section.field(

@@ -69,15 +69,16 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
         all,
         unknown: section.field(
             "max_unknown_connections",
-            "Of those, how many of clients that have not shown a good token. For one more of them the one that was quiet longest \
-             is closed; the rest of `max_connections` is kept for those who are known.",
+            "How many of them may be of clients that have not shown a good token. For one more of these, the one that \
+             was quiet longest is closed; the rest of `max_connections` is kept for clients that are known.",
             count().or_as("`8192`, or half of `max_connections`", || fits.unknown),
         )?,
         of_address: section.field(
             "max_connections_per_address",
-            "Of one address, or of one network of 64 bits of IPv6. For one more the one of them that was quiet longest without a \
-             token is closed; if there is none, the oldest of whoever has the most there, if that is more than one; or the new \
-             one is. Behind a proxy all have the proxy's address: set it to `max_connections` there.",
+            "How many may come from one address, or from one IPv6 network of 64 bits. For one more, the one of them \
+             that was quiet longest without a token is closed; if there is none, the oldest of the client with the \
+             most there, if it has more than one; otherwise the new one. Behind a proxy all clients have the proxy's \
+             address: set it to `max_connections` there.",
             count().or_as("`4096`, or `max_connections`", || fits.of_address),
         )?,
         header_timeout: time(section.field(
@@ -87,8 +88,8 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
         )?),
         idle_timeout: time(section.field(
             "idle_seconds",
-            "Time within which the head of the next request must be there, from the answer before it on. A proxy that keeps \
-             connections should keep them for less.",
+            "Time within which the head of the next request must be there, counted from the previous answer. A proxy \
+             that keeps connections open should keep them for less.",
             seconds().or(IDLE_SECONDS),
         )?),
     })

@@ -30,9 +30,9 @@ const FILES: usize = 200;
 struct Patch {
     #[schemars(description = FORMAT)]
     patch: Option<String>,
-    /// In place of a patch: what becomes of each file.
+    /// In place of `patch`: the changes as a list, with one operation for each file.
     operations: Option<Vec<OperationArgs>>,
-    /// In place of a patch: what becomes of one file.
+    /// In place of `patch`: the change to a single file.
     operation: Option<OperationArgs>,
 }
 
@@ -43,15 +43,15 @@ const FORMAT: &str = "The patch, in this format:\n\
 +a line of the new file\n\
 *** Update File: path/old.txt\n\
 *** Move to: path/moved.txt\n\
-@@ a line above the change, such as a function's\n \
-a line that stays, about three before and after the change\n\
--a line that goes\n\
-+a line that comes\n\
+@@ a line above the change, such as the function's signature\n \
+an unchanged line; write about three before and after the change\n\
+-a line to remove\n\
++a line to add\n\
 *** Delete File: path/gone.txt\n\
 *** End Patch\n\
-\"Move to\" and the text behind @@ may be left out. Paths are relative to the workspace.";
+\"Move to\" and the text after @@ are optional. Paths are relative to the workspace.";
 
-const WHAT: &str = "Change files of the workspace with a patch; all of it is applied or nothing.";
+const WHAT: &str = "Change files of the workspace with a patch; either all of it is applied or nothing is.";
 
 /// Applies a patch in the V4A format atomically. A person is asked, and is shown the diff.
 ///

@@ -28,18 +28,18 @@ const READ_BYTES: usize = 64 * 1024;
 struct Read {
     /// The file's path, relative to the workspace.
     path: String,
-    /// The first line to read, from 1.
+    /// The number of the first line to read, counted from 1; 1 by default.
     offset: Option<u64>,
-    /// How many lines to read.
+    /// How many lines to read; by default all that follow. A result has at most 64 KiB, and says where to continue.
     limit: Option<u64>,
 }
 
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Write {
-    /// The file's path, relative to the workspace. Folders that are not there are made.
+    /// The file's path, relative to the workspace. Missing folders are created.
     path: String,
-    /// The whole text of the file from now on.
+    /// The complete new text of the file.
     content: String,
 }
 
@@ -48,11 +48,11 @@ struct Write {
 struct Edit {
     /// The file's path, relative to the workspace.
     path: String,
-    /// The text to replace, exactly as it is in the file. It must be there once only, unless replace_all is true.
+    /// The text to replace, exactly as it is in the file. It must occur exactly once, unless replace_all is true.
     old_string: String,
-    /// What stands there from now on.
+    /// The text to put in its place.
     new_string: String,
-    /// Whether every place is replaced.
+    /// Whether to replace every occurrence; false by default.
     #[serde(default)]
     replace_all: bool,
 }
@@ -83,7 +83,7 @@ pub fn read_file(workspace: &Workspace) -> ToolEntry {
 pub fn write_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: Write::change };
     let (workspace, source, order) = (workspace.clone(), workspace.source(), workspace.order());
-    let what = "Write a file of the workspace: a new one, or all of one that is there. To change a part, edit it.";
+    let what = "Write a whole file of the workspace, new or existing. To change only a part of it, edit it instead.";
     FunctionTool::with_context(WRITE_FILE, what, move |context: ToolContext, Fitting(write): Fitting<Write>| {
         let workspace = workspace.clone();
         blocking(move |going| {
@@ -119,8 +119,8 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
 pub fn edit_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: |edit: Edit, on| edit.change(on).map(|(one, _)| one) };
     let (workspace, source, order) = (workspace.clone(), workspace.source(), workspace.order());
-    let what = "Replace a text in a file of the workspace. The text must be there exactly as it is written, and once \
-                only, so take enough of the lines around it; or replace it everywhere with replace_all.";
+    let what = "Replace a text in a file of the workspace. The text must occur in the file exactly as given, and only \
+                once, so include enough of the lines around it; or replace every occurrence with replace_all.";
     FunctionTool::with_context(EDIT_FILE, what, move |context: ToolContext, Fitting(edit): Fitting<Edit>| {
         let workspace = workspace.clone();
         blocking(move |going| {

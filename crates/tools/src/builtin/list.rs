@@ -29,9 +29,9 @@ const DEPTH: u32 = 32;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// The folder's path, relative to the workspace; the workspace itself unless it is said.
+    /// The folder's path, relative to the workspace; the workspace itself by default.
     path: Option<String>,
-    /// How many levels are listed: 1 for what is in the folder itself.
+    /// How many levels to list, 1 to 32. 1, the default, lists only what is directly in the folder.
     depth: Option<u32>,
 }
 

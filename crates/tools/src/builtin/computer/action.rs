@@ -22,76 +22,76 @@ const KEYS: usize = 8;
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum ComputerAction {
-    /// Press and release a button of the mouse.
+    /// Press and release a mouse button.
     Click {
-        /// Pixels from the left.
+        /// Pixels from the left edge of the screen.
         x: u32,
-        /// Pixels from the top.
+        /// Pixels from the top edge of the screen.
         y: u32,
-        /// Which button.
+        /// Which mouse button; left by default.
         #[serde(default)]
         button: Button,
     },
     /// Press and release the left button twice.
     DoubleClick {
-        /// Pixels from the left.
+        /// Pixels from the left edge of the screen.
         x: u32,
-        /// Pixels from the top.
+        /// Pixels from the top edge of the screen.
         y: u32,
     },
     /// Move the pointer.
     Move {
-        /// Pixels from the left.
+        /// Pixels from the left edge of the screen.
         x: u32,
-        /// Pixels from the top.
+        /// Pixels from the top edge of the screen.
         y: u32,
     },
-    /// Move the pointer with the left button held.
+    /// Move the pointer along a path with the left button held down.
     Drag {
-        /// Where it goes along; at least two points.
+        /// The points of the path, from its start to its end: 2 to 1000.
         path: Vec<Point>,
     },
-    /// Scroll.
+    /// Scroll with the pointer at a point.
     Scroll {
-        /// Pixels from the left.
+        /// Pixels from the left edge of the screen.
         x: u32,
-        /// Pixels from the top.
+        /// Pixels from the top edge of the screen.
         y: u32,
-        /// By how many pixels to the right.
+        /// How many pixels to scroll to the right; negative: to the left.
         scroll_x: i32,
-        /// By how many pixels down.
+        /// How many pixels to scroll down; negative: up.
         scroll_y: i32,
     },
     /// Type a text.
     Type {
-        /// The text.
+        /// The text to type.
         text: String,
     },
-    /// Press keys together.
+    /// Press keys together, and release them.
     Keypress {
-        /// The keys, such as CTRL and A, or ENTER.
+        /// The names of 1 to 8 keys, such as CTRL and A, or ENTER.
         keys: Vec<String>,
     },
-    /// Let time go by.
+    /// Wait.
     Wait {
-        /// Milliseconds; 1000 unless it is said.
+        /// How many milliseconds to wait: at most 30000; 1000 by default.
         ms: Option<u64>,
     },
-    /// Take a picture. There is always one after the last action.
+    /// Take a screenshot. One is always taken after the last action.
     Screenshot {},
 }
 
-/// A point of the screen, in pixels from its top left corner.
+/// A point on the screen, in pixels from its top left corner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// From the left.
+    /// Pixels from the left edge of the screen.
     pub x: u32,
-    /// From the top.
+    /// Pixels from the top edge of the screen.
     pub y: u32,
 }
 
-/// A button of a mouse.
+/// A mouse button.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -101,7 +101,7 @@ pub enum Button {
     Left,
     /// The right one.
     Right,
-    /// The middle one.
+    /// The middle one, the wheel.
     Wheel,
     /// Back.
     Back,

@@ -788,7 +788,7 @@ export interface AgentsList {
  */
 export interface AgentView {
   /**
-   * What it is for.
+   * Its purpose, for people.
    */
   description?: string;
   /**
@@ -2407,7 +2407,7 @@ export interface SessionView {
    */
   error?: RunError;
   /**
-   * The session whose past it has, if it is a fork.
+   * The session and the checkpoint from which it was forked, if any.
    */
   forked_from?: ForkedFrom;
   /**
@@ -2423,7 +2423,7 @@ export interface SessionView {
    */
   session_id: string;
   /**
-   * What it is doing.
+   * Its status.
    */
   status: Status;
   /**
@@ -2444,8 +2444,8 @@ export interface SessionView {
  */
 export interface PolicyView {
   /**
-   * The operator's rules, in order: the first that matches a call counts along with the tool's own approval, and the
-   * stricter of the two applies.
+   * The operator's rules, in order. The first one that matches a call applies together with the tool's own approval;
+   * the stricter of the two wins.
    */
   rules: PolicyRuleView[];
   /**
@@ -2482,7 +2482,7 @@ export interface PolicyRuleView {
    */
   hints?: HintView[];
   /**
-   * What the model is told, if the call is denied with words of the operator's.
+   * What the model is told, if the operator's policy denies the call with a message.
    */
   message?: string;
   /**
@@ -2503,7 +2503,7 @@ export interface PolicyRuleView {
   when?: string;
 }
 /**
- * How people are asked. What is not set is shown as its default, which yields to what the rule or the tool beside it sets.
+ * How people are asked. Unset fields show their defaults; a value set by the rule or the tool overrides them.
  */
 export interface AskView {
   /**
@@ -2527,7 +2527,7 @@ export interface AskView {
    */
   quorum: number;
   /**
-   * To whom it may be handed.
+   * The roles to which it may be reassigned.
    */
   reassign: string[];
   /**
@@ -2552,7 +2552,7 @@ export interface HintView {
    */
   name: string;
   /**
-   * Whether that must be so, or must not be so.
+   * Whether it must be declared true or false.
    */
   value: boolean;
 }
@@ -2577,7 +2577,7 @@ export interface ToolApprovalView {
    */
   effect: Effect;
   /**
-   * What the model is told, if the call is denied with words of the operator's.
+   * What the model is told, if the operator's policy denies the call with a message.
    */
   message?: string;
   /**
@@ -2718,7 +2718,7 @@ export interface SessionRow {
    */
   session_id: string;
   /**
-   * What it is doing.
+   * Its status.
    */
   status: Status;
   /**
@@ -2823,7 +2823,8 @@ export interface CheckpointView {
    */
   pending: string[];
   /**
-   * The `seq` of the last event before it: what a client has folded up to that event is the session as it was.
+   * The `seq` of the last event up to the checkpoint. A client that has folded the events up to this one sees the
+   * session as it was there.
    */
   seq: number;
   /**
@@ -3243,7 +3244,7 @@ export interface StateView {
    */
   error?: RunError;
   /**
-   * The session whose past it has, if it is a fork.
+   * The session and the checkpoint from which it was forked, if any.
    */
   forked_from?: ForkedFrom;
   /**
@@ -3275,7 +3276,7 @@ export interface StateView {
    */
   session_id: string;
   /**
-   * What it is doing.
+   * Its status.
    */
   status: Status;
   /**
