@@ -47,6 +47,18 @@ test("x: an image is attached, sent, shown, and there after a reload", async ({ 
   await expect(said.getByRole("img")).toHaveCount(2);
 });
 
+test("x: an image that is chosen while the page cannot load what reads it is not called unreadable", async ({ page, serve, tolerate }) => {
+  tolerate.push(/Failed to load resource/);
+  const { url } = await serve({ turns: answers });
+  await page.route(/\/readImage-.*\.js/, (route) => route.abort());
+  await page.goto(url);
+  await expect(page.getByRole("button", { name: "Attach images" })).toBeVisible();
+  await page.locator("input[type=file]").setInputFiles(file("a.png"));
+  await expect(page.getByRole("alert")).toHaveText(/^A part of this page could not be loaded\./);
+  await send(page, "Without it.");
+  await expect(page.getByText("A dot.")).toBeVisible();
+});
+
 test("x: a large image is made smaller, and what is none is refused in words", async ({ page, serve }) => {
   const { url } = await serve({ turns: answers });
   await page.goto(url);

@@ -96,8 +96,8 @@ test("u1: a page that was left open while the server is away still has all of it
   await page.goto(server.url);
   await page.waitForFunction(() => performance.getEntriesByType("resource").some((one) => one.name.includes("RulesPage") || one.name.includes("DeleteSession")));
   await expect
-    .poll(() => page.evaluate(() => performance.getEntriesByType("resource").filter((one) => /Page-.*\.js|Rendered|GraphPicture|DeleteSession/.test(one.name)).length))
-    .toBeGreaterThanOrEqual(7);
+    .poll(() => page.evaluate(() => performance.getEntriesByType("resource").filter((one) => /Page-.*\.js|Rendered|GraphPicture|DeleteSession|readImage/.test(one.name)).length))
+    .toBeGreaterThanOrEqual(10);
   await server.kill();
   await page.getByRole("link", { name: "Standing rules" }).click();
   await expect(page.getByRole("heading", { name: "Standing rules", level: 1 })).toBeVisible();

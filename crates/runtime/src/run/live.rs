@@ -68,7 +68,7 @@ pub(super) struct LiveState {
     entries_wanted: Weak<()>,
     /// The text so far of the block that the model has begun ([`State::begun`]).
     open: OpenText,
-    /// The feed of that text to other nodes.
+    /// How far that text was sent to other nodes, if one requests it.
     sent: Option<SentText>,
     /// The latest answer, if it came while this was in memory.
     answer: Option<Arc<Entry>>,

@@ -61,7 +61,7 @@ pub struct PolicyRuleView {
 pub struct HintView {
     /// `read_only`, `destructive`, `open_world` or `idempotent`.
     pub name: &'static str,
-    /// Whether it must be declared true or false.
+    /// Whether it must be true or false; where nothing is declared, the default counts.
     pub value: bool,
 }
 
@@ -105,7 +105,8 @@ pub enum Effect {
     Deny,
 }
 
-/// How people are asked. Unset fields show their defaults; a value set by the rule or the tool overrides them.
+/// How people are asked. What this rule or tool does not set is shown as its default; where the other of the two sets
+/// it, that counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AskView {
     /// Who must approve, one after the other; `user` is the session's owner.

@@ -170,8 +170,8 @@ fn named<T: Tool + Previewer + 'static>(
     let spec = ToolSpec::new(
         name,
         format!(
-            "Use {what} by its screen of {width} x {height} pixels. Send actions, or one action; the result is a picture \
-             of the screen after the last one."
+            "Use {what} by its screen of {width} x {height} pixels. Send actions, or one action; the result is a screenshot \
+             taken after the last one."
         ),
         Arc::new(parameters),
     );

@@ -14,6 +14,7 @@ import { ConnectionBadge } from "./ConnectionBadge.js";
 import { Icon } from "./Icon.js";
 import { NewSession } from "./NewSession.js";
 import { shortId, Sidebar } from "./Sidebar.js";
+import { TokenForm } from "./TokenForm.js";
 import { TopBar } from "./TopBar.js";
 
 /** A page that is loaded when it is opened, together with its styles. */
@@ -26,7 +27,6 @@ const RulesPage = page(async () => (await import("./RulesPage.js")).RulesPage);
 const PolicyPage = page(async () => (await import("./PolicyPage.js")).PolicyPage);
 const WebhooksPage = page(async () => (await import("./webhooks/WebhooksPage.js")).WebhooksPage);
 const AuditPage = page(async () => (await import("./audit/AuditPage.js")).AuditPage);
-const TokenForm = lazy(late(async () => ({ default: (await import("./TokenForm.js")).TokenForm })));
 
 export function App() {
   const connection = useConnection();
@@ -56,15 +56,7 @@ function Page() {
   useEffect(() => startNotifying(t), [t]);
   useFocusAcrossPages();
 
-  if (connection === "unauthorized") {
-    return (
-      <Boundary>
-        <Suspense>
-          <TokenForm />
-        </Suspense>
-      </Boundary>
-    );
-  }
+  if (connection === "unauthorized") return <TokenForm />;
 
   const openMenu = () => setMenuOpen(true);
   // Each part has its own boundary: one that fails leaves the others.

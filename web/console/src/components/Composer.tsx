@@ -94,8 +94,10 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
   const attach = async (files: File[]) => {
     setProblem(undefined);
     setReading((now) => now + 1);
-    const read = await Promise.allSettled(files.map(async (file) => (await imageReader()).readImage(file)));
+    const reader = await imageReader().catch(() => undefined);
+    const read = await Promise.allSettled(reader ? files.map(reader.readImage) : []);
     setReading((now) => now - 1);
+    if (!reader) return setProblem("image.notLoaded");
     const made = read.flatMap((r) => (r.status === "fulfilled" ? [r.value] : []));
     if (made.length < files.length) setProblem("image.unreadable");
     changeImages((now) => {

@@ -131,6 +131,7 @@ export const en = {
   "image.at": "Image at {host}, not loaded here",
   "image.unknown": "This version of the console cannot show this image.",
   "image.unreadable": "This file is not an image that can be sent. Use PNG, JPEG, GIF or WebP.",
+  "image.notLoaded": "A part of this page could not be loaded. Reload the page, then attach the image again.",
   "image.tooMany": "A message can have at most {n} images.",
 
   "graph.show": "Graph",

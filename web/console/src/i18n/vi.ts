@@ -131,6 +131,7 @@ export const vi: Catalogue = {
   "image.at": "Hình ảnh tại {host}, không được tải ở đây",
   "image.unknown": "Phiên bản bảng điều khiển này không hiển thị được hình ảnh này.",
   "image.unreadable": "Tệp này không phải là hình ảnh có thể gửi. Hãy dùng PNG, JPEG, GIF hoặc WebP.",
+  "image.notLoaded": "Không tải được một phần của trang này. Hãy tải lại trang, rồi đính kèm lại hình ảnh.",
   "image.tooMany": "Một tin nhắn có tối đa {n} hình ảnh.",
 
   "graph.show": "Sơ đồ",

@@ -131,6 +131,7 @@ export const zh: Catalogue = {
   "image.at": "位于 {host} 的图片，此处不加载",
   "image.unknown": "此版本的控制台无法显示这张图片。",
   "image.unreadable": "此文件不是可以发送的图片。请使用 PNG、JPEG、GIF 或 WebP 格式。",
+  "image.notLoaded": "无法加载此页面的一部分。请重新加载页面，然后再次添加图片。",
   "image.tooMany": "一条消息最多可以有 {n} 张图片。",
 
   "graph.show": "流程图",

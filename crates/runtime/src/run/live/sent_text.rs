@@ -11,7 +11,7 @@ const ASKED: Duration = Duration::from_secs(3);
 /// Parts of a text that are sent at once.
 const PARTS: usize = 4;
 
-/// The text of a session's open block, as it was sent to other nodes.
+/// How far the text of a session's open block was sent to other nodes, and when one last requested it.
 pub(in crate::run) struct SentText {
     /// When a node last requested it.
     asked: Instant,

@@ -178,7 +178,7 @@ impl fmt::Display for ComputerAction {
                 write!(f, "press {}", serde_json::to_string(keys).map_err(|_| fmt::Error)?)
             }
             ComputerAction::Wait { ms } => write!(f, "wait {} ms", ms.unwrap_or(WAIT_DEFAULT_MS)),
-            ComputerAction::Screenshot {} => f.write_str("take a picture"),
+            ComputerAction::Screenshot {} => f.write_str("take a screenshot"),
         }
     }
 }
