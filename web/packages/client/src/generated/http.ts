@@ -2503,7 +2503,8 @@ export interface PolicyRuleView {
   when?: string;
 }
 /**
- * How people are asked. Unset fields show their defaults; a value set by the rule or the tool overrides them.
+ * How people are asked. What this rule or tool does not set is shown as its default; where the other of the two sets
+ * it, that counts.
  */
 export interface AskView {
   /**
@@ -2552,7 +2553,7 @@ export interface HintView {
    */
   name: string;
   /**
-   * Whether it must be declared true or false.
+   * Whether it must be true or false; where nothing is declared, the default counts.
    */
   value: boolean;
 }
