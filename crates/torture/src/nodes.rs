@@ -209,9 +209,18 @@ impl Nodes<'_> {
         self.due.pop_front().or_else(|| recovers.then_some(IN_CALL))
     }
 
-    /// A failpoint that was not reached is given to another node.
+    /// A failpoint that was not reached is given to another node; of a single one that was to die in a call, to the next
+    /// one, before the failpoint that needs it.
     fn later(&mut self, point: Option<&'static str>) {
-        self.due.extend(point.into_iter().flat_map(|point| in_turn(self.count, point)));
+        match point {
+            Some(IN_CALL) if self.count == 1 => self.due.push_front(IN_CALL),
+            _ => self.due.extend(point.into_iter().flat_map(|point| in_turn(self.count, point))),
+        }
+    }
+
+    /// After how many looks a node is killed: a single one has to take over the sessions of the one before it first.
+    fn looks(&self) -> usize {
+        if self.count == 1 { 16 } else { 8 }
     }
 
     /// Any node; one that is to die by itself only if all are.
@@ -477,7 +486,7 @@ impl Nodes<'_> {
             }
             if self.nodes.iter().any(|node| node.point.is_some_and(is_of_the_end)) {
                 self.shut_down(report).await?;
-            } else if look % 8 == 0 || self.nodes.iter().all(|node| node.point.is_none()) {
+            } else if look % self.looks() == 0 || self.nodes.iter().all(|node| node.point.is_none()) {
                 // Nodes that die while they resume another's sessions need others to die first.
                 self.kill(report).await?;
             }
