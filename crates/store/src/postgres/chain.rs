@@ -79,7 +79,7 @@ impl Change for Oldest {
                 bodies.push(body);
                 tenants.push(tenant);
             }
-            let chained = vec![Value::Ints(numbers), Value::Many(hashes), Value::Many(bodies), Value::Many(tenants)];
+            let chained = vec![Value::ints(numbers), Value::many(hashes), Value::many(bodies), Value::many(tenants)];
             let head = vec![int(last.n).into(), newest.into()];
             Ok((
                 Flight::default().with(ADD, chained).with("UPDATE audit_head SET n = $1, hash = $2", head),

@@ -64,6 +64,7 @@ macro_rules! planned {
         concat!(
             planned!("SELECT ", "plan_cache_mode", $mode, $local),
             planned!(", ", "enable_seqscan", $others, $local),
+            planned!(", ", "enable_bitmapscan", $others, $local),
             planned!(", ", "enable_hashjoin", $others, $local),
             planned!(", ", "enable_mergejoin", $others, $local),
             " WHERE current_setting('plan_cache_mode', true) IS NOT NULL"
@@ -94,8 +95,8 @@ macro_rules! pinned {
 /// that is.
 ///
 /// A prepared statement is planned once in a while ([`PLANNED`]). By default the database plans most of them for each execution,
-/// which takes half as long as an append: it compares costs, and expects more rows than the one or two that there are.
-/// Prepared statements find the rows of one session by indexes, even while the tables are so small that reading all of
+/// which takes half as long as an append: it compares costs, and expects other numbers of rows than there are.
+/// Prepared statements find the rows of one session, or of some, by indexes, even while the tables are so small that reading all of
 /// them would be cheaper: they grow. None runs long enough for compiling it to pay. A statement that searches many
 /// sessions is planned for its values ([`ask_once`](super::flight::ask_once)).
 const SETTINGS: &str = concat!(
@@ -536,7 +537,7 @@ mod tests {
         let held = Held::of(&pool).await.expect("a connection");
         let one = "SELECT count(*) FROM unnest($1::bigint[]) AS n WHERE n > $2";
         for n in 0..9_i64 {
-            ask(&held, one, vec![Value::Ints(vec![n]), n.into()]).await.expect("answered");
+            ask(&held, one, vec![Value::ints([n]), n.into()]).await.expect("answered");
         }
         let how = "SELECT current_setting('plan_cache_mode')";
         let mode = |rows: Vec<Row>| rows[0].get::<_, String>(0);

@@ -15,23 +15,56 @@ use countersign_core::number::InterruptionNo;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Int(Option<i64>),
-    Ints(Vec<i64>),
+    Ints(Vec<Option<i64>>),
     Bool(bool),
+    Bools(Vec<bool>),
     /// Content.
     Bytes(Option<Vec<u8>>),
-    Many(Vec<Vec<u8>>),
+    Many(Vec<Option<Vec<u8>>>),
     /// A fixed built-in text.
     Word(&'static str),
-    Text(String),
-    Texts(Vec<String>),
+    Text(Option<String>),
+    Texts(Vec<Option<String>>),
 }
 
 impl Value {
+    pub(super) fn ints(values: impl IntoIterator<Item = i64>) -> Value {
+        Value::Ints(values.into_iter().map(Some).collect())
+    }
+
+    pub(super) fn many(values: impl IntoIterator<Item: Into<Vec<u8>>>) -> Value {
+        Value::Many(values.into_iter().map(|value| Some(value.into())).collect())
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Value {
+        Value::Text(Some(text.into()))
+    }
+
+    /// The values of a column, each of its type, as one value.
+    fn column(of: &Type, values: impl Iterator<Item = Value>) -> Value {
+        let values = values.inspect(|value| debug_assert_eq!(value.of_type(), *of, "{value:?}"));
+        match *of {
+            Type::BOOL => Value::Bools(values.map(|value| matches!(value, Value::Bool(true))).collect()),
+            Type::INT8 => Value::Ints(values.map(|value| if let Value::Int(n) = value { n } else { None }).collect()),
+            Type::TEXT => Value::Texts(values.map(Value::into_text).collect()),
+            _ => Value::Many(values.map(|value| if let Value::Bytes(bytes) = value { bytes } else { None }).collect()),
+        }
+    }
+
+    fn into_text(self) -> Option<String> {
+        match self {
+            Value::Word(text) => Some(text.to_owned()),
+            Value::Text(text) => text,
+            _ => None,
+        }
+    }
+
     pub(super) fn as_sql(&self) -> &(dyn ToSql + Sync) {
         match self {
             Value::Int(value) => value,
             Value::Ints(value) => value,
             Value::Bool(value) => value,
+            Value::Bools(value) => value,
             Value::Bytes(value) => value,
             Value::Many(value) => value,
             Value::Word(value) => value,
@@ -45,6 +78,7 @@ impl Value {
             Value::Int(_) => Type::INT8,
             Value::Ints(_) => Type::INT8_ARRAY,
             Value::Bool(_) => Type::BOOL,
+            Value::Bools(_) => Type::BOOL_ARRAY,
             Value::Bytes(_) => Type::BYTEA,
             Value::Many(_) => Type::BYTEA_ARRAY,
             Value::Word(_) | Value::Text(_) => Type::TEXT,
@@ -101,38 +135,84 @@ impl From<Vec<u8>> for Value {
     }
 }
 
-/// One statement of several parts, which see the row of a session as `s`. It returns that row.
+/// Columns of rows: the name and the type of each.
+pub(super) type Columns = &'static [(&'static str, Type)];
+
+/// One statement of several parts about one row or many. The rows it is about are `w`; the rows of sessions are `s`, each
+/// with its `number` and its `id`, which it returns. Nothing happens to a session that is not in `s`.
 #[derive(Clone, Debug)]
 pub(super) struct Joined {
     sql: String,
     values: Vec<Value>,
     parts: usize,
+    many: bool,
 }
 
 impl Joined {
-    /// `session` returns the row; it names its values by their numbers. Nothing happens if it returns none.
-    pub(super) fn of(session: &'static str, values: Vec<Value>) -> Joined {
-        Joined { sql: format!("WITH s AS ({session})"), values, parts: 0 }
+    /// About these rows, each of which has a value for each column.
+    pub(super) fn about(columns: Columns, rows: Vec<Vec<Value>>) -> Joined {
+        let mut statement = Joined { sql: String::new(), values: Vec::new(), parts: 0, many: rows.len() > 1 };
+        let rows = statement.rows(columns, rows, statement.many);
+        statement.sql = format!("WITH w AS (SELECT * FROM {rows})");
+        statement
     }
 
-    /// The same after `first`, whose rows have that name.
-    pub(super) fn after((name, first): (&str, &str), session: &str, values: Vec<Value>) -> Joined {
-        Joined { sql: format!("WITH {name} AS ({first}), s AS ({session})"), values, parts: 0 }
-    }
-
-    /// Adds a part, in which each value in turn is a `?`.
-    pub(super) fn part(&mut self, sql: &'static str, values: Vec<Value>) {
-        debug_assert_eq!(sql.matches('?').count(), values.len(), "{sql}");
-        self.parts += 1;
-        let mut pieces = sql.split('?');
-        let first = pieces.next().unwrap_or_default();
+    /// Adds a part of this name.
+    pub(super) fn named(mut self, name: &str, sql: &str) -> Joined {
         // Writing to a string never fails.
-        let _ = write!(self.sql, ", p{} AS ({first}", self.parts);
-        for (value, piece) in values.into_iter().zip(pieces) {
-            let _ = write!(self.sql, "${}::{}{piece}", self.values.len() + 1, value.of_type().name());
-            self.values.push(value);
+        let _ = write!(self.sql, ", {name} AS ({sql})");
+        self
+    }
+
+    /// Rows as a part can read them, under the name `r`: as constants, which cost nothing, or as arrays.
+    pub(super) fn rows(&mut self, columns: Columns, rows: Vec<Vec<Value>>, many: bool) -> String {
+        debug_assert!(many || rows.len() == 1, "one row is rendered: {columns:?}");
+        debug_assert!(rows.iter().all(|row| row.len() == columns.len()), "{columns:?}");
+        let (mut sql, mut names) = (String::from(if many { "unnest(" } else { "(SELECT " }), String::new());
+        let mut rows: Vec<_> = rows.into_iter().map(Vec::into_iter).collect();
+        for (i, (name, of)) in columns.iter().enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            let column = rows.iter_mut().filter_map(Iterator::next);
+            let place = self.values.len() + 1;
+            if many {
+                let _ = (write!(sql, "{comma}${place}::{}[]", of.name()), write!(names, "{comma}{name}"));
+                self.values.push(Value::column(of, column));
+            } else {
+                let _ = write!(sql, "{comma}${place}::{} AS {name}", of.name());
+                self.values.extend(column.last());
+            }
         }
-        self.sql.push(')');
+        sql + &if many { format!(") AS r ({names})") } else { ") AS r".to_owned() }
+    }
+
+    /// Adds a part, in which `?` stands for rows of which each row that it is about has at most one.
+    pub(super) fn part(&mut self, sql: &'static str, columns: Columns, rows: Vec<Vec<Value>>) {
+        if !rows.is_empty() {
+            let many = self.many;
+            self.add(sql, columns, rows, many);
+        }
+    }
+
+    /// The same for what is common: a statement about many always has it, so that there are few distinct ones.
+    pub(super) fn common(&mut self, sql: &'static str, columns: Columns, rows: Vec<Vec<Value>>) {
+        let many = self.many;
+        if many || !rows.is_empty() {
+            self.add(sql, columns, rows, many);
+        }
+    }
+
+    /// The same for what is common, and of which each row that it is about has any number.
+    pub(super) fn list(&mut self, sql: &'static str, columns: Columns, rows: Vec<Vec<Value>>) {
+        if self.many || !rows.is_empty() {
+            self.add(sql, columns, rows, true);
+        }
+    }
+
+    fn add(&mut self, sql: &'static str, columns: Columns, rows: Vec<Vec<Value>>, many: bool) {
+        debug_assert_eq!(sql.matches('?').count(), 1, "{sql}");
+        self.parts += 1;
+        let rows = self.rows(columns, rows, many);
+        let _ = write!(self.sql, ", p{} AS ({})", self.parts, sql.replacen('?', &rows, 1));
     }
 }
 

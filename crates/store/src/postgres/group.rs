@@ -1,10 +1,10 @@
 //! Appends of several sessions that are committed together.
 //!
 //! While few are under way an append is sent at once, by itself. Later ones wait until one of these has ended, and are
-//! then sent together, in one transaction: they share its round trips, its commit and the wait for the disk. Each
-//! append remains its one statement, which finds nothing if the session is not at the expected position, and then does
-//! not affect the others. An append that is not stored this way is stored by itself, or refused with the reason, as if
-//! it had not waited.
+//! then sent together, in one transaction of at most two statements: they share its round trips, the start of a statement, its
+//! commit and the wait for the disk. A statement finds nothing of an append whose session is not at the expected position, and
+//! that does not affect the others. An append that is not stored this way is stored by itself, or refused with the reason, as
+//! if it had not waited.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -16,7 +16,7 @@ use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
 use super::{
     super::{StoreError, nodes::Epoch},
-    append::Write,
+    append::{self, Write},
     connect::{Held, Pool},
     transaction::{together, transact},
 };
@@ -151,7 +151,7 @@ async fn store(pool: Pool, mut appends: Vec<Waiting>) {
     {
         return one.store(&pool).await;
     }
-    // All nodes lock sessions in one order.
+    // So that all nodes lock sessions in one order.
     appends.sort_unstable_by(|a, b| a.write.session_id().cmp(b.write.session_id()));
     let held = match Held::of(&pool).await {
         Ok(held) => held,
@@ -159,10 +159,17 @@ async fn store(pool: Pool, mut appends: Vec<Waiting>) {
         Err(error) => return appends.into_iter().for_each(|one| one.tell(Err(error.clone()))),
     };
     let writes: Vec<&Write> = appends.iter().map(|one| &one.write).collect();
-    let mut stored = together(held, &writes).await.map(Vec::into_iter);
+    let history = held.history.clone();
+    let rows = together(held, append::statements_of(&writes)).await;
+    let stored = match &rows {
+        // It is committed, so an unreadable result is no reason to repeat it.
+        Ok(rows) => append::stored(rows).map_err(|_| history.unknown()),
+        Err(error) => Err(error.clone()),
+    };
     for one in appends {
-        match stored.as_mut().map(Iterator::next) {
-            Ok(Some(Some(lease))) => one.tell(Ok(lease)),
+        let lease = stored.as_ref().map(|stored| stored.get(one.write.session_id().as_bytes()).copied());
+        match lease {
+            Ok(Some(lease)) => one.tell(Ok(lease)),
             Err(StoreError::Unknown) => one.tell(Err(StoreError::Unknown)),
             _ => {
                 let pool = pool.clone();

@@ -81,7 +81,7 @@ fn is_last(row: &Row) -> Result<bool, StoreError> {
 
 /// The roles by which a person may see other people's rows.
 pub(super) fn roles(who: &Visible) -> Value {
-    Value::Many(who.reviewing().map(|role| role.as_bytes().to_vec()).collect())
+    Value::many(who.reviewing().map(String::as_bytes))
 }
 
 macro_rules! columns {

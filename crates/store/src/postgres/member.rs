@@ -439,7 +439,7 @@ impl Shared {
         if !self.hears {
             return Ok(());
         }
-        let values = [Value::Text(self.channel.clone()), Value::Text(format!("{}:{said}", self.id))];
+        let values = [Value::text(&*self.channel), Value::text(format!("{}:{said}", self.id))];
         let done = match timeout(self.lease, own.ask(NOTIFY, &values)).await {
             Ok(done) => done,
             Err(_) => return Err("no answer".to_owned()),

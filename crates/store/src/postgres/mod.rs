@@ -1,10 +1,9 @@
 //! A store in one PostgreSQL database, or one schema of it, for as many processes as share it.
 //!
-//! An append is one transaction. Of all appends at one position the database lets one update the session's row
-//! (`append`); statements that do not need each other's answers are sent together (`flight`), and appends of several
-//! sessions that wait are committed together (`group`). Every commit is
-//! synchronous: an append that was acknowledged is on the database's disk. Each process is a node (`member`), and the row
-//! of a session says which of them carries out its effects (`nodes`).
+//! Of all appends at one position the database lets one update the session's row (`append`); statements that do not
+//! need each other's answers are sent together (`flight`), and appends of several sessions that wait are stored by one
+//! statement (`group`). Every commit is synchronous: an append that was acknowledged is on the database's disk. Each
+//! process is a node (`member`), and the row of a session says which of them carries out its effects (`nodes`).
 
 mod address;
 mod alive;

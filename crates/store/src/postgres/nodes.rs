@@ -97,7 +97,7 @@ async fn look(on: &Link, node: i64, others: &Others) -> Result<(), StoreError> {
 }
 
 fn many(ids: &[Arc<str>]) -> Value {
-    Value::Many(ids.iter().map(|id| id.as_bytes().to_vec()).collect())
+    Value::many(ids.iter().map(|id| id.as_bytes()))
 }
 
 pub(super) fn epoch_of(epoch: Epoch) -> i64 {

@@ -215,8 +215,8 @@ pub(super) async fn entries(
 
 /// See [`super::super::Store::request`].
 pub(super) async fn request(on: &Link, session_id: &str, id: &RequestId) -> Result<Option<Purpose>, StoreError> {
-    let sql = "SELECT q.purpose, q.fingerprint FROM sessions s JOIN request_ids q ON q.session = s.number
-               WHERE s.id = $1 AND q.id = $2 AND q.sent_by = $3";
+    let sql = "SELECT purpose, fingerprint FROM request_ids
+               WHERE session = (SELECT number FROM sessions WHERE id = $1) AND id = $2 AND sent_by = $3";
     let found = one(on, sql, vec![session_id.into(), id.id().into(), sent_by(id).into()]).await?;
     found.map(|row| Ok(Purpose::stored(get(&row, 0)?, get(&row, 1)?))).transpose()
 }
@@ -342,8 +342,8 @@ pub(super) async fn waypoint(
     until: u64,
     version: u32,
 ) -> Result<Option<Waypoint>, StoreError> {
-    let sql = "SELECT w.pos, w.body FROM sessions s JOIN past_snapshots w ON w.session = s.number
-               WHERE s.id = $1 AND w.pos <= $2 AND w.version = $3 ORDER BY w.pos DESC LIMIT 1";
+    let sql = "SELECT pos, body FROM past_snapshots WHERE session = (SELECT number FROM sessions WHERE id = $1)
+               AND pos <= $2 AND version = $3 ORDER BY pos DESC LIMIT 1";
     let found = one(on, sql, vec![session_id.into(), int(until).into(), version.into()]).await?;
     let read = |row: Row| Ok(Waypoint { pos: count(get(&row, 0)?)?, version, body: get_text(&row, 1)? });
     found.map(read).transpose()
@@ -353,7 +353,7 @@ pub(super) async fn waypoint(
 /// older versions are dropped: no reader asks for them.
 pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoint) -> Result<(), StoreError> {
     let sql = "WITH of AS (SELECT number FROM sessions WHERE id = $1 AND pos >= $2 FOR KEY SHARE),
-               older AS (DELETE FROM past_snapshots WHERE session IN (SELECT number FROM of) AND version < $3 AND pos <> $2)
+               older AS (DELETE FROM past_snapshots WHERE session = (SELECT number FROM of) AND version < $3 AND pos <> $2)
                INSERT INTO past_snapshots (session, pos, version, body) SELECT number, $2, $3, $4 FROM of
                ON CONFLICT (session, pos) DO UPDATE SET version = excluded.version, body = excluded.body";
     let Waypoint { pos, version, body } = waypoint;
@@ -375,7 +375,7 @@ pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError
 pub(super) async fn renew_history_id(on: &Link, met: String, timeline: i64) -> Result<String, StoreError> {
     let new = "UPDATE countersign SET notification_key = uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), timeline = $1
                WHERE encode(notification_key, 'hex') = $2 RETURNING encode(notification_key, 'hex')";
-    match all(on, new, vec![timeline.into(), Value::Text(met)]).await?.pop() {
+    match all(on, new, vec![timeline.into(), Value::text(met)]).await?.pop() {
         Some(row) => get(&row, 0),
         None => Err(StoreError::Conflict),
     }

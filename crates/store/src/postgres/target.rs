@@ -12,7 +12,7 @@ use super::{
         deliveries::FailedDelivery,
     },
     address::PostgresUrl,
-    append::Write,
+    append::{self, Write},
     connect::{Own, Pool, error, first, on, pool},
     deliveries,
     flight::{Flight, Value, ask},
@@ -27,12 +27,12 @@ use crate::sql::int;
 /// The last part determines the whole row: a fork's session begins after the past that it copied.
 const PUT: &str = "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, format)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12)
+ SELECT id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending::bigint[], node, 1, format FROM w
  ON CONFLICT (id) DO UPDATE SET pos = excluded.pos, agent = excluded.agent, subject = excluded.subject,
    tenant = excluded.tenant, title = excluded.title, status = excluded.status, created_at = excluded.created_at,
    updated_at = excluded.updated_at, pending = excluded.pending, node = excluded.node,
    format = greatest(sessions.format, excluded.format)
- RETURNING number";
+ RETURNING number, id";
 /// Counting large tables takes longer than a statement of a server may take.
 const PATIENCE: &str = "SET LOCAL statement_timeout = 0";
 /// A copy counts only once it is marked as full, and that commit waits for the disk, and so for all before it.
@@ -216,7 +216,7 @@ impl Change for Part {
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
         async move {
             let mut first = Flight::default().with(HASTE, Vec::new());
-            first.push(self.write.made(PUT));
+            first.push(append::made(&[&self.write], PUT));
             let row = on.send(first).await?.pop().and_then(|mut rows| rows.pop());
             let row = row.ok_or_else(|| StoreError::Failed("a session was not stored".to_owned()))?;
             let session = row.try_get(0)?;
@@ -238,9 +238,9 @@ impl Change for Deleted {
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
         async move {
             on.ask(HASTE, Vec::new()).await?;
-            let ids = self.0.iter().map(|id| id.as_bytes().to_vec()).collect();
+            let ids = self.0.iter().map(|id| id.as_bytes());
             let sql = "INSERT INTO session_ids (id) SELECT * FROM unnest($1::bytea[])";
-            Ok((Flight::default().with(sql, vec![Value::Many(ids)]), ()))
+            Ok((Flight::default().with(sql, vec![Value::many(ids)]), ()))
         }
         .boxed()
     }
@@ -286,13 +286,13 @@ impl Change for Log {
             on.ask(HASTE, Vec::new()).await?;
             let mut flight = Flight::default();
             for Told { record, tenant: of } in &self.0 {
-                let hash = || Value::Text(record.hash.clone());
+                let hash = || Value::text(&*record.hash);
                 let of = tenant(of.as_deref()).into();
                 let sql = "INSERT INTO audit (n, hash, body, tenant) VALUES ($1, decode($2, 'hex'), $3, $4)";
                 flight.add(sql, vec![int(record.n).into(), hash(), record.body.get().into(), of]);
             }
             if let Some(Told { record, .. }) = self.0.last() {
-                let end = vec![int(record.n).into(), Value::Text(record.hash.clone())];
+                let end = vec![int(record.n).into(), Value::text(&*record.hash)];
                 flight.add("UPDATE audit_head SET n = $1, hash = decode($2, 'hex')", end);
             }
             Ok((flight, ()))

@@ -159,21 +159,13 @@ pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Do
 /// If another transaction locks a row for longer, they are all done one by one, so that it delays only its own session.
 const BRIEFLY: &str = "SET LOCAL lock_timeout = '50ms'";
 
-/// Does several, each by its statement ([`Change::alone`]), in one transaction: all that have an effect, or none.
-/// `None` stands for a change that has no effect.
-pub(super) async fn together<C: Change>(held: Held, changes: &[&C]) -> Result<Vec<Option<C::Done>>, StoreError> {
+/// Runs statements in one transaction, and returns the rows of each. Its own statements, before and after them, return none.
+pub(super) async fn together(held: Held, statements: Vec<Joined>) -> Result<Vec<Vec<Row>>, StoreError> {
     let mut flight = Flight::default().with(BRIEFLY, Vec::new());
-    for change in changes {
-        let Some(statement) = change.alone() else {
-            return Err(StoreError::Failed("not all of it is one statement each".to_owned()));
-        };
+    for statement in statements {
         flight.push(statement);
     }
-    let history = held.history.clone();
-    let rows = Transaction::on(held).await?.commit(flight).await?;
-    let done = changes.iter().zip(rows.iter().skip(1)).map(|(change, rows)| change.done_alone(rows));
-    // It is committed, so an unreadable result is no reason to repeat it.
-    done.collect::<Result<_, Undone>>().map_err(|_| history.unknown())
+    Ok(Transaction::on(held).await?.commit(flight).await?)
 }
 
 /// Runs statements in a transaction that is rolled back.

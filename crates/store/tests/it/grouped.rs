@@ -3,9 +3,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign_core::{approval::decision::Decision, journal::draft::OnPending, number::InterruptionNo};
+use countersign_core::{
+    approval::{decision::Decision, principal::Principal},
+    audit::AuditRecord,
+    call::{
+        gate::{Ask, Verdict},
+        timeout::Timeout,
+    },
+    decide::note::{self, NewNote, NoteInput},
+    journal::draft::OnPending,
+    number::InterruptionNo,
+};
 use countersign_store::{
-    Append, Store, StoreError,
+    Append, AuditRange, Guards, Store, StoreError, machine_time,
     nodes::Epoch,
     postgres::{PostgresOptions, PostgresStore, PostgresUrl},
 };
@@ -60,7 +70,7 @@ async fn c_appends_that_wait_are_committed_together_and_each_is_stored() {
     }
 }
 
-/// Messages and decisions meet in one transaction.
+/// Messages and decisions meet in one statement.
 #[tokio::test]
 async fn r2_sessions_that_are_stored_together_are_what_they_are_apart() {
     let database = Database::new();
@@ -91,6 +101,101 @@ async fn r2_sessions_that_are_stored_together_are_what_they_are_apart() {
     }
 }
 
+/// All rows that appends make, without the numbers that the database gives.
+const ROWS: [&str; 7] = [
+    "SELECT s.id::text, (to_jsonb(s) - 'number' - 'node')::text, (s.node IS NULL)::text FROM sessions s ORDER BY s.id",
+    "SELECT s.id::text, e.pos::text, convert_from(e.body, 'UTF8') FROM entries e JOIN sessions s ON s.number = e.session
+       ORDER BY s.id, e.pos",
+    "SELECT s.id::text, p.pos::text, p.version::text, convert_from(p.body, 'UTF8') FROM snapshots p
+       JOIN sessions s ON s.number = p.session ORDER BY s.id",
+    "SELECT s.id::text, q.id::text, q.sent_by::text, q.purpose, q.fingerprint FROM request_ids q
+       JOIN sessions s ON s.number = q.session ORDER BY s.id, q.id, q.sent_by",
+    "SELECT s.id::text, v.role::text, v.session_id::text, v.tenant::text, v.updated_at::text FROM reviewers v
+       JOIN sessions s ON s.number = v.session ORDER BY s.id, v.role",
+    "SELECT s.id::text, to_jsonb(i) - 'session' FROM interruptions i JOIN sessions s ON s.number = i.session
+       ORDER BY s.id, i.number",
+    "SELECT id::text FROM session_ids ORDER BY id",
+];
+
+fn number(driven: &Driven) -> usize {
+    driven.id[1..].parse().expect("a number")
+}
+
+/// The next step of a session, which depends on its number.
+fn step(driven: &Driven, turn: i64) -> Append {
+    let i = number(driven);
+    let ask = |role: &str| {
+        let (levels, reassign) = (vec![role.into()], vec!["legal".into()]);
+        Verdict::Ask(Ask { timeout: Timeout::of(60), reminders: vec![1], levels, reassign, ..Ask::default() })
+    };
+    let next = match (turn, i % 4) {
+        (0, _) => driven.created_in([None, Some("north")][i % 2], 1, Some("ann")),
+        (1, _) => driven.says(2, "hello", [None, Some("r")][i % 2], None).expect("message"),
+        (2, _) => driven.calls(3, &[("pay \"now\" \\ {", ask("admin")), ("send", ask("admin"))]),
+        (3, 0) => driven.draft(2_000).remind(InterruptionNo::FIRST).expect("due"),
+        (3, 1) => {
+            let note = NewNote::Reassign { role: Some("legal".into()), subject: None, text: None };
+            let input = NoteInput { n: InterruptionNo::FIRST, note, by: Principal::trusted(), request_id: None };
+            note::note(&driven.state, 5, input).expect("handed on")
+        }
+        (3, 2) => driven.says(6, "more", Some("queued"), Some(OnPending::Queue)).expect("queue"),
+        (4, 3) => driven.says(3_000, "more", None, Some(OnPending::Queue)).expect("queue"),
+        _ => driven.decides(2_001 + turn, 1, Decision::reject(None), Some("no")).expect("decide"),
+    };
+    driven.append_of(next)
+}
+
+/// Sessions are made, and their requests asked, reminded, handed on and decided; one id is taken, and one was deleted.
+#[tokio::test]
+async fn r2_what_comes_together_leaves_what_it_would_leave_one_by_one() {
+    let databases = [Database::new(), Database::new()];
+    let stores = [open_postgres(&databases[0]).await.expect("open"), open_postgres(&databases[1]).await.expect("open")];
+    let mut sessions: Vec<Driven> = (0..24).map(|i| Driven::new(&format!("s{i:02}"))).collect();
+    for (i, driven) in sessions.iter_mut().enumerate() {
+        driven.snapshot = i % 3 == 0;
+    }
+    for store in &stores {
+        begun(store, "s05", 1, None).await;
+        begun(store, "s06", 1, None).await;
+        assert!(store.delete("s06", None).await.expect("deleted"));
+    }
+    // The later ones begin when the others are under way.
+    for turn in 0..6 {
+        let steps = sessions.iter().filter_map(|driven| {
+            let turn = turn - i64::from(number(driven) > 16);
+            (0..5).contains(&turn).then(|| step(driven, turn))
+        });
+        let appends: Vec<Append> = steps.collect();
+        let together = store_all(&stores[0], &appends).await;
+        for (append, stored) in appends.into_iter().zip(together) {
+            let alone = stores[1].append(append.clone()).await;
+            assert_eq!(format!("{stored:?}"), format!("{alone:?}"), "{}", append.session_id);
+            let of = sessions.iter().position(|driven| driven.id == append.session_id).expect("a session");
+            match stored {
+                Ok(_) => sessions[of].take(append),
+                Err(StoreError::Conflict) if *append.session_id == *"s05" => drop(sessions.remove(of)),
+                Err(StoreError::Deleted(_)) if *append.session_id == *"s06" => drop(sessions.remove(of)),
+                Err(e) => panic!("{}: {e:?}", append.session_id),
+            }
+        }
+        for rows in ROWS {
+            assert_eq!(databases[0].query(rows), databases[1].query(rows), "turn {turn}");
+        }
+    }
+    let mut told = Vec::new();
+    for store in &stores {
+        let mut records = store.audit(None, AuditRange::After(0), 999).await.expect("audit");
+        let of = |record: &AuditRecord| {
+            serde_json::from_str::<serde_json::Value>(record.body.get()).expect("JSON")["session_id"].to_string()
+        };
+        // Stable: those of one session stay in their order.
+        records.sort_by_key(of);
+        told.push(records.iter().map(|record| record.body.get().to_owned()).collect::<Vec<_>>());
+    }
+    assert!(told[0].len() > 60, "{}", told[0].len());
+    assert_eq!(told[0], told[1]);
+}
+
 #[tokio::test]
 async fn r2_an_append_that_comes_too_late_hinders_no_other_that_is_stored_with_it() {
     let database = Database::new();
@@ -104,6 +209,50 @@ async fn r2_an_append_that_comes_too_late_hinders_no_other_that_is_stored_with_i
             _ => drop(stored.expect("stored")),
         }
         assert_stored(&store, &appends[i]).await;
+    }
+}
+
+/// Which of the appends that come together may be stored is decided for each: by its request id, its time and its lease.
+#[tokio::test]
+async fn w1_r5_r6_of_appends_that_come_together_each_is_stored_only_if_it_may_be() {
+    const HOUR: i64 = 60 * 60 * 1000;
+    let database = Database::new();
+    let store = open_postgres(&database).await.expect("open");
+    // By its own time, none is so near its deadline that it would be sent by itself.
+    let (now, then) = (machine_time(), machine_time() - 2 * HOUR);
+    let mut sessions = Vec::new();
+    for i in 0..SESSIONS {
+        let mut driven = waiting(&store, &format!("s{i}"), then, Some("ann"), "t", asks(Some("admin"), 60)).await;
+        let said = driven.says(then, "hi", Some("known"), Some(OnPending::Queue)).expect("queue");
+        driven.store(&store, said).await.expect("stored");
+        sessions.push(driven);
+    }
+    let append = |(i, driven): (usize, &Driven)| {
+        let decided = |id| driven.append_of(driven.decides(then, 1, Decision::approve(), Some(id)).expect("decide"));
+        let guards = |from: i64, until: i64| Guards {
+            not_before: Some(now + from),
+            not_after: Some(now + until),
+            ..Guards::default()
+        };
+        match i % 5 {
+            0 => Append { guards: guards(-HOUR, HOUR), ..decided("yes") },
+            1 => Append { guards: guards(-2 * HOUR, -HOUR), ..decided("late") },
+            2 => Append { guards: guards(HOUR, 2 * HOUR), ..decided("early") },
+            3 => decided("known"),
+            _ => Append { guards: Guards { lease: Some(Epoch(99)), ..guards(-HOUR, HOUR) }, ..decided("fenced") },
+        }
+    };
+    let appends: Vec<Append> = sessions.iter().enumerate().map(append).collect();
+    for (i, stored) in store_all(&store, &appends).await.into_iter().enumerate() {
+        let right = match i % 5 {
+            0 => stored.is_ok(),
+            1 | 2 => matches!(stored, Err(StoreError::Outdated)),
+            3 => matches!(stored, Err(StoreError::Conflict)),
+            _ => matches!(stored, Err(StoreError::Fenced)),
+        };
+        assert!(right, "{i}: {stored:?}");
+        let state = if i % 5 == 0 { &appends[i].after } else { &sessions[i].state };
+        assert_eq!(load(&store, &appends[i].session_id).await.as_ref(), Some(state));
     }
 }
 

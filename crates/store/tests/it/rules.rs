@@ -33,6 +33,7 @@ conformance! {
     s7_a_rule_is_listed_as_standing_until_it_expires,
     p1_reminders_are_due_beside_deadlines_and_once,
     p1_a_reassigned_interruption_is_in_the_inbox_of_the_other_role,
+    p1_who_is_handed_one_request_and_who_is_asked_the_next_both_see_the_session,
 }
 
 fn ask(levels: &[&str]) -> Verdict {
@@ -267,6 +268,38 @@ async fn p1_a_reassigned_interruption_is_in_the_inbox_of_the_other_role(store: T
     let legal = Visible { subject: Some("leo".into()), roles: vec!["legal".into()], ..Visible::default() };
     let filter = SessionFilter { visible_to: Some(legal), ..SessionFilter::default() };
     assert_eq!(ids(&store, filter).await, ["s"], "the new reviewer may see the session");
+}
+
+/// One append may do both, as when a copy stores several entries at once.
+async fn p1_who_is_handed_one_request_and_who_is_asked_the_next_both_see_the_session(store: Tested) {
+    let asks = |role: &str| Ask { levels: vec![role.into()], reassign: vec!["legal".into()], ..Ask::default() };
+    let mut driven = waiting(&*store, "s", 100, Some("ann"), "pay", Verdict::Ask(asks("admin"))).await;
+    let note = NewNote::Reassign { role: Some("legal".into()), subject: None, text: None };
+    let input = NoteInput { n: InterruptionNo::FIRST, note, by: Principal::trusted(), request_id: None };
+    let mut all = driven.append_of(note::note(&driven.state, 200, input).expect("handed on"));
+    driven.take(all.clone());
+    for next in 0..2 {
+        let next = match next {
+            0 => driven.decides(300, 1, Decision::reject(None), None).expect("rejected"),
+            _ => driven.calls(400, &[("send", Verdict::Ask(asks("ops")))]),
+        };
+        let next = driven.append_of(next);
+        driven.take(next.clone());
+        all.entries.extend(next.entries);
+        all.after = next.after;
+    }
+    store.append(all).await.expect("stored");
+    assert_eq!(load(&*store, "s").await.as_ref(), Some(&driven.state));
+    let of = |role: &str| InterruptionFilter { role: Some(role.to_owned()), ..InterruptionFilter::default() };
+    assert_eq!(
+        (keys(&store, of("legal")).await, keys(&store, of("ops")).await),
+        (vec!["s_1".into()], vec!["s_2".into()])
+    );
+    for role in ["admin", "legal", "ops"] {
+        let one = Visible { subject: Some("leo".into()), roles: vec![role.into()], ..Visible::default() };
+        let filter = SessionFilter { visible_to: Some(one), ..SessionFilter::default() };
+        assert_eq!(ids(&store, filter).await, ["s"], "{role}");
+    }
 }
 
 /// What retention may delete: nothing that runs or is pending, and nothing whose rules are in force elsewhere.

@@ -30,8 +30,8 @@ struct Read {
     path: String,
     /// The number of the first line to read, counted from 1; 1 by default.
     offset: Option<u64>,
-    /// How many lines to read; by default all that follow. A result has at most 64 KiB, and says where to
-    /// continue.
+    /// How many lines to read; by default all that follow. A result has at most 64 KiB, and says with which line to
+    /// continue, or that the rest of a longer line cannot be read.
     limit: Option<u64>,
 }
 

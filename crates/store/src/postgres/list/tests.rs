@@ -199,12 +199,12 @@ async fn r9_what_is_due_running_or_claimed_is_found_by_its_index() {
         check_plan(&own, due, &[100_i64.into(), 10_i64.into(), 1_i64.into()], Reads::InOrder).await;
     }
     check_plan(&own, RUNNING, &[], Reads::InOrder).await;
-    let left_out = Value::Many(vec![b"s5".to_vec()]);
+    let left_out = Value::many([b"s5"]);
     check_plan(&own, TAKE_OVER, &[1_i64.into(), 9_i64.into(), 1_i64.into(), left_out], Reads::Own).await;
     for all in [false, true] {
         check_plan(&own, OWN, &[1_i64.into(), "s".into(), all.into(), 9_i64.into()], Reads::Own).await;
     }
-    let of_one = |text: &[u8]| Value::Many(vec![text.to_vec()]);
+    let of_one = |text: &[u8]| Value::many([text]);
     check_plan(&own, super::super::append::CLAIMED, &["s5".into(), of_one(b"r"), of_one(b"")], Reads::Session).await;
     let [of, subject, tool, agent] = [tenant(Some("north")).into(), "u7".into(), "t".into(), "a".into()];
     check_plan(&own, rules::STANDING, &[of, tool, agent, subject], Reads::Own).await;
