@@ -17,21 +17,21 @@ full now and then, or fails to sync, and its clock is set forward and back by da
 right after an acknowledgement or at a failpoint, its disk loses what was not synced, all of it or any pages.
 
 With SQLite the machine's clock decides about deadlines: set forward, it passes those in between, and they fire at once; set back, those
-that were set before fire that much later. With PostgreSQL the database's clock decides, whatever a node's says.
+that were set before fire that much later. With PostgreSQL the database's clock decides, whatever a node's clock shows.
 
-A log of SQLite that is cut at any byte has each append before that byte as a whole, with its audit records, and no part of another;
-a database that is cut is refused by name, or, if it has a log, nothing is read that was not stored. This is tried at each byte of a log's
+If a SQLite log is cut at any byte, it still has each append before that byte as a whole, with its audit records, and no part of another.
+A database that is cut is refused by name or, if it has a log, nothing is read that was not stored. This is tried at each byte of a log's
 last two frames, and at samples of the rest
 (`r3_r8_a_log_that_is_cut_at_any_byte_has_the_appends_before_it_and_no_part_of_another`,
 `r9_a_database_that_is_cut_at_any_byte_is_refused_by_name_and_left_alone`,
-`r3_r9_of_a_cut_database_with_a_log_nothing_is_read_that_was_not_stored`). To SQLite a file of at most one byte is a new store.
+`r3_r9_of_a_cut_database_with_a_log_nothing_is_read_that_was_not_stored`). SQLite takes a file of at most one byte for a new store.
 
 With `--as evicted`, `polling`, `hopping`, `reconnecting` or `timerless` a whole run keeps no paused session in memory, notifies no
 server of what others do, sends each request of a session to another server than the one before, has people reconnect after every 3
-events, or lets no server look for the deadlines of its own requests: another server that reads the store fires them, or a reply that
-comes too late, at whichever server. None has timers for them.
+events, or lets no server look for the deadlines of its own requests: another server that reads the store fires them, or a decision or
+an answer that comes too late, at any server. None has timers for them.
 
-A run ends at its first violation, so a page has none; it says how often each promise was put to the test, and how rare a violation must
+A run ends at its first violation, so this page has none; it says how often each promise was put to the test, and how rare a violation must
 be to have stayed hidden. A run also fails if a failpoint, a fault or a power cut that lost something came up less often than there were
 rounds, or if there were fewer cases of a promise than `REQUIRED` in `crates/torture/src/report.rs` says for each round. The tests run
 the same for a minute or two (`r1_r2_r3_r4_r7_kills_and_power_cuts_at_any_moment_under_load_break_nothing`,
