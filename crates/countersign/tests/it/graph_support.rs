@@ -69,7 +69,10 @@ pub fn in_line(name: &str, build: impl FnOnce(&mut StateGraph<Work>)) -> Graph<W
 }
 
 pub async fn until(counted: &Count) {
-    while counted.get() == 0 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    let began = async {
+        while counted.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), began).await.expect("it begins");
 }
