@@ -133,8 +133,8 @@ pub const GRAPH_DEPTH: usize = 16;
 pub const OPEN_QUESTIONS: usize = 10_000;
 /// Tasks of one session that run at the same time.
 pub const PARALLEL_TASKS: usize = 256;
-/// Waiting nodes that one runtime keeps in memory, ready to resume where they stopped. The others are started again
-/// when they are answered.
+/// Most paused nodes that one runtime keeps in memory, ready to resume where they stopped. Other nodes start over when
+/// they are answered.
 pub const WARM_TASKS: usize = 1024;
 /// The longest time that such a node is kept.
 pub const WARM_SECONDS: u64 = 60;
@@ -151,13 +151,13 @@ pub const SESSION_BYTES: u64 = 256 * 1024 * 1024;
 /// Most bytes of conversations that a runtime keeps folded, so that a model call reads only what is new; the most
 /// recently read are kept.
 pub const KEPT_CONVERSATIONS_BYTES: usize = 32 * 1024 * 1024;
-/// Reads of the past and forks, which read a whole journal, that run at the same time in one runtime.
+/// Most operations that read a whole journal (reads of the past, forks) at the same time in one runtime.
 pub const HEAVY_AT_ONCE: usize = 2;
-/// How many more per person may be queued. One per person runs at a time.
+/// Most such operations that may be queued per person. One per person runs at a time.
 pub const HEAVY_WAITING: usize = 16;
-/// Previews of edits that nobody has decided yet, that are computed at the same time in one runtime.
+/// Most previews of undecided edits that one runtime computes at the same time.
 pub const EDITS_AT_ONCE: usize = 8;
-/// How many more per person may be queued. One per person is computed at a time.
+/// Most such previews that may be queued per person. One per person is computed at a time.
 pub const EDITS_WAITING: usize = 16;
 /// Longest time for judging such an edit, with its preview.
 pub const EDIT_SECONDS: u64 = 2 * PREVIEW_SECONDS;

@@ -4,8 +4,9 @@
 //! A number is made where one is read (a key, a row, a record) or where a session continues its count. There is no
 //! arithmetic on it.
 //!
-//! Positions in the journal and numbers of attempts stay integers: positions are compared, subtracted and counted in SQL, in
-//! pages and in cursors, and an attempt is the second number of a call, which a [`CallNo`] cannot replace nor be replaced by.
+//! Positions in the journal and numbers of attempts stay integers: positions are compared, subtracted and counted in
+//! SQL, in pages and in cursors; and an attempt, the second number beside a call's, cannot be confused with a
+//! [`CallNo`], which has its own type.
 
 use std::fmt;
 

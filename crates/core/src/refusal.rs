@@ -281,13 +281,13 @@ impl Refusal {
         Refusal { code, message: message.into(), details: None, cause: Cause::None }
     }
 
-    /// The same, since another node has appended to the session in between.
+    /// The same refusal, because another node has appended to the session in between.
     #[must_use]
     pub fn overtaken(self) -> Refusal {
         Refusal { cause: Cause::Overtaken, ..self }
     }
 
-    /// The same, since another node carries out the session's effects now.
+    /// The same refusal, because another node carries out the session's effects now.
     #[must_use]
     pub fn fenced(self) -> Refusal {
         Refusal { cause: Cause::Fenced, ..self }
@@ -299,7 +299,7 @@ impl Refusal {
         self.cause == Cause::Overtaken
     }
 
-    /// The same, since the stored session cannot be read here, however often it is tried.
+    /// The same refusal, because the stored session cannot be read here, however often that is tried.
     #[must_use]
     pub fn unreadable(self) -> Refusal {
         Refusal { cause: Cause::Unreadable, ..self }
@@ -311,47 +311,47 @@ impl Refusal {
         self.cause == Cause::Unreadable
     }
 
-    /// The refusal of what would break this rule of journals, a fault of the program. Nothing was stored, and the
-    /// session is as it was.
+    /// The refusal of an append that would break this rule of journals, which is a fault of the program. Nothing was
+    /// stored, and the session is as it was.
     #[must_use]
     pub fn illegal(rule: impl fmt::Display) -> Refusal {
         let message = format!("nothing was stored, since the session's journal would break a rule: {rule}");
         Refusal { cause: Cause::Illegal, ..Refusal::new(Code::Internal, message) }
     }
 
-    /// Whether it would break a rule of journals, however often it is tried.
+    /// Whether the append would break a rule of journals, however often it is tried.
     #[must_use]
     pub fn is_illegal(&self) -> bool {
         self.cause == Cause::Illegal
     }
 
-    /// The same, since the turn has failed for it.
+    /// The same refusal, because of which the turn has failed.
     #[must_use]
     pub fn turn_failed(self) -> Refusal {
         Refusal { cause: Cause::Failed, ..self }
     }
 
-    /// Whether the turn has failed for it.
+    /// Whether the turn has failed because of this refusal.
     #[must_use]
     pub fn has_failed_turn(&self) -> bool {
         self.cause == Cause::Failed
     }
 
-    /// Whether it cannot be read here, but a newer build can.
+    /// Whether the session cannot be read here, but a newer build can read it.
     #[must_use]
     pub fn is_for_newer(&self) -> bool {
         self.code == Code::NewerVersionRequired
     }
 
-    /// Whether the session no longer exists, is another node's, cannot be read, or has failed for it: work for it stops
-    /// here.
+    /// Whether work for the session stops here: it no longer exists, is another node's, cannot be read, or its turn has
+    /// failed because of this refusal.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self.code, Code::SessionNotFound | Code::SessionDeleted)
             || matches!(self.cause, Cause::Fenced | Cause::Unreadable | Cause::Failed)
     }
 
-    /// The same with details: a JSON object.
+    /// The same refusal, with details: a JSON object.
     #[must_use]
     pub fn with_details(mut self, details: impl Serialize) -> Refusal {
         // Plain data with string keys always serialises.

@@ -1,8 +1,8 @@
 //! Agents whose dangerous tool calls wait for a person.
 //!
-//! A tool is an async function. Where it needs approval the run pauses, reports its interruptions, and can be saved:
-//! to a file, a database, a request. Later, here or in another process, it resumes where it stopped, with the
-//! decisions.
+//! A tool is an async function. When a call needs approval, the run pauses and reports its interruptions. Its state can
+//! be saved: to a file, a database, a request. Later, here or in another process, the run resumes where it stopped,
+//! with the decisions.
 //!
 //! ```
 //! use countersign::{Agent, RunState, run, tool};
@@ -60,26 +60,29 @@
 //!   instructions and tools.
 //! - [`fn@run`] runs an agent, [`run_streamed`] streams its events, [`Runner`] and [`RunConfig`] configure the run; a
 //!   stream can include the events of nested agents ([`RunConfig::nested_events`]).
-//! - [`RunState`] is all that is needed to resume: decisions are made on it, and it is text. A [`RunError`] has one:
-//!   a failed turn resumes once the cause of the failure is fixed.
-//! - A store ([`RunConfig::store`], [`RunConfig::session`]) records a run as it proceeds: a session continues with the
-//!   next input, and if its process died in the middle of a turn, with the state that [`RunState::load`] reads from it.
+//! - [`RunState`] is everything needed to resume: you make decisions on it, and can keep it as text. A [`RunError`] has
+//!   one too, so a failed turn can resume once the cause of the failure is fixed.
+//! - A store ([`RunConfig::store`], [`RunConfig::session`]) records a run as it proceeds. The session continues with
+//!   the next input or, if its process died in the middle of a turn, from the state that [`RunState::load`] reads.
 //! - [`Sessions`] is a shorthand: `store.session("s").approve("call_1").run(&agent)`.
 //! - [`graph`] is for work that is more than a conversation, [`run::Runtime`] for building servers.
 //!
 //! # Handling interruptions
 //!
-//! What to do depends on [`Interruption::kind`]. A [`InterruptionKind::Approval`] is [approved](RunState::approve), edited
-//! ([`RunState::approve_with`]) or [rejected](RunState::reject). A [`InterruptionKind::Question`], a [`InterruptionKind::Interrupt`] of a
-//! graph's node and a [`InterruptionKind::Input`] of a tool are [answered](RunState::answer).
+//! What to do with an interruption depends on its [kind](Interruption::kind). An
+//! [`Approval`](InterruptionKind::Approval) is [approved](RunState::approve), edited ([`RunState::approve_with`]) or
+//! [rejected](RunState::reject). A [`Question`](InterruptionKind::Question), an
+//! [`Interrupt`](InterruptionKind::Interrupt) of a graph's node and an [`Input`](InterruptionKind::Input) of a tool are
+//! [answered](RunState::answer).
 //!
-//! The outcome of a call that is [`InterruptionKind::InDoubt`] is unknown: it had begun, and its process ended before it had a
-//! result. Check for its effect. **It ran**: give its result ([`RunState::respond`]). **It did not, or may run
-//! again**: [`RunState::run_again`]. **Give it up**: [reject](RunState::reject) it, and the model learns that its outcome
-//! is unknown. It cannot be [approved](RunState::approve), so a program that approves every interruption runs no call
-//! twice. A tool declared [idempotent](tool::ToolEntry::idempotent) never has an unknown
-//! outcome: it runs again with the same [`idempotency_key`](tool::ToolContext::idempotency_key). Nor does a call that is
-//! running in this process: a second run of the session is refused ([`RunErrorKind::SessionBusy`]).
+//! The outcome of a call that is [`InDoubt`](InterruptionKind::InDoubt) is unknown: the call had begun, and its process
+//! ended before there was a result. Check whether the call took effect. **If it did**, give its result
+//! ([`RunState::respond`]). **If it did not, or may run again**, use [`RunState::run_again`]. **To give it up**,
+//! [reject](RunState::reject) it: the model learns that its outcome is unknown. Such a call cannot be
+//! [approved](RunState::approve), so a program that approves every interruption runs no call twice. A tool declared
+//! [idempotent](tool::ToolEntry::idempotent) never has an unknown outcome: it runs again with the same
+//! [`idempotency_key`](tool::ToolContext::idempotency_key). Nor does a call that is running in this process: a second
+//! run of the session is refused ([`RunErrorKind::SessionBusy`]).
 //!
 //! ```
 //! use countersign::{InterruptionKind, RunState};
@@ -99,9 +102,9 @@
 //!
 //! # After an error
 //!
-//! A state runs once in its process, together with its clones: a second run of it is refused
-//! ([`RunErrorKind::Claimed`]), since its calls would run again. A run that fails has a state to resume from, in which
-//! the calls that ran have their results:
+//! A state and its clones run only once in a process: a second run is refused ([`RunErrorKind::Claimed`]), since it
+//! would repeat their calls. A run that fails has a state to resume from, in which the calls that ran have their
+//! results:
 //!
 //! ```
 //! # use countersign::{Agent, Message, RunErrorKind, model::ModelResponse, run, tool};
@@ -139,15 +142,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Only a store ([`RunConfig::store`]) also knows what was done by a run that was dropped in the middle, or whose
-//! process died. The text of a state is a copy, which can run once more, even in this process: that is how to run a
-//! state twice on purpose.
+//! If a run is dropped in the middle, or its process dies, only a store ([`RunConfig::store`]) knows what the run has
+//! done. The text of a state is a copy, which can run once more, even in this process: use it to run a state twice on
+//! purpose.
 //!
 //! # After a cancel
 //!
 //! A [`CancelHandle`] ends the turn: running calls are stopped, pending interruptions are withdrawn, and the run ends
-//! with [`RunErrorKind::Cancelled`]. Nothing of that turn resumes; a stopped call may have done part of its work, and its
-//! result says so. The conversation continues: give the next input on the error's state, or in its session.
+//! with [`RunErrorKind::Cancelled`]. Nothing of that turn resumes; a stopped call may have done part of its work, and
+//! its result says so. The conversation continues: add the next input to the error's state, or send it to the session.
 //!
 //! ```
 //! # use countersign::{Agent, CancelHandle, Message, RunConfig, RunErrorKind, Runner, run, tool};
@@ -226,10 +229,10 @@
 //!
 //! # What is here
 //!
-//! The names that a program writes: what it calls, makes, implements, matches, or uses in its own signatures. Types
-//! that it only passes on are named in the crate they come from: `countersign-engine` for models and tools,
-//! `countersign-store` for a store of its own, `countersign-runtime` for what a server reads of its sessions. The types
-//! are the same, so such a program can depend on both.
+//! This crate exports the names that a program writes: what it calls, makes, implements, matches, or uses in its own
+//! signatures. A program that must name a type it only passes on can find it in the crate that defines it:
+//! `countersign-engine` for models and tools, `countersign-store` for implementing a store, `countersign-runtime` for
+//! what a server reads about its sessions. The types are the same, so such a program can depend on both crates.
 
 pub use countersign_core::{
     approval::{
@@ -277,7 +280,7 @@ pub mod compression {
     pub use countersign_engine::compression::Compression;
 }
 
-/// The messages of a conversation in their parts, for a model of one's own.
+/// The parts of a conversation's messages, for implementing a model.
 pub mod conversation {
     pub use countersign_core::{
         conversation::{AssistantMessage, ToolResult},
@@ -287,7 +290,7 @@ pub mod conversation {
 
 /// Graphs: typed state, nodes that can pause for a person anywhere, routes that the compiler checks.
 ///
-/// A [`StateGraph`](graph::StateGraph) builds one. It runs by itself ([`Graph::run`](graph::Graph::run)), in a
+/// A [`StateGraph`](graph::StateGraph) builds a graph, which runs on its own ([`Graph::run`](graph::Graph::run)), in a
 /// [`Runtime`](run::Runtime) over a store, or as the loop of an agent ([`agent_loop`](graph::agent_loop)).
 pub mod graph {
     pub use countersign_macros::{GraphState, Route};
@@ -349,13 +352,13 @@ pub mod model {
         },
     };
 
-    /// Anthropic's messages.
+    /// Models that use Anthropic's Messages API.
     #[cfg(feature = "http")]
     pub mod anthropic {
         pub use countersign_models::anthropic::{Anthropic, AnthropicConfig, Thinking};
     }
 
-    /// The providers that the genai crate knows.
+    /// Models of the providers that the genai crate supports.
     #[cfg(feature = "genai")]
     pub mod genai {
         pub use countersign_models::genai::{Genai, GenaiConfig};
@@ -366,19 +369,19 @@ pub mod model {
         pub use countersign_engine::model::hosted_mcp::{HostedApproval, HostedMcp};
     }
 
-    /// OpenAI's responses.
+    /// Models that use OpenAI's Responses API.
     #[cfg(feature = "http")]
     pub mod openai {
         pub use countersign_models::openai::{OpenAi, OpenAiConfig};
     }
 
-    /// OpenAI's chat completions, and compatible servers.
+    /// Models that use OpenAI's Chat Completions API, also on compatible servers.
     #[cfg(feature = "http")]
     pub mod openai_chat {
         pub use countersign_models::openai_chat::{OpenAiChat, OpenAiChatConfig};
     }
 
-    /// How often a failed call of a model is repeated.
+    /// How often, and after how long, a failed model call is retried.
     pub mod retry {
         pub use countersign_engine::model::retry::RetryPolicy;
     }
@@ -395,7 +398,7 @@ pub mod otlp {
     pub use countersign_runtime::otlp::{OtlpError, Traces, traces};
 }
 
-/// Rules about approval that hold for all tools.
+/// Approval rules that apply to all tools.
 pub mod policy {
     pub use countersign_core::call::{gate::Ask, reviewer::Reviewer, timeout::Timeout};
     pub use countersign_engine::policy::{Glob, HintFilter, Policy, PolicyRule, Then};
@@ -427,7 +430,7 @@ pub mod shown {
 pub mod store {
     pub use countersign_store::{Store, StoreError};
 
-    /// In memory.
+    /// A store in memory.
     pub mod memory {
         pub use countersign_store::memory::MemoryStore;
     }
@@ -437,13 +440,13 @@ pub mod store {
         pub use countersign_store::seal::{Key, Keys};
     }
 
-    /// In a PostgreSQL database.
+    /// A store in a PostgreSQL database.
     #[cfg(feature = "postgres")]
     pub mod postgres {
         pub use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
     }
 
-    /// In a SQLite file.
+    /// A store in a SQLite file.
     #[cfg(feature = "sqlite")]
     pub mod sqlite {
         pub use countersign_store::sqlite::{SqliteOptions, SqliteStore};
@@ -496,7 +499,7 @@ pub mod tool {
         pub use countersign_engine::tool::function::{tool, tool_with_context};
     }
 
-    /// Requests over HTTP as tools.
+    /// Tools that make HTTP requests.
     #[cfg(feature = "http")]
     pub mod http {
         pub use countersign_tools::http::{HttpRequest, HttpToolError};

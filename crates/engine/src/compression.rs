@@ -1,10 +1,11 @@
 //! When and how an agent's conversation is compressed (spec G5).
 //!
-//! Only the session's own conversation is compressed. A nested agent's is one turn, from its task to its answer, and
-//! cuts are made between turns only. Its size is bounded by the agent's `max_turns`, by the budget of model calls that
-//! all agents of a turn share, and by the 256 KiB limit of a result. If it still outgrows the provider's limit, the
-//! model call is refused permanently, the nested agent ends, and its caller's model gets the error as the result of its
-//! call and can ask for less. The conversation above it grows by the one result only.
+//! Only the session's own conversation is compressed. A nested agent's conversation is a single turn, from its task to
+//! its answer, and cuts are made only between turns. Its size is bounded by the agent's `max_turns`, by the budget of
+//! model calls that all agents of a turn share, and by the 256 KiB limit of a result. If it still outgrows the
+//! provider's limit, the model call fails permanently and the nested agent ends. The calling agent's model gets the
+//! error as the result of its call, and can ask for less. The calling agent's conversation grows only by that one
+//! result.
 
 use std::sync::Arc;
 
@@ -24,20 +25,20 @@ use crate::model::Model;
 /// ```
 #[derive(Clone)]
 pub struct Compression {
-    /// Tokens that a model call may have.
+    /// The maximum number of tokens of a model call.
     pub context_tokens: u64,
     /// How many of the newest turns stay unchanged.
     pub keep_turns: u32,
-    /// What happens to the older ones.
+    /// What happens to the older turns.
     pub strategy: Strategy,
 }
 
 /// What happens to the older turns.
 #[derive(Clone)]
 pub enum Strategy {
-    /// This model, or the agent's own, writes a summary.
+    /// This model writes a summary; if `None`, the agent's own does.
     Summary(Option<(Arc<str>, Arc<dyn Model>)>),
-    /// They are dropped.
+    /// The older turns are dropped.
     Trim,
 }
 

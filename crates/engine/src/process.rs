@@ -231,8 +231,9 @@ static GROUPS: RwLock<Mutex<Vec<Pid>>> = RwLock::new(Mutex::new(Vec::new()));
 /// How long [`kill_all`] waits for groups that are being started.
 const STARTING: Duration = Duration::from_secs(1);
 
-/// Kills every group, for a process that ends at once and drops none: a thread that starts or drops one from here on waits
-/// until the process has ended. Nothing is killed while one takes longer than a second to start.
+/// Kills every group. For a process that is about to end without dropping its groups: a thread that starts or drops a
+/// group from here on waits until the process has ended. Kills nothing if another thread takes longer than a second to
+/// start a group.
 pub fn kill_all() {
     let since = Instant::now();
     let mut known = loop {

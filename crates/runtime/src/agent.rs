@@ -140,7 +140,7 @@ impl Agent {
         self.instructions = instructions.into();
         self
     }
-    /// Description for people.
+    /// Sets the description that people see.
     #[must_use]
     pub fn description(mut self, text: impl Into<Arc<str>>) -> Agent {
         self.description = Some(text.into());
@@ -213,8 +213,8 @@ impl Agent {
         self.output_schema(&name, schema)
     }
     /// Makes its final answer JSON that matches a schema, known to the model under this name: see
-    /// [`Agent::output_type`]. Whether a schema of anything but an object is supported is the provider's decision at
-    /// the time of the call.
+    /// [`Agent::output_type`]. If the schema describes anything but an object, it depends on the provider whether model
+    /// calls with it succeed.
     ///
     /// # Errors
     /// The schema cannot be checked.

@@ -45,9 +45,9 @@ pub struct Interruption {
     pub args: String,
     /// The SHA-256 of [`Interruption::args`], in hexadecimal.
     pub args_digest: String,
-    /// The permanent name of this very request, in hexadecimal: a digest of the session, the interruption, the call and
-    /// everything that was shown. When the call is requested again, for whatever reason, it gets a new one, and a
-    /// decision on this one is [`Stale`](crate::run_state::DecisionError::Stale).
+    /// The permanent identity of this request, in hexadecimal: a digest of the session, the interruption, the call and
+    /// everything that was shown. When the call is requested again, for whatever reason, the new request has another
+    /// digest, and a decision on this one is [`Stale`](crate::run_state::DecisionError::Stale).
     pub digest: String,
     /// Why approval is needed: the rule, in its author's words.
     #[serde(skip_serializing_if = "Option::is_none")]

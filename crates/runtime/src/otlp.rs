@@ -13,8 +13,9 @@
 //! # Ok(())
 //! # }
 //! ```
-//! A collector that does not answer delays nothing: spans are queued in memory, at most [`WAITING`] of them and
-//! [`WAITING_BYTES`]; more are dropped and counted in the log. A text is cut after [`ATTRIBUTE_BYTES`].
+//! A collector that does not respond delays nothing: spans are queued in memory, at most [`WAITING`] of them with at
+//! most [`WAITING_BYTES`] in total. Further spans are dropped, and their number is logged. A text is cut after
+//! [`ATTRIBUTE_BYTES`].
 
 mod collect;
 mod json;
@@ -113,7 +114,7 @@ pub struct Traces {
     dropped: Arc<AtomicU64>,
 }
 
-/// The task that sends them.
+/// The task that sends the spans.
 pub struct Sending {
     receiver: mpsc::Receiver<Message>,
     dropped: Arc<AtomicU64>,

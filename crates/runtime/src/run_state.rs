@@ -144,7 +144,7 @@ impl fmt::Debug for RunState {
 /// What happens to decisions when a state gets other application data (spec S18).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContextStrategy {
-    /// They stay.
+    /// Decisions are kept.
     #[default]
     Merge,
     /// Decisions that have not taken effect, and those for the rest of the run, are dropped.
@@ -159,7 +159,7 @@ pub enum RunStateError {
     /// is expected.
     #[error("this is not a run state: {0}")]
     NotARunState(String),
-    /// It was written by another version of countersign, which can read it; the text is unchanged.
+    /// The state was written by another version of countersign, which can read it. The text is left unchanged.
     #[error("this run state has version {found}, and this program reads version {known} only")]
     #[non_exhaustive]
     Version {
@@ -168,7 +168,7 @@ pub enum RunStateError {
         /// The version that this program reads.
         known: u64,
     },
-    /// It was a run state, and was cut, changed or assembled wrongly.
+    /// The run state was cut, changed or assembled wrongly.
     #[error("this run state is damaged at entry {pos}: {what}")]
     #[non_exhaustive]
     Damaged {
@@ -180,7 +180,7 @@ pub enum RunStateError {
     /// There is no such session in the store.
     #[error("there is no session {0:?}")]
     NoSession(String),
-    /// Another process has claimed and resumed it.
+    /// Another process has claimed the state and resumed it.
     #[error("the state in {path} was taken already; it is in {claimed}")]
     #[non_exhaustive]
     Claimed {
@@ -226,7 +226,8 @@ impl RunState {
     /// store, or another one that it was [put into](RunState::save).
     ///
     /// # Errors
-    /// [`RunStateError::NoSession`], [`RunStateError::Store`], or [`RunStateError::Damaged`] if the stored journal is.
+    /// [`RunStateError::NoSession`], [`RunStateError::Store`], or [`RunStateError::Damaged`] if the stored journal is
+    /// damaged.
     pub async fn load(store: &dyn Store, session_id: &str) -> Result<RunState, RunStateError> {
         RunState::read_from(store, session_id, true).await
     }
@@ -274,19 +275,19 @@ impl RunState {
         }
     }
 
-    /// The application's own version, if it has one.
+    /// The version of the application, if one was [set](RunState::set_stamp).
     #[must_use]
     pub fn stamp(&self) -> Option<&str> {
         self.stamp.as_deref()
     }
 
-    /// Sets the application's own version; it stays on the run's later states, and in their text.
+    /// Sets the version of the application. The run's later states, and their texts, have it too.
     pub fn set_stamp(&mut self, stamp: impl Into<String>) {
         self.stamp = Some(stamp.into());
     }
 
     /// Adds the user's next input: it reaches the model after the results of pending calls, or begins the next turn if
-    /// the run has ended. A failed turn is retried with it, not abandoned: its model reads the input when it is called
+    /// the run has ended. A failed turn is retried with the input, not abandoned: the model reads it when it is called
     /// again.
     pub fn add_input(&mut self, content: impl Into<Content>) {
         self.inputs.push(content.into());
@@ -306,7 +307,7 @@ impl RunState {
     /// ([`RunState::load`]) has the original data: replace it again.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// The data cannot be written as JSON.
     pub fn with_context(
         mut self,
         context: &impl Serialize,
@@ -335,7 +336,8 @@ impl RunState {
         }
     }
 
-    /// Another agent answers from now on; interruptions stay with the agents that made the requests (spec S19).
+    /// Makes another agent answer from now on. Pending interruptions stay with the agents that made the requests (spec
+    /// S19).
     pub fn set_current_agent(&mut self, agent: impl Into<Arc<str>>) {
         self.add(Draft::new(&self.session, self.session.updated_at).set_agent(agent.into()));
     }
@@ -378,8 +380,9 @@ impl RunState {
         Ok(item)
     }
 
-    /// The pending interruption with a call's id from the model; a question of a graph's node is found by the node's path
-    /// and its own name, as `review/pay?`. Deciding needs no copy: `state.approve(&state.interruption("call_1")?)`.
+    /// Finds a pending interruption by the id that the model gave its call. To find a question of a graph's node, give
+    /// the node's path and the question's name, such as `review/pay?`. Deciding needs no copy:
+    /// `state.approve(&state.interruption("call_1")?)`.
     ///
     /// # Errors
     /// [`DecisionError::Executed`], [`DecisionError::Unknown`]; [`DecisionError::Ambiguous`] if several are pending

@@ -66,7 +66,7 @@ impl fmt::Display for AskMistake {
     }
 }
 
-/// Why this is not a role, to follow its name.
+/// Why this is not a role; `None` if it is one. An error puts the text after the field's name.
 #[must_use]
 pub fn role_error(role: &str) -> Option<String> {
     let right = !role.is_empty()
@@ -75,7 +75,7 @@ pub fn role_error(role: &str) -> Option<String> {
     (!right).then(|| format!("has {role:?}, which is no role; a role has the characters A-Z a-z 0-9 _ - . :"))
 }
 
-/// The first of these that is not a role, is a duplicate, or exceeds the limit.
+/// The first of these that is not a role, is a duplicate, or exceeds the limit: its index, and the error.
 #[must_use]
 pub fn wrong_role<'a>(roles: impl IntoIterator<Item = &'a str>) -> Option<(usize, String)> {
     let mut known: Vec<&str> = Vec::new();
@@ -95,7 +95,7 @@ pub fn wrong_role<'a>(roles: impl IntoIterator<Item = &'a str>) -> Option<(usize
 }
 
 impl Ask {
-    /// Its mistakes: nobody could satisfy it, or it would not do what it says.
+    /// Its mistakes: settings that nobody could satisfy, or that would not do what they say.
     #[must_use]
     pub fn mistakes(&self) -> Vec<AskMistake> {
         let mut all = Vec::new();

@@ -183,9 +183,9 @@ impl Ask {
             && (self.not_self || !other.not_self)
     }
 
-    /// What satisfies both: every level of either, in this one's order, then the other's; the larger quorum, the
-    /// shorter time, the higher risk, only decisions that both allow. Neither can weaken the other (spec P1). Where one
-    /// has no setting, the other's counts.
+    /// An [`Ask`] that satisfies both: every level of either, in this one's order, then the other's; the larger quorum,
+    /// the shorter time, the higher risk, only decisions that both allow. Neither can weaken the other (spec P1). Where
+    /// one has no setting, the other's counts.
     #[must_use]
     pub fn stricter(&self, other: &Ask) -> Ask {
         let (mut levels, theirs) = (self.all_levels(), other.all_levels());
@@ -296,7 +296,7 @@ pub struct Gate {
     /// The author of a standing rule's message to the model, if it has one: they have spoken in this turn, too (spec P4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<Arc<str>>,
-    /// What was allowed that way: who would have been asked otherwise, and about which tool.
+    /// If the call was allowed in a person's place: how they would have been asked, and about which tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stood_in: Option<Arc<StoodIn>>,
     /// The preview shown to its reviewers (spec S12).
@@ -337,7 +337,8 @@ impl DecidedBy {
     }
 }
 
-/// What was allowed in a person's place, by a standing rule or by a program (spec S7, S12).
+/// What a person would have been asked about a call that a standing rule or a program allowed in their place (spec S7,
+/// S12).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoodIn {
     /// How a person would have been asked.
@@ -385,7 +386,7 @@ impl Verdict {
         std::cmp::max_by_key(other, self, Verdict::strictness)
     }
 
-    /// What satisfies two judges: the stricter verdict, or the [`Ask::stricter`] of two that ask (spec P1).
+    /// The verdict that satisfies both: the stricter one, or the [`Ask::stricter`] of two that ask (spec P1).
     #[must_use]
     pub fn stricter(self, other: Verdict) -> Verdict {
         match (self, other) {

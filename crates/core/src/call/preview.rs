@@ -22,8 +22,8 @@ pub struct Preview {
     /// How many lines at the end are omitted.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub left_out: u32,
-    /// What it is based on, in the tool's own terms, for the tool to compare when the call runs: digests of the files.
-    /// It is not shown.
+    /// The state that the preview is based on, in the tool's own terms, such as digests of files. The tool compares it
+    /// when the call runs; it is not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Arc<str>>,
 }

@@ -28,8 +28,8 @@ const PATTERN_BYTES: usize = 256 * 1024;
 
 /// A compiled JSON Schema for the arguments of a tool (spec M3, S10).
 ///
-/// All drafts of JSON Schema are supported, 2020-12 unless `$schema` names another. What makes a schema dangerous or
-/// slow is refused at compile time, not discovered while a session waits:
+/// All drafts of JSON Schema are supported, 2020-12 unless `$schema` names another. Anything that makes a schema
+/// dangerous or slow is refused when it is compiled, not discovered while a session waits:
 /// * a `$ref` to anything but a place in the same schema (`#`, `#/…`): nothing is ever read from a file or
 ///   the network; `$dynamicRef`, `$recursiveRef`, anchors and an inner `$id` are refused too;
 /// * look-around and back-references in patterns: patterns are matched in linear time;
@@ -60,7 +60,8 @@ pub struct SchemaError {
     pub message: String,
 }
 
-/// What is wrong at a JSON Pointer, for people and models. The pointer of the whole value is empty, and says nothing.
+/// An error with the JSON Pointer to its place, for people and models. The pointer to the whole value is empty, and is
+/// left out.
 #[must_use]
 pub fn located(pointer: &str, message: &str) -> String {
     if pointer.is_empty() { message.to_owned() } else { format!("{pointer}: {message}") }
@@ -130,7 +131,8 @@ impl ArgsSchema {
         self.check_written(value, "")
     }
 
-    /// The same, for a value that was read from this JSON text: numbers are named as they are written there.
+    /// Like [`ArgsSchema::check_value`], for a value that was read from this JSON text: errors quote numbers as they
+    /// are written there.
     #[must_use]
     pub fn check_written(&self, value: &Value, text: &str) -> Vec<SchemaError> {
         if deeper_than(value, self.max_depth) {

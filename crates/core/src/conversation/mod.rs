@@ -258,8 +258,8 @@ impl Conversation {
         Arc::unwrap_or_clone(self.messages)
     }
 
-    /// The messages so far that appends after the one at `from` have made, wherever they are in the conversation: all,
-    /// if their positions are not kept.
+    /// The messages that appends after position `from` have added, wherever they are in the conversation. If positions
+    /// are not kept, all messages.
     #[must_use]
     pub fn into_messages_since(mut self, from: u64) -> Vec<Message> {
         self.complete();

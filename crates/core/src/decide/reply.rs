@@ -1,4 +1,4 @@
-//! What people reply to an interruption, whether it comes over the WebSocket, HTTP or from a program.
+//! People's replies to interruptions, whether they come over the WebSocket, over HTTP or from a program.
 
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};

@@ -28,7 +28,7 @@ use crate::{
     refusal::{Code, Refusal},
 };
 
-/// One try of a turn: what models and nodes began before a failure belongs to an earlier one.
+/// One attempt at a turn: what models and nodes began before a failure belongs to an earlier attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Its number, from 1.

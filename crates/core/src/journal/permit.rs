@@ -82,7 +82,8 @@ impl Permit {
     pub fn call(&self) -> u32 {
         self.call.get()
     }
-    /// The attempt, from 1; more than 1 only after a crash.
+    /// The attempt, from 1. It grows after a crash, after answers to the tool's questions, and when a reviewer has the
+    /// call run again (spec R4).
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
@@ -128,9 +129,9 @@ impl Permit {
     pub fn locale(&self) -> Locale {
         self.locale
     }
-    /// The same for every attempt of this call, and for no other call of any session, whatever its store and its id, also
-    /// after its store was restored from a backup: `SESSION/cN/NONCE`, where `NONCE` is random and unique to the answer that
-    /// made the call, or to the fork that has copied it (spec M2, R4, R11). At most 175 bytes.
+    /// A key that every attempt of this call has, and no other call of any session, whatever the session's store and
+    /// id, even after the store was restored from a backup: `SESSION/cN/NONCE`, where `NONCE` is random and unique to
+    /// the answer that made the call, or to the fork that has copied it (spec M2, R4, R11). At most 175 bytes.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         format!("{}/c{}/{}", self.session_id, self.call, self.nonce)

@@ -65,8 +65,8 @@ pub fn after(at: Millis, seconds: u32) -> Millis {
     at.saturating_add(Millis::from(seconds) * 1000)
 }
 
-/// [`Entry::via`] of a program that had opened the store itself, such as `countersign chat`, and took somebody's word for who
-/// acts. No server authenticated them.
+/// [`Entry::via`] of a program that had opened the store itself, such as `countersign chat`, and trusted its caller to
+/// say who acts. No server authenticated that person.
 pub const VIA_STORE: &str = "store";
 
 /// One append at its position in a session's journal: the effect of one input on the session.

@@ -61,13 +61,13 @@ impl RequestId {
         RequestId(Arc::new(Kept { id: sent.into(), by, fingerprint }))
     }
 
-    /// As its sender gave it.
+    /// The id as its sender gave it.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// Whose it is, if that is not the session's owner.
+    /// The sender, if that is not the session's owner.
     #[must_use]
     pub fn by(&self) -> Option<&str> {
         self.0.by.as_deref()

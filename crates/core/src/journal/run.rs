@@ -226,12 +226,12 @@ pub struct FrameState {
     pub state_version: StateVersion,
 }
 
-/// Why a task failed if its node cannot read a recorded answer. The answer is kept: the node may be fixed before the
-/// retry. If it is not, the retry asks again, since the same answer would fail each retry.
+/// The code of a task that failed because its node cannot read a recorded answer. The answer is kept: the node may be
+/// fixed before the retry. If it is not, the retry asks again, since the same answer would fail each retry.
 pub const UNREADABLE_ANSWER: &str = "unreadable_answer";
 
-/// Why a task failed if its node went no further than a step that a person had given up. A retry asks again about its
-/// steps that were given up: the same decision would fail each retry.
+/// The code of a task that failed because its node went no further than a step that a person had given up. A retry asks
+/// again about such steps, since the same decision would fail every retry.
 pub const STEP_GIVEN_UP: &str = "step_given_up";
 
 /// A task failed; a retry runs it again.

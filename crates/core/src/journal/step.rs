@@ -36,7 +36,7 @@ pub trait Program {
 /// How far a step goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach<'a> {
-    /// The calls that are at work, if what was started before must be accounted for: the others are lost.
+    /// The calls that are still running, if calls that were started earlier must be accounted for: any others are lost.
     pub recovers: Option<&'a BTreeSet<CallNo>>,
     /// Whether anything may begin.
     pub begins: bool,
@@ -44,9 +44,9 @@ pub struct Reach<'a> {
     pub starts: usize,
 }
 
-/// Adds to an input's transition, made from the state `before` it, what follows from it, and says what is to be carried out
-/// after that. Where what follows would break the rules of journals, a legal input is returned alone, so that it is not
-/// lost.
+/// Adds what follows from an input to its transition, which was made from the state `before`, and returns the effects
+/// to carry out after that. If what follows would break the rules of journals but the input would not, the input is
+/// returned alone, so that it is not lost.
 pub fn advance(
     before: &State,
     input: Transition,

@@ -44,8 +44,8 @@ pub fn wire_schema() -> Value {
     document
 }
 
-/// The same document, in which no object has members and no enumeration values that it does not name: a response that
-/// fits it has nothing undocumented. Clients use the open one, since members and values may be added.
+/// The same document, closed: no object may have members, and no enumeration values, that it does not name. A response
+/// that fits it has nothing undocumented. Clients use the open document, since members and values may be added.
 #[must_use]
 pub fn closed(document: &Value) -> Value {
     let mut document = document.clone();
@@ -118,7 +118,7 @@ const READ: &str = "#/read/";
 const WRITTEN: &str = "#/written/";
 
 impl Schemas {
-    /// Empty. References will begin with `place`, such as `#/$defs/`.
+    /// No schemas yet; their references will begin with `place`, such as `#/$defs/`.
     #[must_use]
     pub fn new(place: &'static str) -> Schemas {
         let settings = |path: &str| {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Model, ModelError, ModelEvent, ModelRequest, TakesImages};
 
-/// What a function answers: a text, calls of tools, or both.
+/// A function's answer: text, tool calls, or both.
 ///
 /// ```
 /// # use countersign_engine::model::ModelResponse;
@@ -22,12 +22,12 @@ pub struct ModelResponse {
 }
 
 impl ModelResponse {
-    /// A text.
+    /// An answer that is this text.
     pub fn text(text: impl Into<String>) -> ModelResponse {
         ModelResponse { text: text.into(), calls: Vec::new() }
     }
 
-    /// Adds a call of a tool. Arguments that cannot be serialised as JSON fail the answer.
+    /// Adds a tool call. If its arguments cannot be serialised as JSON, the model call fails.
     #[must_use]
     pub fn call(mut self, tool: impl Into<String>, args: &impl Serialize) -> ModelResponse {
         self.calls.push((tool.into(), serde_json::to_string(args).map_err(|error| error.to_string())));
@@ -45,13 +45,13 @@ impl ModelResponse {
     }
 }
 
-/// What a function may return as its answer: a [`ModelResponse`], a text, or a `Result` of one. An error fails the model call
-/// without a retry.
+/// Types that a model function may return: a [`ModelResponse`], a text, or a `Result` of either. An error fails the
+/// model call without a retry.
 pub trait IntoAnswer {
     /// The answer.
     ///
     /// # Errors
-    /// Its own error.
+    /// The error that the function returned.
     fn into_answer(self) -> Result<ModelResponse, ModelError>;
 }
 

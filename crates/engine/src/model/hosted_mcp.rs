@@ -1,15 +1,17 @@
 //! MCP servers that the model's provider calls itself (spec S13).
 //!
-//! Their tools are not ours: the provider lists and runs them, and asks before it does where [`HostedApproval`] says
-//! so. Its request becomes a call of `mcp__LABEL__TOOL`, which goes through the same gate as every other; running that
-//! call only sends the approval to the provider. A call without a request is never seen here before it has run.
+//! The provider lists and runs the tools of these servers, and where [`HostedApproval`] says so, it asks before it runs
+//! one. Its request becomes a call of `mcp__LABEL__TOOL`, which goes through the same gate as every other call; running
+//! that call only sends the approval to the provider. A call that the provider does not ask about is never seen here
+//! before it has run.
 //!
 //! The approval is part of a request to the provider, and that request is made again after an error or a crash, in a
 //! fork, and in the next turn. So it is recorded before it is sent (`Record::ApprovalSent`), and sent once: later
-//! requests have it only beside the call that resulted from it. If none did, the model is told that it is unknown
-//! whether the call was made, and a person is asked again if it repeats the call. Only a request that was refused
-//! outright, or for which no connection was made, is repeated unchanged. If all were, that is recorded too, so that a
-//! retry of the turn sends the approval; a crash before this record leaves it unknown.
+//! requests have it only beside the call that resulted from it. If no call resulted, the model is told that it is
+//! unknown whether the call was made, and a person is asked again if the model repeats it. Only a request that was
+//! refused outright, or for which no connection was made, is repeated unchanged. If every request failed in this way,
+//! that is recorded too, so that a retry of the turn sends the approval; after a crash before this record, it is
+//! unknown whether the provider got the approval.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -43,13 +45,13 @@ pub enum HostedApproval {
     /// All of them.
     #[default]
     Always,
-    /// None: the provider runs them without asking, and no rule here can stop one.
+    /// None of them: the provider runs every call without asking, and no rule here can stop one.
     Never,
-    /// By the tools' names. The provider asks about those in neither list.
+    /// Depends on the tool's name. The provider asks about tools in neither list.
     Lists {
-        /// Asked about.
+        /// Tools that the provider asks about.
         always: Vec<String>,
-        /// Not asked about.
+        /// Tools that the provider runs without asking.
         never: Vec<String>,
     },
 }
@@ -146,7 +148,7 @@ impl HostedMcp {
         self
     }
 
-    /// Which calls the provider asks about.
+    /// Sets which calls the provider asks about.
     ///
     /// # Errors
     /// A tool is in both lists, or a name is empty.
@@ -166,8 +168,8 @@ impl HostedMcp {
         Ok(self)
     }
 
-    /// Changes how the provider's requests are decided: who is asked, how long, on what condition. What running them
-    /// means stays the same.
+    /// Changes how the provider's requests are decided: who decides, within what time, and under which condition. It
+    /// does not change what running such a call does.
     #[must_use]
     pub fn decided_by(mut self, change: impl FnOnce(ToolEntry) -> ToolEntry) -> HostedMcp {
         let ToolEntry { spec, tool, idempotent, .. } = self.entry.clone();

@@ -22,7 +22,7 @@ use crate::tool::ToolSpec;
 /// Something that answers a conversation, streaming.
 ///
 /// A model is called again from the start when its stream fails with a transient error or ends without
-/// [`ModelEvent::Stop`]; retries and their back-off are the caller's (spec S23).
+/// [`ModelEvent::Stop`]; the caller is responsible for retries and back-off (spec S23).
 pub trait Model: Send + Sync {
     /// Calls the model. The stream yields the answer's parts in order and ends with [`ModelEvent::Stop`].
     ///
@@ -76,10 +76,10 @@ impl Model for Box<dyn Model> {
     }
 }
 
-/// A model under its name in journals: answers are counted, and paid for, by that name.
+/// A model, and the name by which journals identify it: answers are counted, and priced, by that name.
 ///
-/// It is made from a model, which has a name of its own, or from a pair: `("large", model)`. The name must be the same
-/// in every process that continues a session.
+/// Make one from a model, which then has its [default name](Model::name), or from a pair: `("large", model)`. The name
+/// must be the same in every process that continues a session.
 #[derive(Clone)]
 pub struct AgentModel {
     /// The name.
@@ -111,7 +111,8 @@ pub struct ModelRequest {
     pub instructions: Arc<str>,
     /// The tools it may call.
     pub tools: Arc<[ToolSpec]>,
-    /// The MCP servers that the provider itself is to call (spec S13). A provider that cannot do that fails.
+    /// The MCP servers that the provider itself calls (spec S13). If the provider cannot call any, the model call must
+    /// fail.
     pub hosted: Arc<[HostedMcp]>,
     /// The schema of its answer, if any. It applies to the answer that ends the turn: calls are not bound by it.
     pub output: Option<OutputSchema>,
@@ -120,7 +121,7 @@ pub struct ModelRequest {
 }
 
 impl ModelRequest {
-    /// A request about this conversation without anything else, such as for a test of a model.
+    /// A request with this conversation and nothing else, for example to test a model.
     #[must_use]
     pub fn new(session_id: impl Into<Arc<str>>, conversation: impl Transcript + 'static) -> ModelRequest {
         ModelRequest {
@@ -167,8 +168,8 @@ impl Transcript for Vec<Message> {
 
 /// Access to the conversation, which may be long and is loaded only when asked for.
 pub trait Transcript: Send + Sync {
-    /// All messages, oldest first. They are shared with the conversation's owner: releasing them early saves a copy of
-    /// the list when it continues.
+    /// All messages, oldest first. The list is shared with the session: drop it early, so that the session can add to
+    /// it without a copy.
     fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>>;
     /// The texts of the newest user message; empty if there is none.
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>>;
@@ -184,8 +185,8 @@ pub struct OutputSchema {
     pub name: Arc<str>,
     /// The JSON Schema of the answer, an object schema.
     pub schema: Arc<serde_json::Value>,
-    /// Whether the provider must enforce it exactly. Providers that can then accept only schemas in which every
-    /// property is required and `additionalProperties` is false.
+    /// Whether the provider must enforce the schema exactly. A provider that can do so then accepts only schemas in
+    /// which every property is required and `additionalProperties` is false.
     pub strict: bool,
 }
 
@@ -195,7 +196,7 @@ impl OutputSchema {
         OutputSchema { name: name.into(), schema: schema.into(), strict: false }
     }
 
-    /// Has the provider enforce it.
+    /// Sets whether the provider must enforce the schema exactly.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> OutputSchema {
         self.strict = strict;
@@ -224,11 +225,11 @@ pub enum ModelEvent {
     },
     /// More of the arguments of the tool call that is open, byte for byte as the model wrote them.
     Input(String),
-    /// Tokens; the last one counts.
+    /// The tokens used; if there are several such events, the last one counts.
     Usage(Usage),
     /// What the provider needs back unchanged with this answer.
     Opaque(Box<RawValue>),
-    /// The answer is incomplete, and this is why. It comes before [`ModelEvent::Stop`].
+    /// Why the answer is incomplete. Comes before [`ModelEvent::Stop`].
     Cut(Cut),
     /// The answer has ended.
     Stop,
@@ -240,7 +241,7 @@ pub enum ModelEvent {
 pub struct ModelConfigError(String);
 
 impl ModelConfigError {
-    /// A mistake in the configuration, in words.
+    /// An error with this text.
     pub fn new(what: impl Into<String>) -> ModelConfigError {
         ModelConfigError(what.into())
     }
@@ -271,19 +272,19 @@ impl ModelError {
         ModelError { message: message.into(), transient: true, retry_after: None, refused: false }
     }
 
-    /// The same for a request that had no effect.
+    /// The same error, marked as that of a request that had no effect.
     #[must_use]
     pub fn refused(self) -> ModelError {
         ModelError { refused: true, ..self }
     }
 
-    /// The same with how long the provider asks to wait.
+    /// The same error, with the time that the provider asks to wait.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> ModelError {
         ModelError { retry_after: Some(wait), ..self }
     }
 
-    /// The same with the key redacted.
+    /// The same error, with the key redacted in its message.
     #[must_use]
     pub fn without(self, key: &ApiKey) -> ModelError {
         ModelError { message: key.redact(self.message), ..self }

@@ -11,8 +11,8 @@ use futures::FutureExt as _;
 use super::{Policy, RulesOf, version};
 use crate::tool::{CallFacts, Require, ToolEntry, source::ToolSource};
 
-/// The verdict on a call of a tool. `rules` are those of the policy that may match it; its version is only needed if a
-/// person is asked.
+/// The verdict on a call of a tool. `rules` are the policy's rules that may match the call; `version`, the policy's
+/// version, is only needed if a person is asked.
 pub async fn verdict(
     policy: &Policy,
     version: impl FnOnce() -> Arc<str>,
@@ -49,7 +49,7 @@ async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> 
     }
 }
 
-/// A policy with its tools, to test calls: nothing is asked, and nothing runs (spec P3).
+/// Tests calls of these tools against a policy: nobody is asked, and nothing runs (spec P3).
 pub struct Judge {
     policy: Policy,
     version: Arc<str>,
@@ -62,7 +62,8 @@ impl Judge {
         Judge::with_sources(policy, tools, [])
     }
 
-    /// The same for agents with tools of sources. The sources are not queried: calls of their tools are not judged.
+    /// Like [`Judge::new`], for agents that also have tools of sources. The sources are not queried, so calls of their
+    /// tools get no verdict.
     pub fn with_sources(
         policy: Policy,
         tools: impl IntoIterator<Item = (String, ToolEntry)>,

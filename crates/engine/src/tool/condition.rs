@@ -21,7 +21,7 @@ pub use self::cel::{CelCondition, CelScope};
 pub use self::cel::{EXPRESSION_BYTES, EXPRESSION_NESTING, EXPRESSION_TIME};
 use super::{AppContext, Approval, CallFacts, Condition, ContextError, function::read_args};
 
-/// The facts a condition may use, owned: a copy of [`CallFacts`] for an async function.
+/// The facts that a condition may use: an owned copy of [`CallFacts`], for an async function.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProposedCall {
@@ -66,7 +66,7 @@ impl ProposedCall {
     /// The arguments as a value of a custom type.
     ///
     /// # Errors
-    /// They do not fit the type; returned by a condition, it means that a person is asked.
+    /// The arguments do not fit the type. If a condition returns this error, a person is asked.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, String> {
         read_args(self.args.text()).map_err(|error| format!("the arguments do not fit the condition: {error}"))
     }
@@ -115,7 +115,7 @@ impl FnCondition {
         FnCondition { function: Arc::new(move |call| Box::pin(function(call))), description: None }
     }
 
-    /// The description of the condition, shown to the reviewer as the reason.
+    /// Sets the description of the condition, shown to the reviewer as the reason.
     #[must_use]
     pub fn described_as(mut self, words: &str) -> FnCondition {
         self.description = Some(words.into());
@@ -140,7 +140,7 @@ impl fmt::Debug for FnCondition {
 }
 
 impl Approval {
-    /// A person is asked when the async function says so (spec S1); see [`FnCondition`].
+    /// Asks a person when the async function returns `Ok(true)` or fails (spec S1); see [`FnCondition`].
     pub fn when_fn<F, Fut>(function: F) -> Approval
     where
         F: Fn(ProposedCall) -> Fut + Send + Sync + 'static,
@@ -149,7 +149,7 @@ impl Approval {
         Approval::when(Arc::new(FnCondition::new(function)))
     }
 
-    /// A person is asked when the expression is true of the call (spec P1); see [`CelCondition`].
+    /// Asks a person when the expression is true of the call, or fails (spec P1); see [`CelCondition`].
     ///
     /// # Errors
     /// The expression is invalid, or has an unknown name.

@@ -15,7 +15,7 @@ tokio::task_local! {
 #[derive(Clone, Debug, Default)]
 pub struct AppContext(Option<Arc<RawValue>>);
 
-/// Equal in value, in whatever layout.
+/// Compares the values, whatever the layout of their texts.
 impl PartialEq for AppContext {
     fn eq(&self, other: &AppContext) -> bool {
         match (self.json(), other.json()) {

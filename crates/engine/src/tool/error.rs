@@ -27,10 +27,11 @@ pub struct Asks {
     pub questions: Vec<InputQuestion>,
     /// State to be returned with the answers. It is kept in the journal.
     pub state: Option<Arc<str>>,
-    /// The attempt continues in this process, and waits for the answers: [`Tool::has_parked`] says so.
+    /// The attempt stays alive in this process and waits for the answers; [`Tool::has_parked`] says whether it still
+    /// does.
     pub live: bool,
-    /// How long people have to answer. Then the questions' own default is the answer. By default they have 300 s, or no
-    /// limit in a run whose state a program keeps.
+    /// How long people have to answer; after that, each question's own default is its answer. If not configured, they
+    /// have 300 s, or no limit in a run whose state a program keeps.
     pub timeout: Timeout,
 }
 
@@ -40,8 +41,8 @@ impl ToolError {
         ToolError { message: message.into(), asks: None, forgotten: false }
     }
 
-    /// Not an error: the call asks a person something before it can end. Without a question it is one: no answer could
-    /// ever resume the call.
+    /// Not an error: the call has questions for a person, and cannot end before they are answered. Without any question
+    /// it is an error, since no answer could ever resume the call.
     #[must_use]
     pub fn asks(asks: Asks) -> ToolError {
         if asks.questions.is_empty() {
@@ -51,17 +52,17 @@ impl ToolError {
         ToolError { message, asks: Some(Box::new(asks)), forgotten: false }
     }
 
-    /// Not an error: the call has asked a person something, and can no longer continue with the answer. Its outcome is
-    /// unknown, so a person decides whether it is started again (spec R4).
+    /// Not an error: the call has asked a person something, and can no longer continue with the answer. The outcome of
+    /// the call is unknown, so a person decides whether it runs again (spec R4).
     #[must_use]
     pub fn forgotten() -> ToolError {
         let message = "its question was answered, and it can no longer continue with the answer".to_owned();
         ToolError { message, asks: None, forgotten: true }
     }
 
-    /// Any error of a function, which describes itself to the model: `.map_err(ToolError::of)`. A `ToolError` stays
-    /// what it is, even boxed: it may ask a question, or have an unknown outcome, and then the model must not simply
-    /// call again.
+    /// Turns any error into one whose text the model gets: `.map_err(ToolError::of)`. A `ToolError` is returned
+    /// unchanged, even if boxed: it may ask a question, or mean that the outcome is unknown, and then the model must
+    /// not simply repeat the call.
     pub fn of<E: Display + 'static>(error: E) -> ToolError {
         let any: &dyn Any = &error;
         let boxed = any.downcast_ref::<Box<dyn Error + Send + Sync>>().and_then(|error| error.downcast_ref());
@@ -71,10 +72,10 @@ impl ToolError {
         }
     }
 
-    /// Its questions, if it asks something.
+    /// The questions, if it has any.
     ///
     /// # Errors
-    /// It asks nothing: the error itself.
+    /// The error itself, if it asks nothing.
     pub fn into_asks(self) -> Result<Asks, ToolError> {
         match self {
             ToolError { asks: Some(asks), .. } => Ok(*asks),

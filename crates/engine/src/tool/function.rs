@@ -37,7 +37,7 @@ pub struct ToolContext {
     /// The attempt, from 1. It grows after a crash, after answers to the tool's questions, and when a reviewer has the call run
     /// again (spec R4).
     pub attempt: u32,
-    /// The same for every attempt of this call, and for no other call (spec M2, R4).
+    /// A key that every attempt of this call has, and no other call (spec M2, R4).
     pub idempotency_key: String,
     /// The session's language, for the function's texts.
     pub locale: Locale,
@@ -106,7 +106,7 @@ pub struct FunctionTool {
 }
 
 impl FunctionTool {
-    /// A tool of a function over `T`, which must be a struct (its JSON Schema an object).
+    /// A tool that calls a function with arguments of type `T`, which must be a struct (its JSON Schema an object).
     ///
     /// ```
     /// # use countersign_engine::tool::{Approval, function::FunctionTool};
@@ -199,8 +199,8 @@ where
     FunctionTool::new(name, description, function).entry()
 }
 
-/// A tool of an async function that also gets the context of its call. It may have what the program gave it, such as a
-/// database; [`ToolError::of`] makes any error one whose text is for the model:
+/// A tool of an async function that also gets the context of its call. The function may own anything of the program,
+/// such as a database; [`ToolError::of`] turns any error into one whose text the model gets:
 ///
 /// ```
 /// # use countersign_engine::tool::{ToolContext, ToolError, function};

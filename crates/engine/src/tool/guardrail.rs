@@ -19,7 +19,7 @@ pub enum ToolGuardrailOutput {
     Trip(Value),
 }
 
-/// How much is kept of an error, and logged of a guardrail's finding, in bytes.
+/// The maximum number of bytes kept of an error, and logged of a guardrail's finding.
 pub const KEPT_BYTES: usize = 2048;
 
 /// The beginning of a text that may be long.
@@ -54,7 +54,7 @@ pub struct ToolGuardrail {
 }
 
 impl ToolGuardrail {
-    /// One that checks a call.
+    /// A guardrail that checks a call before it runs.
     pub fn input<F, Fut>(name: &str, check: F) -> ToolGuardrail
     where
         F: Fn(ProposedCall) -> Fut + Send + Sync + 'static,
@@ -63,7 +63,7 @@ impl ToolGuardrail {
         ToolGuardrail::fallible(name, move |call, _| check(call).map(Ok))
     }
 
-    /// One that checks a call and its result.
+    /// A guardrail that checks a call and its result.
     pub fn output<F, Fut>(name: &str, check: F) -> ToolGuardrail
     where
         F: Fn(ProposedCall, String) -> Fut + Send + Sync + 'static,
@@ -72,7 +72,7 @@ impl ToolGuardrail {
         ToolGuardrail::fallible(name, move |call, output| check(call, output.unwrap_or_default()).map(Ok))
     }
 
-    /// One that may fail. It gets the call's result if it is on the output.
+    /// A guardrail whose check may fail. On the output, the check also gets the call's result.
     pub fn fallible<F, Fut>(name: &str, check: F) -> ToolGuardrail
     where
         F: Fn(ProposedCall, Option<String>) -> Fut + Send + Sync + 'static,

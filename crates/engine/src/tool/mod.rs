@@ -148,7 +148,7 @@ pub struct CallFacts<'a> {
 }
 
 impl<'a> CallFacts<'a> {
-    /// A call of a tool in nobody's session, for tests of conditions and previews.
+    /// A call of a tool in a session without an owner, for testing conditions and previews.
     #[must_use]
     pub fn new(tool: &'a str, args: &'a Args, context: &'a AppContext) -> CallFacts<'a> {
         CallFacts {
@@ -167,10 +167,10 @@ impl<'a> CallFacts<'a> {
 
 /// A tool's approval rule.
 ///
-/// How long people have follows one rule for every [`Approval`]: as long as [`Approval::timeout`] says. Without one, a
-/// call waits **without limit in a run of the library** (`countersign::run`, `countersign::Runner`), whether a store is
-/// set or not: no timer runs between its parts. In a `countersign::run::Runtime`, which a server is made of and which
-/// has timers, it is rejected after 300 seconds.
+/// People have as long to decide as [`Approval::timeout`] says. Without a timeout, a call waits **without limit in a
+/// run of the library** (`countersign::run`, `countersign::Runner`), whether or not a store is set: no timer runs
+/// between the parts of such a run. In a `countersign::run::Runtime`, which servers are built on and which has timers,
+/// the call is rejected after 300 seconds.
 #[derive(Clone, Debug)]
 pub struct Approval {
     /// When a person is needed.
@@ -190,7 +190,7 @@ impl Approval {
     pub fn always() -> Approval {
         Approval { require: Require::Always, ask: Ask::default() }
     }
-    /// A person is asked when the condition says so.
+    /// A person is asked when the condition holds or fails.
     #[must_use]
     pub fn when(condition: Arc<dyn Condition>) -> Approval {
         Approval { require: Require::When(condition), ask: Ask::default() }
@@ -201,8 +201,8 @@ impl Approval {
         self.ask.timeout = time.into();
         self
     }
-    /// The decisions a reviewer may make. Without [`DecisionType::Defer`] a reviewer at a server cannot defer it while
-    /// others under its key are decided; a program that continues a `RunState` can leave it undecided.
+    /// The decisions a reviewer may make. Without [`DecisionType::Defer`], a reviewer at a server cannot defer the call
+    /// while others under the same key are decided; a program that resumes a `RunState` can still leave it undecided.
     #[must_use]
     pub fn allow(mut self, decisions: impl Into<Vec<DecisionType>>) -> Approval {
         self.ask.allowed = Some(decisions.into());
@@ -215,14 +215,15 @@ impl Approval {
         self.ask.quorum = people;
         self
     }
-    /// The requester may not approve it. That needs [`Approval::levels`] with a role other than `user`; without one the
-    /// agent is refused, since nobody could approve.
+    /// The requester may not approve the call. This needs [`Approval::levels`] with a role other than `user`; without
+    /// one the agent is refused, since nobody could approve.
     #[must_use]
     pub fn not_self(mut self) -> Approval {
         self.ask.not_self = true;
         self
     }
-    /// The roles that it escalates to when nobody decides in time; after the last one it is rejected.
+    /// The roles that the request escalates to, one after the other, when nobody decides in time. If the last one does
+    /// not decide in time either, the call is rejected.
     #[must_use]
     pub fn escalate(mut self, roles: impl IntoIterator<Item = impl Into<Reviewer>>) -> Approval {
         self.ask.escalate = roles.into_iter().map(Into::into).collect();
@@ -276,9 +277,9 @@ pub struct ToolEntry {
     pub stream: StreamRule,
     /// The source of the line that says what a call is for (spec H5).
     pub content_message: Option<ContentMessage>,
-    /// What is declared about what it does, for the policy.
+    /// The declared effects of the tool, for the policy.
     pub hints: Hints,
-    /// What its server claims about that, which is not trusted; `None` if it is nobody's claim.
+    /// The effects that the tool's server claims, which are not trusted; `None` if no server claims any.
     pub claims: Option<Hints>,
     /// The preview shown to a reviewer beside a call's arguments.
     pub preview: Option<Arc<dyn Previewer>>,
@@ -291,7 +292,7 @@ pub struct ToolEntry {
     pub source: Option<Arc<str>>,
     /// The other agent that its calls are for, if any (spec S25).
     pub target: Option<Target>,
-    /// That agent, if it is included, in the form its owner knows.
+    /// That agent itself, if it is included; opaque to this crate.
     pub agent: Option<Arc<dyn TargetAgent>>,
     /// The order in which its calls take effect, if not as they come.
     #[doc(hidden)]
@@ -306,7 +307,7 @@ impl fmt::Debug for ToolEntry {
     }
 }
 
-/// The agent that a tool's calls are for (spec S25), in the form its owner knows.
+/// The agent that a tool's calls are for (spec S25); opaque to this crate.
 pub trait TargetAgent: Any + Send + Sync {
     /// Whether both are the same.
     fn is_the_same(&self, other: &dyn TargetAgent) -> bool;
@@ -346,7 +347,7 @@ impl Tool for Guarded {
     }
 }
 
-/// What is declared about what a tool does. These are hints: the policy may match them, nothing else relies on them.
+/// The declared effects of a tool. These are hints: the policy may match them, and nothing else relies on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Hints {
     /// It changes nothing.
@@ -408,14 +409,14 @@ impl ToolEntry {
         self
     }
 
-    /// Sets what is declared about what it does.
+    /// Sets the declared effects of the tool.
     #[must_use]
     pub fn hints(mut self, hints: Hints) -> ToolEntry {
         self.hints = hints;
         self
     }
 
-    /// Sets what its server claims about what it does: that makes its calls harder to run, never easier (spec S13).
+    /// Sets the effects that the tool's server claims: they can make its calls harder to run, never easier (spec S13).
     #[must_use]
     pub fn claims(mut self, claims: Hints) -> ToolEntry {
         self.claims = Some(claims);
@@ -471,8 +472,8 @@ impl ToolEntry {
         self
     }
 
-    /// Asks a person when the async function of the call and its arguments says so (spec S1). An error, a panic, or arguments
-    /// that are not a `T`, mean that a person is asked.
+    /// Asks a person when the async function of the call and its arguments requires it (spec S1). If the function fails
+    /// or panics, or the arguments are not a `T`, a person is asked too.
     ///
     /// ```
     /// # use countersign_engine::tool::function;
@@ -494,8 +495,8 @@ impl ToolEntry {
         self.needs_approval(Approval { ask, ..approval })
     }
 
-    /// Checks each call of it after a person has approved it, before it runs (spec S11). With
-    /// `RunConfig::pre_approval_input_guardrails` also before the person is asked.
+    /// Checks each call of the tool after any approval, before it runs (spec S11); with
+    /// `RunConfig::pre_approval_input_guardrails` also before a person is asked.
     #[must_use]
     pub fn input_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
     where

@@ -1,8 +1,9 @@
 //! Programs that decide instead of a person (spec S12).
 //!
 //! The result is a verdict, not a decision: the program is called once, while the answer is gated, after standing
-//! rules, and its verdict is recorded with the gate. So neither a restart nor a retry of the append calls it again.
-//! Where a rule of the policy asks it can only reject; otherwise the author of a tool could overrule the policy.
+//! rules, and its verdict is recorded with the gate. So neither a restart nor a retry of the append calls the program
+//! again. Where a rule of the policy asks, the program can only reject; otherwise the author of a tool could overrule
+//! the policy.
 
 use std::{future::Future, sync::Arc};
 
@@ -10,12 +11,12 @@ use futures::future::BoxFuture;
 
 use super::{CallFacts, condition::ProposedCall};
 
-/// Decides in a program what a person would be asked (spec S12).
+/// A program that decides on calls in place of a person (spec S12).
 ///
-/// It is called once for a call, when a person would be asked and no standing rule has decided; never about a person's
-/// own edit or decision. It speaks for the tool: it can approve what the tool's own approval asks, but where a rule of
-/// the policy asks, only a person can approve, and it can only reject. Its verdict is recorded before anything happens,
-/// as that of a program.
+/// It is called once for a call, when a person would be asked and no standing rule has decided, and never about a
+/// person's own edit or decision. It can approve what only the tool's own [`Approval`](super::Approval) asks about.
+/// Where a rule of the policy asks, only a person can approve, and the program can only reject. Its verdict is recorded
+/// before anything happens, as that of a program.
 pub trait OnApproval: Send + Sync {
     /// The decision. An error or a panic means that a person is asked.
     fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<OnApprovalOutput, String>>;

@@ -35,7 +35,7 @@ impl Order {
         Order { lines: self.lines.clone(), reads: true }
     }
 
-    /// The place behind all that this session has taken so far.
+    /// Takes the place behind all those that this session has taken so far.
     #[must_use]
     pub fn ticket(&self, session_id: &str) -> Ticket {
         let line = self.line(session_id);
@@ -71,7 +71,7 @@ impl PartialEq for Order {
 }
 
 impl Ticket {
-    /// Waits for the call's turn, which lasts until what this returns is dropped.
+    /// Waits for the call's turn, which lasts until the returned value is dropped.
     pub async fn turn(self) -> impl Send {
         self.0.await
     }

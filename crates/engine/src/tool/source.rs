@@ -18,7 +18,8 @@ use super::ToolEntry;
 pub trait ToolSource: Send + Sync {
     /// Its name, for people.
     fn name(&self) -> &str;
-    /// The settings that decide who is asked about its tools; part of the policy's version. Without secrets.
+    /// The settings that determine who is asked about calls of its tools. They are part of the policy's version, and
+    /// contain no secrets.
     fn describe(&self) -> Value;
     /// A number that changes with [`ToolSource::tools`].
     fn version(&self) -> u64;

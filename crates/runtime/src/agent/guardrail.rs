@@ -30,7 +30,7 @@ impl GuardrailOutput {
     pub fn trip(info: impl Into<Value>) -> GuardrailOutput {
         GuardrailOutput { tripped: true, info: info.into() }
     }
-    /// The same with a finding.
+    /// The same result, with this finding.
     #[must_use]
     pub fn info(mut self, info: impl Into<Value>) -> GuardrailOutput {
         self.info = info.into();
@@ -100,7 +100,7 @@ impl Guardrail {
         Guardrail::fallible(name, move |context, text| check(context, text).map(Ok))
     }
 
-    /// One that may fail.
+    /// A guardrail whose check may fail.
     pub fn fallible<F, Fut>(name: &str, check: F) -> Guardrail
     where
         F: Fn(RunContext, String) -> Fut + Send + Sync + 'static,

@@ -63,12 +63,12 @@ pub enum ToolUseBehavior {
     /// Never: the model gets the results.
     #[default]
     RunAgain,
-    /// The result of the first call of the answer does.
+    /// The result of the answer's first call ends the run.
     StopOnFirst,
-    /// The result of the first call of one of these tools does.
+    /// The result of the answer's first call of one of these tools ends the run.
     StopAt(Vec<Arc<str>>),
-    /// The function's output does, given the results in the model's order; `None` calls the model again. It must be
-    /// deterministic.
+    /// The function gets the results in the model's order, and its output ends the run; with `None`, the model is
+    /// called again. The function must be deterministic.
     Custom(Arc<LastWord>),
 }
 
@@ -97,8 +97,8 @@ impl ToolUseBehavior {
 impl Agent {
     /// Lets the agent hand the conversation to another one, through the tool `transfer_to_NAME`, in which each
     /// non-ASCII letter becomes `_`: [`ToolEntry::named`] gives it another name. The other agent answers from then on,
-    /// until it hands off itself or a message names an agent (spec S25). It is given as an [`Agent`], or by the name of
-    /// one given elsewhere.
+    /// until it hands off itself or a message names an agent (spec S25). Pass it as an [`Agent`], or by name if it is
+    /// given elsewhere.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -113,7 +113,7 @@ impl Agent {
         self.tool(self::handoff(to))
     }
 
-    /// Description for agents that may hand off to it.
+    /// Sets the description for agents that may hand off to this one.
     #[must_use]
     pub fn handoff_description(mut self, text: impl Into<Arc<str>>) -> Agent {
         self.handoff_description = Some(text.into());
@@ -127,7 +127,7 @@ impl Agent {
         agent_tool(self, name, description)
     }
 
-    /// When the results of tools end the run. Default: never, the model gets them.
+    /// Sets when the results of tools end the agent's run. By default they never do: the model gets them.
     #[must_use]
     pub fn tool_use(mut self, rule: ToolUseBehavior) -> Agent {
         self.tool_use = rule;

@@ -238,7 +238,7 @@ impl<S: GraphState> StateGraph<S> {
         Node { graph: self.id, index: self.nodes.len() - 1, state: PhantomData }
     }
 
-    /// Makes a run start at this node; call it again, with others, to start at several in parallel.
+    /// Makes a run start at this node. Call it again with other nodes to start at several in parallel.
     pub fn start(&mut self, node: Node<S>) {
         self.known(node);
         if self.starts.iter().all(|known| known.index != node.index) {
@@ -287,8 +287,9 @@ impl<S: GraphState> StateGraph<S> {
         self.leave(from.into(), Leave::Route { ways, choose });
     }
 
-    /// Runs `to` when all of `from` have finished since it last did so. Several joins may lead to one node, each with its
-    /// own sources; a source that two of them share counts for the first that is complete.
+    /// Runs `to` once all of `from` have finished, and again whenever all of them have finished once more. Several
+    /// joins may lead to one node, each with its own sources. If two of them share a source, it counts for the join
+    /// that is complete first.
     pub fn join<const N: usize>(&mut self, from: [Node<S>; N], to: Node<S>) {
         from.iter().for_each(|node| self.known(*node));
         self.known(to);
@@ -341,7 +342,7 @@ impl<S: GraphState> StateGraph<S> {
     }
 
     /// Maps nodes and questions that no longer exist to their new names, for runs that were paused while the program
-    /// changed. `None`: it has no new name; then a run that needs it fails.
+    /// changed. `None` means that there is no new name: a run that needs one fails.
     ///
     /// It is called for a node that does not exist; and, when a node asks a question that is not on record, for each
     /// question on record that it has not asked so far, including those that it asks later. So it must rename only
@@ -360,11 +361,11 @@ impl<S: GraphState> StateGraph<S> {
         }));
     }
 
-    /// The version of the type of its state: 1, unless a graph sets another. Runs record it; a record of an older
-    /// version (the first argument) is upgraded before it is read. A record is a state, or an update, which has only
-    /// some of the fields; unknown ones are invalid: change the fields that are there, and remove those that are gone.
-    /// A record with a number whose digits fit neither a 64-bit integer nor a double, such as a large `u128`, is not
-    /// upgraded: the run fails with `state_unreadable`, and keeps the record.
+    /// Sets the version of the state's type, which is 1 by default. Runs record it; a record of an older version (the
+    /// first argument) is upgraded before it is read. A record is a state or an update, and an update has only some of
+    /// the fields. Unknown fields are invalid, so change the fields that are there, and remove those that the type no
+    /// longer has. A record with a number whose digits fit neither a 64-bit integer nor a double, such as a large
+    /// `u128`, is not upgraded: the run fails with `state_unreadable`, and keeps the record.
     ///
     /// ```
     /// # use countersign::graph::{GraphState, StateGraph};
@@ -496,7 +497,7 @@ pub struct FanOut<'a, S: GraphState> {
 }
 
 impl<S: GraphState> FanOut<'_, S> {
-    /// At most this many of its tasks run at the same time, at least one. A paused task does not count.
+    /// Sets how many of its tasks may run at the same time, at least one. Paused tasks do not count.
     pub fn limit(self, tasks: usize) {
         if let Some(node) = self.each.at().and_then(|at| self.graph.nodes.get_mut(at)) {
             node.options.parallel = Some(tasks.max(1));

@@ -86,10 +86,11 @@ impl<S> Context<S> {
     /// Asks a person, and waits: for minutes or weeks, in this process or another (spec G3).
     ///
     /// It returns the answer and nothing else: there is no error that could be mistaken for an answer or swallowed.
-    /// While it is pending, the run is [paused](super::Outcome::Paused), and the node stays in memory: in a runtime,
-    /// such as a server's, for a minute, and with [`Graph::run`](super::Graph::run) as long as the program holds the
-    /// paused result. If it has left memory when the answer comes, it restarts from its first line, and this returns
-    /// the recorded answer; so side effects that must not be repeated belong in a [`step`](Context::step).
+    /// While the question is pending, the run is [paused](super::Outcome::Paused), and the node stays in memory: in a
+    /// runtime, such as a server's, for a minute, and with [`Graph::run`](super::Graph::run) as long as the program
+    /// holds the paused result. If the node has left memory when the answer comes, it restarts from its first line, and
+    /// this call returns the recorded answer; so side effects that must not be repeated belong in a
+    /// [`step`](Context::step).
     ///
     /// While a node waits for a person nothing else in it makes progress except its steps: work concurrent with a
     /// question, in a `join!` or a `select!`, belongs in a step.
@@ -98,8 +99,8 @@ impl<S> Context<S> {
     /// asks another question (`name#2`), under the rule of [`step`](Context::step). A question whose payload differs
     /// from the one that was answered is refused (`question_changed`): a payload that may vary belongs in a step too.
     ///
-    /// An answer on record is ready only when it is polled a second time, like a step's result: in a `select!` it loses
-    /// to anything that is ready at once, so a time limit belongs inside a step's work, or is set with
+    /// Like a step's result, a recorded answer is ready only when it is polled a second time. So in a `select!` it
+    /// loses to anything that is ready at once: put a time limit inside a step's work, or set it with
     /// [`timeout`](Interrupt::timeout).
     pub fn interrupt(&self, name: &str, payload: impl Serialize) -> Interrupt<Value> {
         let payload = Raw::of(&payload).map_err(|error| format!("its payload cannot be serialised as JSON: {error}"));
@@ -131,10 +132,11 @@ impl<S> Context<S> {
     /// `name` identifies the step among the steps and questions of the node. A name may be used again, one use after
     /// another, as in a loop: the uses are told apart by their order. So that order must be the same whenever the node
     /// starts over, and a node fails if it reuses a name while another of its steps or questions is under way at one of
-    /// the uses. **Branches that run at once need names of their own**, such as `format!("pay {id}")`; a mistake goes
-    /// unnoticed if, between the uses, they await no step or question of the node, only timers or requests of their
-    /// own. A name has no `#`, which numbers the uses. **A step that is renamed is another step**: a paused run that
-    /// starts over with the new program runs it again, and no migration prevents that. A node has at most 10,000 steps.
+    /// the uses. **Branches that run at once need names of their own**, such as `format!("pay {id}")`; a name used
+    /// twice goes unnoticed if, between the uses, the branches await no step or question of the node, only timers or
+    /// requests of their own. A name must not contain `#`, which numbers the uses. **A step that is renamed is another
+    /// step**: a paused run that starts over with the new program runs it again, and no migration prevents that. A node
+    /// has at most 10,000 steps.
     pub fn step<T, E, F>(&self, name: &str, work: F) -> Step<T>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -187,8 +189,8 @@ impl<T> Interrupt<T> {
         self
     }
 
-    /// After this time without an answer, `answer` is used. In whole seconds: less than one counts as one, and more
-    /// than 400 days as 400 days.
+    /// Uses `answer` if nobody answers within this time. The time is rounded down to whole seconds; less than one
+    /// second counts as one, and more than 400 days as 400 days.
     pub fn timeout(mut self, time: Duration, answer: impl Serialize) -> Interrupt<T> {
         let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
         self.ask.timeout = Timeout::of(seconds.clamp(1, limits::APPROVAL_TIMEOUT_SECONDS_MAX));

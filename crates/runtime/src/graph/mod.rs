@@ -1,8 +1,8 @@
 //! Graphs: typed state, nodes that can pause for a person anywhere, routes that the compiler checks (spec G).
 //!
-//! A graph is built with [`StateGraph`] and given to a [`crate::run::Runtime`], which journals its runs in a store: a
-//! paused run is just rows, and resumes after a crash, in another process, weeks later. Nodes run in rounds, as
-//! described in [`countersign_core::journal::run`].
+//! A graph is built with [`StateGraph`] and given to a [`crate::run::Runtime`], which journals its runs in a store. A
+//! paused run is only rows there, and can resume after a crash, in another process, or weeks later. Nodes run in
+//! rounds, as described in [`countersign_core::journal::run`].
 
 mod build;
 mod change;
@@ -49,7 +49,7 @@ impl Renamed {
     pub fn node(name: impl Into<std::sync::Arc<str>>) -> Renamed {
         Renamed { node: Some(name.into()), question: None }
     }
-    /// The question is now called `name`, and an answer to the old one answers it.
+    /// The question is now called `name`. An answer to the old question answers it.
     #[must_use]
     pub fn question(name: impl Into<std::sync::Arc<str>>) -> Renamed {
         Renamed { node: None, question: Some(name.into()) }

@@ -39,7 +39,7 @@ pub struct Pending {
     pub key: String,
     /// The node, preceded by the nodes of its enclosing graphs: `research/plan`.
     pub node: Arc<str>,
-    /// The question's name in its node; for a step with unknown outcome, the step's.
+    /// The question's name in its node; for a step with unknown outcome, the step's name.
     pub question: Arc<str>,
     /// The payload shown.
     pub payload: Value,
@@ -47,7 +47,7 @@ pub struct Pending {
     pub schema: Option<Value>,
     /// The role that answers; `None` for the session's owner.
     pub role: Option<String>,
-    /// A step whose outcome is unknown: it is decided, not answered (spec R4).
+    /// Whether this is a step whose outcome is unknown, which is decided, not answered (spec R4).
     pub in_doubt: bool,
 }
 

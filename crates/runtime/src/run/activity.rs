@@ -26,7 +26,7 @@ const LATE: &[f64] = &[0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0];
 /// Upper bounds of how long a commit took, in seconds.
 const COMMITTED: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// How many durations there were, by their length.
+/// A histogram of durations.
 #[derive(Debug)]
 pub struct Durations {
     bounds: &'static [f64],
@@ -49,14 +49,15 @@ impl Durations {
         self.micros.fetch_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Each upper bound in seconds, the last of which is infinite, with the number of durations between it and the one before.
+    /// The histogram's buckets: the upper bound of each in seconds, and the number of durations in that bucket alone.
+    /// The last bound is infinite.
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
         bounds.zip(&self.counts).map(|(bound, count)| (bound, count.load(Ordering::Relaxed))).collect()
     }
 
-    /// Their sum in seconds.
+    /// The sum of all durations, in seconds.
     #[must_use]
     pub fn sum(&self) -> f64 {
         Duration::from_micros(self.micros.load(Ordering::Relaxed)).as_secs_f64()
@@ -68,7 +69,7 @@ impl Durations {
 pub struct Activity {
     /// How long requests had been pending when they were decided or answered.
     pub waited: Durations,
-    /// How long after their deadlines time-outs were stored.
+    /// How late timeouts were stored, counted from their deadlines.
     pub late: Durations,
     /// How long the store took for each append.
     pub committed: Durations,

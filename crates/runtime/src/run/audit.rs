@@ -15,7 +15,7 @@ const VERIFY_PAGE: usize = 16;
 /// After how many such reads other heavy work gets its turn.
 const TURN_PAGES: usize = 64;
 
-/// What a verification of an intact log found.
+/// The result of verifying a log that is intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuditCheck {
@@ -27,22 +27,22 @@ pub struct AuditCheck {
     pub anchor: Anchor,
 }
 
-/// Why a log was not found intact.
+/// Why a log could not be verified as intact.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuditError {
-    /// It could not be verified.
+    /// The verification was refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It is not what was written.
+    /// The log differs from what was written.
     #[error("the audit log is not intact: {fault}")]
     #[non_exhaustive]
     Fault {
-        /// How many records were intact before it, of all tenants.
+        /// How many records before the fault are intact, of all tenants.
         checked: u64,
         /// How many of them the caller may read.
         readable: u64,
-        /// Its first fault.
+        /// The first fault in the log.
         fault: Fault,
     },
 }
@@ -55,8 +55,8 @@ struct Of<'a> {
 }
 
 impl Runtime {
-    /// Records of the audit log with numbers after `after`, in order: all for a trusted principal, those of its tenant
-    /// for one with the role `auditor` (spec R8). Without tenants those are all.
+    /// Records of the audit log with numbers after `after`, in order. A trusted principal gets all of them, and a
+    /// principal with the role `auditor` those of its tenant, which are all where there are no tenants (spec R8).
     ///
     /// # Errors
     /// `forbidden`, `store_unavailable`.
@@ -64,7 +64,7 @@ impl Runtime {
         self.audit_range(by, AuditRange::After(after), limit).await
     }
 
-    /// The same in reverse: records with numbers before `before`, newest first.
+    /// Like [`Runtime::audit`], in reverse: records with numbers before `before`, newest first.
     ///
     /// # Errors
     /// `forbidden`, `store_unavailable`.

@@ -12,7 +12,7 @@ pub struct RejectedCall<'a> {
     pub tool: &'a str,
     /// The call's id from the model.
     pub call_id: &'a str,
-    /// The message to the model by default.
+    /// The default message to the model.
     pub default: &'a str,
 }
 

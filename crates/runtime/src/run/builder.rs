@@ -68,7 +68,7 @@ impl RuntimeBuilder {
         self.agents.push(agent);
         self
     }
-    /// When a person must decide, and who, in addition to what the tools themselves require (spec P1).
+    /// Sets the policy: when a person must decide, and who, in addition to what the tools themselves require (spec P1).
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> RuntimeBuilder {
         self.policy = policy;
@@ -92,8 +92,8 @@ impl RuntimeBuilder {
         self.retry = retry;
         self
     }
-    /// About how large the content of a session may grow, in bytes; by default [`SESSION_BYTES`]. At this size its turn
-    /// ends with the error `session_full`, and no new message is accepted.
+    /// The approximate size in bytes up to which a session's content may grow, by default [`SESSION_BYTES`]. At this
+    /// size the session's turn ends with the error `session_full`, and no new message is accepted.
     #[must_use]
     pub fn session_bytes(mut self, bytes: u64) -> RuntimeBuilder {
         self.session_bytes = bytes;
@@ -106,16 +106,16 @@ impl RuntimeBuilder {
         self.keep = Some(unused);
         self
     }
-    /// Sessions run in this tokio runtime instead of the caller's, so that long arguments and answers do not delay the
+    /// Runs sessions in this tokio runtime instead of the caller's, so that long arguments and answers do not delay the
     /// caller's other work. It must outlive the [`Runtime`].
     #[must_use]
     pub fn threads(mut self, threads: Handle) -> RuntimeBuilder {
         self.threads = Some(threads);
         self
     }
-    /// For a program that opens a server's store to read it, or to decide there: inputs are checked and stored as by
-    /// any other runtime, and their effects are left to the runtime that has effects, now or when it starts. It [stores
-    /// directly](RuntimeBuilder::stored_directly). To read, it needs no agents.
+    /// For a program that opens a server's store to read it, or to decide there: the runtime checks and stores inputs
+    /// like any other, and leaves their effects to a runtime that carries out effects, now or when that one starts. It
+    /// [stores directly](RuntimeBuilder::stored_directly), and needs no agents if it only reads.
     #[must_use]
     pub fn without_effects(mut self) -> RuntimeBuilder {
         self.effects = false;
@@ -143,15 +143,15 @@ impl RuntimeBuilder {
         self
     }
     /// Checks whether the makers of standing approvals may still decide: their rules are suspended while they may not
-    /// (spec P4). Where it knows who holds a role (`Authority::holders`), an edit that nobody could approve afterwards is
-    /// refused. Without one all rules apply.
+    /// (spec P4). Where the authority knows who holds a role (`Authority::holders`), an edit that nobody could approve
+    /// afterwards is refused. Without an authority all rules apply.
     #[must_use]
     pub fn authority(mut self, authority: Arc<dyn Authority>) -> RuntimeBuilder {
         self.settings.authorities = Authorities(Some(authority));
         self
     }
-    /// Who may edit the state of graph sessions, if they may also decide every interruption that the edit withdraws:
-    /// holders of one of these roles, `user` being the session's own. An empty list allows nobody; by default the
+    /// The roles whose holders may edit the state of graph sessions, provided that they may also decide every
+    /// interruption that the edit withdraws; `user` is the session's owner. An empty list allows nobody. By default the
     /// session's owner may.
     #[must_use]
     pub fn state_edits(mut self, roles: Vec<String>) -> RuntimeBuilder {
@@ -166,8 +166,9 @@ impl RuntimeBuilder {
     /// Checks the agents and builds the runtime. Nothing runs yet.
     ///
     /// # Errors
-    /// No agent and no graph, and it is not [without effects](RuntimeBuilder::without_effects); two agents, two graphs, or an agent and a graph of one name; duplicate tool names; an invalid
-    /// schema.
+    /// There is neither an agent nor a graph, unless the runtime is [without effects](RuntimeBuilder::without_effects);
+    /// two agents, two graphs, or an agent and a graph have the same name; two tools of an agent have the same name; a
+    /// schema is invalid.
     pub fn build(self) -> Result<Runtime, AgentError> {
         let mut graphs = HashMap::new();
         for graph in self.graphs {

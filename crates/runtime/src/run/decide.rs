@@ -49,11 +49,12 @@ pub struct NewDecision {
     pub approval_key: String,
     /// The decisions or answers; a missing decision repeats the first.
     pub reply: Reply,
-    /// The digest of one of the actions or questions that were shown; another's is refused as `stale_action`.
+    /// The digest of one of the actions or questions that were shown. If none of the pending ones has it, the decision
+    /// is refused as `stale_action`.
     pub digest: Option<String>,
     /// The reviewer's comment, shown in history and to the model.
     pub user_edit_content: Option<String>,
-    /// Idempotency key: sending it again is safe.
+    /// Idempotency key: makes it safe to send the decision again.
     pub request_id: Option<String>,
 }
 
@@ -98,7 +99,7 @@ impl Runtime {
         self.decide_with(by, decision, false).await
     }
 
-    /// The same, with the session's events from this decision on ([`Stored::follow`]).
+    /// Like [`Runtime::decide`], with the session's events from this decision on ([`Stored::follow`]).
     ///
     /// # Errors
     /// As [`Runtime::decide`].

@@ -20,10 +20,10 @@ use super::{
 use crate::store::{Durability, Page, RuleFilter};
 
 impl Runtime {
-    /// Deletes a session: running work is stopped, and all of its data is removed, including its standing rules. If
-    /// some of them apply to other sessions too, only a person may delete it: that revokes them. A turn with open
-    /// requests or calls is cancelled first, so that the audit log has the outcomes of its requests and calls (spec
-    /// R8).
+    /// Deletes a session: running work is stopped, and all of its data is removed, including its standing rules. If any
+    /// of those rules apply to other sessions too, only a person may delete the session; that revokes the rules. A turn
+    /// with open requests or calls is cancelled first, so that the audit log has the outcomes of its requests and calls
+    /// (spec R8).
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `store_unavailable`.

@@ -44,7 +44,7 @@ pub struct NewFork {
     /// Whether it continues by itself. If not, it stays idle until an interruption is decided, a message arrives, it is
     /// retried, or the same request comes with `run`; a deadline only resolves its interruption.
     pub run: bool,
-    /// Makes it safe to send again, with the same `session_id`.
+    /// Makes it safe to send the request again, with the same `session_id`.
     pub request_id: Option<String>,
 }
 
@@ -58,10 +58,11 @@ impl NewFork {
     }
 }
 
-/// What a fork edits. At most one of the two.
+/// What to edit in a fork: at most one of the two fields.
 #[derive(Clone, Debug, Default)]
 pub struct ForkEdit {
-    /// The user's message instead of the last one, or the next.
+    /// A user's message. It replaces the message that began the turn, if the checkpoint is right after that; otherwise
+    /// it is the next message.
     pub message: Option<Content>,
     /// Calls of the latest answer that have not begun, and the calls that run instead.
     pub calls: Vec<EditedCall>,
@@ -90,9 +91,10 @@ pub struct MadeFork {
 impl Runtime {
     /// Makes a new session that has the past of another up to a checkpoint. The original is not changed.
     ///
-    /// Only the owner may, and the new session is theirs. No earlier decision applies in it: pending interruptions are
-    /// requested again under new keys, and so are calls that were approved and had not begun. The current policy judges
-    /// every call that may begin, and the stricter of the original verdict and the current one applies.
+    /// Only the session's owner may fork it, and owns the new session too. No earlier decision applies in the fork:
+    /// pending interruptions are requested again under new keys, and so are calls that were approved and had not begun.
+    /// The current policy judges every call that may begin, and the stricter of the original verdict and the current
+    /// one applies.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `invalid_session_id`, `session_exists` (the id is taken), `invalid_message`

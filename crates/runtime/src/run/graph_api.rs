@@ -58,7 +58,7 @@ impl Runtime {
     /// The runs of a graph that the runtime was [built](super::RuntimeBuilder::graph) with.
     ///
     /// # Errors
-    /// `unknown_graph`: it was built without it.
+    /// `unknown_graph`: the runtime was built without this graph.
     pub fn runs<S: GraphState>(&self, graph: &Graph<S>) -> Result<Runs<S>, Refusal> {
         let known = self.inner.graphs.get(graph.name()).filter(|known| Arc::ptr_eq(known, graph.any()));
         let Some(known) = known else {
@@ -211,15 +211,14 @@ impl<S: GraphState> Runs<S> {
     }
 
     /// Edits the state of a run that is paused, has failed or has ended, as a node's update would. Paused nodes start
-    /// over with it, here, and ask again under new keys: reviewers were shown the earlier state. Failed ones do so when
-    /// they are retried. Nodes of inner graphs keep their questions, since those have states of their own, and start
-    /// over when they are answered.
+    /// over with the new state, here, and ask again under new keys, since reviewers were shown the earlier state.
+    /// Failed nodes start over when they are retried. Nodes of inner graphs keep their questions, since those graphs
+    /// have their own states, and start over when they are answered.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw requests or answers that others
-    /// decide),
-    /// `session_busy` while nodes run, `invalid_message` (not a session of this graph, or the update does not fit),
-    /// `store_unavailable`.
+    /// `session_not_found`, `forbidden` (another owner's session, or the edit would withdraw requests or answers that
+    /// others decide), `session_busy` while nodes run, `invalid_message` (not a session of this graph, or the update
+    /// does not fit), `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
         let live = self.inner.named(session)?;
         let raw =

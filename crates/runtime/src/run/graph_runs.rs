@@ -82,7 +82,7 @@ impl Runtime {
         Ok(BegunRun { session: session?, made })
     }
 
-    /// Edits the state of a session's run, as a node's update would. Paused nodes start over with it, in the
+    /// Edits the state of a session's run, as a node's update would. Paused nodes start over with the new state, in the
     /// background, and ask again under new keys. [`super::Runs::edit`] is the typed variant.
     ///
     /// # Errors

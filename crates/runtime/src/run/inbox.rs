@@ -178,7 +178,7 @@ pub struct ApprovalQuery {
     pub role: Option<String>,
     /// The agent that asks.
     pub agent: Option<String>,
-    /// A tool that it asks about.
+    /// A tool that the request is about.
     pub tool: Option<String>,
     /// The session.
     pub session_id: Option<String>,
@@ -189,8 +189,8 @@ pub struct ApprovalQuery {
 }
 
 impl Runtime {
-    /// The interruptions `by` may see: pending ones by their deadlines, the soonest first, then those without one and
-    /// then resolved ones, the newest first.
+    /// The interruptions that `by` may see: first pending ones with a deadline, the soonest first, then pending ones
+    /// without a deadline, then resolved ones, the newest first.
     ///
     /// # Errors
     /// `invalid_message` (bad cursor), `store_unavailable`.

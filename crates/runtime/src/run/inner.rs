@@ -29,11 +29,10 @@ pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
 ///
-/// Three of a [`Refusal`]'s codes do not mean that the request was wrong. `outcome_unknown`: it may have been
-/// stored; repeat it with the same `request_id`, and it is done once. `newer_version_required`: nothing
-/// happened, and nothing will here, since a newer version has stored records in the session that this one does not
-/// know; ask a process of that version. `shutting_down`: nothing happened; ask another process, or this one after its
-/// restart.
+/// Three of a [`Refusal`]'s codes do not mean that the request was wrong. `outcome_unknown`: it may have been stored;
+/// repeat it with the same `request_id`, and it takes effect only once. `newer_version_required`: nothing happened, and
+/// nothing will here, since a newer version has stored records in the session that this one does not know; ask a
+/// process of that version. `shutting_down`: nothing happened; ask another process, or this one after its restart.
 #[derive(Clone)]
 pub struct Runtime {
     pub(crate) inner: Arc<Inner>,

@@ -37,7 +37,7 @@ impl Runtime {
         self.send(by, message, false).await
     }
 
-    /// The same, with the session's events from this message on ([`Stored::follow`]).
+    /// Like [`Runtime::message`], with the session's events from this message on ([`Stored::follow`]).
     ///
     /// # Errors
     /// As [`Runtime::message`].

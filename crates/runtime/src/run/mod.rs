@@ -120,7 +120,7 @@ impl Runtime {
     }
 
     /// Resumes sessions that a crash has interrupted, here or on another node, and times interruptions out from now on,
-    /// until [`Runtime::shutdown`] (spec W7, R4, R5). Call it once, in a tokio runtime. One [without
+    /// until [`Runtime::shutdown`] (spec W7, R4, R5). Call it once, in a tokio runtime. A runtime [without
     /// effects](RuntimeBuilder::without_effects) only connects its tools' sources, and waits until they are connected.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ impl Runtime {
         self.note_with(by, (approval_key, note, request_id), false).await
     }
 
-    /// The same, with the session's events from this note on ([`Stored::follow`]).
+    /// Like [`Runtime::note`], with the session's events from this note on ([`Stored::follow`]).
     ///
     /// # Errors
     /// As [`Runtime::note`].

@@ -136,8 +136,8 @@ pub struct RuleQuery {
 }
 
 impl Runtime {
-    /// The standing rules that `by` may see: of its own sessions, those it made, those of its roles. A page may have
-    /// fewer rows than asked for, since which rules are suspended is not stored.
+    /// The standing rules that `by` may see: those of its own sessions, those it made, and those of its roles. A page
+    /// may have fewer rows than requested, since the store does not know which rules are suspended.
     ///
     /// # Errors
     /// `invalid_message` (bad cursor), `store_unavailable`.
@@ -161,8 +161,8 @@ impl Runtime {
         Ok(ListPage { rows, next_cursor: page.next })
     }
 
-    /// Revokes a rule: from the next call on a person must decide again. Any person to whom it is visible may revoke
-    /// it. Revoking it again changes nothing.
+    /// Revokes a rule: from the next call on a person must decide again. Any person who may see the rule may revoke it.
+    /// Revoking it again changes nothing.
     ///
     /// # Errors
     /// `rule_not_found`, `forbidden`, `store_unavailable`; `internal` or `newer_version_required` for a rule that this build

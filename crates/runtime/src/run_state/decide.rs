@@ -74,8 +74,7 @@ pub enum DecisionError {
         /// Its tool, if the interruption names one.
         tool: Option<String>,
     },
-    /// Somebody else was first: it is decided or answered, but has no result yet. The run continues it without a
-    /// decision.
+    /// The call is already decided or answered, but has no result yet. The run continues it without another decision.
     #[error(
         "the call {call_id:?} of the tool {tool:?} was decided already ({decision}{} at {at}), and has no result yet; running it \
          without a decision goes on with it",
@@ -107,8 +106,8 @@ pub enum DecisionError {
         /// Its tool.
         tool: String,
     },
-    /// The run does not say who decides, and the request is for certain people: give it
-    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal), of a graph with
+    /// Only certain people may decide the request, and the run does not say who decides: set
+    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal), for a graph with
     /// [`Graph::run_with`](crate::graph::Graph::run_with).
     #[error(
         "the call {call_id:?} needs to know who decides, since {why}: say it with RunConfig::principal (of a graph: Graph::run_with; \
@@ -178,8 +177,8 @@ pub enum DecisionError {
         /// What is wrong, each with its path.
         errors: Vec<String>,
     },
-    /// The decision is too large, or reaches further than it may: a decision that also covers later calls needs an
-    /// ordinary approval, and cannot approve for several people.
+    /// The decision is too large, or covers more than it may: a decision that also covers later calls needs an ordinary
+    /// approval, and cannot approve for several people.
     #[error("the decision on the call {call_id:?} is invalid: {error}")]
     #[non_exhaustive]
     Invalid {
@@ -188,8 +187,8 @@ pub enum DecisionError {
         /// What is wrong with it.
         error: String,
     },
-    /// It needs an answer, not this decision: [`RunState::answer`]. A model's question ([`Kind::Question`]) can be
-    /// rejected instead, for this time alone.
+    /// The interruption needs an answer, not this decision: [`RunState::answer`]. A model's question
+    /// ([`Kind::Question`]) can be rejected instead, but only this one question.
     #[error("the call {call_id:?} asks a question: answer it; only a model's question can be rejected instead")]
     #[non_exhaustive]
     NeedsAnswer {
@@ -293,8 +292,8 @@ impl RunState {
         self.decide(item, Decision::reject(Some(message.into())))
     }
 
-    /// Responds in the call's place: it does not run, and this is its result. Its tool must allow that: `allow(respond,
-    /// …)`. If the call's outcome is unknown, this records that it ran, with this result.
+    /// Supplies the result of the call, which then does not run. Its tool must allow that: `allow(respond, …)`. If the
+    /// call's outcome is unknown, this records that it ran, with this result.
     ///
     /// # Errors
     /// [`DecisionError`]
@@ -377,7 +376,7 @@ impl RunState {
         self.staged.len() + self.answers.len() < before
     }
 
-    /// The decision on a call that has not taken effect.
+    /// The decision made on a call, if it has not taken effect yet.
     #[must_use]
     pub fn decided(&self, item: &Interruption) -> Option<DecisionType> {
         self.staged.iter().find(|staged| staged.is_of(item)).map(|staged| staged.decision.kind())

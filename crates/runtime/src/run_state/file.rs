@@ -37,18 +37,18 @@ impl RunState {
     }
 
     /// Takes the state out of a file: however many processes try, one gets it, and the others get an error. The file is
-    /// then named `PATH.claimed`: if its process dies, nothing is lost, and renaming it back makes it available again.
-    /// It is not known then which calls that process had begun: a person is asked about each call of the state that
-    /// would begin, unless it is idempotent, as about one whose outcome is unknown ([`Kind::InDoubt`], spec R4). Calls
-    /// that an agent made later, and steps of graphs, are not known and run again. With
-    /// [`RunConfig::store`](crate::runner::config::RunConfig::store) all of it is known: continue from the store
-    /// instead ([`RunState::load`]).
+    /// then named `PATH.claimed`: if the process that took it dies, nothing is lost, and renaming the file back makes
+    /// it available again. Then it is unknown which calls that process had begun: a person is asked about each call of
+    /// the state that would begin, unless it is idempotent, as about one whose outcome is unknown ([`Kind::InDoubt`],
+    /// spec R4). Calls that an agent made after the file was taken, and steps of graphs, are not on record and run
+    /// again. A store ([`RunConfig::store`](crate::runner::config::RunConfig::store)) has all of them on record:
+    /// continue from there instead ([`RunState::load`]).
     ///
     /// [`Kind::InDoubt`]: countersign_core::journal::record::Kind::InDoubt
     ///
     /// # Errors
-    /// [`RunStateError::Claimed`], [`RunStateError::File`], and those of [`RunState::from_json`], in which case it keeps its
-    /// name, unless there is another file of that name by then.
+    /// [`RunStateError::Claimed`], [`RunStateError::File`], and those of [`RunState::from_json`], in which case the
+    /// file keeps its name, unless there is another file of that name by then.
     pub fn take(path: impl AsRef<Path>) -> Result<RunState, RunStateError> {
         let path = path.as_ref();
         let claimed = beside(path, "claimed");

@@ -24,8 +24,8 @@ struct Signed<'a> {
 }
 
 impl RunState {
-    /// The state as text that cannot be changed without the key. It can still be read, and replayed later: to prevent
-    /// that, claim it in a store.
+    /// The state as text that cannot be changed without the key. It can still be read, and replayed later; to prevent a
+    /// replay, claim the state in a store.
     ///
     /// # Errors
     /// [`RunStateError::Key`]: the key is shorter than 32 bytes.

@@ -89,7 +89,7 @@ impl RunState {
     /// A text is a copy. Without [`RunConfig::store`](crate::runner::config::RunConfig::store) there is no record that
     /// the state it came from, or another state read from it, has run: each state that is read from it, here or in
     /// another process, runs the approved calls once more. In a file ([`RunState::write`], [`RunState::take`]) a state
-    /// is taken once. The text of a state of a store says so, and runs only with that store.
+    /// is taken once. If the state is in a store, its text says so, and runs only with that store.
     #[must_use]
     pub fn to_json(&self) -> String {
         let written = Members {
@@ -183,7 +183,8 @@ impl RunState {
         })
     }
 
-    /// The application's own version on a text, without reading the rest of it: to choose the program that resumes it.
+    /// Reads only the version of the application from a text ([`RunState::stamp`]), to choose the program that resumes
+    /// it.
     ///
     /// # Errors
     /// [`RunStateError::NotARunState`]; [`RunStateError::Damaged`] if it was cut.

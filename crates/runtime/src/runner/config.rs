@@ -97,7 +97,7 @@ impl fmt::Debug for RunConfig {
 }
 
 impl RunConfig {
-    /// With nothing set.
+    /// Settings with nothing set.
     #[must_use]
     pub fn new() -> RunConfig {
         RunConfig::default()
@@ -109,7 +109,7 @@ impl RunConfig {
     /// other data: see [`RunState::with_context`](crate::run_state::RunState::with_context).
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// The data cannot be written as JSON.
     pub fn context(mut self, context: &impl Serialize) -> Result<RunConfig, serde_json::Error> {
         self.context = Some(AppContext::of(serde_json::value::to_raw_value(context)?));
         Ok(self)
@@ -136,8 +136,8 @@ impl RunConfig {
         self.formatter = Some(ToolErrorFormatter(Arc::new(formatter)));
         self
     }
-    /// Whether a tool's input guardrails also run before a person is asked. They always run after that, before the tool
-    /// does (spec S11).
+    /// Whether a tool's input guardrails also run before a person is asked. In any case they run just before the tool,
+    /// after any approval (spec S11).
     #[must_use]
     pub fn pre_approval_input_guardrails(mut self, yes: bool) -> RunConfig {
         self.pre_approval = Some(yes);
@@ -172,10 +172,9 @@ impl RunConfig {
     }
     /// No model is asked once the session, with all its turns and their pauses, has cost this much, by
     /// [`RunConfig::price`]. Each model of the run's agents, and each that the session has used before, needs a price,
-    /// under exactly its name in the journal; a free one has a price of 0. Without it nothing runs
-    /// ([`RunErrorKind::NoPrice`](super::RunErrorKind::NoPrice)). An amount or a
-    /// price that is not a finite number from 0 on is invalid, and nothing runs with it
-    /// ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)).
+    /// under exactly its name in the journal; a free one has a price of 0. If a price is missing, nothing runs
+    /// ([`RunErrorKind::NoPrice`](super::RunErrorKind::NoPrice)). An amount or a price that is not a finite number from
+    /// 0 on is invalid, and nothing runs with it ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)).
     #[must_use]
     pub fn max_cost(mut self, money: f64) -> RunConfig {
         self.limits.money = Some(money);

@@ -14,11 +14,12 @@ use crate::{
 };
 
 /// An error that ended a run: [its kind](RunError::kind), a text, and [a state from which the run can
-/// continue](RunError::state), also in the store that it failed in, and in another process: no effect is repeated, and
+/// continue](RunError::state), even in the store that it failed in, or in another process. No effect is repeated, and
 /// pending interruptions keep their keys. As long as nothing has run, every error has the given state, including one of
-/// [`RunStream::next`](super::RunStream::next): no decision made on it is lost. Later it has the run's current state,
-/// or none if the store cannot read that. An error of a stream still has the given state then, since the stream can
-/// be read further; the run's store refuses to repeat any of it ([`Claimed`](RunErrorKind::Claimed)).
+/// [`RunStream::next`](super::RunStream::next), so no decision made on that state is lost. Later the error has the
+/// run's current state, or none if the store cannot read it. An error of a stream still has the given state then, since
+/// the stream can be read further; the run's store refuses to run that state again
+/// ([`Claimed`](RunErrorKind::Claimed)).
 pub struct RunError(Box<Ended>);
 
 struct Ended {
@@ -38,20 +39,21 @@ pub enum RunErrorKind {
     Guardrail,
     /// The session has used up the run's budget (spec S22). It can continue with a larger one.
     Budget,
-    /// The agent that is to answer is not one of those given to this run (spec S19). It can continue: with the agent
-    /// that it began with, or with one of these after [`RunState::set_current_agent`].
+    /// The agent that answers next is not one of those given to this run (spec S19). The run can continue with the
+    /// agent that it began with, or with one of the given agents after [`RunState::set_current_agent`].
     NoAgent,
     /// The last answer does not fit the agent's output type (spec S23): [what is wrong with
     /// it](RunError::output_errors).
     InvalidOutput,
     /// Another permanent failure, with a stable [code](RunError::code).
     Failed,
-    /// A graph's run [has no result yet](super::GraphResult::done): it is paused. Answers on its state continue it.
+    /// A graph's run [has no result yet](super::GraphResult::done): it is paused. Answer the questions on its state to
+    /// resume the run.
     Paused,
-    /// It was cancelled. The turn of its state has ended; the conversation continues with the next input.
+    /// The run was cancelled. The turn of its state has ended; the conversation continues with the next input.
     Cancelled,
-    /// A decision or an answer came after its deadline (spec W7). Nothing has run. It is retracted in the state:
-    /// resuming that applies the timeout.
+    /// A decision or an answer came after its deadline (spec W7). Nothing has run. The error's state no longer has that
+    /// decision or answer, and resuming from it applies the timeout.
     TooLate,
     /// A decision does not fit the pending request: [which decision, and why](RunError::decision). Nothing has run.
     Decision,
@@ -273,7 +275,7 @@ impl RunError {
         }
     }
 
-    /// The stable code of a failure without a separate kind. That of a refusal is in [`RunError::refusal`].
+    /// The stable code of a failure that has no kind of its own. For the code of a refusal, see [`RunError::refusal`].
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match &self.0.cause {

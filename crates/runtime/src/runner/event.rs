@@ -17,7 +17,7 @@ use countersign_core::{
 
 /// An event of a run. Events of agents that work for calls of other agents are opt-in: see [`RunEvent::Nested`].
 ///
-/// Its frame is [`RunStream::frame`](super::RunStream::frame).
+/// [`RunStream::frame`](super::RunStream::frame) returns the wire frame that it comes from.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunEvent {
@@ -116,7 +116,7 @@ pub enum RunEvent {
     /// All events so far of the answer's texts, reasoning and calls are void: it broke off, and the model's new answer
     /// differs from its beginning.
     AnswerReplaced,
-    /// The status of the run. After any other than [`Status::Running`] the stream ends.
+    /// The status of the run. The stream ends after any status but [`Status::Running`].
     #[non_exhaustive]
     Status {
         /// The status.

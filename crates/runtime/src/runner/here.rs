@@ -55,7 +55,7 @@ pub struct GraphResult<S> {
     pub outcome: Outcome<S>,
     /// The pending interruptions, as in a run of an agent: see [`RunState::answer`].
     pub interruptions: Vec<Interruption>,
-    /// All that is needed to resume: answer on it, store it, send it elsewhere.
+    /// Everything needed to resume: answer questions on it, store it, send it elsewhere.
     pub state: RunState,
 }
 
@@ -83,10 +83,10 @@ impl<S> GraphResult<S> {
 }
 
 impl<S: GraphState> Graph<S> {
-    /// Runs the graph here until it ends or pauses. A paused run resumes from its state, here or in another
-    /// process. The state of a paused result continues its nodes where they stopped: once, with the same `Graph`, in the
-    /// same Tokio runtime. Otherwise, as from a text or a store, the nodes that asked start over, without repeating
-    /// their steps.
+    /// Runs the graph here until it ends or pauses. A paused run resumes from its state, here or in another process.
+    /// From the state of a paused result, the nodes continue where they stopped, but only once, with the same `Graph`,
+    /// and in the same Tokio runtime. Otherwise, such as from a text or a store, the nodes that asked start over,
+    /// without repeating their steps.
     ///
     /// ```
     /// # use countersign::graph::{Context, Graph, GraphState, Node, NodeError, StateGraph};
@@ -127,9 +127,9 @@ impl<S: GraphState> Graph<S> {
         self.run_with(input, RunConfig::new()).await
     }
 
-    /// The same with settings: the [principal](RunConfig::principal), who owns a new run, and gives the answers on a
-    /// paused one; a [store](RunConfig::store), which records the run as it proceeds, in a session with a new id; the
-    /// [language](RunConfig::locale). Other settings have no effect on a graph, and are refused.
+    /// Like [`Graph::run`], with settings: the [principal](RunConfig::principal), who owns a new run, and gives the
+    /// answers on a paused one; a [store](RunConfig::store), which records the run as it proceeds, in a session with a
+    /// new id; the [language](RunConfig::locale). All other settings are refused, since they have no effect on a graph.
     ///
     /// An answer that only certain people may give, as to a question with a [role](crate::graph::Interrupt::role),
     /// needs the principal: otherwise it is refused

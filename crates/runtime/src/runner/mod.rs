@@ -80,11 +80,11 @@ impl From<&RunState> for RunInput {
 ///
 /// Dropping the future stops the run where it is, as a crash would.
 ///
-/// A state and its clones run once: a second run is refused ([`RunErrorKind::Claimed`]), unless nothing of the first one
-/// began. Continue with the state of the result, or of the error ([`RunError::into_state`]). Without
+/// A state and its clones run once: a second run is refused ([`RunErrorKind::Claimed`]), unless nothing of the first
+/// run had begun. Continue with the state of the result, or of the error ([`RunError::into_state`]). Without
 /// [`RunConfig::store`] only this process's memory knows what has run: a text of the state that is read again, here or
-/// in another process, is another state, whose approved calls run again. With a store they are known, and a person is
-/// asked about a call that was under way.
+/// in another process, is another state, whose approved calls run again. A store has on record which calls have run,
+/// and a person is asked about a call that was under way.
 ///
 /// # Errors
 /// [`RunError`]

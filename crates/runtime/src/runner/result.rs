@@ -25,7 +25,7 @@ pub struct RunResult {
     pub cut: Option<Cut>,
     /// The pending interruptions, in the order of the calls; empty if the run has ended.
     pub interruptions: Vec<Interruption>,
-    /// All that is needed to resume: decide on it, store it, send it elsewhere.
+    /// Everything needed to resume: make decisions on it, store it, send it elsewhere.
     pub state: RunState,
     /// Tokens of the whole session so far, with all its turns and their pauses; those of this part alone are
     /// [`RunResult::new_usage`].
@@ -47,10 +47,10 @@ impl RunResult {
         self.state.state().status == Status::AwaitingInput
     }
 
-    /// The answer as a value of a type of your own: JSON, unless it is a text.
+    /// Reads the answer, which must be JSON, as a value of your own type.
     ///
     /// # Errors
-    /// It is not JSON, or not of that type.
+    /// The answer is not JSON, or not of that type.
     pub fn final_output_as<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         plain::read(&self.final_output)
     }

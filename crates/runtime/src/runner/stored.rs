@@ -41,7 +41,7 @@ mod sealed {
     impl Sealed for std::sync::Arc<dyn crate::store::Store> {}
 }
 
-/// Stores, with the sessions in them. It cannot be implemented for anything else.
+/// Gives access to the sessions in a store. It cannot be implemented for anything but stores.
 pub trait Sessions: sealed::Sealed {
     /// The session with this id, which may not exist yet.
     fn session(&self, id: impl Into<String>) -> StoredSession;
@@ -221,7 +221,7 @@ impl StoredSession {
         self
     }
 
-    /// Runs it until it pauses or ends.
+    /// Runs the session with these inputs and decisions until it pauses or ends.
     ///
     /// # Errors
     /// [`RunError`]; if a decision is refused, nothing has run.
@@ -230,7 +230,7 @@ impl StoredSession {
         runner.run(agent, input).await
     }
 
-    /// The same, with its events.
+    /// Like [`StoredSession::run`], with the run's events as they happen.
     ///
     /// # Errors
     /// As [`StoredSession::run`].
@@ -243,8 +243,8 @@ impl StoredSession {
     /// Otherwise it is [resumed](StoredSession::resume_graph), so that a program that was killed in the middle of a run
     /// continues it by running the same line again.
     ///
-    /// A session that is run like this has one run; the next run needs its own session. From the
-    /// [configuration](StoredSession::config) a graph takes the principal and the language, and refuses the rest.
+    /// Such a session has only this one run; the next run needs its own session. Of the
+    /// [settings](StoredSession::config), a graph takes the principal and the language, and refuses all others.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -123,7 +123,8 @@ impl RunStream {
     /// The next event; `None` at the end. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The store cannot be read. A given state is in the error; the stream can be read further.
+    /// The store cannot be read. The error has the state that the run was given, if any; the stream can be read
+    /// further.
     pub async fn next(&mut self) -> Result<Option<RunEvent>, RunError> {
         match self.next_event().await {
             Err(error) => Err(self.session.with_given(error)),

@@ -83,14 +83,15 @@ impl Hold {
         Hold { why, times: if why == Held::Crashes { times } else { 0 }, graph, locale }
     }
 
-    /// For people, with what continues the turn; `pending`: whether there is something to decide.
+    /// The explanation for people, with the ways to continue the turn. `pending`: whether there is something to decide.
     #[must_use]
     pub fn message(&self, pending: bool) -> String {
         let message = (!self.graph).then_some(Text::WayMessage);
         self.with_ways(&[message, pending.then_some(Text::WayDecision), Some(Text::WayRetry)])
     }
 
-    /// The same for a turn that has failed: only a retry continues it, and carries out what was decided in it.
+    /// Like [`Hold::message`], for a turn that has failed: only a retry continues it, and carries out what was decided
+    /// in it.
     #[must_use]
     pub fn message_of_failed(&self) -> String {
         self.with_ways(&[Some(Text::WayRetry)])

@@ -27,7 +27,8 @@ use crate::tool::{CallFacts, Condition};
 pub const EXPRESSION_BYTES: usize = 1024;
 /// Deepest nesting of brackets in an expression, and half of the deepest nesting of its operators.
 pub const EXPRESSION_NESTING: usize = 16;
-/// How long the loops of all conditions of one call may take together; more is an error, which asks a person.
+/// How long the loops of all conditions on one call may take together. A condition that exceeds it fails, so a person
+/// is asked.
 pub const EXPRESSION_TIME: Duration = Duration::from_millis(250);
 
 /// Stack of the thread that compiles: the parser recurses deeply, above all in debug builds.
@@ -113,8 +114,8 @@ impl CelCondition {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// In words for the operator: too long, nested too deeply, not CEL, or an unknown variable, field or function with
-    /// the nearest valid name.
+    /// The expression is too long, nested too deeply, or not CEL; or it uses an unknown variable, field or function,
+    /// and the error suggests the nearest valid name. The text is for the operator.
     pub fn compile(source: &str) -> Result<CelCondition, SettingError> {
         CelCondition::compiled(source).map_err(SettingError::new)
     }
@@ -177,7 +178,8 @@ impl CelCondition {
     }
 }
 
-/// What conditions see of one call. It is made once for all conditions, and their loops share [`EXPRESSION_TIME`].
+/// One call as CEL conditions see it. A single scope serves all conditions on the call, and their loops share
+/// [`EXPRESSION_TIME`].
 pub struct CelScope {
     context: Result<Context<'static, 'static>, String>,
     begun: Instant,
