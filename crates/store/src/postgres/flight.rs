@@ -164,9 +164,9 @@ impl Joined {
         self
     }
 
-    /// Rows as a part can read them, under the name `r`: as constants, which cost nothing, or as arrays.
+    /// Rows as a part can read them, under the name `r`: one as constants, which cost nothing, `many` as arrays.
     pub(super) fn rows(&mut self, columns: Columns, rows: Vec<Vec<Value>>, many: bool) -> String {
-        debug_assert!(many || rows.len() == 1, "one row is rendered: {columns:?}");
+        let many = many || rows.len() != 1;
         debug_assert!(rows.iter().all(|row| row.len() == columns.len()), "{columns:?}");
         let (mut sql, mut names) = (String::from(if many { "unnest(" } else { "(SELECT " }), String::new());
         let mut rows: Vec<_> = rows.into_iter().map(Vec::into_iter).collect();

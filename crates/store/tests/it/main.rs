@@ -17,6 +17,7 @@ mod members;
 mod newer;
 mod nodes;
 mod places;
+mod plans;
 mod pooled;
 mod postgres;
 mod restored;

@@ -95,7 +95,7 @@ const RETURNING: &str = concat!(
     clock!(),
     " AS clock"
 );
-const CLAIMED: Columns = &[
+const CLAIMS: Columns = &[
     ("session_id", Type::BYTEA),
     ("id", Type::BYTEA),
     ("sent_by", Type::BYTEA),
@@ -175,7 +175,7 @@ impl Write {
         ]
     }
 
-    /// Its request ids as [`CLAIMED`]. One that is queued and reaches the conversation at once is there twice.
+    /// Its request ids as [`CLAIMS`]. One that is queued and reaches the conversation at once is there twice.
     fn claim_rows(&self) -> Vec<Vec<Value>> {
         let claims: BTreeMap<_, &Claim> = self.claims.iter().map(|claim| (claim.request_id.key(), claim)).collect();
         let row = |Claim { request_id, purpose }: &Claim| {
@@ -239,7 +239,7 @@ pub(super) fn whole(writes: &[&Write], guarded: bool) -> Joined {
     }
     let claims: Vec<_> = writes.iter().flat_map(|write| write.claim_rows()).collect();
     if guarded && !claims.is_empty() {
-        sql.push_str(&ARE_NEW.replacen('?', &statement.rows(CLAIMED, claims, true), 1));
+        sql.push_str(&ARE_NEW.replacen('?', &statement.rows(CLAIMS, claims, true), 1));
     }
     sql.push_str(RETURNING);
     let mut statement = parts_of(writes, statement.named("s", &sql));
@@ -274,7 +274,7 @@ fn parts_of(writes: &[&Write], mut statement: Joined) -> Joined {
          SELECT s.number, r.id, r.sent_by, r.purpose, r.fingerprint FROM s JOIN ? ON r.session_id = s.id
          ON CONFLICT (session, id, sent_by)
          DO UPDATE SET purpose = excluded.purpose, fingerprint = excluded.fingerprint",
-        CLAIMED,
+        CLAIMS,
         writes.iter().flat_map(|write| write.claim_rows()).collect(),
     );
     let reviewed = writes.iter().filter(|write| write.reviewed);
